@@ -54,7 +54,7 @@ class Outside:
         self.terminal.until(lambda: all(text in self.terminal.text() for text in ("hello.py", "ready", "No run yet")))
         self.terminal.send("\x1b[F\r")
         self.terminal.until_text("3 hello.py")
-        self.terminal.until(lambda: "enter on a file" not in self.terminal.text())
+        self.terminal.until(lambda: "press enter" not in self.terminal.text())
         self.terminal.send("\x1b[18~\x03")
 
 

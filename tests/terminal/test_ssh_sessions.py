@@ -108,7 +108,7 @@ def test_an_edit_that_was_not_saved_is_back_with_its_place(
     wait_for(lambda: not programs_on(project), "the program to end with its terminal")
     again = connect()
     again.until_text('print("hello")  # an edit')
-    again.until_text("are back")
+    again.until_text("Restored unsaved edits")
     again.until_text("1:26")
     again.send("!")
     again.until_text("# an edit!")
@@ -125,7 +125,7 @@ def test_undo_takes_the_edits_away_that_came_back(connect: Callable[..., Termina
     terminal.until_text("# an edit")
     kill_client(terminal, sshd)
     again = connect()
-    again.until_text("are back")
+    again.until_text("Restored unsaved edits")
     again.send(CTRL_Z)
     again.until(lambda: "# an edit" not in again.text())
     assert 'print("hello")' in again.text()
@@ -143,7 +143,7 @@ def test_a_file_that_changed_meanwhile_is_asked_about_and_nothing_is_lost(
     Path(project.root, "hello.py").write_text('print("from elsewhere")\n', "utf-8")
     again = connect()
     again.until_text('print("hello")  # an edit')
-    again.until_text("changed on disk")
+    again.until_text("Changed on disk")
     assert Path(project.root, "hello.py").read_text("utf-8") == 'print("from elsewhere")\n'
 
 
@@ -258,7 +258,7 @@ def test_a_workbench_whose_edits_were_thrown_away_leaves_none_behind(
     base = Path(Recovery(project.root).base)
     terminal.until(lambda: any(base.rglob("*.json")))
     terminal.send("\x11")
-    terminal.until_text("discard the edits")
+    terminal.until_text("discard edits")
     terminal.send("d")
     wait_for(lambda: not programs_on(project), "the program to end")
     assert not list(base.iterdir())

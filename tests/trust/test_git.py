@@ -54,7 +54,7 @@ def test_counting_changed_files_runs_no_git_filter(tmp_path: Path, name: str, ke
             file.write(f"[include]\n\tpath = {config}\n")
     (root / ".git/info/attributes").write_text(f"*.py filter={name.split()[0]}\n")
     os.utime(root / "hello.py", (1, 1))
-    assert ChangedFiles(str(root)).look() in (True, False)
+    assert ChangedFiles(str(root)).update() in (True, False)
     assert not canary.exists()
 
 

@@ -29,7 +29,7 @@ def imported_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_the_first_frame_needs_no_parser_no_database_no_editor_and_no_second_program() -> None:
+def test_first_frame_imports_no_heavy_modules() -> None:
     loaded = imported_by(
         "import tui_workbench.ui.app, tui_workbench.projects.project, tui_workbench.ui.files.file_tree"
     )
@@ -38,23 +38,23 @@ def test_the_first_frame_needs_no_parser_no_database_no_editor_and_no_second_pro
     assert "tui_workbench.ui.logs.log" not in loaded
 
 
-def test_the_package_of_the_screens_itself_imports_no_textual() -> None:
+def test_ui_package_does_not_import_textual() -> None:
     assert not {name for name in imported_by("import tui_workbench.ui") if name.split(".")[0] in ("textual", "rich")}
 
 
-def test_a_folder_that_is_no_project_is_refused_before_any_screen(tmp_path: Path) -> None:
+def test_folder_without_project_is_refused_before_any_screen(tmp_path: Path) -> None:
     with pytest.raises(ProjectNotFound, match="is no project"):
         run(str(tmp_path))
 
 
-def test_leaving_says_which_runs_go_on(project_root: Path) -> None:
+def test_leaving_prints_the_active_runs(project_root: Path) -> None:
     (project_root / "hello.py").write_text("import time\ntime.sleep(600)\n")
     with Terminal([sys.executable, "-m", "tui_workbench", str(project_root)], columns=100, rows=40) as terminal:
         terminal.until_text("hello.py ▾")
         terminal.send("\x12")
         terminal.until_text("1 running")
         terminal.send("q")
-        terminal.until_text("1 run goes on: hello.py [1]")
+        terminal.until_text("1 active run: hello.py [1]")
         terminal.until_text("workbench-tui logs -f 1")
     subprocess.run(
         [sys.executable, "-m", "tui_workbench", "experiment", "cancel", "--project", str(project_root), "--run", "1"],

@@ -10,16 +10,16 @@ import pytest
 from tui_workbench.ui.blocking import in_thread
 
 
-async def test_the_result_comes_from_another_thread() -> None:
+async def test_call_runs_in_another_thread() -> None:
     assert await in_thread(threading.get_ident) != threading.get_ident()
 
 
-async def test_an_error_is_raised_where_it_is_waited_for() -> None:
+async def test_exception_is_raised_in_the_waiting_coroutine() -> None:
     with pytest.raises(ZeroDivisionError):
         await in_thread(lambda: 1 // 0)
 
 
-def test_a_loop_ends_without_waiting_for_a_call() -> None:
+def test_event_loop_ends_without_waiting_for_a_call() -> None:
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
     def call() -> None:

@@ -62,7 +62,7 @@ class OneWidget(App[None]):
 
 
 @proves("list.up list.down list.page_up list.page_down list.first list.last")
-async def test_moving_in_a_list() -> None:
+async def test_list_movement_keys() -> None:
     rows = RowList(has_filter=True)
     app = OneWidget(rows)
     async with app.run_test(size=SIZE) as pilot:
@@ -79,7 +79,7 @@ async def test_moving_in_a_list() -> None:
 
 
 @proves("list.filter list.keep_filter list.clear_filter")
-async def test_filtering_a_list() -> None:
+async def test_list_filter_keys() -> None:
     rows = RowList(has_filter=True)
     app = OneWidget(rows)
     async with app.run_test(size=SIZE) as pilot:
@@ -95,7 +95,7 @@ async def test_filtering_a_list() -> None:
 
 
 @proves("table.left table.right")
-async def test_moving_over_the_columns_of_a_table() -> None:
+async def test_table_column_keys() -> None:
     table = RunTable()
     app = OneWidget(table)
     async with app.run_test(size=SIZE) as pilot:
@@ -127,7 +127,7 @@ async def scrolls(hand: Hand, scope: str, view: Widget, page: int, last: int) ->
 
 
 @proves("reader.up reader.down reader.page_up reader.page_down reader.first reader.last")
-async def test_reading_a_text() -> None:
+async def test_text_view_keys() -> None:
     view = TextView()
     async with OneWidget(view).run_test(size=SIZE) as pilot:
         view.show([(Piece(f"line {number}"),) for number in range(100)])
@@ -137,7 +137,7 @@ async def test_reading_a_text() -> None:
 
 
 @proves("lines.up lines.down lines.page_up lines.page_down lines.first lines.last")
-async def test_reading_lines() -> None:
+async def test_line_view_keys() -> None:
     view = TextView(make=lambda width: [(Piece(f"line {number}"),) for number in range(100)])
     view.styles.max_height = SIZE[1]
     async with OneWidget(view).run_test(size=SIZE) as pilot:
@@ -150,7 +150,7 @@ async def test_reading_lines() -> None:
     "difference.up difference.down difference.page_up difference.page_down difference.first difference.last "
     "difference.left difference.right difference.close"
 )
-async def test_reading_a_difference() -> None:
+async def test_difference_view_keys() -> None:
     view = DifferenceView([DifferenceLine("+", "x" * 200, number) for number in range(97)], removed="old", added="new")
     app = OneWidget(view)
     async with app.run_test(size=SIZE) as pilot:
@@ -215,7 +215,7 @@ OTHERS = ("dedent", "copy", "paste", "undo", "redo", "leave")
 
 
 @proves(" ".join(f"text_editor.{name}" for name in (*MOVES, *OTHERS)))
-async def test_editing_a_text() -> None:
+async def test_text_editor_keys() -> None:
     editor = TextEditor()
     app = OneWidget(editor)
     async with app.run_test(size=SIZE) as pilot:
@@ -277,7 +277,7 @@ class FieldApp(OneWidget):
 
 
 @proves(" ".join(f"field_text.{name}" for name in (*FIELD_CASES, "copy", "paste", "submit")))
-async def test_editing_a_field() -> None:
+async def test_text_field_keys() -> None:
     from textual.widgets.input import Selection as FieldSelection
 
     field = TextField()
@@ -306,7 +306,7 @@ async def test_editing_a_field() -> None:
 
 
 @proves("find.next find.previous find.close")
-async def test_searching_in_a_file() -> None:
+async def test_find_row_keys() -> None:
     editor = TextEditor()
     row = FindRow(editor)
     app = OneWidget(editor, row)
@@ -326,7 +326,7 @@ def chart_values(chart: Chart) -> Callable[[str], Callable[[], Any]]:
 
 
 @proves(" ".join(command.id for command in SCOPES["chart"]))
-async def test_reading_a_chart() -> None:
+async def test_chart_keys() -> None:
     chart = Chart()
     app = OneWidget(chart)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -45,27 +45,27 @@ def test_durations(seconds: float, said: str) -> None:
     assert formatting.duration(seconds) == said
 
 
-def test_moments_say_as_much_as_is_needed() -> None:
+def test_moments_are_as_short_as_possible() -> None:
     assert formatting.moment(NOON - 3600, NOON) == "11:00"
     assert formatting.moment(NOON - 40 * 86400, NOON) == "6 May"
     assert formatting.moment(NOON - 400 * 86400, NOON) == "2023-05-12"
     assert formatting.moment(0, NOON) == ""
 
 
-def test_every_state_has_a_glyph_a_word_and_a_colour_of_its_own_kind() -> None:
+def test_every_state_has_a_glyph_a_word_and_a_color() -> None:
     states = [value for name, value in vars(RunState).items() if name.isupper() and isinstance(value, str)]
     looks = [formatting.RUN_STATES[state] for state in states]
     assert len({look.glyph for look in looks}) == len(states)
     assert all(len(look.glyph) == 1 and look.word for look in looks)
 
 
-def test_a_failed_run_says_its_exit_code() -> None:
+def test_failed_run_shows_its_exit_code() -> None:
     assert formatting.run_state(make_run(RunState.FAILED, exit_code=3)).word == "exit 3"
     assert formatting.run_state(make_run(RunState.FAILED)).word == "failed"
     assert formatting.run_state(make_run("never heard of")).word == "unknown"
 
 
-def test_elapsed_counts_on_while_a_run_goes_on() -> None:
+def test_elapsed_grows_while_a_run_is_active() -> None:
     assert formatting.elapsed(make_run(start=NOON), NOON + 65) == "1:05"
     assert formatting.elapsed(make_run(RunState.COMPLETED, start=NOON, end=NOON + 5), NOON + 65) == "0:05"
     assert formatting.elapsed(make_run(RunState.QUEUED), NOON) == ""
@@ -84,5 +84,5 @@ def test_counts() -> None:
         ("the file is gone", "The file is gone"),
     ],
 )
-def test_the_name_of_a_target_keeps_its_small_letter(clause: str, shown: str) -> None:
+def test_target_name_is_not_capitalized(clause: str, shown: str) -> None:
     assert formatting.capitalized(clause) == shown

@@ -45,13 +45,13 @@ def walked(project: Project) -> Project:
 
 @pytest.mark.timeout(420 + KEYS)
 @pytest.mark.parametrize("size", SIZES, ids=IDS)
-async def test_random_keys_from_a_first_start(walked: Project, home: Path, size: tuple[int, int]) -> None:
+async def test_random_keys_in_a_new_session(walked: Project, home: Path, size: tuple[int, int]) -> None:
     await Walk(walked.root, str(home), f"{SEED} first {size}", size).run(KEYS)
 
 
 @pytest.mark.timeout(420 + KEYS)
 @pytest.mark.parametrize("size", SIZES, ids=IDS)
-async def test_random_keys_from_a_session_that_was_left(walked: Project, home: Path, size: tuple[int, int]) -> None:
+async def test_random_keys_in_a_restored_session(walked: Project, home: Path, size: tuple[int, int]) -> None:
     walk = Walk(walked.root, str(home), f"{SEED} left {size}", size)
     await walk.leave_a_session()
     await walk.run(KEYS)

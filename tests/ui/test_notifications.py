@@ -57,7 +57,7 @@ def attention(teller: Teller, notifications: str = "terminal") -> RunNotifier:
     return made
 
 
-def test_an_end_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ended_run_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     teller = Teller(monkeypatch, focused=True)
     watching = attention(teller)
     watching.update_runs([run(1)], "")
@@ -67,7 +67,7 @@ def test_an_end_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert teller.written == []
 
 
-def test_what_had_ended_before_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_ended_before_the_start_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     teller = Teller(monkeypatch, focused=True)
     watching = attention(teller)
     watching.update_runs([ended(1)], "")
@@ -75,7 +75,7 @@ def test_what_had_ended_before_is_not_told(monkeypatch: pytest.MonkeyPatch) -> N
     assert teller.toasts == []
 
 
-def test_what_one_watches_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watched_run_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     teller = Teller(monkeypatch, focused=True)
     watching = attention(teller)
     watching.update_runs([run(1)], "p_1")
@@ -83,7 +83,7 @@ def test_what_one_watches_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert teller.toasts == []
 
 
-def test_one_who_looks_elsewhere_watches_nothing_and_is_told_by_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unfocused_terminal_gets_a_notification(monkeypatch: pytest.MonkeyPatch) -> None:
     teller = Teller(monkeypatch, focused=False)
     watching = attention(teller)
     watching.update_runs([run(1)], "p_1")
@@ -93,7 +93,7 @@ def test_one_who_looks_elsewhere_watches_nothing_and_is_told_by_the_terminal(mon
 
 
 @pytest.mark.parametrize(("choice", "toasts"), [("off", 0), ("toast", 1)])
-def test_the_user_chooses(monkeypatch: pytest.MonkeyPatch, choice: str, toasts: int) -> None:
+def test_notification_settings_are_respected(monkeypatch: pytest.MonkeyPatch, choice: str, toasts: int) -> None:
     teller = Teller(monkeypatch, focused=False)
     watching = attention(teller, notifications=choice)
     watching.update_runs([run(1)], "")
@@ -102,7 +102,7 @@ def test_the_user_chooses(monkeypatch: pytest.MonkeyPatch, choice: str, toasts: 
     assert teller.written == []
 
 
-def test_a_reason_is_told_and_no_name_commands_anything() -> None:
+def test_message_contains_the_reason_and_is_safe_text() -> None:
     head, whole = end_message(ended(1, RunState.FAILED, script_name="\x1b]0;x\x07", reason="the disk is full"), 140.0)
     assert whole == f"{head} after 2:11. The disk is full."
     assert "\x1b" not in whole
@@ -117,12 +117,12 @@ def test_a_reason_is_told_and_no_name_commands_anything() -> None:
         ((), "✓ train.py [1] completed", "✓ train.py [1] completed · project"),
     ],
 )
-def test_the_title_says_what_runs(active: tuple[str, ...], done: str, expected: str) -> None:
+def test_window_title_shows_active_runs(active: tuple[str, ...], done: str, expected: str) -> None:
     assert window_title("project", active, done) == expected
 
 
 @pytest.mark.parametrize("line", [1, 35])
-async def test_a_toast_stands_where_nobody_types(project: Project, line: int) -> None:
+async def test_toast_does_not_cover_the_cursor(project: Project, line: int) -> None:
     from textual.geometry import Offset
     from textual.widgets._toast import Toast
 
@@ -143,7 +143,7 @@ async def test_a_toast_stands_where_nobody_types(project: Project, line: int) ->
 @pytest.mark.parametrize(
     ("severity", "variable"), [("information", "success"), ("warning", "warning"), ("error", "error")]
 )
-async def test_a_toast_is_one_row_in_the_colour_of_its_kind_above_the_keys(
+async def test_toast_is_one_colored_row_above_the_footer(
     project: Project, size: tuple[int, int], severity: SeverityLevel, variable: str
 ) -> None:
     from textual.widgets._toast import Toast

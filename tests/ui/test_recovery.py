@@ -46,7 +46,7 @@ def kept(project: Project) -> list[Path]:
 
 
 @pytest.mark.parametrize("text", ["x = 1\n", "", "ü 中\r\n", "\udc80 alone", "a\0b"], ids=ascii)
-def test_a_text_comes_back_as_it_was(project: Project, script: str, text: str) -> None:
+def test_kept_text_is_restored_unchanged(project: Project, script: str, text: str) -> None:
     leave_behind(project, script, text)
     (found,), errors = Recovery(project.root).take_over()
     assert not errors
@@ -54,40 +54,40 @@ def test_a_text_comes_back_as_it_was(project: Project, script: str, text: str) -
     assert found.file == read_text_file(script)
 
 
-def test_only_the_user_can_read_it(project: Project, script: str) -> None:
+def test_recovery_files_are_private(project: Project, script: str) -> None:
     recovery = Recovery(project.root)
     recovery.keep(unsaved(script, "secret"))
     assert [path.stat().st_mode & 0o077 for path in kept(project)] == [0] * len(kept(project))
     recovery.close()
 
 
-def test_nobody_takes_over_from_a_workbench_that_lives(project: Project, script: str) -> None:
+def test_texts_of_a_live_process_are_not_taken_over(project: Project, script: str) -> None:
     living = Recovery(project.root)
     living.keep(unsaved(script, "mine"))
     other = Recovery(project.root)
     assert other.take_over() == ([], [])
-    other.let_go()
+    other.delete_taken()
     living.keep(unsaved(script, "still mine"))
     living.close()
 
 
-def test_what_was_taken_over_stays_until_it_is_let_go(project: Project, script: str) -> None:
+def test_taken_texts_stay_until_they_are_deleted(project: Project, script: str) -> None:
     leave_behind(project, script, "left")
     first = Recovery(project.root)
     first.take_over()
     assert Recovery(project.root).take_over()[0] == []
     assert any(path.suffix == ".json" for path in kept(project))
-    first.let_go()
+    first.delete_taken()
     assert kept(project) == []
 
 
-def test_texts_of_several_come_oldest_first(project: Project, script: str) -> None:
+def test_texts_of_several_processes_come_oldest_first(project: Project, script: str) -> None:
     for text in ("first", "second"):
         leave_behind(project, script, text)
     assert [found.text for found in Recovery(project.root).take_over()[0]] == ["first", "second"]
 
 
-def test_a_text_that_was_saved_is_no_longer_kept(project: Project, script: str) -> None:
+def test_dropped_text_is_deleted(project: Project, script: str) -> None:
     recovery = Recovery(project.root)
     recovery.keep(unsaved(script, "edited"))
     recovery.drop({script})
@@ -95,7 +95,7 @@ def test_a_text_that_was_saved_is_no_longer_kept(project: Project, script: str) 
     recovery.close()
 
 
-def test_closing_leaves_nothing(project: Project, script: str) -> None:
+def test_close_deletes_all_texts(project: Project, script: str) -> None:
     recovery = Recovery(project.root)
     recovery.keep(unsaved(script, "edited"))
     recovery.close()
@@ -112,19 +112,19 @@ def test_keeping_a_text_again_replaces_it(project: Project, script: str) -> None
 
 
 @pytest.mark.parametrize("damaged", [b"", b"{}", b"[1]", b'{"schema": 1, "text": "x"}'], ids=ascii)
-def test_a_damaged_file_is_set_aside_and_told_once(project: Project, script: str, damaged: bytes) -> None:
+def test_damaged_file_is_renamed_and_reported_once(project: Project, script: str, damaged: bytes) -> None:
     leave_behind(project, script, "left")
     next(path for path in kept(project) if path.suffix == ".json").write_bytes(damaged)
     first = Recovery(project.root)
     found, errors = first.take_over()
     assert found == []
     assert [Path(str(error.file)).read_bytes() for error in errors] == [damaged]
-    first.let_go()
+    first.delete_taken()
     assert Recovery(project.root).take_over() == ([], [])
     assert any(path.name.endswith(".unreadable") for path in kept(project))
 
 
-def test_where_nothing_can_be_kept_that_is_told(project: Project, script: str, home: Path) -> None:
+def test_unwritable_folder_is_reported(project: Project, script: str, home: Path) -> None:
     (home / ".local").write_text("in the way", "ascii")
     with pytest.raises(StorageError) as raised:
         Recovery(project.root).keep(unsaved(script, "x"))

@@ -80,11 +80,11 @@ def as_text(line: SafeLine) -> Text:
 
 class TestSafeText:
     @given(st.text() | st.binary().map(lambda data: data.decode("utf-8", "surrogateescape")))
-    def test_never_lets_a_control_or_an_invisible_character_through(self, text: str) -> None:
+    def test_no_control_or_invisible_character_passes(self, text: str) -> None:
         assert_safe(safe_text(text))
 
     @given(st.characters(min_codepoint=0, max_codepoint=0x10FFFF))
-    def test_shows_every_single_character_as_something(self, character: str) -> None:
+    def test_every_character_is_visible(self, character: str) -> None:
         shown = safe_text(character)
         assert_safe(shown)
         assert cell_len(shown) > 0 or 0xFE00 <= ord(character) <= 0xFE0F
@@ -95,7 +95,7 @@ class TestSafeText:
         assert is_safe(safe_text(text))
 
     @pytest.mark.parametrize("text", ["", "train.py", "Übung – 漢字 ✓ 🚀", "قائمة", "e\u0301"])
-    def test_leaves_readable_text_alone(self, text: str) -> None:
+    def test_readable_text_is_unchanged(self, text: str) -> None:
         assert safe_text(text) == text
 
     @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ class TestSafeText:
             ("\U000e0041", "<U+E0041>"),
         ],
     )
-    def test_names_what_it_replaces(self, text: str, shown: str) -> None:
+    def test_replacements_name_the_character(self, text: str, shown: str) -> None:
         assert safe_text(text) == shown
 
-    def test_keeps_line_ends_when_asked(self) -> None:
+    def test_line_ends_are_kept_on_request(self) -> None:
         assert safe_text("a\r\nb\n\x1b", multiline=True) == "a\nb\n␛"
 
 
@@ -134,25 +134,25 @@ class TestTruncateMiddle:
     @pytest.mark.parametrize(
         ("width", "shown"), [(20, "aml_config/gpu.comp"), (11, "aml_c….comp"), (2, "a…"), (1, "…"), (0, "")]
     )
-    def test_keeps_both_ends(self, width: int, shown: str) -> None:
+    def test_both_ends_are_kept(self, width: int, shown: str) -> None:
         assert truncate_middle("aml_config/gpu.comp", width) == shown
 
-    def test_does_not_cut_wide_characters(self) -> None:
+    def test_wide_characters_are_not_cut(self) -> None:
         assert truncate_middle("漢字漢字", 6) == "漢…字"
 
-    def test_keeps_a_mark_with_its_letter(self) -> None:
+    def test_combining_mark_stays_with_its_letter(self) -> None:
         assert truncate_middle("xxxxxxe\u0301", 3) == "x…e\u0301"
 
 
 class TestSafeLine:
     @given(lines)
-    def test_never_lets_a_control_or_an_invisible_character_through(self, data: bytes) -> None:
+    def test_no_control_or_invisible_character_passes(self, data: bytes) -> None:
         line = safe_line(data)
         assert_safe(line.plain)
         assert_well_formed(line)
 
     @given(lines)
-    def test_a_console_writes_nothing_but_colours_and_text(self, data: bytes) -> None:
+    def test_console_writes_only_colors_and_text(self, data: bytes) -> None:
         out = io.StringIO()
         Console(file=out, force_terminal=True, color_system="truecolor", width=10**6).print(as_text(safe_line(data)))
         written = out.getvalue().removesuffix("\n")
@@ -163,7 +163,7 @@ class TestSafeLine:
         assert_safe(written)
 
     @pytest.mark.parametrize("escape", ESCAPES)
-    def test_shows_what_it_does_not_obey(self, escape: bytes) -> None:
+    def test_ignored_sequences_are_visible(self, escape: bytes) -> None:
         line = safe_line(b"before " + escape + b" after")
         assert line.plain.startswith("before ")
         assert line.plain.endswith(" after")
@@ -200,10 +200,10 @@ class TestSafeLine:
             (b"bold\bd", "bold"),
         ],
     )
-    def test_ends_as_a_terminal_would(self, data: bytes, shown: str) -> None:
+    def test_carriage_returns_overwrite_like_in_a_terminal(self, data: bytes, shown: str) -> None:
         assert safe_line(data).plain == shown
 
-    def test_keeps_colours_where_they_were(self) -> None:
+    def test_colors_stay_in_place(self) -> None:
         line = safe_line(b"a\x1b[31mred\x1b[0m b\x1b[1;38;5;208mx\x1b[22my\x1b[48;2;1;2;3mz\x1b[39;49mw")
         assert line.plain == "ared bxyzw"
         styles = [(line.plain[start:end], style.bold, style.color, style.bgcolor) for start, end, style in line.spans]
@@ -225,19 +225,19 @@ class TestSafeLine:
             (b"4:3;32", Color.from_ansi(2)),
         ],
     )
-    def test_reads_the_many_spellings_of_a_colour(self, sgr: bytes, color: Color) -> None:
+    def test_all_spellings_of_a_color_are_read(self, sgr: bytes, color: Color) -> None:
         (span,) = safe_line(b"\x1b[" + sgr + b"mx").spans
         assert span[2].color == color
 
     @pytest.mark.parametrize("sgr", [b"38;5;256", b"38;2;1;2;999", b"38", b"38;5", b"999", b"5", b"8", b""])
-    def test_ignores_colours_that_are_none(self, sgr: bytes) -> None:
+    def test_invalid_colors_are_ignored(self, sgr: bytes) -> None:
         assert safe_line(b"\x1b[" + sgr + b"mx") == SafeLine("x")
 
-    def test_a_colour_ends_with_its_line(self) -> None:
+    def test_color_ends_with_its_line(self) -> None:
         assert safe_line(b"\x1b[31mred").spans
         assert not safe_line(b"plain").spans
 
-    def test_marks_what_it_made_visible(self) -> None:
+    def test_replacements_are_marked(self) -> None:
         line = safe_line(b"a\x1b[31mb\x07c")
         assert [(line.plain[start:end], style.dim) for start, end, style in line.spans] == [
             ("b", None),
@@ -246,10 +246,10 @@ class TestSafeLine:
         ]
 
     @given(st.lists(st.sampled_from([b"\x1b[31m", b"\x1b[1m", b"\x1b[0m", b"\x1b[44m", b"text", "漢字 ".encode()])))
-    def test_colours_come_out_the_same_with_and_without_a_cursor(self, parts: list[bytes]) -> None:
+    def test_colors_are_the_same_with_and_without_a_cursor(self, parts: list[bytes]) -> None:
         """The short way for coloured lines and the terminal's way agree: a backspace at the start changes nothing."""
         data = b"".join(parts)
         assert safe_line(b"\b" + data) == safe_line(data)
 
-    def test_a_megabyte_of_escapes_stays_bounded(self) -> None:
+    def test_megabyte_of_escapes_takes_bounded_time(self) -> None:
         assert len(safe_line(b"\x1b[999Cx" * 1000).plain) <= MAX_COLUMN + 1000

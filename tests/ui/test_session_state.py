@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 
-def test_what_was_remembered_comes_back(project: Project) -> None:
+def test_saved_session_is_restored(project: Project) -> None:
     save_session(project.root, {"screen": {"active": "log", "zoomed": True, "lists": 400}, "tabs": [{"path": "/a"}]})
     values, trouble = load_session(project.root)
     assert trouble is None
@@ -26,14 +26,14 @@ def test_what_was_remembered_comes_back(project: Project) -> None:
     assert [tab.text("path") for tab in values.parts("tabs")] == ["/a"]
 
 
-def test_it_lies_in_the_users_state_and_only_the_user_reads_it(project: Project, home: Path) -> None:
+def test_session_file_is_private(project: Project, home: Path) -> None:
     save_session(project.root, {})
     path = Path(session_path(project.root))
     assert path.is_relative_to(home / ".local" / "state")
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_two_projects_of_one_name_are_kept_apart(tmp_path: Path) -> None:
+def test_projects_of_the_same_name_have_separate_sessions(tmp_path: Path) -> None:
     one, other = tmp_path / "one" / "project", tmp_path / "other" / "project"
     for root in (one, other):
         root.mkdir(parents=True)
@@ -41,7 +41,7 @@ def test_two_projects_of_one_name_are_kept_apart(tmp_path: Path) -> None:
     assert not load_session(str(other))[0].part("screen")
 
 
-def test_a_project_reached_by_a_link_is_the_same(project: Project, tmp_path: Path) -> None:
+def test_linked_project_has_the_same_session(project: Project, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(project.root)
     save_session(project.root, {"run": "x"})
@@ -51,7 +51,7 @@ def test_a_project_reached_by_a_link_is_the_same(project: Project, tmp_path: Pat
 @pytest.mark.parametrize(
     "damaged", [b"", b"{", b"[]", b'{"schema": "1"}', b"\xff\xfe", b"[" * 100_000], ids=lambda data: ascii(data[:8])
 )
-def test_a_damaged_file_is_told_of_and_counts_as_none(project: Project, damaged: bytes) -> None:
+def test_damaged_file_is_reported_and_ignored(project: Project, damaged: bytes) -> None:
     save_session(project.root, {})
     Path(session_path(project.root)).write_bytes(damaged)
     values, trouble = load_session(project.root)
@@ -61,14 +61,14 @@ def test_a_damaged_file_is_told_of_and_counts_as_none(project: Project, damaged:
     assert trouble.remedy
 
 
-def test_what_a_later_program_wrote_is_left_alone(project: Project) -> None:
+def test_file_of_a_later_version_is_not_changed(project: Project) -> None:
     save_session(project.root, {})
     path = Path(session_path(project.root))
     path.write_text(json.dumps({**json.loads(path.read_text("ascii")), "schema": 99}), "ascii")
     assert "later version" in str(load_session(project.root)[1])
 
 
-def test_values_of_another_type_are_not_there() -> None:
+def test_values_of_another_type_are_missing() -> None:
     values = Values({"text": 1, "number": "1", "flag": 1, "texts": ["a", 2], "parts": [{"a": 1}, 3], "part": []})
     assert values.text("text") == ""
     assert values.number("number") == 0
@@ -80,7 +80,7 @@ def test_values_of_another_type_are_not_there() -> None:
     assert Values({"number": True}).number("number") == 0
 
 
-def test_where_nothing_can_be_written_the_place_and_a_remedy_are_told(project: Project, home: Path) -> None:
+def test_unwritable_folder_is_reported_with_a_remedy(project: Project, home: Path) -> None:
     (home / ".local").write_text("in the way", "ascii")
     with pytest.raises(StorageError) as raised:
         save_session(project.root, {})
@@ -88,7 +88,7 @@ def test_where_nothing_can_be_written_the_place_and_a_remedy_are_told(project: P
     assert raised.value.remedy
 
 
-def test_the_folder_of_the_project_stays_as_it_is(project: Project) -> None:
+def test_project_folder_is_not_changed(project: Project) -> None:
     before = sorted(os.listdir(project.root))
     save_session(project.root, {"run": "x"})
     assert sorted(os.listdir(project.root)) == before

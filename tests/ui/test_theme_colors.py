@@ -106,21 +106,21 @@ def least_contrast(theme: themes.WorkbenchTheme, inks: tuple[str, ...], grounds:
     return min((contrast(palette[ink], palette[ground]), f"{ink} on {ground}") for ink in inks for ground in grounds)
 
 
-def test_measures_are_right_where_they_are_known() -> None:
+def test_color_measures_match_known_values() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert distance("#000000", "#ffffff") == pytest.approx(100, abs=0.1)
     assert distance("#ff0000", "#00ff00", "deuteranopia") < distance("#ff0000", "#00ff00") / 2
     assert distance("#808080", "#808080", "protanopia") == pytest.approx(0)
 
 
-def test_there_are_eight_of_both_kinds() -> None:
+def test_there_are_eight_dark_and_eight_light_themes() -> None:
     loaded = [themes.read_theme(str(path)) for path in BUILT_IN]
     assert len(loaded) >= 8
     assert {theme.dark for theme in loaded} == {True, False}
     assert len({theme.title for theme in loaded}) == len(loaded)
 
 
-def test_what_is_read_can_be_read_on_every_ground_it_stands_on(theme: themes.WorkbenchTheme) -> None:
+def test_text_is_readable_on_every_background(theme: themes.WorkbenchTheme) -> None:
     assert least_contrast(theme, INKS, GROUNDS) >= (READABLE,)
     assert least_contrast(theme, SYNTAX, ("background", "marked")) >= (READABLE,)
     assert least_contrast(theme, (*INKS, "function"), ("selected",)) >= (READABLE,)
@@ -128,7 +128,7 @@ def test_what_is_read_can_be_read_on_every_ground_it_stands_on(theme: themes.Wor
     assert least_contrast(theme, ("background",), ("accent",)) >= (READABLE,)  # a letter under the text cursor
 
 
-def test_grounds_are_told_apart(theme: themes.WorkbenchTheme) -> None:
+def test_backgrounds_are_distinguishable(theme: themes.WorkbenchTheme) -> None:
     palette = theme.palette
     assert contrast(palette.selected, palette.background) >= 1.3
     assert contrast(palette.marked, palette.background) >= 1.15
@@ -138,11 +138,11 @@ def test_grounds_are_told_apart(theme: themes.WorkbenchTheme) -> None:
     assert contrast(palette.accent, palette.faint) >= 2
 
 
-def test_states_are_told_apart(theme: themes.WorkbenchTheme) -> None:
+def test_state_colors_are_distinguishable(theme: themes.WorkbenchTheme) -> None:
     assert closest_states(theme) >= APART
 
 
-def test_with_high_contrast_all_that_is_read_has_it() -> None:
+def test_high_contrast_themes_have_high_contrast_text() -> None:
     beacon = themes.load_theme("beacon")
     assert least_contrast(beacon, INKS, GROUNDS) >= (HIGH_CONTRAST,)
     assert least_contrast(beacon, SYNTAX, ("background", "marked")) >= (HIGH_CONTRAST,)
@@ -151,7 +151,7 @@ def test_with_high_contrast_all_that_is_read_has_it() -> None:
     assert least_contrast(beacon, ("faint",), GROUNDS) >= (3.0,)  # what WCAG wants of borders
 
 
-def test_the_colour_blind_see_the_states_of_their_theme_apart() -> None:
+def test_color_blind_themes_have_distinguishable_states() -> None:
     harbor = themes.load_theme("harbor")
     assert closest_states(harbor, "protanopia") >= APART_FOR_ALL
     assert closest_states(harbor, "deuteranopia") >= APART_FOR_ALL

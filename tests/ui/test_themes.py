@@ -36,25 +36,25 @@ def error_of(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("path", BUILT_IN, ids=lambda path: path.stem)
-def test_built_in_themes_are_read_without_a_yaml_parser_and_mean_the_same_with_one(path: Path) -> None:
+def test_built_in_themes_need_no_yaml_parser(path: Path) -> None:
     text = path.read_text()
     flat = themes._flat_values(text)
     assert flat is not None
     assert flat == themes._yaml_values(text, str(path))
 
 
-def test_the_default_theme_comes_with_the_program() -> None:
+def test_default_theme_is_built_in() -> None:
     assert themes.DEFAULT_THEME in {path.stem for path in BUILT_IN}
 
 
-def test_a_user_theme_hides_the_built_in_one_of_its_name(user_themes: Path) -> None:
+def test_user_theme_replaces_the_built_in_theme_of_its_name(user_themes: Path) -> None:
     (user_themes / "slate.yaml").write_text(slate().replace('accent: "#6cb6ff"', "accent: '#ABCDEF'"))
     theme = themes.load_theme("slate")
     assert theme.palette.accent == "#abcdef"
     assert theme.path == str(user_themes / "slate.yaml")
 
 
-def test_every_way_to_write_a_flat_mapping_is_understood(user_themes: Path) -> None:
+def test_all_spellings_of_a_flat_mapping_are_read(user_themes: Path) -> None:
     palette = themes.load_theme("slate").palette
     one_line = ", ".join(f"{name}: '{color}'" for name, color in palette._asdict().items())
     (user_themes / "mine.yaml").write_text(f"{{dark: true, {one_line}}}\n")
@@ -63,7 +63,7 @@ def test_every_way_to_write_a_flat_mapping_is_understood(user_themes: Path) -> N
     assert theme.title == "mine"
 
 
-def test_names_of_all_themes_are_listed_even_of_broken_ones(user_themes: Path) -> None:
+def test_broken_themes_are_listed_too(user_themes: Path) -> None:
     (user_themes / "broken.yaml").write_text("{")
     (user_themes / "notes.txt").write_text("")
     names = themes.theme_names()
@@ -72,12 +72,12 @@ def test_names_of_all_themes_are_listed_even_of_broken_ones(user_themes: Path) -
     assert "notes" not in names
 
 
-def test_a_theme_that_does_not_exist_names_those_that_do() -> None:
+def test_unknown_theme_error_lists_the_themes() -> None:
     with pytest.raises(UsageError, match=r"no theme 'neon'\. Known here: .*slate"):
         themes.load_theme("neon")
 
 
-def test_a_colour_without_quotes_is_told_apart_from_a_wrong_one(tmp_path: Path) -> None:
+def test_unquoted_color_has_a_separate_error(tmp_path: Path) -> None:
     text = slate().replace('accent: "#6cb6ff"', "accent: #6cb6ff")
     line = text.split("\n").index("accent: #6cb6ff") + 1
     assert f"mine.yaml:{line}:" in error_of(tmp_path, text)
@@ -102,17 +102,17 @@ def test_errors_name_line_and_remedy(tmp_path: Path, old: str, new: str, said: s
     assert message.split(":")[1].isdigit()
 
 
-def test_missing_colours_are_named(tmp_path: Path) -> None:
+def test_missing_colors_are_named(tmp_path: Path) -> None:
     text = "\n".join(line for line in slate().split("\n") if not line.startswith(("faint:", "dark:")))
     assert "the theme lacks dark, faint" in error_of(tmp_path, text)
 
 
 @pytest.mark.parametrize("text", ["", "just words\n", "- a\n- list\n"])
-def test_what_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+def test_file_without_mapping_is_refused(tmp_path: Path, text: str) -> None:
     assert "mine.yaml" in error_of(tmp_path, text)
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b'title: "caf\xe9"\n')
     for name, said in (("latin.yaml", "it is not UTF-8 text"), ("missing.yaml", "No such file")):
         with pytest.raises(ConfigurationError, match=said):

@@ -30,14 +30,14 @@ async def fail() -> None:
     raise StorageError("the disk is full")
 
 
-async def test_steps_are_taken_back_the_newest_first() -> None:
+async def test_newest_step_is_undone_first() -> None:
     steps = UndoSteps()
     steps.add("one", nothing)
     steps.add("two", nothing)
     assert (steps.title, await steps.undo(), await steps.undo(), steps.title) == ("two", "two", "one", "")
 
 
-async def test_a_step_that_cannot_be_taken_back_stays() -> None:
+async def test_step_that_cannot_be_undone_stays() -> None:
     steps = UndoSteps()
     steps.add("one", fail)
     with pytest.raises(StorageError):
@@ -45,7 +45,7 @@ async def test_a_step_that_cannot_be_taken_back_stays() -> None:
     assert steps.title == "one"
 
 
-async def test_a_change_of_files_that_was_made_later_comes_first() -> None:
+async def test_later_change_of_files_is_undone_first() -> None:
     changes: list[str] = []
     steps = UndoSteps()
     steps.count_changes = lambda: len(changes)
@@ -57,7 +57,7 @@ async def test_a_change_of_files_that_was_made_later_comes_first() -> None:
     assert steps.is_newest
 
 
-def test_no_more_steps_are_kept_than_anybody_takes_back() -> None:
+def test_number_of_steps_is_limited() -> None:
     steps = UndoSteps()
     for number in range(MOST_STEPS + 5):
         steps.add(str(number), nothing)
@@ -65,7 +65,7 @@ def test_no_more_steps_are_kept_than_anybody_takes_back() -> None:
     assert steps.title == str(MOST_STEPS + 4)
 
 
-def test_each_session_has_steps_of_its_own() -> None:
+def test_each_app_has_separate_steps() -> None:
     one, other = App[None](), App[None]()
     undo_steps(one).add("one", nothing)
     assert (undo_steps(one).title, undo_steps(other).title) == ("one", "")
@@ -78,7 +78,7 @@ async def table_of(pilot: Pilot[list[Run]]) -> DashboardScreen:
     return pilot.app.screen
 
 
-async def test_what_was_said_of_a_run_is_taken_back_there_and_from_the_main_screen(project: Project) -> None:
+async def test_annotations_are_undone_on_any_screen(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")
         await until(lambda: "completed" in seen(pilot))
@@ -100,10 +100,10 @@ async def test_what_was_said_of_a_run_is_taken_back_there_and_from_the_main_scre
         await pilot.press("5", "ctrl+z")
         await until(lambda: runs.facts(run_id).annotations.tags == {})
         assert runs.facts(run_id).annotations.pinned
-        await until(lambda: "Taken back: annotate hello.py [1]." in screen_of(pilot).panes.run_bar.notice.text)
+        await until(lambda: "Undone: annotate hello.py [1]." in screen_of(pilot).panes.run_bar.notice.text)
 
 
-async def test_annotations_in_quick_succession_can_all_be_undone_also_when_the_screen_is_left(project: Project) -> None:
+async def test_quick_annotations_are_undone_after_leaving_the_screen(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")
         await until(lambda: "completed" in seen(pilot))
@@ -122,7 +122,7 @@ async def test_annotations_in_quick_succession_can_all_be_undone_also_when_the_s
         await until(lambda: not runs.facts(run_id).annotations.pinned)
 
 
-async def test_a_filter_and_the_theme_are_taken_back_too(project: Project) -> None:
+async def test_filter_and_theme_are_undone(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("2", "slash", *"nothing", "escape")
         await until(lambda: "✓ local" in seen(pilot))
@@ -131,20 +131,20 @@ async def test_a_filter_and_the_theme_are_taken_back_too(project: Project) -> No
         await until(lambda: "Theme" in seen(pilot) and pilot.app.screen is not screen_of(pilot))
         await pilot.press(*"paper", "enter")
         await until(lambda: pilot.app.theme == "paper" and pilot.app.screen is screen_of(pilot))
-        await until(lambda: undo_steps(pilot.app).title == "the choice of a theme")
+        await until(lambda: undo_steps(pilot.app).title == "choose theme")
         await pilot.press("ctrl+z")
         await until(lambda: pilot.app.theme == before and undo_steps(pilot.app).title == "the end of a filter")
         await pilot.press("ctrl+z")
         await until(lambda: "/nothing" in seen(pilot))
 
 
-async def test_where_there_is_nothing_to_take_back_it_is_said(project: Project) -> None:
+async def test_undo_without_steps_shows_a_message(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("5", "ctrl+z")
-        await until(lambda: any("nothing to take back" in str(note.message) for note in pilot.app._notifications))
+        await until(lambda: any("Nothing to undo" in str(note.message) for note in pilot.app._notifications))
 
 
-async def test_files_that_a_run_brought_back_go_away_again(project: Project, project_root: Path) -> None:
+async def test_restored_files_are_undone(project: Project, project_root: Path) -> None:
     configuration = project_root / "aml_config" / "local.runconfig"
     configuration.write_text(configuration.read_text().replace("TrackedRun: false", "TrackedRun: true"))
     async with opened(project) as pilot:

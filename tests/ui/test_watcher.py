@@ -67,7 +67,7 @@ class Heard:
     def show_runs_read(self, runs: list[Run], steps: Mapping[str, str]) -> None:
         self.runs.append(runs)
 
-    def show_work(self, progress: Progress | None) -> None: ...
+    def show_progress(self, progress: Progress | None) -> None: ...
 
     def show_failure(self, error: WorkbenchError) -> None: ...
 
@@ -91,7 +91,7 @@ def looking(project: Project, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> 
     looking.join()
 
 
-def test_the_first_look_tells_everything(looking: ProjectWatcher, heard: Heard) -> None:
+def test_first_poll_reports_everything(looking: ProjectWatcher, heard: Heard) -> None:
     assert [[target.name for target in targets] for targets in heard.targets] == [["local"]]
     assert [configuration.name for configuration in heard.configurations[0]] == ["local"]
     assert heard.runs[0] == []
@@ -100,26 +100,24 @@ def test_the_first_look_tells_everything(looking: ProjectWatcher, heard: Heard) 
     heard.until(lambda: heard.branches)
 
 
-def test_nothing_is_told_while_nothing_changes(looking: ProjectWatcher, heard: Heard) -> None:
+def test_nothing_is_reported_without_changes(looking: ProjectWatcher, heard: Heard) -> None:
     # Between the first look and the second, unfinished runs are resumed, which may be told as work.
-    heard.until(lambda: looking.looks > 1)
+    heard.until(lambda: looking.polls > 1)
     before = heard.count
-    looks = looking.looks
-    heard.until(lambda: looking.looks > looks + 5)
+    looks = looking.polls
+    heard.until(lambda: looking.polls > looks + 5)
     assert heard.count == before
 
 
-def test_a_file_that_comes_is_told_by_its_folder(looking: ProjectWatcher, heard: Heard, project_root: Path) -> None:
-    looks = looking.looks
-    heard.until(lambda: looking.looks > looks)
+def test_new_file_reports_its_folder(looking: ProjectWatcher, heard: Heard, project_root: Path) -> None:
+    looks = looking.polls
+    heard.until(lambda: looking.polls > looks)
     (project_root / "new.py").write_text("")
     heard.until(lambda: heard.folders)
     assert heard.folders[0] == [""]
 
 
-def test_a_target_that_comes_and_one_that_is_edited_in_place_are_told(
-    looking: ProjectWatcher, heard: Heard, project_root: Path
-) -> None:
+def test_new_and_edited_targets_are_reported(looking: ProjectWatcher, heard: Heard, project_root: Path) -> None:
     (project_root / "aml_config" / "new.compute").write_text("type: local\n")
     heard.until(lambda: len(heard.targets[-1]) == 2)
     with open(project_root / "aml_config" / "new.compute", "a") as file:
@@ -129,7 +127,7 @@ def test_a_target_that_comes_and_one_that_is_edited_in_place_are_told(
     heard.until(lambda: len(heard.targets[-1]) == 1)
 
 
-def test_a_run_of_the_command_line_appears_and_is_followed_to_its_end(
+def test_run_of_the_command_line_is_followed_to_its_end(
     looking: ProjectWatcher, heard: Heard, project: Project
 ) -> None:
     run = Runs(project).submit(RunRequest("local", "hello.py"))
@@ -138,7 +136,7 @@ def test_a_run_of_the_command_line_appears_and_is_followed_to_its_end(
     assert heard.runs[-1][0].exit_code == 0
 
 
-def test_what_a_run_does_while_it_is_being_read_is_not_missed(
+def test_changes_during_a_poll_are_not_missed(
     looking: ProjectWatcher, heard: Heard, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listing = Runs.list
@@ -164,7 +162,7 @@ def test_what_a_run_does_while_it_is_being_read_is_not_missed(
         Runs(project).cancel(run.run_id, grace=0.0)
 
 
-def test_the_branch_is_told_when_it_changes(looking: ProjectWatcher, heard: Heard, project_root: Path) -> None:
+def test_changed_branch_is_reported(looking: ProjectWatcher, heard: Heard, project_root: Path) -> None:
     git = project_root / ".git"
     git.mkdir()
     (git / "HEAD").write_text("ref: refs/heads/feature/x\n")
@@ -173,7 +171,7 @@ def test_the_branch_is_told_when_it_changes(looking: ProjectWatcher, heard: Hear
     heard.until(lambda: heard.branches[-1] == "01234567")
 
 
-def test_it_ends_at_once_when_it_is_told_to(project: Project, heard: Heard) -> None:
+def test_watcher_stops_at_once(project: Project, heard: Heard) -> None:
     looking = ProjectWatcher(project, heard.make)
     looking.start(heard)
     heard.until(lambda: heard.branches)

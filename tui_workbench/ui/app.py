@@ -1,4 +1,4 @@
-"""The application: a project, a theme and the main screen, and nothing else. Logic lives in screens and panes."""
+"""The application: a project, a theme and the main screen. All other logic is in screens and panes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from textual.theme import Theme
 from textual.worker import active_worker
 
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import Run  # noqa: F401  the type of the result
+from tui_workbench.core.model import Run  # noqa: F401  Textual evaluates the type of the result
 from tui_workbench.projects.project import Project
 from tui_workbench.ui import crash, screens
 from tui_workbench.ui.blocking import QuickShutdownExecutor
@@ -36,7 +36,7 @@ FULL = Terminal()
 
 
 class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
-    """The workbench on one project. Its result is the list of runs that go on when it is left."""
+    """The workbench on one project. Its result is the list of runs that are active when the user leaves."""
 
     TITLE = "workbench-tui"
     ENABLE_COMMAND_PALETTE = False  # ours shows the registry of commands
@@ -67,32 +67,28 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         project: Project,
         tree: FileTree,
         theme: themes.WorkbenchTheme,
-        trouble: WorkbenchError | None = None,
+        startup_error: WorkbenchError | None = None,
         terminal: Terminal = FULL,
         saved: Values | None = None,
     ) -> None:
-        """`trouble` is told to the user once the screen stands; `terminal` is what the screens are drawn for.
-
-        `saved` is what the project looked like when it was left; with None nothing is saved.
-        """
-        # Textual makes its style sheet in its constructor: the theme must be known by then, or it is made twice.
+        """`startup_error` is shown after the first frame. `saved` is the saved session; without it, none is kept."""
+        # The theme is set first, because Textual's constructor parses the style sheet.
         self._themes: dict[str, Theme] = {theme.name: theme}
         self.set_reactive(App.theme, theme.name)
         self.terminal = terminal
         super().__init__()
         self._project = project
         self._tree = tree
-        self._trouble = trouble
+        self._startup_error = startup_error
         self._saved = saved
         self.crash_report: str | None = None
         self.keys.hold()
 
     def on_load(self) -> None:
-        """Let nothing that hangs in a thread delay the end."""
+        # Threads that hang must not delay the end.
         asyncio.get_running_loop().set_default_executor(QuickShutdownExecutor())
 
     async def on_main_screen_completed(self) -> None:
-        """What was typed ahead is done now, in its order."""
         gc.freeze()  # modules and the first widgets stay: later collections need not visit them
         gc.enable()  # `__main__` has turned it off
         await self.keys.release()
@@ -102,11 +98,11 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     @property
     def available_themes(self) -> dict[str, Theme]:
-        """Ours, as far as they were loaded; Textual's own are not offered."""
+        """The loaded themes of the workbench, without those of Textual."""
         return self._themes
 
     def get_default_screen(self) -> Screen[None]:
-        return MainScreen(self._project, self._tree, self._trouble, self._saved)
+        return MainScreen(self._project, self._tree, self._startup_error, self._saved)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         usual = super().get_line_filters()
@@ -115,7 +111,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         return line_filters(self.current_theme, self.terminal, usual)
 
     def pop_screen(self) -> AwaitComplete:
-        """Close the top screen, and cancel its workers at once: its widgets are removed before the screen is."""
+        """Close the top screen. Cancels its workers first, because its widgets are removed before the screen."""
         closing = self.screen
         for worker in list(self.workers):
             if worker is not active_worker.get(None) and closing in (worker.node, *worker.node.ancestors):
@@ -123,16 +119,15 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         return super().pop_screen()
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Bring a text to the user's clipboard; Textual's own widgets call this, ours `clipboard.copy`."""
+        """Copy a text for Textual's widgets; the workbench calls `clipboard.copy`."""
         copy(self, text)
 
     def show_theme(self, theme: themes.WorkbenchTheme) -> None:
-        """Show everything in these colours."""
         if theme is self.current_theme:
             return
         self._themes[theme.name] = theme
         if self.theme == theme.name:
-            # Its file has changed, and its name has not.
+            # The file of the current theme has changed.
             self.set_reactive(App.theme, "")
         self.theme = theme.name
 
@@ -145,7 +140,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
             self._keep_edits()
 
     def end_with(self, report: str) -> None:
-        """End because of SIGQUIT. For another thread than that of the event loop."""
+        """Leave because of SIGQUIT. For another thread than that of the event loop."""
         self.crash_report = report
         self.call_later(self._leave)
 
@@ -154,7 +149,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         self.exit(None, crash.QUIT_CODE)
 
     def _keep_edits(self) -> None:
-        # The screens may be what failed; what was kept within the last second is kept in any case.
+        # This may fail if the screens have crashed; edits older than a second are on disk already.
         with contextlib.suppress(Exception):
             screen = self.screen_stack[0]
             if isinstance(screen, MainScreen):
@@ -162,10 +157,10 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     async def action_jump(self) -> None:
         if not await jump(self):
-            self.show_refusal("There is nowhere else to go to.")
+            self.show_refusal("No other place to go to.")
 
     async def action_quit(self) -> None:
-        """Leave by way of the main screen, which asks what must be asked."""
+        """Leave through the main screen, which asks about unsaved edits."""
         while not isinstance(self.screen, MainScreen):
             await self.pop_screen()
         await self.screen.action_quit()

@@ -1,7 +1,7 @@
-"""Calls that block for as long as another machine lets them, made so that leaving the program never waits for one.
+"""Blocking calls in threads, made so that leaving the program never waits for another machine.
 
 The event loop joins the threads of its executor before it ends: those of `asyncio.to_thread` and of Textual's thread
-workers. `QuickShutdownExecutor` takes its place. What must not be cut short says so with `hold_exit`.
+workers. `QuickShutdownExecutor` replaces it. Work that must not be cut short uses `hold_exit`.
 """
 
 from __future__ import annotations
@@ -17,84 +17,83 @@ from typing import TypeVar
 from textual.widget import Widget
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.ui.formatting import error_text
 from tui_workbench.ui.messages import BackendFailed
+from tui_workbench.ui.terminal.safetext import safe_text
 
 Result = TypeVar("Result")
 
-GRACE = 0.3
-"""Seconds that threads get to end by themselves when the event loop ends."""
-
-MUST_FINISH = 10.0
-"""Seconds for what must not be cut short."""
+GRACE = 0.3  # seconds that threads get to end by themselves when the event loop ends
+LONGEST_HOLD = 10.0  # seconds that the exit waits for work that must not be cut short
 
 
 class QuickShutdownExecutor(ThreadPoolExecutor):
-    """An executor that waits for its threads for a moment only."""
+    """An executor whose shutdown waits for its threads for `GRACE` seconds only."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no further call. Threads that hang are left behind; they end with the process."""
+        # Threads that hang are left behind; they end with the process.
         super().shutdown(wait=False, cancel_futures=cancel_futures or wait)
         end = time.monotonic() + (GRACE if wait else 0)
         for thread in list(self._threads):
             thread.join(max(0.0, end - time.monotonic()))
 
 
-_unfinished = threading.Condition()
-_number_unfinished = 0
+_holds_changed = threading.Condition()
+_holds = 0
 
 
 @contextlib.contextmanager
 def hold_exit() -> Iterator[None]:
-    """While this lasts, the process does not end. For any thread."""
-    global _number_unfinished
-    with _unfinished:
-        _number_unfinished += 1
+    """Keep the process alive within this block. For any thread."""
+    global _holds
+    with _holds_changed:
+        _holds += 1
     try:
         yield
     finally:
-        with _unfinished:
-            _number_unfinished -= 1
-            _unfinished.notify_all()
+        with _holds_changed:
+            _holds -= 1
+            _holds_changed.notify_all()
 
 
 def wait_for_exit_holds() -> None:
-    """Wait for what must not be cut short, `MUST_FINISH` seconds at most. For the end of the process."""
-    with _unfinished:
-        _unfinished.wait_for(lambda: not _number_unfinished, MUST_FINISH)
+    """Wait until no `hold_exit` block is active, at most `LONGEST_HOLD` seconds. Called before the process ends."""
+    with _holds_changed:
+        _holds_changed.wait_for(lambda: not _holds, LONGEST_HOLD)
 
 
 async def in_thread(call: Callable[[], Result]) -> Result:
-    """The result of a call that is made in a thread of its own; raises what it raises.
+    """Make a call in a new thread; return its result or raise its exception.
 
-    Who stops waiting does not stop the call: its result is then dropped.
+    Cancelling the wait does not stop the call: its result is then dropped.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
 
+    def deliver(set_outcome: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(lambda: None if future.done() else set_outcome())
+
     def work() -> None:
         try:
             result = call()
-        except BaseException as error:  # whatever it is, it belongs to who waits
-            _tell(loop, future, lambda error=error: future.set_exception(error))  # type: ignore[misc]
+        except BaseException as error:
+            deliver(lambda error=error: future.set_exception(error))  # type: ignore[misc]
         else:
-            _tell(loop, future, lambda: future.set_result(result))
+            deliver(lambda: future.set_result(result))
 
     threading.Thread(target=work, daemon=True).start()
     return await future
-
-
-def _tell(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Result], tell: Callable[[], None]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-        loop.call_soon_threadsafe(lambda: None if future.done() else tell())
 
 
 # --- Calls of screens and widgets
 
 
 def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
-    """Make a call in a thread and hand its answer on; a WorkbenchError is posted as `BackendFailed`.
+    """Read something in a thread and pass the result to `then`; a WorkbenchError is posted as `BackendFailed`.
 
-    An answer that comes after the widget has gone, or after a newer call for the same thing, is dropped.
+    A result that arrives after the widget was removed, or after a newer call for the same `what`, is dropped. For calls
+    that write, use `CallQueue`.
     """
 
     async def make() -> None:
@@ -109,15 +108,43 @@ def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[R
     widget.run_worker(make, group=f"ask {what}", exclusive=True)  # type: ignore[arg-type]
 
 
+class CallQueue:
+    """Makes calls of a widget in threads, one at a time and in order, also those that outlive the widget.
+
+    Each result is passed on, so that for example an undo step is recorded when the user has left the screen at once.
+    """
+
+    def __init__(self, widget: Widget) -> None:
+        self._widget = widget
+        self._lock = asyncio.Lock()
+
+    def add(self, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
+        """Make a call after those before it and pass its result to `then`; show a WorkbenchError."""
+        # A worker of the app: those of a widget are cancelled when it is removed.
+        self._widget.app.run_worker(self._make(call, then), group="call queue")
+
+    async def _make(self, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
+        async with self._lock:
+            try:
+                result = await in_thread(call)
+            except WorkbenchError as error:
+                if self._widget.is_attached:
+                    self._widget.post_message(BackendFailed(error))
+                else:
+                    self._widget.app.notify(safe_text(error_text(error)), severity="error", markup=False)
+            else:
+                then(result)
+
+
 async def messages_handled(widget: Widget) -> None:
-    """Wait until a widget has handled the messages that wait for it. Not for its own handlers."""
+    """Wait until a widget has handled its waiting messages. Not for its own handlers."""
     done = asyncio.Event()
     if widget.call_later(done.set):
         await done.wait()
 
 
 class OneAtATime:
-    """Does some work of a widget again whenever it is asked for, but never twice at once."""
+    """Repeats some work of a widget on demand, never twice at once."""
 
     def __init__(self, widget: Widget, work: Callable[[], Awaitable[None]]) -> None:
         self._widget = widget
@@ -125,7 +152,7 @@ class OneAtATime:
         self._is_working = self._is_wanted = False
 
     def start(self) -> None:
-        """Do the work; once more after it if it goes on already."""
+        """Do the work; while it is being done, do it once more afterwards."""
         self._is_wanted = True
         if not self._is_working:
             self._is_working = True

@@ -1,7 +1,7 @@
-"""How the screens end when the program fails: the terminal as it was, and one line that names a report on disk.
+"""Crash handling: restore the terminal, write a report and print one line that names it.
 
-The invariants: a report and the line hold no control characters and no passwords, and a report is readable by its user
-alone; an exception in any thread ends the screens as one in the event loop does; SIGQUIT ends them even when the event
+The invariants: the report and the line contain no control characters and no passwords, and only the user can read the
+report; an exception in any thread ends the screens like one in the event loop; SIGQUIT ends them even when the event
 loop hangs.
 """
 
@@ -24,19 +24,17 @@ from tui_workbench.core import directories
 from tui_workbench.core.masking import mask_text
 from tui_workbench.ui.terminal.safetext import safe_text
 
-PATIENCE = 2.0
-"""Seconds that the event loop gets to end the screens after SIGQUIT."""
-
+PATIENCE = 2.0  # seconds that the event loop gets to end the screens after SIGQUIT
 QUIT_CODE = 128 + signal.SIGQUIT
 
 
 def report_error(error: BaseException) -> str:
-    """Write a report about an exception, without local variables; gives its path, "" when it cannot be written."""
+    """Write a traceback without local variables; return its path, or "" if it cannot be written."""
     return _write("".join(traceback.format_exception(error)))
 
 
 def report_threads() -> str:
-    """Write a report of what every thread does now; gives its path, "" when it cannot be written."""
+    """Write the stacks of all threads; return the path, or "" if it cannot be written."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)
@@ -44,9 +42,9 @@ def report_threads() -> str:
 
 
 def closing_line(report: str) -> str:
-    """The line in the terminal after the screens."""
+    """Return the line that the terminal shows after a crash."""
     where = f" Report: {safe_text(report)}" if report else ""
-    return f"workbench-tui stopped unexpectedly. Runs go on; unsaved edits are kept.{where}"
+    return f"workbench-tui stopped unexpectedly. Runs continue; unsaved edits are kept.{where}"
 
 
 def _write(text: str) -> str:
@@ -65,7 +63,7 @@ def _write(text: str) -> str:
 
 @contextlib.contextmanager
 def thread_errors_to(handle: Callable[[BaseException], None]) -> Iterator[None]:
-    """While this lasts, hand exceptions that end a thread to `handle`, which is called in that thread."""
+    """Pass exceptions that end a thread to `handle`, which is called in that thread."""
     usual = threading.excepthook
 
     def hook(arguments: threading.ExceptHookArgs) -> None:
@@ -81,18 +79,18 @@ def thread_errors_to(handle: Callable[[BaseException], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quit_signal_to(leave: Callable[[str], None], restore_terminal: Callable[[], None]) -> Iterator[None]:
-    """While this lasts, SIGQUIT writes a report of all threads and calls `leave` with its path, in a thread.
+    """On SIGQUIT, write a report of all threads and call `leave` with its path, in a thread.
 
-    When the process still runs after `PATIENCE`, the terminal is restored and the process ends at once.
+    If the process still runs after `PATIENCE`, restore the terminal and end the process at once.
     """
 
     def on_quit(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a second one is not argued with
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a second SIGQUIT ends the process
         report = report_threads()
         forced = threading.Timer(PATIENCE, _end_at_once, (report, restore_terminal))
         forced.daemon = True
         forced.start()
-        # Not here: who is called between two instructions of the event loop's thread does not wake the loop.
+        # In a thread, because a call from a signal handler does not wake the event loop.
         threading.Thread(target=leave, args=(report,), daemon=True).start()
 
     if threading.current_thread() is not threading.main_thread():

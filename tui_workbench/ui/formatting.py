@@ -1,4 +1,4 @@
-"""How times, durations and states are put into words; a state is always a glyph and a word, never a colour alone."""
+"""Formatting of times, durations and states. A state is always a glyph and a word, never a color alone."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tui_workbench.core.model import Run, RunState
 
 
 class StateLook(NamedTuple):
-    """A state as it is shown: one glyph of one cell, a word, and the colour (a field name of `Palette`)."""
+    """How a state is shown: a glyph of one cell, a word, and a color (a field name of `Palette`)."""
 
     glyph: str
     word: str
     role: str
 
 
+# "out of reach" is in records of older versions.
 _SINCE = re.compile(r"(?:out of reach|unreachable) since (\d\d:\d\d)")
-"""How `runs.progress` says since when a target has not been reached."""
 
 RUN_STATES = {
     RunState.QUEUED: StateLook("○", "queued", "muted"),
@@ -47,11 +47,10 @@ STEP_WORDS = {
     "fetch": "bringing back",
     "collect": "collecting",
 }
-"""What a run does while a step of this name is at work."""
 
 
 def step_words(step: str) -> str:
-    """`sending 63 %` of `sync 63 %`; empty for a step that has no word."""
+    """Return `sending 63 %` for `sync 63 %`, "" for an unknown step."""
     name, _, percent = step.partition(" ")
     word = STEP_WORDS.get(name, "")
     return f"{word} {percent}".rstrip() if word else ""
@@ -63,7 +62,7 @@ BROKEN = StateLook("✗", "problem", "error")
 
 
 def run_state(run: Run) -> StateLook:
-    """How the state of a run is shown; a failed run with an exit code says it in place of the word."""
+    """Return how the state of a run is shown; for a failed run, the word is its exit code."""
     look = RUN_STATES.get(run.state, RUN_STATES[RunState.UNKNOWN])
     if run.state == RunState.FAILED and run.exit_code is not None and run.exit_code > 0:
         return look._replace(word=f"exit {run.exit_code}")
@@ -79,55 +78,54 @@ VERDICTS = {
     "shared": StateLook("◆", "GPU shared", "warning"),
     "unknown": StateLook("?", "GPU unknown", "muted"),
 }
-"""How each word of `runs.gpu.verdict` is shown."""
 
 
 def verdict_look(word: str) -> StateLook:
-    """How a verdict is shown, also one of a later version."""
+    """Return how a verdict is shown; verdicts of later versions count as unknown."""
     return VERDICTS.get(word, VERDICTS["unknown"])
 
 
 def verdict_label(word: str, *, short: bool = False) -> str:
-    """`✓ GPU`, `▲ GPU idle`; short `✓ GPU`, `▲ GPU`."""
+    """Return for example `▲ GPU idle`, short `▲ GPU`."""
     look = verdict_look(word)
     return f"{look.glyph} {'GPU' if short else look.word}"
 
 
 def is_before_script(run: Run) -> bool:
-    """Whether the script has not started, and what is done for it has a log of its own."""
+    """Return True if the run is being prepared and its preparation has a separate log."""
     return not run.start and (not target_types.find(run.target_type).runs_here or run.state == RunState.PREPARING)
 
 
 def reason_of(run: Run) -> str:
-    """Why a run is in its state, where that is not clear from the state: a sentence of any origin, or ""."""
+    """Return the reason for the state, as untrusted text, or "" if the state says it all."""
     has_reason = run.state in (RunState.COMPLETED, RunState.FAILED, RunState.UNKNOWN)
     if has_reason and run.reason not in ("", f"exit code {run.exit_code}"):
-        goes_on = " It is tried again and again; r in Jobs tries it now." if run.is_active else ""
-        return capitalized(run.reason).rstrip(".") + "." + goes_on
+        retries = " Retrying; press r in Jobs to retry now." if run.is_active else ""
+        return capitalized(run.reason).rstrip(".") + "." + retries
     return ""
 
 
+# Words that are never the name of a target.
 _OPENERS = frozenset({"a", "an", "it", "no", "nothing", "runs", "the", "there", "this", "you"})
-"""Words that are never the name of a target."""
 
 
 def capitalized(clause: str) -> str:
-    """A clause with a capital, unless it begins with what may be a name: `gpu-box` stays as it is."""
+    """Capitalize a clause, unless its first word may be a name such as `gpu-box`."""
     return clause[:1].upper() + clause[1:] if clause.partition(" ")[0] in _OPENERS else clause
 
 
 def error_text(error: WorkbenchError) -> str:
-    """An error and its remedy, of any origin."""
+    """Return an error and its remedy as untrusted text."""
     return f"{capitalized(error.message)}. {' '.join(error.remedy.split())}".rstrip()
 
 
 def run_title(run: Run) -> str:
-    """What a run is called: `train.py [7]`. The script's name is not ours: make it safe before it is shown."""
+    """Return for example `train.py [7]`. This is untrusted text."""
     return f"{run.script_name} [{run.run_number}]"
 
 
 def duration(seconds: float) -> str:
-    """`0:41`, `2:10`, `1:02:03`, `2 d 3 h`."""
+    """Return for example `0:41`, `1:02:03` or `2 d 3 h`."""
     whole = max(0, int(seconds))
     minutes, second = divmod(whole, 60)
     hours, minute = divmod(minutes, 60)
@@ -137,14 +135,14 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(run: Run, now: float) -> str:
-    """How long the run took or takes, for one that has not started its preparation; empty for one that never did."""
+    """Return how long a run took or has been active; "" if it never started."""
     if not run.start:
         return duration(now - run.created) if run.is_active and run.created else ""
     return duration((run.end or now) - run.start)
 
 
 def moment(when: float, now: float) -> str:
-    """A time: `14:03` today, `12 Nov` this year, `2017-11-12` before. Empty for an unknown time."""
+    """Return `14:03` for a time today, else `12 Nov` or `2017-11-12`; "" for an unknown time."""
     if not when:
         return ""
     then, today = time.localtime(when), time.localtime(now)
@@ -159,10 +157,10 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def count(number: int, noun: str) -> str:
-    """`1 run`, `3 runs`."""
+    """Return for example `1 run` or `3 runs`."""
     return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def file_names(paths: Collection[str]) -> str:
-    """The names of these files, for a sentence. They are not safe text."""
+    """Return the base names of files as a list in a sentence, as untrusted text."""
     return ", ".join(sorted(os.path.basename(path) for path in paths))

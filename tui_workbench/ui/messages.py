@@ -1,6 +1,6 @@
-"""What panes and threads tell the screen: facts, which have happened, and wishes, which it has carried out.
+"""Messages that panes and threads post to the screen: updates about the project, and requests to do something.
 
-Messages that belong to one widget alone are declared in it; here are those that more than one module posts or handles.
+Messages of a single widget are declared in it; this module declares those that several modules post or handle.
 """
 
 from __future__ import annotations
@@ -17,34 +17,33 @@ from tui_workbench.projects.project import Project
 
 
 @dataclass_transform(eq_default=False)
-class Request(Message):
-    """A pane or a screen wants something done that is not its own business. Each class below is a dataclass."""
+class _DataMessage(Message):
+    """A message whose subclasses are dataclasses."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         dataclass(eq=False)(cls)
 
 
-@dataclass_transform(eq_default=False)
-class Update(Message):
-    """Something about the project is known, or has changed. Each class below is a dataclass."""
+class Request(_DataMessage):
+    """A request of a pane or a screen to the main screen."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        dataclass(eq=False)(cls)
+
+class Update(_DataMessage):
+    """News about the project."""
 
 
 class FileChosen(Request):
-    """A file should be opened in the editor, at `line` (from 1) when that is not 0."""
+    """Open a file in the editor, at `line` (from 1) unless that is 0."""
 
     path: str
     line: int = 0
 
 
 class EditorRequested(Request):
-    """A file should be opened in the user's own editor, at `line` and `column` (from 1) when those are not 0.
+    """Open a file in the user's own editor, at `line` and `column` (from 1) unless they are 0.
 
-    What is `read_only` is shown as a copy.
+    A `read_only` file is opened as a copy.
     """
 
     path: str
@@ -54,10 +53,10 @@ class EditorRequested(Request):
 
 
 class ChangeRequested(Request):
-    """Configuration files should be changed as a whole, after a look at the change.
+    """Show a change of configuration files and apply it if the user agrees.
 
-    `kind` is `gpu-ready`, `duplicate`, `rename`, `delete`, `detach`, `new-target` or `new-configuration`; `path` is the
-    `.compute` or `.runconfig` file that is meant, "" for none.
+    `kind` is `gpu-ready`, `duplicate`, `rename`, `delete`, `detach`, `new-target` or `new-configuration`; `path` is a
+    `.compute` or `.runconfig` file, or "".
     """
 
     kind: str
@@ -65,99 +64,99 @@ class ChangeRequested(Request):
 
 
 class ScriptChosen(Request):
-    """A file of the project should be the script of the run bar. `script` is relative to the project."""
+    """Choose the script in the run bar. `script` is relative to the project."""
 
     script: str
 
 
 class TargetChosen(Request):
-    """A compute target should be run on."""
+    """Choose the compute target in the run bar."""
 
     name: str
 
 
 class AttachRequested(Request):
-    """A machine should be attached."""
+    """Attach a machine."""
 
 
 class CheckRequested(Request):
-    """The compute target of this name should be checked."""
+    """Check a compute target."""
 
     name: str
 
 
 class RunSelected(Request):
-    """A run was put under the cursor; with `opened` its log should get the focus."""
+    """Select a run; with `opened`, focus its log."""
 
     run_id: str
     opened: bool
 
 
 class RunRequestReused(Request):
-    """A run should be asked for again."""
+    """Fill the run bar with the request of a run."""
 
     run_id: str
 
 
 class RunDetailsRequested(Request):
-    """Everything about a run should be shown."""
+    """Show the details of a run."""
 
     run_id: str
 
 
 class MonitorRequested(Request):
-    """The GPUs of a project's targets should be shown; `selected` is the id of the current run, "" for none."""
+    """Show the GPUs of a project's targets; `selected` is the id of the current run, or ""."""
 
     project: Project
     selected: str
 
 
 class RerunRequested(Request):
-    """A run should be run again: as it was, or as `request` says."""
+    """Rerun a run, unchanged or with another `request`."""
 
     run: Run
     request: RunRequest | None
 
 
 class ReconnectRequested(Request):
-    """The target of a run that nothing is known of should be tried at once."""
+    """Try now to reach the target of a run whose state is unknown."""
 
     run_id: str
 
 
 class CancelConfirmed(Request):
-    """A run should end; it was asked about already."""
+    """Cancel a run; the user has confirmed it."""
 
     run_id: str
 
 
 class RunRequested(Request):
-    """The Run button was pressed, or the key for it."""
+    """Start a run: its button or key was pressed."""
 
 
 class RunBarRequested(Request):
-    """Somebody wants to change what the next run is asked for."""
+    """Focus the run bar."""
 
 
 class RequestChanged(Request):
-    """The run bar holds another request than before; None while it is not one."""
+    """The request in the run bar has changed; None while it is incomplete."""
 
     request: RunRequest | None
 
 
 class ProgressReported(Update):
-    """How far something is that takes long and that no run is about; None when it is over."""
+    """The progress of a long task that belongs to no run; None at its end."""
 
     progress: Progress | None
 
 
 class StatusPosted(Update):
-    """A sentence, of any origin, should be shown in passing."""
+    """Show a sentence (untrusted text) in the status line."""
 
     text: str
 
 
 class BackendFailed(Update):
-    """A call in a thread failed with something that a person should read."""
+    """A call in a thread failed."""
 
     error: WorkbenchError

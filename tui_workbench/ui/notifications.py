@@ -1,7 +1,7 @@
-"""Telling a person that a run has ended: in the screens, by the terminal when one looks elsewhere, in its title.
+"""Notifications about ended runs: a toast, a notification of the terminal, and the window title.
 
-The invariants: what one watches is not told; a run's end is told once, and never that of a run which had ended before
-the screens were opened; a toast stands where nobody types.
+The invariants: there is no notification about the run that the user is watching, about a run that ended before the
+screens were opened, or twice about a run; a toast does not cover the cursor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Severity = Literal["information", "warning", "error"]
 
 
 def end_message(run: Run, now: float) -> tuple[str, str]:
-    """What is said of a run that has ended: in a few words, and with the reason. Both are safe text."""
+    """Return a short and a long message about a run that has ended, as safe text."""
     look = run_state(run)
     took = elapsed(run, now)
     head = f"{look.glyph} {truncate_middle(safe_text(run_title(run)), LONGEST_TITLE)} {look.word}"
@@ -38,7 +38,7 @@ def end_message(run: Run, now: float) -> tuple[str, str]:
 
 
 def place_toasts(app: App[Any]) -> None:
-    """Have toasts in the half of the screen in which nobody types."""
+    """Put toasts into the half of the screen that does not contain the cursor."""
     on_top = app.cursor_position.y * 2 > app.size.height
     for rack in app.screen.query(ToastRack):
         rack.styles.dock = "top" if on_top else "bottom"
@@ -47,7 +47,7 @@ def place_toasts(app: App[Any]) -> None:
 
 
 class RunNotifier:
-    """Has an eye on the runs for somebody who may look elsewhere."""
+    """Notifies the user about ended runs and keeps the window title up to date."""
 
     def __init__(self, app: App[Any], project: str) -> None:
         self._app = app
@@ -59,24 +59,23 @@ class RunNotifier:
         self._title = WindowTitle(app)
 
     def begin(self, settings: Settings) -> None:
-        """The screens stand."""
+        """Start after the screens are drawn."""
         self._settings = settings
         if settings.window_title == "on":
             self._title.begin()
         self._show_title()
 
     def end(self) -> None:
-        """The screens go away."""
         self._title.end()
 
     def focus_changed(self, is_here: bool) -> None:
-        """Somebody looks here again, who sees what has ended meanwhile; or nobody does any more."""
+        """Remove the ended run from the title when the user is back."""
         if is_here:
             self._ended = ""
             self._show_title()
 
     def update_runs(self, runs: Sequence[Run], watched: str) -> None:
-        """These are the runs now; `watched` is the id of the one that stands before one's eyes, or ""."""
+        """Take the current runs; `watched` is the id of the run that the user sees, or ""."""
         before, self._active = self._active, frozenset(run.run_id for run in runs if run.is_active)
         self._states = [run.state for run in runs if run.is_active]
         for run in reversed(runs):

@@ -1,4 +1,4 @@
-"""The screens from the first frame to the last line in the terminal."""
+"""Run the application, then print the closing lines."""
 
 from __future__ import annotations
 
@@ -18,35 +18,33 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.themes import themes
 
 
-def show(project: Project, terminal: Terminal, trouble: WorkbenchError | None = None) -> int:
-    """Show a project until the user leaves; gives the exit code. `trouble` is said once the screens stand."""
-    saved, memory_trouble = load_session(project.root)
-    theme, theme_trouble = themes.saved_theme()
+def show(project: Project, terminal: Terminal, startup_error: WorkbenchError | None = None) -> int:
+    """Show a project until the user leaves; return the exit code. `startup_error` is shown after the first frame."""
+    saved, session_error = load_session(project.root)
+    theme, theme_error = themes.saved_theme()
     in_browser = prepare_for_browser()
     tree = FileTree(project.root)
     if folders := saved.part("files").texts("folders"):
         tree.open_folders = {"", *folders}
     for folder in tree.to_read():
         tree.accept(folder, read_folder(project.root, folder))
-    app = WorkbenchApp(project, tree, theme, theme_trouble or trouble or memory_trouble, terminal, saved)
+    app = WorkbenchApp(project, tree, theme, theme_error or startup_error or session_error, terminal, saved)
     with crash.thread_errors_to(app.fail_later), crash.quit_signal_to(app.end_with, app.restore_terminal):
-        going_on = app.run() or []
+        active_runs = app.run() or []
     wait_for_exit_holds()
     if app.crash_report is not None:
         sys.stderr.write(f"{crash.closing_line(app.crash_report)}\n")
-    # A browser has no terminal behind the screens.
-    for line in [] if in_browser else farewell(going_on):
+    for line in [] if in_browser else closing_lines(active_runs):
         sys.stdout.write(f"{line}\n")
     return app.return_code or 0
 
 
-def farewell(active: list[Run]) -> list[str]:
-    """What stands in the terminal after the screens: which runs go on, and how to follow one from there."""
+def closing_lines(active: list[Run]) -> list[str]:
+    """Return the lines that the terminal shows after the screens: the active runs and how to follow one."""
     if not active:
         return []
     names = ", ".join(safe_text(run_title(run)) for run in active)
-    verb = "goes" if len(active) == 1 else "go"
     return [
-        f"{count(len(active), 'run')} {verb} on: {names}",
+        f"{count(len(active), 'active run')}: {names}",
         f"Follow with: workbench-tui logs -f {active[0].run_number}",
     ]

@@ -1,10 +1,10 @@
-"""Edits that were not saved, kept on disk while they are not, for when the terminal, the line or the machine goes.
+"""Recovery files: unsaved edits on disk, for when the terminal, the connection or the machine fails.
 
-Each workbench has a folder of its own below the user's state directory, one file in it for each text, and holds a lock
-beside it as long as it lives. Who starts takes over the folders whose lock nobody holds.
+Each process of the workbench has a separate folder below the user's state directory, with one file per text, and holds
+a lock beside it. On start, a process takes over the folders whose lock is free.
 
-The invariants: no workbench touches the folder of one that lives; a kept text goes only after it was saved or thrown
-away by a person, or after whoever took it over has kept it; texts are readable by their user alone.
+The invariants: no process touches the folder of a live process; a text is deleted only after the user saved or
+discarded it, or after the process that took it over has written it; only the user can read the texts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEMA = 1
 
 
 class Unsaved(NamedTuple):
-    """A text that is not saved, the version of its file that it was made from, and when it was kept (epoch seconds)."""
+    """An unsaved text, the version of the file that it is based on, and when it was written (epoch seconds)."""
 
     file: TextFile
     text: str
@@ -37,7 +37,7 @@ class Unsaved(NamedTuple):
 
 
 class Recovery:
-    """The unsaved texts of one workbench on the project at `root`. All methods block; call one at a time."""
+    """The unsaved texts of this process in the project at `root`. All methods block; call one at a time."""
 
     def __init__(self, root: str) -> None:
         self._base = os.path.join(directories.user_state_directory(), "recovery", project_key(root))
@@ -48,13 +48,10 @@ class Recovery:
 
     @property
     def base(self) -> str:
-        """The folder of all workbenches on the project."""
         return self._base
 
-    # --- Ours
-
     def keep(self, unsaved: Mapping[str, Unsaved]) -> None:
-        """Keep these texts. Raises StorageError when one cannot be kept; those before it are."""
+        """Write these texts. Raises StorageError at the first that cannot be written."""
         for path, text in unsaved.items():
             self._open()
             name = self._names.get(path) or f"{len(self._names) + 1}-{os.urandom(3).hex()}.json"
@@ -62,12 +59,12 @@ class Recovery:
             self._names[path] = name
 
     def drop(self, paths: set[str]) -> None:
-        """These texts were saved, or thrown away by a person."""
+        """Delete the texts that the user saved or discarded."""
         for path in paths & self._names.keys():
             _remove(os.path.join(self._folder, self._names.pop(path)))
 
     def close(self) -> None:
-        """Nothing is to be kept any longer."""
+        """Delete all texts and release the lock."""
         self._names.clear()
         if self._lock is not None:
             _discard(self._folder, self._lock)
@@ -79,23 +76,21 @@ class Recovery:
         folder = os.path.join(self._base, f"{os.getpid()}-{os.urandom(4).hex()}")
         try:
             os.makedirs(self._base, mode=0o700, exist_ok=True)
-            # The lock is held before the folder is there, so a folder without a held lock is one of the dead.
+            # The lock is taken before the folder exists, so the process of a folder with a free lock has ended.
             lock = _locked(folder)
             os.mkdir(folder, 0o700)
         except OSError as error:
             raise StorageError(
-                f"unsaved edits cannot be kept in a recovery file: {(error.strerror or str(error)).lower()}",
-                remedy="Save often: what is not saved is lost when the terminal goes.",
+                f"cannot write a recovery file for unsaved edits: {(error.strerror or str(error)).lower()}",
+                remedy="Save often: unsaved edits are lost if the terminal or the machine fails.",
                 file=self._base,
             ) from error
         self._folder, self._lock = folder, lock
 
-    # --- Those of workbenches that are gone
-
     def take_over(self) -> tuple[list[Unsaved], list[StorageError]]:
-        """The texts of workbenches that ended without saving them, oldest first, and what was wrong with others.
+        """Return the texts of ended processes, oldest first, and the errors of unreadable ones.
 
-        They stay where they are until `let_go`: keep them first.
+        The files stay until `delete_taken`: call `keep` first.
         """
         found: list[Unsaved] = []
         errors: list[StorageError] = []
@@ -103,7 +98,7 @@ class Recovery:
             try:
                 lock = _locked(folder)
             except OSError:
-                continue  # it lives
+                continue  # its process is alive
             self._taken.append((folder, lock))
             for path in _texts(folder):
                 try:
@@ -112,8 +107,8 @@ class Recovery:
                     errors.append(error)
         return sorted(found, key=lambda unsaved: unsaved.kept_at), errors
 
-    def let_go(self) -> None:
-        """What was taken over is kept elsewhere, or no longer needed."""
+    def delete_taken(self) -> None:
+        """Delete the texts that were taken over."""
         for folder, lock in self._taken:
             _discard(folder, lock)
         self._taken.clear()
@@ -124,11 +119,11 @@ class Recovery:
 
 
 def _locked(folder: str) -> int:
-    """The lock of a workbench's folder, held from now on. Raises OSError when another one holds it."""
+    """Take the lock of a folder and return its descriptor. Raises OSError when another process holds it."""
     descriptor = open_lock(f"{folder}.lock")
     if not try_lock(descriptor):
         os.close(descriptor)
-        raise BlockingIOError(errno.EWOULDBLOCK, "another workbench holds it", folder)
+        raise BlockingIOError(errno.EWOULDBLOCK, "another process holds the lock", folder)
     return descriptor
 
 
@@ -137,7 +132,7 @@ def _texts(folder: str) -> list[str]:
 
 
 def _discard(folder: str, lock: int) -> None:
-    """Remove a folder with its texts, and its lock; one that holds something else stays, with that."""
+    """Remove a folder with its texts and its lock; a folder that contains other files stays."""
     for path in _texts(folder):
         _remove(path)
     with contextlib.suppress(OSError):
@@ -159,7 +154,7 @@ def _encoded(unsaved: Unsaved) -> bytes:
 
 
 def _read(path: str) -> Unsaved:
-    """The text that is kept there. Raises StorageError, and then sets the file aside, so that it is told once."""
+    """Read a recovery file. If it is invalid, rename it, so that it is reported once, and raise StorageError."""
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read())
@@ -181,5 +176,5 @@ def _read(path: str) -> Unsaved:
         with contextlib.suppress(OSError):
             os.rename(path, aside)
         raise StorageError(
-            "a recovery file of unsaved edits cannot be read", remedy="It was set aside.", file=aside
+            "cannot read a recovery file of unsaved edits", remedy="It was renamed to '….unreadable'.", file=aside
         ) from error

@@ -1,9 +1,8 @@
-"""Screens and panes that are imported when they are opened: dashboard, run details, GPUs and their like.
+"""Screens and panes that are imported when they are opened: dashboard, run details, GPUs and others.
 
-This is the one place of `ui` that imports such a screen inside a function. Together they take as long to import as
-everything else, and need a third of the memory; most sessions open a few of them. Who opens a screen calls its function
-here. Screens over the main one do not import this module: they post a message (`ui.messages`), so that no two screens
-import each other.
+Together they take as long to import as everything else and need a third of the memory, and most sessions open few of
+them. Only this module of `ui` imports screens inside functions. Screens over the main screen do not import this module
+but post a message (`ui.messages`), so that no two screens import each other.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ def dashboard(project: Project, request: RunRequest | None, query: RunQuery | No
     return DashboardScreen(project, request, query)
 
 
-def recalled_query(saved: Values) -> RunQuery | None:
-    """Which runs the dashboard showed when the project was left; None when it was not opened."""
+def dashboard_query(saved: Values) -> RunQuery | None:
+    """Return the saved query of the dashboard, or None if it was not opened."""
     from tui_workbench.ui.dashboard.dashboard_data import saved_query
 
     return saved_query(saved)
@@ -49,21 +48,21 @@ def run_details(project: Project, run: Run) -> RunDetailsScreen:
 
 
 def gpu_monitor(project: Project, selected: str) -> MonitorScreen:
-    """The GPUs of all targets; `selected` is the id of the run that is looked at."""
+    """The GPUs of all targets; `selected` is the id of the current run."""
     from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 
     return MonitorScreen(project, selected)
 
 
 def calls(project: Project, run: Run | None) -> TraceScreen:
-    """What was called of other programs, for a run or for everything."""
+    """The trace of external calls, of one run or of all."""
     from tui_workbench.ui.trace.trace import TraceScreen
 
     return TraceScreen(project, run)
 
 
 def attach_machine(project: Project, history: ChangeHistory, written: Callable[[], None]) -> AttachScreen:
-    """The fields that attach a machine."""
+    """The form that attaches a machine."""
     from tui_workbench.ui.machines.machine import AttachScreen
 
     return AttachScreen(project, history, written)
@@ -77,14 +76,14 @@ def check_machine(target: ComputeTarget) -> CheckScreen:
 
 
 def recent_pane(project: Project, id: str) -> RecentPane:
-    """All runs, as a pane of wide terminals."""
+    """All runs, as a pane for wide terminals."""
     from tui_workbench.ui.runs.recent import RecentPane
 
     return RecentPane(project, id=id)
 
 
 def monitor_pane(id: str) -> MonitorPane:
-    """The GPUs, as a pane of wide terminals."""
+    """The GPUs, as a pane for wide terminals."""
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
 
     return MonitorPane(id=id)

@@ -1,4 +1,4 @@
-"""Opening the screens: what has to be known before Textual is imported, and before a widget binds a key."""
+"""Open the screens: detect the terminal and load the keymap before Textual is imported."""
 
 from __future__ import annotations
 
@@ -13,26 +13,23 @@ from tui_workbench.ui.terminal.capabilities import detect_terminal, textual_envi
 
 
 def run(project_path: str, *, ascii_only: bool = False) -> int:
-    """Open the project at `project_path`, or in its nearest parent that is one, until the user leaves. Returns 0.
+    """Show the project at `project_path` or in its nearest parent until the user leaves; return the exit code.
 
-    Raises ProjectNotFound when there is none, and UnsupportedTerminal when the terminal cannot show the screens.
-    `ascii_only` keeps to ASCII even where more can be shown.
+    Raises ProjectNotFound, and UnsupportedTerminal when the terminal cannot show the screens. `ascii_only` limits the
+    screens to ASCII on any terminal.
     """
     terminal = detect_terminal(ascii_only=ascii_only)
     project = Project.find(project_path)
-    trouble = use_keymap()
+    keymap_error = use_keymap()
     with textual_environment(terminal):
-        # Textual reads its environment, and our widgets bind their keys, when they are imported.
+        # Imported here: Textual reads its environment, and the widgets bind their keys, at import.
         from tui_workbench.ui.program import show
 
-    return show(project, terminal, trouble)
+    return show(project, terminal, keymap_error)
 
 
 def use_keymap() -> WorkbenchError | None:
-    """Have the commands the keys that the user has chosen for them. Gives what is wrong with the keymap, if anything.
-
-    What is right in it counts, whatever is wrong with the rest.
-    """
+    """Apply the valid lines of the user's keymap; return the first error, if any."""
     if not os.path.lexists(directories.keymap_path()):
         return None
     keymap = load_keymap()

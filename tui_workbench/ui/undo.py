@@ -1,8 +1,7 @@
-"""What can be taken back besides edits of files: annotations, archived runs, restored files, filters, the theme.
+"""Undo of annotations, archived runs, restored files, filters and the theme.
 
-The invariant: one key takes back the newest step, whatever screen made it. Changes of configuration files have a
-history of their own (`config.changes`), edits of a text another; each step here knows how many of the former were
-before it, so that the newest of all is found.
+The invariant: one key undoes the newest step, whatever screen made it. Changes of configuration files have a separate
+history (`config.changes`); each step here records how many of them came before it, so that the newest of all is found.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from textual.app import App
 MOST_STEPS = 200
 
 
-class Step(NamedTuple):
-    """Something that was done: what it is called, safe text, and what takes it back."""
+class UndoStep(NamedTuple):
+    """A step that can be undone. `title` is safe text."""
 
     title: str
     undo: Callable[[], Awaitable[None]]
@@ -28,35 +27,34 @@ class UndoSteps:
     """The steps of one session, the newest last."""
 
     def __init__(self) -> None:
-        self._steps: list[Step] = []
+        self._steps: list[UndoStep] = []
         self.count_changes: Callable[[], int] = lambda: 0
 
     def __len__(self) -> int:
         return len(self._steps)
 
     def add(self, title: str, undo: Callable[[], Awaitable[None]]) -> None:
-        """Something was done. `undo` raises WorkbenchError when it cannot."""
-        self._steps = [*self._steps[1 - MOST_STEPS :], Step(title, undo, self.count_changes())]
+        """Record a step. `undo` may raise WorkbenchError."""
+        self._steps = [*self._steps[1 - MOST_STEPS :], UndoStep(title, undo, self.count_changes())]
 
     @property
     def title(self) -> str:
-        """What would be taken back; "" when nothing."""
         return self._steps[-1].title if self._steps else ""
 
     @property
     def is_newest(self) -> bool:
-        """Whether the newest step is newer than every change of configuration files."""
+        """True if the newest step is newer than every change of configuration files."""
         return bool(self._steps) and self._steps[-1].changes_before >= self.count_changes()
 
     def forget(self, title: str) -> None:
-        """The newest step of this name was taken back in another way."""
+        """Remove the newest step of this title, which was undone in another way."""
         for step in reversed(self._steps):
             if step.title == title:
                 self._steps.remove(step)
                 return
 
     async def undo(self) -> str:
-        """Take the newest step back; gives its title. Raises WorkbenchError; the step is then still there."""
+        """Undo the newest step and return its title. A step that raises WorkbenchError is kept."""
         step = self._steps[-1]
         await step.undo()
         self._steps.remove(step)
@@ -67,5 +65,5 @@ _of_apps: WeakKeyDictionary[App[Any], UndoSteps] = WeakKeyDictionary()
 
 
 def undo_steps(app: App[Any]) -> UndoSteps:
-    """The steps of the session that an app is."""
+    """Return the undo steps of an app."""
     return _of_apps.setdefault(app, UndoSteps())

@@ -1,9 +1,8 @@
-"""Looks at the project once a second, from a thread, and tells what changed: the only way the outside is noticed.
+"""A thread that polls the project for changes once a second and reports them.
 
-Only `stat` is called while nothing changes, which works on every file system, needs no handles, writes nothing, and
-costs less than a thousandth of a processor. Files are read again only when their signature is another one. While a
-run is active the look is more frequent, because then a person waits for what it does. Every call of the backend is
-made here or in a worker, never on the loop that draws.
+While nothing changes, it only calls `stat`, which works on every file system, needs no handles, and takes less than a
+thousandth of a processor. Files are read again only when their signature has changed. While a run is active, it polls
+more often.
 """
 
 from __future__ import annotations
@@ -24,25 +23,16 @@ from tui_workbench.targets.base.interpreter import version_without_project
 from tui_workbench.targets.local.local_target import find_interpreter
 from tui_workbench.ui.files.changed_files import ChangedFiles
 
-IDLE_SECONDS = 1.0
-ACTIVE_SECONDS = 0.2
-"""How often is looked while nothing runs, and while something does."""
+IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # between polls while no run is active, and while one is
+CONFIGURATION_SUFFIXES = (".compute", ".runconfig", ".yml", ".yaml")
+PROGRESS_NS = 3_000_000_000  # between reads of the progress of preparations: each reads all runs
 
-CONFIGURATION = (".compute", ".runconfig", ".yml", ".yaml")
-"""What the names of files end with on which targets, run configurations and their problems depend."""
-
-PROGRESS_NS = 3_000_000_000
-"""How often is read how far a run's preparation is: all runs are read for it."""
-
-Signature = tuple[tuple[str, int, int], ...]
-"""Path, time of change in ns and size of each file looked at; a missing one has zeros."""
-
-
+FileSignature = tuple[str, int, int]  # path, time of change in ns, size; zeros for a missing file
 Arguments = ParamSpec("Arguments")
 
 
 class Listener(Protocol):
-    """Shows the current state of a project."""
+    """Receives the current state of a project."""
 
     def show_folders(self, changed: list[str]) -> None: ...
     def show_branch(self, branch: str) -> None: ...
@@ -50,14 +40,14 @@ class Listener(Protocol):
     def show_configuration(self, targets: list[ComputeTarget], configurations: list[RunConfiguration]) -> None: ...
     def show_interpreters(self, versions: Mapping[str, str], errors: Mapping[str, WorkbenchError]) -> None: ...
     def show_runs_read(self, runs: list[Run], steps: Mapping[str, str]) -> None: ...
-    def show_work(self, progress: Progress | None) -> None: ...
+    def show_progress(self, progress: Progress | None) -> None: ...
     def show_failure(self, error: WorkbenchError) -> None: ...
 
 
 class ProjectWatcher:
-    """A thread that tells a listener what changed in a project, until `stop`.
+    """Reports changes of a project to a listener until `stop`. The first poll reports everything.
 
-    `call_later` makes a call on the event loop; it must be callable from any thread. The first look tells everything.
+    `call_later` schedules a call on the event loop and must be callable from any thread.
     """
 
     def __init__(self, project: Project, call_later: Callable[[Callable[[], object]], object]) -> None:
@@ -69,93 +59,87 @@ class ProjectWatcher:
         self._thread = threading.Thread(target=self._watch, name="project watcher", daemon=True)
         self._folders: tuple[str, ...] = ()
         self._seen_folders: dict[str, int] = {}
-        self._seen: dict[str, Signature] = {}
+        self._seen: dict[str, tuple[FileSignature, ...]] = {}
         self._active: tuple[str, ...] = ()
         self._changes = ChangedFiles(project.root)
-        self.looks = 0
-        """How often was looked so far."""
+        self.polls = 0
 
     def start(self, listener: Listener) -> None:
-        """Begin to look."""
         self._listener = listener
         self._thread.start()
 
-    def _tell(self, call: Callable[Arguments, object], *arguments: Arguments.args, **options: Arguments.kwargs) -> None:
+    def _report(self, call: Callable[Arguments, None], *arguments: Arguments.args, **options: Arguments.kwargs) -> None:
         self._call_later(partial(call, *arguments, **options))
 
     def stop(self) -> None:
-        """Look no more. Returns at once; the thread ends after the call that it is in."""
+        """Stop polling. Returns at once; the thread ends after its current call."""
         self._stopped = True
         self._wake.set()
 
     def join(self) -> None:
-        """Wait for the thread to end."""
         self._thread.join()
 
     def watch_folders(self, folders: list[str]) -> None:
-        """Look at these folders, relative to the project, for names that come and go."""
+        """Set the folders, relative to the project, whose changes are reported."""
         self._folders = tuple(folders)
 
-    def look_now(self) -> None:
-        """Do not wait for the next second."""
+    def poll_now(self) -> None:
         self._changes.expect()
         self._wake.set()
 
     def _watch(self) -> None:
-        # A large index that is made anew takes its time.
-        with listening(lambda progress: self._tell(self._listener.show_work, progress)):
+        # Rebuilding a large index takes a while.
+        with listening(lambda progress: self._report(self._listener.show_progress, progress)):
             runs = Runs(self._project)
-            self._look(runs)
-            self._guarded(runs.resume)
+            self._poll(runs)
+            self._with_errors_reported(runs.resume)
             while not self._stopped:
                 self._wake.wait(ACTIVE_SECONDS if self._active else IDLE_SECONDS)
                 self._wake.clear()
                 if not self._stopped:
-                    self._look(runs)
+                    self._poll(runs)
 
-    def _look(self, runs: Runs) -> None:
-        self._look_at_folders()
+    def _poll(self, runs: Runs) -> None:
+        self._check_folders()
         if self._changed("configuration", self._configuration_signature()):
-            self._guarded(self._read_configuration)
+            self._with_errors_reported(self._read_configuration)
         if self._changed("runs", self._runs_signature()):
-            self._guarded(lambda: self._read_runs(runs))
-        if self._changed("branch", _signature([self._head])):
-            self._tell(self._listener.show_branch, _branch(self._head))
-        if self.looks and self._changes.look():
-            self._tell(self._listener.show_changes, self._changes.number)
-        self.looks += 1
+            self._with_errors_reported(lambda: self._read_runs(runs))
+        if self._changed("branch", (_signature(self._head),)):
+            self._report(self._listener.show_branch, _branch(self._head))
+        if self.polls and self._changes.update():
+            self._report(self._listener.show_changes, self._changes.number)
+        self.polls += 1
 
-    def _guarded(self, call: Callable[[], object]) -> None:
+    def _with_errors_reported(self, call: Callable[[], object]) -> None:
         try:
             call()
         except WorkbenchError as error:
-            self._tell(self._listener.show_failure, error)
+            self._report(self._listener.show_failure, error)
 
-    def _changed(self, what: str, signature: Signature) -> bool:
-        if self._seen.get(what) == signature:
-            return False
-        self._seen[what] = signature
-        return True
+    def _changed(self, what: str, signature: tuple[FileSignature, ...]) -> bool:
+        before, self._seen[what] = self._seen.get(what), signature
+        return signature != before
 
-    def _look_at_folders(self) -> None:
-        now = {folder: _of_file(os.path.join(self._project.root, folder))[1] for folder in self._folders}
+    def _check_folders(self) -> None:
+        now = {folder: _signature(os.path.join(self._project.root, folder))[1] for folder in self._folders}
         changed = [folder for folder, time in now.items() if self._seen_folders.get(folder, time) != time]
         self._seen_folders = now
         if changed:
             self._changes.expect()
-            self._tell(self._listener.show_folders, changed)
+            self._report(self._listener.show_folders, changed)
 
-    def _configuration_signature(self) -> Signature:
+    def _configuration_signature(self) -> tuple[FileSignature, ...]:
         directory = self._project.config_directory
         try:
-            names = sorted(name for name in os.listdir(directory) if name.endswith(CONFIGURATION))
+            names = sorted(name for name in os.listdir(directory) if name.endswith(CONFIGURATION_SUFFIXES))
         except OSError:
             names = []
-        return _signature([directory, *(os.path.join(directory, name) for name in names)])
+        return tuple(map(_signature, [directory, *(os.path.join(directory, name) for name in names)]))
 
     def _read_configuration(self) -> None:
         targets = self._project.targets()
-        self._tell(self._listener.show_configuration, targets, self._project.run_configurations())
+        self._report(self._listener.show_configuration, targets, self._project.run_configurations())
         self._find_interpreters(targets)
 
     def _find_interpreters(self, targets: list[ComputeTarget]) -> None:
@@ -170,33 +154,29 @@ class ProjectWatcher:
                     versions[target.name] = version
             except WorkbenchError as error:
                 errors[target.name] = error
-        self._tell(self._listener.show_interpreters, versions, errors)
+        self._report(self._listener.show_interpreters, versions, errors)
 
-    def _runs_signature(self) -> Signature:
+    def _runs_signature(self) -> tuple[FileSignature, ...]:
         directory = self._project.runs_directory
         folders = [os.path.join(directory, run_id) for run_id in self._active]
-        return (*_signature([directory, *(f"{folder}/events.jsonl" for folder in folders)]), *map(_slowly, folders))
+        events = [f"{folder}/events.jsonl" for folder in folders]
+        return (*map(_signature, [directory, *events]), *map(_progress_signature, folders))
 
     def _read_runs(self, runs: Runs) -> None:
         listed: list[Run] = runs.list(adopt=True)
-        # The signature stays the one from before the reading: what a run did since then shows in the next look, which
-        # reads once more when other runs are active now.
+        # The signature is from before the reading, so the next poll finds changes that were made meanwhile.
         self._active = tuple(run.run_id for run in listed if run.is_active)
         steps = steps_of(run for run in listed if run.state != RunState.RUNNING)
-        self._tell(self._listener.show_runs_read, listed, steps)
+        self._report(self._listener.show_runs_read, listed, steps)
 
 
-def _signature(paths: list[str]) -> Signature:
-    return tuple(_of_file(path) for path in paths)
+def _progress_signature(folder: str) -> FileSignature:
+    """Return a signature of a run's progress that changes at most every `PROGRESS_NS`."""
+    path, changed, _ = _signature(f"{folder}/{PROGRESS}")
+    return path, changed // PROGRESS_NS, 0
 
 
-def _slowly(folder: str) -> tuple[str, int, int]:
-    """How far a run's preparation is, as something that differs every few seconds."""
-    path, moment, _ = _of_file(f"{folder}/{PROGRESS}")
-    return path, moment // PROGRESS_NS, 0
-
-
-def _of_file(path: str) -> tuple[str, int, int]:
+def _signature(path: str) -> FileSignature:
     try:
         status = os.stat(path)
     except OSError:
@@ -205,7 +185,7 @@ def _of_file(path: str) -> tuple[str, int, int]:
 
 
 def _branch(head: str) -> str:
-    """The checked-out branch; the first digits of the commit when there is none, nothing outside of git."""
+    """Return the checked-out branch, else the abbreviated commit, or "" outside git."""
     try:
         with open(head, encoding="utf-8", errors="replace") as file:
             text = file.read(4096).strip()

@@ -46,7 +46,7 @@ def files(root: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted((root / "aml_config").iterdir())}
 
 
-def test_a_new_target_is_shown_as_it_will_stand_there(root: Path) -> None:
+def test_plan_of_a_new_target_shows_its_file(root: Path) -> None:
     change = create_target(str(root))
     plan = planned(change, name="new", type="localdocker")
     plan.change_set(()).apply()
@@ -58,22 +58,22 @@ def test_a_new_target_is_shown_as_it_will_stand_there(root: Path) -> None:
         planned(change, name="a/b")
 
 
-def test_a_new_run_configuration_runs_on_the_target_it_was_made_for(root: Path) -> None:
+def test_new_run_configuration_names_its_target(root: Path) -> None:
     change = create_run_configuration(str(root), "box")
     assert [question.value for question in change.asked] == ["box-2", "box"]
     planned(change, name="box-2").change_set(()).apply()
     assert "Target: box\n" in files(root)["box-2.runconfig"]
 
 
-def test_a_copy_is_the_file_to_the_byte(root: Path) -> None:
+def test_duplicate_is_byte_identical(root: Path) -> None:
     plan = planned(duplicate(str(root), str(root / "aml_config/box.runconfig")))
     plan.change_set(()).apply()
     assert files(root)["box-copy.runconfig"] == files(root)["box.runconfig"]
 
 
-def test_a_rename_shows_the_new_name_and_who_follows_and_nothing_of_the_file_itself(root: Path) -> None:
+def test_rename_shows_the_new_name_and_changed_references(root: Path) -> None:
     change = rename(str(root), str(root / "aml_config/box.compute"))
-    assert planned(change).done == "This is its name."
+    assert planned(change).done == "That is already its name."
     plan = planned(change, name="gpu")
     assert shown(plan) == [
         "aml_config/box.compute → aml_config/gpu.compute",
@@ -86,7 +86,7 @@ def test_a_rename_shows_the_new_name_and_who_follows_and_nothing_of_the_file_its
     assert sorted(files(root)) == ["box.runconfig", "gpu.compute"]
 
 
-def test_what_is_deleted_can_be_brought_back(root: Path) -> None:
+def test_deletion_can_be_undone(root: Path) -> None:
     before = files(root)
     plan = planned(delete(str(root), str(root / "aml_config/box.compute")))
     assert all(line.startswith("-") for line in shown(plan)[1:])
@@ -98,7 +98,7 @@ def test_what_is_deleted_can_be_brought_back(root: Path) -> None:
     assert files(root) == before
 
 
-def test_hunks_of_gpu_ready_can_be_left_out_and_a_second_time_nothing_else_is_left(root: Path) -> None:
+def test_hunks_of_gpu_ready_can_be_left_out(root: Path) -> None:
     change = make_gpu_ready(str(root), "box")
     plan = planned(change)
     assert len(plan.choices["image"]) > 2
@@ -113,13 +113,13 @@ def test_hunks_of_gpu_ready_can_be_left_out_and_a_second_time_nothing_else_is_le
     assert "# there" in files(root)["box.runconfig"]
 
 
-def test_another_image_makes_another_plan(root: Path) -> None:
+def test_other_image_changes_the_plan(root: Path) -> None:
     change = make_gpu_ready(str(root), "box")
     image = planned(change).choices["image"][1]
     assert any(line.endswith(image) for line in shown(planned(change, image=image)))
 
 
-def test_what_does_not_exist_cannot_be_made_ready(root: Path) -> None:
+def test_missing_target_cannot_be_made_gpu_ready(root: Path) -> None:
     with pytest.raises(WorkbenchError) as caught:
         planned(make_gpu_ready(str(root), "nowhere"))
     assert caught.value.remedy

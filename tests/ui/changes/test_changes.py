@@ -44,7 +44,7 @@ async def back(pilot: Workbench) -> None:
     await pilot.app.workers.wait_for_complete()
 
 
-async def test_a_target_is_made_gpu_ready_after_a_look_and_taken_back(project: Project, folder: Path) -> None:
+async def test_gpu_ready_change_is_shown_applied_and_undone(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("m")
@@ -55,7 +55,7 @@ async def test_a_target_is_made_gpu_ready_after_a_look_and_taken_back(project: P
         assert "nvidiaDocker: true\n" in (folder / "box.compute").read_text()
         assert "Framework: Python\n" in (folder / "box.runconfig").read_text()
         await pilot.press("m")
-        await change_shown(pilot, "Nothing is left to do")
+        await change_shown(pilot, "is already GPU-ready")
         await pilot.press("enter", "escape")
         await back(pilot)
         await pilot.press("ctrl+z")
@@ -63,7 +63,7 @@ async def test_a_target_is_made_gpu_ready_after_a_look_and_taken_back(project: P
         assert (folder / "box.runconfig").read_text() == "Target: box\n"
 
 
-async def test_a_part_can_be_left_out(project: Project, folder: Path) -> None:
+async def test_hunk_can_be_left_out(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("m")
@@ -76,7 +76,7 @@ async def test_a_part_can_be_left_out(project: Project, folder: Path) -> None:
         assert "cuda" in (folder / "box.compute").read_text()
 
 
-async def test_leaving_leaves_everything(project: Project, folder: Path) -> None:
+async def test_leaving_changes_nothing(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
         for key in ("m", "d", "f2", "c", "n", "N"):
@@ -87,7 +87,7 @@ async def test_leaving_leaves_everything(project: Project, folder: Path) -> None
         assert sorted(os.listdir(folder)) == ["box.compute", "box.runconfig", "local.compute", "local.runconfig"]
 
 
-async def test_a_new_target_is_named_typed_and_opened(project: Project, folder: Path) -> None:
+async def test_new_target_is_created_and_opened(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("n")
@@ -100,7 +100,7 @@ async def test_a_new_target_is_named_typed_and_opened(project: Project, folder: 
         assert (folder / "new.compute").read_text().startswith("type: localdocker\n")
 
 
-async def test_the_editor_follows_a_rename_and_a_deletion(project: Project, folder: Path) -> None:
+async def test_editor_follows_a_rename_and_a_deletion(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("enter")
@@ -125,7 +125,7 @@ async def test_the_editor_follows_a_rename_and_a_deletion(project: Project, fold
         await until(lambda: (folder / "gpu.compute").exists())
 
 
-async def test_a_change_from_the_form_saves_its_edits_when_it_is_applied(project: Project, folder: Path) -> None:
+async def test_applying_a_change_saves_edits_of_the_form(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("enter")
@@ -135,7 +135,7 @@ async def test_a_change_from_the_form_saves_its_edits_when_it_is_applied(project
         assert (folder / "box.compute").read_text() == BOX
         await pilot.press("enter")
         await until(lambda: "address: other\n" in (folder / "box.compute").read_text())
-        await until(lambda: pilot.app.screen is screen_of(pilot) or "The edits were saved." in seen(pilot))
+        await until(lambda: pilot.app.screen is screen_of(pilot) or "The edits were saved" in seen(pilot))
         if pilot.app.screen is not screen_of(pilot):
             await pilot.press("enter")
         await back(pilot)
@@ -144,7 +144,7 @@ async def test_a_change_from_the_form_saves_its_edits_when_it_is_applied(project
         assert "nvidiaDocker: true\n" in (folder / "box.compute").read_text()
 
 
-async def test_keys_after_enter_do_not_change_what_is_applied(project: Project, folder: Path) -> None:
+async def test_keys_after_enter_do_not_change_the_applied_plan(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("c")
@@ -155,7 +155,7 @@ async def test_keys_after_enter_do_not_change_what_is_applied(project: Project, 
         assert (folder / "twin.compute").read_text() == BOX
 
 
-async def test_enter_before_the_plan_is_made_applies_it_when_it_is_made(
+async def test_early_enter_applies_the_plan_when_it_is_ready(
     project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_plan = threading.Event()
@@ -177,7 +177,7 @@ async def test_enter_before_the_plan_is_made_applies_it_when_it_is_made(
         assert (folder / "twin.compute").read_text() == BOX
 
 
-async def test_a_file_that_changed_meanwhile_is_not_overwritten(project: Project, folder: Path) -> None:
+async def test_file_that_changed_on_disk_is_not_overwritten(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("d")
@@ -188,7 +188,7 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(project: Project
         assert (folder / "box.compute").read_text() == BOX + "# theirs\n"
 
 
-async def test_only_configuration_files_can_be_changed_from_the_files(project: Project, folder: Path) -> None:
+async def test_only_configuration_files_can_be_changed_in_files(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         files = screen_of(pilot).area.files
         await pilot.press("1", "end")
@@ -201,7 +201,7 @@ async def test_only_configuration_files_can_be_changed_from_the_files(project: P
 
 
 @pytest.mark.parametrize("key", ["n", "N"])
-async def test_a_new_file_asks_for_a_name_without_an_error(project: Project, folder: Path, key: str) -> None:
+async def test_new_file_asks_for_a_name_without_an_error(project: Project, folder: Path, key: str) -> None:
     async with opened(project) as pilot:
         await pilot.press("1", "home", key)
         await change_shown(pilot, "Enter a name.")
@@ -212,7 +212,7 @@ async def test_a_new_file_asks_for_a_name_without_an_error(project: Project, fol
         await change_shown(pilot, "✗ 'a/b' is not a valid name")
 
 
-async def test_a_suggested_name_is_one_that_is_free(project: Project, folder: Path) -> None:
+async def test_suggested_name_is_free(project: Project, folder: Path) -> None:
     (folder / "box-copy.compute").write_text(BOX)
     async with opened(project) as pilot:
         await at_box(pilot)

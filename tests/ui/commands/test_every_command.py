@@ -44,9 +44,9 @@ ELSEWHERE = {
     ),
     "jobs.reconnect": (
         "tests.ui.starting.test_starting",
-        "test_a_run_out_of_reach_says_since_when_and_is_tried_at_a_key",
+        "test_unreachable_run_shows_since_when_and_key_retries",
     ),
-    "log.preparation": ("tests.ui.starting.test_starting", "test_the_plan_says_what_would_be_sent_and_sends_nothing"),
+    "log.preparation": ("tests.ui.starting.test_starting", "test_plan_shows_files_and_sends_nothing"),
 }
 """Commands whose proof stands with what it needs (a real terminal, stand-in GPUs, a machine out of reach)."""
 

@@ -9,7 +9,7 @@ TEXTS = st.lists(st.sampled_from("abc"), max_size=12).map("\n".join)
 
 
 @given(TEXTS, TEXTS)
-def test_every_line_that_differs_is_shown_and_leads_from_one_text_to_the_other(old: str, new: str) -> None:
+def test_difference_transforms_the_old_into_the_new_text(old: str, new: str) -> None:
     before, after = old.split("\n"), new.split("\n")
     removed, added, same = set(), set(), set()
     for kind, text, number in compare(old, new):
@@ -27,7 +27,7 @@ def test_every_line_that_differs_is_shown_and_leads_from_one_text_to_the_other(o
     assert not added & same
 
 
-def test_each_line_is_shown_once_and_gaps_are_marked() -> None:
+def test_lines_are_shown_once_and_gaps_are_marked() -> None:
     before = [str(number) for number in range(20)]
     after = before.copy()
     after[5], after[15] = "five", "fifteen"
@@ -40,7 +40,7 @@ def test_equal_texts_have_no_difference() -> None:
     assert compare("a\nb", "a\nb") == []
 
 
-def test_texts_too_long_to_compare_line_by_line_replace_each_other() -> None:
+def test_too_long_texts_replace_each_other() -> None:
     old = "\n".join(f"a{number % 7}" for number in range(MOST_COMPARED_LINES * 3))
     new = "\n".join(f"b{number % 5}" for number in range(MOST_COMPARED_LINES * 3))
     kinds = "".join(line.kind for line in compare(old, new))

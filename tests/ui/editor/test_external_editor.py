@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 
-def test_visual_comes_before_editor_and_either_may_have_arguments() -> None:
+def test_visual_has_priority_over_editor() -> None:
     assert editor_of({"VISUAL": "code --new-window", "EDITOR": "vi"}) == ["code", "--new-window"]
     assert editor_of({"VISUAL": "", "EDITOR": "'/opt/my editor/vim' -n"}) == ["/opt/my editor/vim", "-n"]
 
 
 @pytest.mark.parametrize("environment", [{}, {"EDITOR": " "}, {"EDITOR": "'vim"}], ids=["none", "blank", "quote"])
-def test_without_an_editor_it_is_said_how_to_set_one(environment: dict[str, str]) -> None:
+def test_missing_editor_error_tells_how_to_set_it(environment: dict[str, str]) -> None:
     with pytest.raises(UsageError) as raised:
         editor_of(environment)
     assert "export EDITOR=vim" in raised.value.remedy
@@ -50,16 +50,16 @@ def test_without_an_editor_it_is_said_how_to_set_one(environment: dict[str, str]
         ("wordpad", ["wordpad", "/a b.py"]),
     ],
 )
-def test_each_editor_is_told_the_place_in_its_own_way(editor: str, command: list[str]) -> None:
+def test_known_editors_get_line_and_column(editor: str, command: list[str]) -> None:
     assert command_for(editor_of({"EDITOR": editor}), Edit("/a b.py", 12, 5)) == command
 
 
-def test_without_a_place_the_file_alone_is_named() -> None:
+def test_editor_without_a_place_gets_only_the_file() -> None:
     assert command_for(["vim"], Edit("/a.py")) == ["vim", "/a.py"]
     assert command_for(["code"], Edit("/a.py")) == ["code", "--wait", "/a.py"]
 
 
-def test_a_copy_to_read_cannot_be_written_and_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_is_read_only_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "output.log"
     log.write_bytes(b"a\xff\n")
     copy = Path(copy_to_read(str(log)))
@@ -67,11 +67,11 @@ def test_a_copy_to_read_cannot_be_written_and_goes_away(tmp_path: Path, monkeypa
     remove_copy(str(copy))
     assert not os.path.exists(copy.parent)
     monkeypatch.setattr(external_editor, "LARGEST_COPY", 2)
-    with pytest.raises(StorageError, match="too much for a copy"):
+    with pytest.raises(StorageError, match="too large to copy"):
         copy_to_read(str(log))
 
 
-async def test_what_is_missing_is_said_on_the_screen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_editor_is_shown_on_the_screen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.delenv("EDITOR", raising=False)
     async with opened(project) as pilot:

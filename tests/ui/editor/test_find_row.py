@@ -5,13 +5,13 @@ import pytest
 from tui_workbench.ui.editor.find_row import MOST_MATCHES, find_all, line_wanted
 
 
-def test_matches_are_found_in_order_and_case_counts_only_when_asked_for() -> None:
+def test_capital_letter_makes_the_search_case_sensitive() -> None:
     lines = ["Epoch epoch", "", "an EPOCH"]
     assert find_all(lines, "epoch") == [(0, 0, 5), (0, 6, 11), (2, 3, 8)]
     assert find_all(lines, "Epoch") == [(0, 0, 5)]
 
 
-def test_the_text_is_sought_as_it_is_not_as_a_pattern() -> None:
+def test_pattern_is_searched_literally() -> None:
     assert find_all(["a.b (axb"], "a.b (") == [(0, 0, 5)]
 
 
@@ -23,5 +23,5 @@ def test_nothing_is_found_for_nothing_and_there_is_a_limit() -> None:
 @pytest.mark.parametrize(
     ("wanted", "line"), [(":12", 12), (": 3", 3), (":", 0), (":x", 0), ("12", 0), (":" + "9" * 30, 0), (":²", 0)]
 )
-def test_a_number_behind_a_colon_is_a_line(wanted: str, line: int) -> None:
+def test_colon_and_number_is_a_line(wanted: str, line: int) -> None:
     assert line_wanted(wanted) == line

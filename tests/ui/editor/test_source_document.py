@@ -17,29 +17,29 @@ NASTY = st.text(
 
 class TestStandIns:
     @given(st.text(st.characters(exclude_categories=["Cs", "Co"])) | NASTY)
-    def test_the_source_comes_back_exactly(self, source: str) -> None:
+    def test_source_round_trips(self, source: str) -> None:
         assert to_source(to_document(source)) == source
 
     @given(NASTY)
-    def test_nothing_on_the_screen_is_obeyed_by_a_terminal(self, source: str) -> None:
+    def test_displayed_text_is_safe(self, source: str) -> None:
         for line in to_screen(to_document(source)).split("\n"):
             assert is_safe("a" + line.replace("\t", ""))
 
     @given(NASTY)
-    def test_lines_end_at_line_feeds_and_nowhere_else(self, source: str) -> None:
+    def test_lines_end_only_at_line_feeds(self, source: str) -> None:
         document = SourceDocument(to_document(source))
         assert [to_source(line) for line in document.lines] == source.split("\n")
 
     @pytest.mark.parametrize("character", ["\x1b", "\u202e", "\x9b", "\ufe0f", "\r"])
-    def test_a_glyph_is_one_cell_wide_like_its_stand_in(self, character: str) -> None:
+    def test_glyph_is_one_cell_wide_like_its_stand_in(self, character: str) -> None:
         stand_in = to_document(character)
         assert cell_len(stand_in) == cell_len(to_screen(stand_in)) == 1
 
-    def test_a_stand_in_can_be_named_and_other_characters_need_no_name(self) -> None:
+    def test_stand_ins_have_names(self) -> None:
         assert name_of(to_document("\u202e")) == "U+202E"
         assert name_of("a") == ""
 
-    def test_ordinary_text_is_not_touched(self) -> None:
+    def test_ordinary_text_is_unchanged(self) -> None:
         text = "größer 中文 e\u0301\tx\n\uf0f1 icons \U000f0001\n"
         assert to_document(text) == text
         assert not has_stand_ins(text)
@@ -60,7 +60,7 @@ class TestLanguage:
             ("/p/noext", "", ""),
         ],
     )
-    def test_it_is_known_by_the_name_else_by_the_interpreter(self, path: str, first_line: str, language: str) -> None:
+    def test_language_follows_the_name_or_the_interpreter(self, path: str, first_line: str, language: str) -> None:
         assert language_of(path, first_line) == language
 
 
@@ -71,12 +71,12 @@ def spans(document: SourceDocument) -> dict[str, list[tuple[int, int]]]:
 
 class TestHighlights:
     @pytest.mark.parametrize("language", ["yaml", "python", "json", "markdown", "toml", "bash"])
-    def test_every_language_that_is_offered_is_highlighted(self, language: str) -> None:
+    def test_every_language_is_highlighted(self, language: str) -> None:
         sample = {"json": '{"a": 1}', "markdown": "# a\n", "toml": "a = 1\n", "bash": "# a\n", "python": "a = 1\n"}
         assert SourceDocument(sample.get(language, "a: 1\n"), language).highlights(0, 1)
 
     @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 12), st.integers(0, 3), st.integers(0, 12), NASTY)))
-    def test_after_any_edits_they_are_those_of_the_text_read_anew(
+    def test_highlights_after_edits_equal_those_of_a_new_document(
         self, edits: list[tuple[int, int, int, int, str]]
     ) -> None:
         document = SourceDocument("type: local\n# größer\nlist:\n  - a: 'b'\n  - \"c\"\n", "yaml")
@@ -89,13 +89,13 @@ class TestHighlights:
             document.replace_range(start, end, to_document(text))
         assert spans(document) == spans(SourceDocument(document.text, "yaml"))
 
-    def test_a_text_that_is_too_long_is_plain(self) -> None:
+    def test_too_long_text_is_not_highlighted(self) -> None:
         assert SourceDocument("a: 1\n" * MOST_PARSED_LINES, "yaml").highlights(0, 1) == {}
         assert SourceDocument("a: 1\n" * (MOST_PARSED_LINES - 1), "yaml").highlights(0, 1)
 
 
 class TestSize:
-    def test_it_is_the_widest_line_in_cells_also_after_edits(self) -> None:
+    def test_width_is_that_of_the_widest_line_after_edits(self) -> None:
         document = SourceDocument("ab\nabcd")
         assert document.get_size(4) == (4, 2)
         document.replace_range((0, 2), (0, 2), "\t中")

@@ -42,7 +42,7 @@ async def editing(source: str, language: str = "") -> AsyncIterator[tuple[TextEd
 
 
 class TestText:
-    async def test_what_is_loaded_is_the_source_until_something_is_typed(self) -> None:
+    async def test_source_is_the_loaded_text(self) -> None:
         nasty = "a\x1b[31mred\x07\u202e\r\nb\x0c\x85 \ufeff\tend"
         async with editing(nasty) as (editor, pilot):
             assert editor.source == nasty
@@ -51,13 +51,13 @@ class TestText:
             await pilot.press("ctrl+z")
             assert editor.source == nasty
 
-    async def test_no_control_character_is_ever_drawn(self) -> None:
+    async def test_control_characters_are_never_drawn(self) -> None:
         async with editing("a\x1b]0;title\x07\u202ered \x9b2J\rb\n\x1bc") as (editor, _):
             for strip in editor.render_lines(editor.size.region):
                 assert is_safe(strip.text)
             assert "␛" in editor.render_line(0).text
 
-    async def test_the_invisible_character_under_the_cursor_has_a_name(self) -> None:
+    async def test_invisible_character_under_the_cursor_is_named(self) -> None:
         async with editing("a\u202eb") as (editor, pilot):
             assert editor.cursor_character == ""
             await pilot.press("right")
@@ -77,7 +77,7 @@ class TestText:
                 editor.undo()
                 assert editor.source == version
 
-    async def test_a_replacement_leaves_the_cursor_where_the_person_was(self) -> None:
+    async def test_replacement_keeps_the_cursor(self) -> None:
         text = "".join(f"line {number}\n" for number in range(100))
         async with editing(text) as (editor, pilot):
             editor.go_to(50, 3)
@@ -90,7 +90,7 @@ class TestText:
 
 
 class TestKeys:
-    async def test_the_keys_of_a_burst_act_in_the_order_they_came(self) -> None:
+    async def test_keys_of_a_burst_act_in_order(self) -> None:
         async with editing("one\ntwo\n") as (editor, _):
             for key, character in (("down", None), ("end", None), ("x", "x"), ("home", None), ("y", "y")):
                 editor.post_message(events.Key(key, character))
@@ -106,7 +106,7 @@ class TestKeys:
             ("", "a:", "a:\nx"),
         ],
     )
-    async def test_a_new_line_is_indented_like_the_one_before(self, language: str, line: str, expected: str) -> None:
+    async def test_new_line_keeps_the_indentation(self, language: str, line: str, expected: str) -> None:
         async with editing(line, language) as (editor, pilot):
             await pilot.press("end", "enter", "x")
             assert editor.source == expected
@@ -121,12 +121,12 @@ class TestKeys:
             await pilot.press("ctrl+z")
             assert editor.source == "a\n\n  b\nc"
 
-    async def test_a_file_with_tabs_is_indented_with_tabs(self) -> None:
+    async def test_file_with_tabs_is_indented_with_tabs(self) -> None:
         async with editing("all:\n\techo") as (editor, pilot):
             await pilot.press("ctrl+end", "enter", "x")
             assert editor.source == "all:\n\techo\n\tx"
 
-    async def test_lines_become_comments_and_text_again(self) -> None:
+    async def test_comment_key_toggles_lines(self) -> None:
         async with editing("a:\n  b: 1\n\n  #c: 2\n", "yaml") as (editor, pilot):
             editor.selection = Selection((0, 0), (3, 2))
             await pilot.press("ctrl+underscore")
@@ -134,7 +134,7 @@ class TestKeys:
             await pilot.press("ctrl+underscore")
             assert editor.source == "a:\n  b: 1\n\n  #c: 2\n"
 
-    async def test_what_is_pasted_gets_line_feeds_and_is_not_obeyed(self) -> None:
+    async def test_pasted_text_is_normalized_and_safe(self) -> None:
         async with editing("") as (editor, pilot):
             editor.post_message(events.Paste("a\r\nb\rc\x1b[2J"))
             await until(lambda: editor.source == "a\nb\nc\x1b[2J")
@@ -142,7 +142,7 @@ class TestKeys:
             await pilot.press("x")
             assert editor.source.endswith("[2Jx")
 
-    async def test_cut_and_copy_hand_on_the_characters_of_the_file(self) -> None:
+    async def test_cut_and_copy_use_the_characters_of_the_file(self) -> None:
         async with editing("a\x1bb") as (editor, pilot):
             editor.select_all()
             await pilot.press("ctrl+c")
@@ -152,7 +152,7 @@ class TestKeys:
             await pilot.press("ctrl+v")
             assert editor.source == "a\x1bb"
 
-    async def test_a_read_only_text_takes_no_key(self) -> None:
+    async def test_read_only_text_ignores_keys(self) -> None:
         async with editing("a\n  b", "python") as (editor, pilot):
             editor.read_only = True
             editor.select_all()
@@ -163,7 +163,7 @@ class TestKeys:
 
 
 class TestDrawing:
-    async def test_a_problem_is_marked_beside_its_line_and_goes_again(self) -> None:
+    async def test_problem_mark_appears_and_disappears(self) -> None:
         async with editing("one\ntwo\n", "yaml") as (editor, _):
             editor.mark_problems([Mark(2, 2, 1, "error")])
             assert [("▲" in editor.render_line(row).text) for row in range(3)] == [False, True, False]
@@ -174,7 +174,7 @@ class TestDrawing:
             editor.mark_problems([])
             assert "▲" not in editor.render_line(1).text
 
-    async def test_matches_are_laid_over_the_text_without_changing_it(self) -> None:
+    async def test_match_marks_do_not_change_the_text(self) -> None:
         async with editing("\tab 中ab\n") as (editor, _):
             plain = editor.render_line(0).text
             editor.mark_matches({0: [(1, 3), (5, 7)]})
@@ -185,7 +185,7 @@ class TestDrawing:
             }
             assert "ab" in backgrounds
 
-    async def test_a_click_finds_the_character_behind_tabs_and_wide_ones(self) -> None:
+    async def test_click_finds_the_character_after_tabs_and_wide_ones(self) -> None:
         async with editing("\t中x\n") as (editor, pilot):
             width = editor.gutter_width + editor.indent_width + 2
             await pilot.click(TextEditor, offset=(width, 0))

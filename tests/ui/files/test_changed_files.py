@@ -29,22 +29,22 @@ def repository(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path
 
 
-def test_changed_and_new_files_count_and_a_commit_takes_them_back(repository: Path) -> None:
+def test_changed_and_new_files_count_until_a_commit(repository: Path) -> None:
     changes = ChangedFiles(str(repository))
-    assert not changes.look()
+    assert not changes.update()
     (repository / "one.py").write_text("other")
     (repository / "odd\nname.py").write_text("new")
-    assert not changes.look(), "nothing hints at it yet"
+    assert not changes.update(), "nothing hints at it yet"
     changes.expect()
-    assert changes.look()
+    assert changes.update()
     assert changes.number == 2
     git(repository, "add", ".")
     git(repository, "commit", "-q", "-m", "second")
-    assert changes.look(), "git's index is another one"
+    assert changes.update(), "git's index is another one"
     assert changes.number == 0
 
 
-def test_looking_writes_nothing_and_runs_nothing_that_the_repository_names(repository: Path) -> None:
+def test_counting_writes_nothing_and_runs_no_configured_program(repository: Path) -> None:
     trap = repository / ".git" / "trap"
     trap.write_text("#!/bin/sh\ntouch " + str(repository / ".git" / "sprung"))
     trap.chmod(0o755)
@@ -52,10 +52,10 @@ def test_looking_writes_nothing_and_runs_nothing_that_the_repository_names(repos
     os.utime(repository / "one.py")  # an index that git would like to refresh
     index = (repository / ".git" / "index").read_bytes()
     changes = ChangedFiles(str(repository))
-    changes.look()
+    changes.update()
     assert (repository / ".git" / "index").read_bytes() == index
     assert not (repository / ".git" / "sprung").exists()
 
 
-def test_a_folder_that_is_no_repository_has_no_changes(tmp_path: Path) -> None:
-    assert not ChangedFiles(str(tmp_path)).look()
+def test_folder_without_repository_has_no_changes(tmp_path: Path) -> None:
+    assert not ChangedFiles(str(tmp_path)).update()

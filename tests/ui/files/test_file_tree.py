@@ -38,7 +38,7 @@ def shown(tree: FileTree) -> list[str]:
     return ["  " * row.depth + (row.entry.name if row.entry else f"! {row.error}") for row in tree.rows()]
 
 
-def test_folders_come_first_and_letter_case_does_not_count(root: Path) -> None:
+def test_folders_come_first_and_case_is_ignored(root: Path) -> None:
     names = [entry.name for entry in read_folder(str(root), "").entries]
     assert names == ["aml_config", "data", ".gitignore", "README.md", "train.py", "Zeta.py"]
 
@@ -58,7 +58,7 @@ def test_only_open_folders_are_read(root: Path) -> None:
     ]
 
 
-def test_a_folder_opens_and_closes_and_remembers_what_was_open_in_it(root: Path) -> None:
+def test_reopened_folder_keeps_its_open_subfolders(root: Path) -> None:
     tree = FileTree(str(root))
     tree.toggle("data")
     tree.toggle("data/raw")
@@ -71,7 +71,7 @@ def test_a_folder_opens_and_closes_and_remembers_what_was_open_in_it(root: Path)
     assert "    a.csv" in shown(tree)
 
 
-def test_a_folder_that_has_gone_is_asked_for_no_more(root: Path) -> None:
+def test_removed_folder_is_not_shown(root: Path) -> None:
     tree = FileTree(str(root))
     tree.toggle("data")
     fill(tree)
@@ -81,7 +81,7 @@ def test_a_folder_that_has_gone_is_asked_for_no_more(root: Path) -> None:
     assert "data" not in shown(tree)
 
 
-def test_what_is_the_same_is_nothing_new(root: Path) -> None:
+def test_unchanged_listing_is_not_accepted(root: Path) -> None:
     tree = FileTree(str(root))
     assert tree.accept("", read_folder(str(root), ""))
     assert not tree.accept("", read_folder(str(root), ""))
@@ -89,7 +89,7 @@ def test_what_is_the_same_is_nothing_new(root: Path) -> None:
     assert tree.accept("", read_folder(str(root), ""))
 
 
-def test_a_folder_that_cannot_be_read_says_why_in_its_place(root: Path) -> None:
+def test_unreadable_folder_shows_its_error(root: Path) -> None:
     tree = FileTree(str(root))
     fill(tree)
     tree.toggle("data")
@@ -97,7 +97,7 @@ def test_a_folder_that_cannot_be_read_says_why_in_its_place(root: Path) -> None:
     assert "  ! No such file or directory" in shown(tree)
 
 
-def test_entries_are_found_by_their_path(root: Path) -> None:
+def test_entries_are_found_by_path(root: Path) -> None:
     tree = FileTree(str(root))
     fill(tree)
     entry = tree.entry("aml_config/local.compute")
@@ -107,7 +107,7 @@ def test_entries_are_found_by_their_path(root: Path) -> None:
     assert tree.entry("never/read") is None
 
 
-def test_a_walk_finds_every_file_that_a_person_may_look_for_near_ones_first(root: Path) -> None:
+def test_walk_finds_all_files_sorted_by_depth(root: Path) -> None:
     environment = root / "venv"
     environment.mkdir()
     (environment / "pyvenv.cfg").write_text("")
@@ -123,16 +123,16 @@ def test_a_walk_finds_every_file_that_a_person_may_look_for_near_ones_first(root
     ]
 
 
-def test_a_walk_ends_when_it_is_no_longer_wanted(root: Path) -> None:
+def test_walk_can_be_canceled(root: Path) -> None:
     assert walk(str(root), lambda: True) == []
 
 
-def test_a_walk_ends_at_its_limit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walk_ends_at_its_limit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_tree, "WALK_LIMIT", 2)
     assert len(walk(str(root))) == 2
 
 
-def test_links_count_as_what_they_point_to(root: Path) -> None:
+def test_links_are_followed(root: Path) -> None:
     (root / "to_folder").symlink_to(root / "data", target_is_directory=True)
     (root / "to_nothing").symlink_to(root / "nothing")
     kinds = {entry.name: entry.is_folder for entry in read_folder(str(root), "").entries}
@@ -144,7 +144,7 @@ def test_scripts_are_python_files() -> None:
     assert scripts_among(["a.py", "b.txt", "c/d.py", "e.pyi"]) == ["a.py", "c/d.py"]
 
 
-def test_an_unread_folder_shows_nothing() -> None:
+def test_unread_folder_is_empty() -> None:
     tree = FileTree("/nowhere")
     assert shown(tree) == []
     tree.accept("", Listing())

@@ -87,18 +87,18 @@ async def go_to(pilot: Pilot[None], path: str) -> None:
     await pilot.pause()
 
 
-async def test_the_configuration_stands_open_and_other_folders_closed(pilot: Pilot[None]) -> None:
+async def test_only_the_configuration_folder_is_open_at_first(pilot: Pilot[None]) -> None:
     assert shown(pilot).split("\n") == ["▾ aml_config", "local.compute", "▸ data", ".hidden", "readme.md", "train.py"]
 
 
-async def test_enter_on_a_file_asks_for_it_to_be_opened(pilot: Pilot[None]) -> None:
+async def test_enter_on_a_file_posts_file_chosen(pilot: Pilot[None]) -> None:
     await go_to(pilot, "readme.md")
     await pilot.press("enter")
     await pilot.pause()
     assert app_of(pilot).told == ["readme.md"]
 
 
-async def test_enter_on_a_folder_opens_and_closes_it(pilot: Pilot[None]) -> None:
+async def test_enter_on_a_folder_toggles_it(pilot: Pilot[None]) -> None:
     await go_to(pilot, "data")
     await pilot.press("enter")
     await until(lambda: "▸ raw" in shown(pilot))
@@ -108,7 +108,7 @@ async def test_enter_on_a_folder_opens_and_closes_it(pilot: Pilot[None]) -> None
 
 
 @pytest.mark.parametrize(("right", "left"), [("right", "left"), ("l", "h")])
-async def test_right_goes_in_and_left_goes_out(pilot: Pilot[None], right: str, left: str) -> None:
+async def test_right_enters_and_left_leaves_a_folder(pilot: Pilot[None], right: str, left: str) -> None:
     rows = app_of(pilot).pane.query_one(RowList)
     await go_to(pilot, "data")
     await pilot.press(right)
@@ -125,18 +125,18 @@ async def test_right_goes_in_and_left_goes_out(pilot: Pilot[None], right: str, l
     assert rows.current == "data"
 
 
-async def test_a_click_opens(pilot: Pilot[None]) -> None:
+async def test_click_opens(pilot: Pilot[None]) -> None:
     await pilot.click(RowList, offset=(8, 5))
     await pilot.pause()
     assert app_of(pilot).told == ["train.py"]
 
 
-async def test_a_double_click_on_a_folder_opens_it_once(pilot: Pilot[None]) -> None:
+async def test_double_click_on_a_folder_opens_it_once(pilot: Pilot[None]) -> None:
     await pilot.click(RowList, offset=(4, 2), times=2)
     await until(lambda: "▸ raw" in shown(pilot))
 
 
-async def test_search_finds_files_in_folders_that_are_closed_and_enter_opens_them(pilot: Pilot[None]) -> None:
+async def test_search_finds_and_opens_files_in_closed_folders(pilot: Pilot[None]) -> None:
     await pilot.press("slash", *"numb")
     await until(lambda: "data/raw/numbers.csv" in shown(pilot) and "readme" not in shown(pilot))
     await pilot.press("enter")
@@ -147,15 +147,15 @@ async def test_search_finds_files_in_folders_that_are_closed_and_enter_opens_the
     await until(lambda: rows.current == "data/raw/numbers.csv")
 
 
-async def test_escape_ends_a_search_and_shows_the_tree_again(pilot: Pilot[None]) -> None:
+async def test_escape_ends_a_search(pilot: Pilot[None]) -> None:
     await pilot.press("slash", *"zebra")
-    await until(lambda: "No file has this in its path." in shown(pilot))
+    await until(lambda: "No matching file." in shown(pilot))
     await pilot.press("escape")
     await until(lambda: "▾ aml_config" in shown(pilot))
     assert app_of(pilot).focused is app_of(pilot).pane.query_one(RowList)
 
 
-async def test_up_and_down_move_in_what_was_found(pilot: Pilot[None]) -> None:
+async def test_up_and_down_move_in_search_results(pilot: Pilot[None]) -> None:
     await pilot.press("slash", "e")
     await until(lambda: "aml_config/local.compute" in shown(pilot))
     rows = app_of(pilot).pane.query_one(RowList)
@@ -166,7 +166,7 @@ async def test_up_and_down_move_in_what_was_found(pilot: Pilot[None]) -> None:
     assert rows.current == first
 
 
-async def test_a_file_that_came_is_shown_after_its_folder_was_read_again(pilot: Pilot[None], root: Path) -> None:
+async def test_new_file_is_shown_after_reread(pilot: Pilot[None], root: Path) -> None:
     (root / "new.compute").write_text("")
     app_of(pilot).pane.reread(["", "a folder that is not shown"])
     await until(lambda: "new.compute" in shown(pilot))
@@ -178,7 +178,7 @@ async def test_refresh_reads_every_shown_folder(pilot: Pilot[None], root: Path) 
     await until(lambda: "gpu.compute" in shown(pilot))
 
 
-async def test_only_a_script_that_comes_has_the_whole_project_walked_again(pilot: Pilot[None], root: Path) -> None:
+async def test_only_a_new_script_starts_a_new_walk(pilot: Pilot[None], root: Path) -> None:
     pane, told = app_of(pilot).pane, app_of(pilot).told
     pane.walk_all()
     await until(lambda: len(told) == 1)
@@ -193,12 +193,12 @@ async def test_only_a_script_that_comes_has_the_whole_project_walked_again(pilot
     assert {"new.py", "checkpoint.pt"} <= set(walked)
 
 
-async def test_a_search_that_finds_very_many_files_lists_the_best_of_them(
+async def test_number_of_search_results_is_limited(
     pilot: Pilot[None], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "MOST_FOUND", 2)
     await pilot.press("slash", "e")
-    await until(lambda: "more: type on to find them" in shown(pilot))
+    await until(lambda: "more: type more letters" in shown(pilot))
     await pilot.press("down", "down", "down", "enter")
     await pilot.pause()
     assert app_of(pilot).told[-1] is not None
@@ -221,13 +221,13 @@ async def test_only_python_files_can_be_the_script(pilot: Pilot[None]) -> None:
     assert app_of(pilot).told == [("script", "train.py")]
 
 
-async def test_names_that_would_command_the_terminal_are_shown_and_not_obeyed(pilot: Pilot[None], root: Path) -> None:
+async def test_control_sequences_in_names_are_shown_as_text(pilot: Pilot[None], root: Path) -> None:
     (root / "evil\x1b[2J\nname.py").write_text("")
     await pilot.press("r")
     await until(lambda: "evil␛[2J␊name.py" in shown(pilot))
 
 
-async def test_a_walk_tells_all_files_once(pilot: Pilot[None]) -> None:
+async def test_walk_posts_all_files_once(pilot: Pilot[None]) -> None:
     app_of(pilot).pane.walk_all()
     await until(lambda: app_of(pilot).told)
     assert app_of(pilot).told == [

@@ -27,7 +27,7 @@ def test_without_ignore_files_nothing_is_excluded(tmp_path: Path) -> None:
     assert not is_ignored("anything", read_ignore_files(str(tmp_path)), is_folder=False)
 
 
-def test_a_file_of_comments_excludes_nothing_and_bytes_that_are_no_text_do_no_harm(tmp_path: Path) -> None:
+def test_comments_and_binary_bytes_exclude_nothing(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("# nothing\n\n")
     assert not is_ignored("x", read_ignore_files(str(tmp_path)), is_folder=False)
     (tmp_path / ".gitignore").write_bytes(b"\xff\xfe\nx\n")

@@ -38,7 +38,7 @@ def region(pilot: Pilot[list[Run]], pane: str) -> Region:
         ("4", "right_curly_bracket", "log", "y", 2),
     ],
 )
-async def test_a_key_moves_a_border_of_the_column_with_the_focus(
+async def test_key_moves_a_border_of_the_focused_column(
     project: Project, focus: str, key: str, pane: str, edge: str, by: int
 ) -> None:
     async with opened(project) as pilot:
@@ -47,7 +47,7 @@ async def test_a_key_moves_a_border_of_the_column_with_the_focus(
         await until(lambda: getattr(region(pilot, pane), edge) == before + by)
 
 
-async def test_the_usual_sizes_come_back_with_a_key(project: Project) -> None:
+async def test_key_resets_the_sizes(project: Project) -> None:
     async with opened(project) as pilot:
         before = region(pilot, "files")
         await pilot.press("greater_than_sign", "right_curly_bracket", "4", "right_curly_bracket")
@@ -56,7 +56,7 @@ async def test_the_usual_sizes_come_back_with_a_key(project: Project) -> None:
         await until(lambda: region(pilot, "files") == before)
 
 
-async def test_a_border_follows_the_mouse_that_holds_it(project: Project) -> None:
+async def test_border_follows_the_mouse(project: Project) -> None:
     async with opened(project) as pilot:
         files = region(pilot, "files")
         await pilot.mouse_down(offset=Offset(files.right - 1, files.y + 3))
@@ -67,7 +67,7 @@ async def test_a_border_follows_the_mouse_that_holds_it(project: Project) -> Non
         assert pilot.app.mouse_captured is None
 
 
-async def test_the_border_between_files_and_targets_follows_the_mouse(project: Project) -> None:
+async def test_border_between_files_and_targets_follows_the_mouse(project: Project) -> None:
     async with opened(project) as pilot:
         targets = region(pilot, "targets")
         await pilot.mouse_down(offset=Offset(targets.x + 5, targets.y - 1))
@@ -77,7 +77,7 @@ async def test_the_border_between_files_and_targets_follows_the_mouse(project: P
         assert region(pilot, "targets").bottom == targets.bottom
 
 
-async def test_a_press_that_is_dragged_opens_and_selects_nothing(project: Project) -> None:
+async def test_dragging_a_border_opens_and_selects_nothing(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("1", "home", "left")
         files = region(pilot, "files")
@@ -90,14 +90,14 @@ async def test_a_press_that_is_dragged_opens_and_selects_nothing(project: Projec
         assert "3 Editor" in seen(pilot)
 
 
-async def test_where_one_pane_is_shown_no_border_can_be_moved_and_that_is_said(project: Project) -> None:
+async def test_narrow_screen_refuses_to_move_borders(project: Project) -> None:
     async with opened(project, NARROW) as pilot:
         await pilot.press("less_than_sign")
         assert screen_of(pilot).area.view.sizes == Sizes()
         assert "100 by 22" in screen_of(pilot).why_not("move_border")
 
 
-async def test_a_large_terminal_shows_all_runs_and_the_gpus(project: Project) -> None:
+async def test_large_terminal_shows_all_runs_and_gpus(project: Project) -> None:
     Runs(project).submit(RunRequest("local", "hello.py"))
     async with opened(project, LARGE) as pilot:
         await until(lambda: "6 All runs  1" in seen(pilot))
@@ -109,7 +109,7 @@ async def test_a_large_terminal_shows_all_runs_and_the_gpus(project: Project) ->
         await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
 
 
-async def test_a_terminal_that_becomes_large_gets_them_too(project: Project) -> None:
+async def test_enlarged_terminal_shows_all_runs_and_gpus(project: Project) -> None:
     async with opened(project, WIDE) as pilot:
         assert "All runs  1" not in seen(pilot)
         await pilot.resize_terminal(*LARGE)

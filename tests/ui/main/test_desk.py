@@ -8,7 +8,7 @@ from tests.ui.seen import screen_lines
 from tui_workbench.ui.main.main_area import Slot
 
 
-async def test_a_part_that_is_not_there_yet_is_shown_as_empty_space() -> None:
+async def test_slot_is_empty() -> None:
     class Frame(App[None]):
         def compose(self) -> ComposeResult:
             yield Slot(id="editor", classes="pane")

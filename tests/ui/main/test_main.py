@@ -16,7 +16,7 @@ from tui_workbench.ui.app import WorkbenchApp
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.files.file_tree import FileTree, read_folder
 from tui_workbench.ui.main.main import MainScreen
-from tui_workbench.ui.program import farewell
+from tui_workbench.ui.program import closing_lines
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.themes.themes import load_theme
 from tui_workbench.ui.widgets.footer import KeyFooter
@@ -68,7 +68,7 @@ def seen(pilot: Pilot[list[Run]]) -> str:
     return "\n".join(screen_lines(pilot.app))
 
 
-async def test_keys_typed_before_all_is_there_wait_for_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_early_keys_wait_until_the_screen_is_complete(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     complete = MainScreen._complete
 
     async def nothing(_screen: MainScreen) -> None: ...
@@ -86,9 +86,7 @@ async def test_keys_typed_before_all_is_there_wait_for_it(project: Project, monk
         assert "4 Log" in lines_of(screen.panes.log)[0]
 
 
-async def test_the_first_frame_has_the_files_and_all_five_panes(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_first_frame_shows_files_and_all_panes(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(_screen: MainScreen) -> None: ...
 
     monkeypatch.setattr(MainScreen, "_complete", nothing)  # what comes after the first frame
@@ -99,7 +97,7 @@ async def test_the_first_frame_has_the_files_and_all_five_panes(
             assert expected in text
 
 
-async def test_keys_that_come_before_all_parts_are_there_do_no_harm(project: Project) -> None:
+async def test_early_keys_do_no_harm(project: Project) -> None:
     app = make_app(project)
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("slash", *"hello", "escape", "r", "s", "ctrl+r", "5", "z", "z", "ctrl+p", "escape")
@@ -107,7 +105,7 @@ async def test_keys_that_come_before_all_parts_are_there_do_no_harm(project: Pro
         await until(lambda: screen_of(pilot).panes.run_bar.script == "hello.py")
 
 
-async def test_the_project_is_shown_as_it_is(project: Project) -> None:
+async def test_project_is_shown(project: Project) -> None:
     async with opened(project) as pilot:
         parts = screen_of(pilot).panes
         assert content_of(parts.targets)[0].split()[:2] == ["✓", "local"]
@@ -116,7 +114,7 @@ async def test_the_project_is_shown_as_it_is(project: Project) -> None:
         assert "project" in lines_of(parts.header)[0]
 
 
-async def test_ctrl_r_runs_the_script_and_its_output_is_there(project: Project) -> None:
+async def test_ctrl_r_runs_the_script_and_shows_its_output(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")
         await until(lambda: "hello.py [1]" in seen(pilot) and "completed" in seen(pilot))
@@ -125,9 +123,7 @@ async def test_ctrl_r_runs_the_script_and_its_output_is_there(project: Project) 
         assert run.exit_code == 0
 
 
-async def test_arguments_that_were_taken_away_are_not_brought_back_by_the_configuration(
-    project: Project, project_root: Path
-) -> None:
+async def test_configuration_does_not_restore_removed_arguments(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text("import sys\nprint(sys.argv[1:])\n")
     configuration = project_root / "aml_config" / "local.runconfig"
     configuration.write_text(configuration.read_text().replace('  - "$file"\n', '  - "$file"\n  - "--cuda"\n'))
@@ -136,7 +132,7 @@ async def test_arguments_that_were_taken_away_are_not_brought_back_by_the_config
         await until(lambda: content_of(screen_of(pilot).panes.log)[:1] == ["[]"])
 
 
-async def test_several_runs_go_at_once_and_editing_goes_on(project: Project, project_root: Path) -> None:
+async def test_editing_works_during_several_runs(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text(SLOW)
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")
@@ -147,7 +143,7 @@ async def test_several_runs_go_at_once_and_editing_goes_on(project: Project, pro
         await until(lambda: "3 hello.py" in seen(pilot))
 
 
-async def test_x_cancels_the_selected_run_after_one_question(project: Project, project_root: Path) -> None:
+async def test_x_cancels_the_selected_run_after_a_question(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text(SLOW)
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")
@@ -159,7 +155,7 @@ async def test_x_cancels_the_selected_run_after_one_question(project: Project, p
         assert not Runs(project).list()[0].is_active
 
 
-async def test_a_run_of_the_command_line_appears_by_itself(project: Project) -> None:
+async def test_run_of_the_command_line_appears(project: Project) -> None:
     from tui_workbench.core.model import RunRequest
 
     async with opened(project) as pilot:
@@ -167,15 +163,13 @@ async def test_a_run_of_the_command_line_appears_by_itself(project: Project) -> 
         await until(lambda: "hello.py [1]" in seen(pilot))
 
 
-async def test_a_new_target_and_a_new_file_appear_by_themselves(project: Project, project_root: Path) -> None:
+async def test_new_target_and_new_file_appear(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         (project_root / "aml_config" / "fresh.compute").write_text("type: localdocker\nbaseDockerImage: image:7\n")
         await until(lambda: "Docker image:7" in seen(pilot) and "fresh.compute" in seen(pilot))
 
 
-async def test_a_bad_configuration_says_so_under_the_run_bar_and_opens_no_window(
-    project: Project, project_root: Path
-) -> None:
+async def test_invalid_configuration_shows_an_error_in_the_run_bar(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         config = project_root / "aml_config"
         (config / "local.runconfig").write_text("Target: nowhere\nFramework: Python\nArgumentVector: [$file]\n")
@@ -189,9 +183,7 @@ async def test_a_bad_configuration_says_so_under_the_run_bar_and_opens_no_window
         await until(lambda: not bar.notice.is_error)
 
 
-async def test_a_broken_compute_file_is_told_with_its_line_and_enter_goes_there(
-    project: Project, project_root: Path
-) -> None:
+async def test_enter_on_a_broken_target_opens_the_line_of_the_error(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         (project_root / "aml_config" / "local.compute").write_text("type: local\npythonLocation: [\n")
         await until(lambda: "problem" in seen(pilot) and "local.compute:" in seen(pilot))
@@ -212,7 +204,7 @@ async def test_edited_files_are_saved_before_the_run(project: Project, project_r
         assert (project_root / "hello.py").read_text().startswith("print('new')")
 
 
-async def test_numbers_go_to_the_panes_and_tab_goes_round(project: Project) -> None:
+async def test_numbers_and_tab_move_between_panes(project: Project) -> None:
     async with opened(project) as pilot:
         for key, pane in (("2", "targets"), ("3", "editor"), ("4", "log"), ("5", "jobs"), ("1", "files")):
             await pilot.press(key)
@@ -231,7 +223,7 @@ def focused_ids(pilot: Pilot[list[Run]]) -> list[str]:
     return [str(node.id) for node in focused.ancestors_with_self] if focused is not None else []
 
 
-async def test_zoom_gives_a_pane_the_screen_and_takes_it_back(project: Project) -> None:
+async def test_zoom_toggles_the_size_of_a_pane(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("4", "z")
         await until(lambda: "4 Log" in seen(pilot) and "1 Files" not in seen(pilot))
@@ -241,7 +233,7 @@ async def test_zoom_gives_a_pane_the_screen_and_takes_it_back(project: Project) 
         await until(lambda: "1 Files" in seen(pilot) and "5 Jobs" in seen(pilot))
 
 
-async def test_escape_leads_out_of_a_text_to_where_one_came_from(project: Project) -> None:
+async def test_escape_leaves_the_editor_to_the_previous_pane(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("1", "G", "enter")
         await until(lambda: screen_of(pilot).panes.editor.has_focus_within)
@@ -253,7 +245,7 @@ async def test_escape_leads_out_of_a_text_to_where_one_came_from(project: Projec
         await until(lambda: "targets" in focused_ids(pilot))
 
 
-async def test_letters_stay_letters_where_text_is_typed(project: Project) -> None:
+async def test_letters_are_text_in_text_fields(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("minus", *"q z ? 1 x")
         await pilot.pause()
@@ -261,7 +253,7 @@ async def test_letters_stay_letters_where_text_is_typed(project: Project) -> Non
         assert pilot.app.is_running
 
 
-async def test_in_80_by_24_one_pane_is_shown_under_tabs(project: Project) -> None:
+async def test_narrow_screen_shows_one_pane_under_tabs(project: Project) -> None:
     async with opened(project, NARROW) as pilot:
         assert "1 Files  2 Targets  3 Editor  4 Log  5 Jobs" in seen(pilot)
         assert "hello.py" in seen(pilot)
@@ -272,14 +264,14 @@ async def test_in_80_by_24_one_pane_is_shown_under_tabs(project: Project) -> Non
         await until(lambda: any("hello.py [1]  hello" in line for line in screen_lines(pilot.app)))
 
 
-async def test_a_tab_can_be_clicked(project: Project) -> None:
+async def test_tab_can_be_clicked(project: Project) -> None:
     async with opened(project, NARROW) as pilot:
         row = next(y for y, line in enumerate(screen_lines(pilot.app)) if "2 Targets" in line)
         await pilot.click(offset=(12, row))
         await until(lambda: "ready" in seen(pilot))
 
 
-async def test_the_footer_shows_only_keys_that_work_now(project: Project) -> None:
+async def test_footer_shows_only_available_keys(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("5")
         await until(lambda: "jobs" in focused_ids(pilot))
@@ -293,14 +285,14 @@ async def test_the_footer_shows_only_keys_that_work_now(project: Project) -> Non
         assert "Quit" not in screen_lines(pilot.app)[-1]
 
 
-async def test_a_key_in_the_footer_can_be_clicked(project: Project) -> None:
+async def test_footer_key_can_be_clicked(project: Project) -> None:
     async with opened(project) as pilot:
         column = screen_lines(pilot.app)[-1].index("z Zoom") + 2
         await pilot.click(offset=(column, WIDE[1] - 1))
         await until(lambda: "2 Compute targets" not in seen(pilot))
 
 
-async def test_leaving_hands_back_the_runs_that_go_on(project: Project, project_root: Path) -> None:
+async def test_leaving_returns_the_active_runs(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text(SLOW)
     async with opened(project) as pilot:
         await pilot.press("ctrl+r")
@@ -308,13 +300,13 @@ async def test_leaving_hands_back_the_runs_that_go_on(project: Project, project_
         await pilot.press("1", "q")
         await until(lambda: pilot.app.return_value is not None)
         assert [run.run_number for run in pilot.app.return_value or []] == [1]
-        assert farewell(pilot.app.return_value or []) == [
-            "1 run goes on: hello.py [1]",
+        assert closing_lines(pilot.app.return_value or []) == [
+            "1 active run: hello.py [1]",
             "Follow with: workbench-tui logs -f 1",
         ]
 
 
-async def test_leaving_with_unsaved_edits_asks_once_and_can_save(project: Project, project_root: Path) -> None:
+async def test_leaving_with_unsaved_edits_asks_and_saves(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         await pilot.press("1", "G", "enter")
         await until(lambda: screen_of(pilot).panes.editor.has_focus_within)
@@ -331,7 +323,7 @@ async def test_leaving_with_unsaved_edits_asks_once_and_can_save(project: Projec
     assert (project_root / "hello.py").read_text().startswith("# x")
 
 
-async def test_a_narrow_screen_begins_with_the_pane_that_was_left(project: Project) -> None:
+async def test_narrow_screen_starts_with_the_saved_pane(project: Project) -> None:
     app = make_app(project)
     app._saved = Values({"screen": {"active": "jobs"}})
     async with app.run_test(size=NARROW) as pilot:
@@ -343,9 +335,7 @@ async def test_a_narrow_screen_begins_with_the_pane_that_was_left(project: Proje
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-async def test_escape_leads_out_of_an_editor_that_was_restored(
-    project: Project, project_root: Path, size: tuple[int, int]
-) -> None:
+async def test_escape_leaves_a_restored_editor(project: Project, project_root: Path, size: tuple[int, int]) -> None:
     tabs = [{"path": str(project_root / "hello.py"), "row": 0, "column": 0}]
     app = make_app(project)
     app._saved = Values({"screen": {"active": "editor"}, "editor": {"tabs": tabs, "active": tabs[0]["path"]}})
@@ -359,7 +349,7 @@ async def test_escape_leads_out_of_an_editor_that_was_restored(
 # The line under the run bar.
 
 
-async def test_an_error_of_the_request_goes_when_its_cause_has_gone(project: Project, project_root: Path) -> None:
+async def test_error_of_the_request_disappears_with_its_cause(project: Project, project_root: Path) -> None:
     script = project_root / "later.py"
     configuration = project_root / "aml_config" / "local.runconfig"
     configuration.write_text(configuration.read_text().replace("$file", "later.py"))
@@ -370,7 +360,7 @@ async def test_an_error_of_the_request_goes_when_its_cause_has_gone(project: Pro
         await until(lambda: not notice.is_error and "Python 3." in notice.text)
 
 
-async def test_an_error_of_the_request_comes_back_after_a_message(project: Project, project_root: Path) -> None:
+async def test_error_of_the_request_returns_after_a_message(project: Project, project_root: Path) -> None:
     configuration = project_root / "aml_config" / "local.runconfig"
     configuration.write_text(configuration.read_text().replace("$file", "missing.py"))
     async with opened(project) as pilot:
@@ -382,7 +372,7 @@ async def test_an_error_of_the_request_comes_back_after_a_message(project: Proje
         assert screen.panes.run_bar.notice.is_error
 
 
-async def test_an_error_of_an_action_goes_when_another_pane_is_visited(project: Project) -> None:
+async def test_error_of_an_action_disappears_on_another_pane(project: Project) -> None:
     async with opened(project) as pilot:
         screen = screen_of(pilot)
         notice = screen.panes.run_bar.notice
@@ -395,7 +385,7 @@ async def test_an_error_of_an_action_goes_when_another_pane_is_visited(project: 
         await until(lambda: not notice.is_error and "Python 3." in notice.text)
 
 
-async def test_an_error_of_reading_goes_when_reading_works_again(project: Project) -> None:
+async def test_read_error_disappears_after_a_successful_read(project: Project) -> None:
     async with opened(project) as pilot:
         screen = screen_of(pilot)
         notice = screen.panes.run_bar.notice
@@ -409,7 +399,7 @@ async def test_an_error_of_reading_goes_when_reading_works_again(project: Projec
 # The last line.
 
 
-async def test_the_last_line_keeps_help_and_commands_at_every_width(project: Project) -> None:
+async def test_footer_shows_help_and_commands_at_every_width(project: Project) -> None:
     async with opened(project) as pilot:
         footer = screen_of(pilot).query_one("#footer", KeyFooter)
         for width in range(60, 200):

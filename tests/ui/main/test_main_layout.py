@@ -41,7 +41,7 @@ VIEWS = st.builds(
 
 
 @given(width=st.integers(1, 300), height=st.integers(11, 120), view=VIEWS)
-def test_nothing_overlaps_and_nothing_is_left_empty(width: int, height: int, view: View) -> None:
+def test_regions_cover_the_screen_without_overlap(width: int, height: int, view: View) -> None:
     size = Size(width, height)
     placed = list(regions(size, view).values())
     shown = [region for region in placed if region]
@@ -52,7 +52,7 @@ def test_nothing_overlaps_and_nothing_is_left_empty(width: int, height: int, vie
 
 
 @given(width=st.integers(100, 300), height=st.integers(22, 120), view=VIEWS)
-def test_a_wide_screen_shows_every_pane_with_room_for_three_lines(width: int, height: int, view: View) -> None:
+def test_wide_screen_shows_every_pane_with_three_lines(width: int, height: int, view: View) -> None:
     placed = regions(Size(width, height), view._replace(zoomed=False))
     for pane in PANES:
         assert placed[pane].height >= 4
@@ -60,7 +60,7 @@ def test_a_wide_screen_shows_every_pane_with_room_for_three_lines(width: int, he
 
 
 @given(width=st.integers(100, 300), height=st.integers(22, 120), view=VIEWS)
-def test_no_pane_is_ever_made_too_small_to_be_read(width: int, height: int, view: View) -> None:
+def test_every_pane_keeps_its_least_size(width: int, height: int, view: View) -> None:
     placed = regions(Size(width, height), view._replace(zoomed=False))
     assert placed["files"].width >= LEAST_LISTS
     assert placed["editor"].width >= LEAST_MIDDLE
@@ -69,7 +69,7 @@ def test_no_pane_is_ever_made_too_small_to_be_read(width: int, height: int, view
 
 
 @pytest.mark.parametrize(("width", "shown"), [(179, False), (180, True), (200, True)])
-def test_from_180_columns_on_all_runs_and_gpus_stand_at_the_right(width: int, shown: bool) -> None:
+def test_180_columns_show_the_right_column(width: int, shown: bool) -> None:
     placed = regions(Size(width, 60), View(has_right=True))
     assert ("history" in placed, "gpus" in placed) == (shown, shown)
     if shown:
@@ -78,7 +78,7 @@ def test_from_180_columns_on_all_runs_and_gpus_stand_at_the_right(width: int, sh
 
 
 @given(height=st.integers(30, 100), view=VIEWS, border=BORDERS, cells=st.integers(-9, 9))
-def test_a_border_goes_where_it_is_moved_as_far_as_it_can(height: int, view: View, border: str, cells: int) -> None:
+def test_border_moves_as_far_as_possible(height: int, view: View, border: str, cells: int) -> None:
     size, view = Size(200, height), view._replace(zoomed=False, has_right=True, question_lines=0, notice_lines=1)
     before = edges(size, view)
     after = edges(size, view._replace(sizes=moved(size, view, border, cells)))
@@ -88,7 +88,7 @@ def test_a_border_goes_where_it_is_moved_as_far_as_it_can(height: int, view: Vie
 
 
 @given(border=BORDERS)
-def test_a_border_that_cannot_go_further_comes_back_with_the_first_key(border: str) -> None:
+def test_border_at_its_limit_moves_back_with_the_first_key(border: str) -> None:
     size, view = Size(200, 60), View(has_right=True)
     for _ in range(100):
         view = view._replace(sizes=moved(size, view, border, 4))
@@ -98,7 +98,7 @@ def test_a_border_that_cannot_go_further_comes_back_with_the_first_key(border: s
 
 
 @given(border=BORDERS)
-def test_a_border_can_be_taken_where_it_is_seen(border: str) -> None:
+def test_border_is_found_where_it_is_visible(border: str) -> None:
     size, view = Size(200, 60), View(has_right=True)
     placed = regions(size, view)
     x, y = {
@@ -130,14 +130,14 @@ def edges(size: Size, view: View) -> dict[str, int]:
 @pytest.mark.parametrize(
     "broken", [{"active": "nothing"}, {"active": 7, "zoomed": "yes"}, {"lists": -1, "editor": 10**9}], ids=str
 )
-def test_a_view_can_be_made_of_anything_that_was_remembered(broken: dict[str, object]) -> None:
+def test_view_of_any_saved_values_is_valid(broken: dict[str, object]) -> None:
     view = view_of(Values({"screen": broken}))
     assert view.active in PANES
     assert regions(Size(120, 36), view)
 
 
 @pytest.mark.parametrize("active", PANES)
-def test_a_terminal_of_80_by_24_shows_one_pane_with_most_of_the_lines(active: str) -> None:
+def test_80_by_24_shows_one_pane_with_most_lines(active: str) -> None:
     placed = regions(Size(80, 24), View(active=active))
     assert [pane for pane in PANES if pane in placed] == [active]
     assert placed[active].width == 80
@@ -145,7 +145,7 @@ def test_a_terminal_of_80_by_24_shows_one_pane_with_most_of_the_lines(active: st
     assert ("latest" in placed) == (active != "log")
 
 
-def test_a_zoomed_pane_has_the_whole_screen_but_for_its_first_and_last_line() -> None:
+def test_zoomed_pane_fills_the_screen_except_header_and_footer() -> None:
     placed = regions(Size(160, 48), View(active="log", zoomed=True))
     assert placed == {
         "header": Region(0, 0, 160, 1),
@@ -154,16 +154,16 @@ def test_a_zoomed_pane_has_the_whole_screen_but_for_its_first_and_last_line() ->
     }
 
 
-def test_an_error_of_the_run_bar_gets_a_line_where_there_is_little_room() -> None:
+def test_narrow_screen_shows_an_error_of_the_run_bar() -> None:
     assert regions(Size(80, 24), View(has_error=True, notice_lines=2))["run-bar"].height == 3
     assert regions(Size(80, 24), View())["run-bar"].height == 1
 
 
-def test_more_targets_get_more_lines_up_to_a_quarter() -> None:
+def test_targets_pane_grows_up_to_a_quarter() -> None:
     few, many = (regions(Size(120, 36), View(target_lines=lines))["targets"].height for lines in (1, 30))
     assert few < many <= 36 // 4
 
 
 @pytest.mark.parametrize(("width", "height", "wide"), [(100, 22, True), (99, 60, False), (200, 21, False)])
-def test_wide_begins_where_every_pane_has_room(width: int, height: int, wide: bool) -> None:
+def test_least_wide_screen_has_room_for_every_pane(width: int, height: int, wide: bool) -> None:
     assert is_wide(Size(width, height)) is wide

@@ -49,7 +49,7 @@ async def choose(pilot: Pilot[list[Run]], typed: str) -> None:
     await pilot.press(*typed)
 
 
-async def test_a_theme_whose_file_is_edited_is_shown_as_it_is_now(project: Project, mine: Path) -> None:
+async def test_edited_theme_is_reloaded(project: Project, mine: Path) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "mine")
         await until(lambda: pilot.app.theme == "mine")
@@ -62,9 +62,7 @@ async def test_a_theme_whose_file_is_edited_is_shown_as_it_is_now(project: Proje
         await until(lambda: themes.saved_theme()[0].name == "mine")
 
 
-async def test_a_mistake_is_said_with_its_line_as_it_is_made_and_goes_as_it_is_mended(
-    project: Project, mine: Path
-) -> None:
+async def test_error_in_an_edited_theme_appears_and_disappears(project: Project, mine: Path) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "mine")
         await until(lambda: pilot.app.theme == "mine")
@@ -77,7 +75,7 @@ async def test_a_mistake_is_said_with_its_line_as_it_is_made_and_goes_as_it_is_m
         assert "problem" not in seen(pilot)
 
 
-async def test_a_theme_that_is_made_or_removed_meanwhile_comes_and_goes(project: Project, mine: Path) -> None:
+async def test_new_and_removed_themes_are_noticed(project: Project, mine: Path) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "")
         write(mine.with_name("other.yaml"), "Mine", "Another one")
@@ -89,14 +87,14 @@ async def test_a_theme_that_is_made_or_removed_meanwhile_comes_and_goes(project:
         assert pilot.app.theme == "slate"
 
 
-async def test_themes_are_found_by_their_kind(project: Project) -> None:
+async def test_themes_are_found_by_kind(project: Project) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "light")
         await until(lambda: "Slate" not in seen(pilot))
         assert all(title in seen(pilot) for title in ("Linen", "Mist", "Paper"))
 
 
-def test_files_that_did_not_change_are_not_read_again(mine: Path) -> None:
+def test_unchanged_files_are_not_read_again(mine: Path) -> None:
     files = ThemeFiles()
     assert files.look()
     assert not files.look()
@@ -107,7 +105,7 @@ def test_files_that_did_not_change_are_not_read_again(mine: Path) -> None:
     assert [name for name, theme in files.loaded.items() if theme is not before[name]] == ["mine"]
 
 
-async def test_nothing_dims_the_colours_behind_the_choice(project: Project) -> None:
+async def test_theme_choice_does_not_dim_the_screen(project: Project) -> None:
     async with opened(project) as pilot:
         await choose(pilot, "")
         assert isinstance(pilot.app.screen, PaletteScreen)

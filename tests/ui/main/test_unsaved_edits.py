@@ -24,8 +24,8 @@ async def edit(pilot: Workbench, name: str, *keys: str) -> None:
     """Press keys at the start of a file, as text; `name` is relative to the project, or absolute."""
     editor = screen_of(pilot).panes.editor
     assert await editor.open_file(os.path.join(screen_of(pilot).project.root, name))
-    view = next(view for view in editor.query(FileView) if view.face.root.display)
-    view.face.show_text()
+    view = next(view for view in editor.query(FileView) if view.presenter.root.display)
+    view.presenter.show_text()
     view.take_focus()
     view.go_to(1)
     await pilot.press(*keys)
@@ -39,7 +39,7 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
-async def test_a_dialog_that_is_left_saves_no_file(project: Project, folder: Path, project_root: Path) -> None:
+async def test_leaving_a_dialog_saves_no_file(project: Project, folder: Path, project_root: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "hello.py", "#", "#")
         await edit(pilot, "aml_config/box.compute", "#", "#")
@@ -53,7 +53,7 @@ async def test_a_dialog_that_is_left_saves_no_file(project: Project, folder: Pat
             assert tree(project_root) == before, key
 
 
-async def test_looking_at_the_plan_saves_no_file(project: Project, project_root: Path) -> None:
+async def test_showing_the_plan_saves_no_file(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "hello.py", "#", "#")
         before = tree(project_root)
@@ -64,7 +64,7 @@ async def test_looking_at_the_plan_saves_no_file(project: Project, project_root:
         assert tree(project_root) == before
 
 
-async def test_a_conflict_in_another_file_blocks_no_change(project: Project, folder: Path, project_root: Path) -> None:
+async def test_conflict_in_another_file_blocks_no_change(project: Project, folder: Path, project_root: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "hello.py", "#", "#")
         (project_root / "hello.py").write_text("print('theirs')\n")
@@ -77,7 +77,7 @@ async def test_a_conflict_in_another_file_blocks_no_change(project: Project, fol
         assert (project_root / "hello.py").read_text() == "print('theirs')\n"
 
 
-async def test_only_the_file_of_the_change_is_saved_and_its_plan_shown_again(
+async def test_applying_saves_only_files_of_the_change_and_replans(
     project: Project, folder: Path, project_root: Path
 ) -> None:
     async with opened(project) as pilot:
@@ -95,7 +95,7 @@ async def test_only_the_file_of_the_change_is_saved_and_its_plan_shown_again(
         assert (project_root / "hello.py").read_text() == 'print("hello")\n'
 
 
-async def test_a_conflict_in_the_file_of_a_change_changes_nothing(project: Project, folder: Path) -> None:
+async def test_conflict_in_a_file_of_the_change_blocks_it(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await edit(pilot, "aml_config/box.compute", *"#mine", "enter")
         (folder / "box.compute").write_text(f"# theirs\n{BOX}")
@@ -103,13 +103,13 @@ async def test_a_conflict_in_the_file_of_a_change_changes_nothing(project: Proje
         await pilot.press("d")
         await change_shown(pilot, "Unsaved edits in box.compute.")
         await pilot.press("enter")
-        await change_shown(pilot, "box.compute could not be saved")
+        await change_shown(pilot, "cannot save box.compute")
         await pilot.press("escape")
         await back(pilot)
         assert (folder / "box.compute").read_text() == f"# theirs\n{BOX}"
 
 
-async def test_undo_leaves_a_file_with_unsaved_edits_alone(project: Project, folder: Path) -> None:
+async def test_undo_refuses_files_with_unsaved_edits(project: Project, folder: Path) -> None:
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("m")
@@ -124,7 +124,7 @@ async def test_undo_leaves_a_file_with_unsaved_edits_alone(project: Project, fol
         assert (folder / "box.compute").read_text() == ready
 
 
-async def test_a_run_saves_the_files_of_the_project_only(project: Project, project_root: Path, tmp_path: Path) -> None:
+async def test_run_saves_only_files_of_the_project(project: Project, project_root: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere.py"
     other.write_text("print('elsewhere')\n")
     async with opened(project) as pilot:

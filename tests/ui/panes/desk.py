@@ -63,7 +63,7 @@ class Desk:
     async def open(self, name: str, line: int = 0) -> TextEditor:
         """Open a file as text."""
         await self.pane.open_file(self.path(name), line)
-        self.view.face.show_text()
+        self.view.presenter.show_text()
         await self.settled()
         return self.view.editor
 
@@ -91,13 +91,13 @@ class Desk:
     @property
     def view(self) -> FileView:
         """The file that is shown."""
-        return next(view for view in self.pane.query(FileView) if view.face.root.display)
+        return next(view for view in self.pane.query(FileView) if view.presenter.root.display)
 
     @property
     def config(self) -> ConfigView:
         """The view of a configuration file."""
-        assert isinstance(self.view.face, ConfigView)
-        return self.view.face
+        assert isinstance(self.view.presenter, ConfigView)
+        return self.view.presenter
 
     @property
     def text(self) -> TextEditor:

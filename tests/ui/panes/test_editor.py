@@ -74,8 +74,8 @@ class TestOpening:
         [
             ("binary", b"\x7fELF\0\x1b[2J", "Read-only: it is binary"),
             ("latin", b"gr\xfc\xdfe\n", "Read-only: it is not UTF-8"),
-            ("large", b"0123456789\n" * 200_000, "Read-only: it is larger than 2 MB. The beginning is shown."),
-            ("private", "\U000fb000".encode(), "Read-only: it holds characters"),
+            ("large", b"0123456789\n" * 200_000, "Read-only: it is larger than 2 MB. Only the beginning is shown."),
+            ("private", "\U000fb000".encode(), "Read-only: it contains private-use"),
         ],
     )
     async def test_what_cannot_be_edited_is_shown_and_says_why(
@@ -215,7 +215,7 @@ class TestClosing:
         async with desk(folder) as it:
             await it.open("train.py")
             await it.press("x", "ctrl+w")
-            assert "This is not saved." in it.question
+            assert "Unsaved edits." in it.question
             await it.press("escape")
             assert it.question == ""
             assert it.text.has_focus
@@ -237,7 +237,7 @@ class TestClosing:
             await it.open("train.py")
             it.app.simulate_key("x")
             it.app.simulate_key("ctrl+w")
-            await until(lambda: "This is not saved." in it.question)
+            await until(lambda: "Unsaved edits." in it.question)
 
 
 class TestDisk:
@@ -268,7 +268,7 @@ class TestDisk:
             await it.press("x")
             (folder / "train.py").write_bytes(b"theirs\n")
             await it.look_at_disk()
-            assert "changed on disk" in it.question
+            assert "Changed on disk" in it.question
             assert "ctrl+o" in it.question
             await it.press("t")
             assert editor.source.startswith("xtimport")
@@ -295,7 +295,7 @@ class TestDisk:
             await it.look_at_disk()
             await it.press("ctrl+o", "t")
             assert (editor.source, it.title) == ("theirs\n", "3 train.py")
-            assert "Undo brings yours back" in it.status
+            assert "Undo restores yours" in it.status
             await it.press("ctrl+z")
             assert editor.source.startswith("ximport")
 
@@ -305,7 +305,7 @@ class TestDisk:
             await it.press("x")
             (folder / "train.py").write_bytes(b"theirs\n")
             assert await it.pane.save_all() == [it.path("train.py")]
-            assert "save mine over it" in it.question
+            assert "overwrite" in it.question
             assert (folder / "train.py").read_bytes() == b"theirs\n"
             await it.press("ctrl+o", "k")
             assert (folder / "train.py").read_bytes().startswith(b"ximport")

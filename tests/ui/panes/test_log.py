@@ -317,7 +317,7 @@ class TestPreparation:
             reason = "unreachable since 14:03:12: box does not answer. " + "Look at it there with this and that. " * 5
             app.pane.show_run(queued._replace(state=RunState.UNKNOWN, reason=reason))
             await app.shows("? unreachable since 14:03:12")
-            await app.shows("r in Jobs tries it now.")
+            await app.shows("press r in Jobs to retry now.")
             await app.shows("preparing box")
 
     async def test_a_local_run_has_none(self, directory: Path) -> None:

@@ -14,6 +14,7 @@ from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.runs.run_commands import RestoreScreen
+from tui_workbench.ui.undo import undo_steps
 
 
 @pytest.fixture
@@ -49,6 +50,18 @@ async def test_restore_shows_changes_makes_them_and_undoes_them(tracked: Project
         assert text(tracked, "hello.py") == "print('changed since')\n"
 
 
+async def test_restore_can_be_undone_after_leaving_the_screen(tracked: Project) -> None:
+    async with dashboard(tracked) as pilot:
+        await pilot.press("u")
+        await until(lambda: isinstance(pilot.app.screen, RestoreScreen) and "~ hello.py" in seen(pilot))
+        await pilot.press("enter", "escape")
+        await until(lambda: undo_steps(pilot.app).title)
+        assert text(tracked, "hello.py") == 'print("hello")\n'
+        assert not isinstance(pilot.app.screen, RestoreScreen)
+        await pilot.press("ctrl+z")
+        await until(lambda: text(tracked, "hello.py") == "print('changed since')\n")
+
+
 async def test_run_without_snapshot_cannot_be_restored(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("u")
@@ -60,7 +73,7 @@ async def test_run_without_snapshot_cannot_be_restored(past: Project) -> None:
 async def test_shell_without_a_suitable_terminal_shows_an_error(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
         await pilot.press("w")
-        await until(lambda: "this terminal cannot be given to a shell" in seen(pilot))
+        await until(lambda: "cannot open a shell in this terminal" in seen(pilot))
     async with opened(tracked) as pilot:
         await pilot.press("5", "exclamation_mark")
-        await until(lambda: "this terminal cannot be given to a shell" in seen(pilot))
+        await until(lambda: "cannot open a shell in this terminal" in seen(pilot))

@@ -47,12 +47,12 @@ def bytes_of(project: Project, name: str) -> bytes:
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
-async def test_a_key_declares_the_file_as_data_and_another_takes_it_back(large: Project, size: tuple[int, int]) -> None:
+async def test_large_file_is_declared_as_data_and_undone(large: Project, size: tuple[int, int]) -> None:
     async with opened(large, size) as pilot:
         await pilot.press("ctrl+r")
         await until(lambda: "images/all.raw (2.1 GB)" in words(pilot))
         assert "link them as data" in words(pilot)
-        assert "leave them out" in words(pilot)
+        assert "exclude them" in words(pilot)
         assert states(large) == []
         await pilot.press("l")
         await until(lambda: states(large) == [RunState.COMPLETED])
@@ -62,19 +62,19 @@ async def test_a_key_declares_the_file_as_data_and_another_takes_it_back(large: 
         await until(lambda: bytes_of(large, "aml_config/local.runconfig") == HELD.encode())
 
 
-async def test_a_key_leaves_the_file_out(large: Project) -> None:
+async def test_large_file_is_excluded(large: Project) -> None:
     async with opened(large) as pilot:
         await pilot.press("ctrl+r")
-        await until(lambda: "leave them out" in words(pilot))
+        await until(lambda: "exclude them" in words(pilot))
         await pilot.press("s")
         await until(lambda: states(large) == [RunState.COMPLETED])
         assert bytes_of(large, ".amlignore") == b"/images/all.raw\n"
 
 
-async def test_esc_runs_nothing(large: Project) -> None:
+async def test_escape_runs_nothing(large: Project) -> None:
     async with opened(large) as pilot:
         await pilot.press("ctrl+r")
-        await until(lambda: "leave them out" in words(pilot))
+        await until(lambda: "exclude them" in words(pilot))
         await pilot.press("escape")
         await until(lambda: "Nothing was run." in words(pilot))
         assert states(large) == []

@@ -44,25 +44,25 @@ def words(pilot: Pilot[list[Run]]) -> str:
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
-async def test_it_runs_on_the_cpu_with_one_key(asking: Project, size: tuple[int, int]) -> None:
+async def test_key_runs_on_the_cpu(asking: Project, size: tuple[int, int]) -> None:
     async with opened(asking, size) as pilot:
         await pilot.press("ctrl+r")
-        await until(lambda: "run it on the CPU" in words(pilot))
+        await until(lambda: "run on CPU" in words(pilot))
         assert "This run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is a CPU build" in words(pilot)
         assert Runs(asking).list() == []
         await pilot.press("r")
         await until(lambda: [run.state for run in Runs(asking).list()] == [RunState.COMPLETED])
-        assert "run it on the CPU" not in words(pilot)
+        assert "run on CPU" not in words(pilot)
 
 
-async def test_what_mends_it_is_copied_and_nothing_is_run(asking: Project) -> None:
+async def test_fix_is_copied_and_nothing_is_run(asking: Project) -> None:
     async with opened(asking) as pilot:
         await pilot.press("ctrl+r")
-        await until(lambda: "copy what mends it" in words(pilot))
+        await until(lambda: "copy fix" in words(pilot))
         await pilot.press("c")
         await until(lambda: pilot.app.clipboard.endswith("pip install --force-reinstall torch"))
         await pilot.press("ctrl+r")
-        await until(lambda: "run nothing" in words(pilot))
+        await until(lambda: "copy fix" in words(pilot))
         await pilot.press("n")
         await until(lambda: "Nothing was run." in words(pilot))
         assert Runs(asking).list() == []

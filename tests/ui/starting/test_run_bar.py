@@ -84,20 +84,20 @@ async def fill(pilot: Pilot[None], *configurations: RunConfiguration) -> RunBar:
     return bar
 
 
-async def test_at_first_it_holds_what_runs_here(pilot: Pilot[None]) -> None:
+async def test_first_choice_runs_on_this_machine(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_BOX, BROKEN, ON_LOCAL)
     assert bar.request() == asked("here", "train.py", ())
     await until(lambda: app_of(pilot).requests[-1:] == [asked("here", "train.py", ())])
 
 
-async def test_it_does_not_matter_whether_scripts_or_configurations_come_first(pilot: Pilot[None]) -> None:
+async def test_scripts_and_configurations_may_come_in_any_order(pilot: Pilot[None]) -> None:
     bar = app_of(pilot).bar
     bar.show_configurations([ON_LOCAL], [LOCAL])
     bar.show_scripts(SCRIPTS)
     assert bar.request() == asked("here", "train.py", ())
 
 
-async def test_choosing_an_environment_takes_over_its_script_and_arguments(pilot: Pilot[None]) -> None:
+async def test_environment_sets_script_and_arguments(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL, WHOLE)
     bar.take_focus()
     await pilot.press("enter", *"whole", "enter")
@@ -105,14 +105,14 @@ async def test_choosing_an_environment_takes_over_its_script_and_arguments(pilot
     assert bar.request() == asked("whole", "evaluate.py", ("--a b", "c"))
 
 
-async def test_an_environment_that_leaves_the_script_open_keeps_the_chosen_one(pilot: Pilot[None]) -> None:
+async def test_environment_without_script_keeps_the_chosen_one(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL, ON_BOX)
     bar.choose_script("evaluate.py")
     assert bar.choose_target("box")
     assert bar.request() == asked("box", "evaluate.py", ("--device", "cuda"))
 
 
-async def test_a_file_that_changed_keeps_what_was_typed(pilot: Pilot[None]) -> None:
+async def test_changed_file_keeps_typed_arguments(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL)
     bar.focus_arguments()
     await pilot.press(*"--lr 1")
@@ -122,7 +122,7 @@ async def test_a_file_that_changed_keeps_what_was_typed(pilot: Pilot[None]) -> N
     await until(lambda: app_of(pilot).requests == [bar.request()])
 
 
-async def test_an_environment_that_has_gone_makes_room_for_another(pilot: Pilot[None]) -> None:
+async def test_removed_environment_is_replaced(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL)
     bar.show_configurations([ON_BOX], [BOX])
     assert bar.environment == "box"
@@ -131,17 +131,17 @@ async def test_an_environment_that_has_gone_makes_room_for_another(pilot: Pilot[
         bar.request()
 
 
-async def test_nothing_is_missing_while_the_project_is_still_being_read(pilot: Pilot[None]) -> None:
+async def test_no_error_while_the_project_is_being_read(pilot: Pilot[None]) -> None:
     bar = app_of(pilot).bar
     bar.show_configurations([ON_LOCAL], [LOCAL])
     await pilot.pause()
     assert not bar.notice.is_error
     bar.show_scripts([])
     await pilot.pause()
-    assert "no script is chosen" in bar.notice.text
+    assert "no script selected" in bar.notice.text
 
 
-async def test_typing_arguments_is_told_and_split_as_a_shell_would(pilot: Pilot[None]) -> None:
+async def test_typed_arguments_are_split_like_in_a_shell(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL)
     bar.focus_arguments()
     await pilot.press(*"--name 'a b'")
@@ -151,15 +151,15 @@ async def test_typing_arguments_is_told_and_split_as_a_shell_would(pilot: Pilot[
     assert bar.holds(bar.request())
 
 
-async def test_a_quote_that_is_not_closed_is_said_at_once(pilot: Pilot[None]) -> None:
+async def test_unclosed_quote_is_reported(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL)
     bar.focus_arguments()
     await pilot.press(*"--name 'a")
-    await until(lambda: any("not well formed" in line for line in content_of(bar)))
+    await until(lambda: any("cannot parse the arguments" in line for line in content_of(bar)))
     assert app_of(pilot).requests[-1] is None
 
 
-async def test_arguments_of_earlier_runs_come_back_newest_first_without_repeats(pilot: Pilot[None]) -> None:
+async def test_earlier_arguments_are_offered_newest_first(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL)
     field = bar.query_one(ArgumentsField)
     past = [("--lr", "1"), ("--lr", "1"), ("--lr", "2"), ()]
@@ -175,7 +175,7 @@ async def test_arguments_of_earlier_runs_come_back_newest_first_without_repeats(
     assert seen == ["--lr 1", "--lr 2", "", "", "--lr 2", "--lr 1", "t", "t"]
 
 
-async def test_enter_in_the_arguments_and_the_button_start_the_run(pilot: Pilot[None]) -> None:
+async def test_enter_and_the_button_start_the_run(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL)
     bar.focus_arguments()
     await pilot.press("enter")
@@ -184,25 +184,25 @@ async def test_enter_in_the_arguments_and_the_button_start_the_run(pilot: Pilot[
     await until(lambda: app_of(pilot).told.count("run") >= 2)
 
 
-async def test_escape_leaves_the_bar(pilot: Pilot[None]) -> None:
+async def test_escape_leaves_the_run_bar(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL)
     bar.focus_arguments()
     await pilot.press("escape")
     await until(lambda: app_of(pilot).told == ["left"])
 
 
-async def test_the_line_below_says_what_a_run_would_use(pilot: Pilot[None]) -> None:
+async def test_status_line_shows_interpreter_and_folder(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL)
     plan = Plan("local", "local", "/usr/bin/python3", (Step("snapshot", "x"), Step("start", "y")))
     bar.show_plan(plan, "3.12.1")
     await pilot.pause()
-    assert any(line.startswith("Python 3.12.1   /usr/bin/python3   in a copy") for line in content_of(bar))
+    assert any(line.startswith("Python 3.12.1   /usr/bin/python3   runs in a snapshot") for line in content_of(bar))
     bar.show_plan(plan._replace(steps=()), "3.12.1")
     await pilot.pause()
-    assert any("right in the project folder" in line for line in content_of(bar))
+    assert any("runs in the project folder" in line for line in content_of(bar))
 
 
-async def test_an_error_is_shown_whole_with_its_place_relative_to_the_project(pilot: Pilot[None]) -> None:
+async def test_error_is_shown_with_a_path_relative_to_the_project(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL)
     error = ConfigurationError("x" * 90 + " is too long", file="/p/aml_config/a.runconfig", line=7, remedy="Cut it.")
     bar.show_error(error, "/p")
@@ -213,7 +213,7 @@ async def test_an_error_is_shown_whole_with_its_place_relative_to_the_project(pi
     assert lines[-1].endswith("Cut it.")
 
 
-async def test_a_broken_environment_can_be_chosen_and_is_marked(pilot: Pilot[None]) -> None:
+async def test_broken_environment_is_marked(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, BROKEN)
     assert bar.environment == "broken"
     bar.take_focus()
@@ -221,7 +221,7 @@ async def test_a_broken_environment_can_be_chosen_and_is_marked(pilot: Pilot[Non
     await until(lambda: any("problem" in line for line in content_of(app_of(pilot).screen)))
 
 
-async def test_a_run_can_be_asked_for_again(pilot: Pilot[None]) -> None:
+async def test_choose_run_restores_its_request(pilot: Pilot[None]) -> None:
     bar = await fill(pilot, ON_LOCAL, ON_BOX)
     run = make_run(RunState.COMPLETED)._replace(run_configuration="box", script_name="old.py", arguments=("a b", "'"))
     bar.choose_run(run)

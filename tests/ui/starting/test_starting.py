@@ -48,7 +48,7 @@ def log_of(pilot: Workbench) -> list[str]:
 
 
 @pytest.mark.usefixtures("known")
-async def test_a_password_that_is_missing_is_asked_for_before_there_is_a_run(project: Project, gpubox: Machine) -> None:
+async def test_missing_password_is_asked_before_the_run(project: Project, gpubox: Machine) -> None:
     attached(project, gpubox, password=True)
     ssh_host_of(project.target("box")).disconnect()
     async with opened(project) as pilot:
@@ -68,9 +68,7 @@ async def test_a_password_that_is_missing_is_asked_for_before_there_is_a_run(pro
 
 
 @pytest.mark.usefixtures("known")
-async def test_without_the_password_nothing_is_run_and_the_focus_is_where_it_was(
-    project: Project, gpubox: Machine
-) -> None:
+async def test_refused_password_runs_nothing_and_returns_the_focus(project: Project, gpubox: Machine) -> None:
     attached(project, gpubox, password=True)
     ssh_host_of(project.target("box")).disconnect()
     async with opened(project, NARROW) as pilot:
@@ -84,9 +82,7 @@ async def test_without_the_password_nothing_is_run_and_the_focus_is_where_it_was
 
 
 @pytest.mark.usefixtures("ssh_folder")
-async def test_a_host_key_that_nobody_has_seen_is_shown_and_accepted_once(
-    project: Project, gpubox: Machine, home: Path
-) -> None:
+async def test_unknown_host_key_is_asked_once(project: Project, gpubox: Machine, home: Path) -> None:
     attached(project, gpubox)
     ssh_host_of(project.target("box")).disconnect()
     known_hosts = home / ".ssh" / "known_hosts"
@@ -94,19 +90,19 @@ async def test_a_host_key_that_nobody_has_seen_is_shown_and_accepted_once(
     async with opened(project, NARROW) as pilot:
         await choose(pilot, "box")
         await pilot.press("ctrl+r")
-        await until(lambda: "SHA256:" in seen(pilot) and "accept it for good" in seen(pilot))
+        await until(lambda: "SHA256:" in seen(pilot) and "trust and remember" in seen(pilot))
         await pilot.press("n")
         await until(lambda: "accept it" not in seen(pilot))
         assert (known_hosts.read_text(), Runs(project).list()) == ("", [])
         await pilot.press("1", "ctrl+r")
-        await until(lambda: "accept it for good" in seen(pilot))
+        await until(lambda: "trust and remember" in seen(pilot))
         await pilot.press("y")
         await until(lambda: Runs(project).list() and Runs(project).list()[0].state == RunState.COMPLETED)
         assert "ssh-ed25519" in known_hosts.read_text()
 
 
 @pytest.mark.usefixtures("known")
-async def test_a_question_does_not_take_the_keys_from_who_is_typing(project: Project, gpubox: Machine) -> None:
+async def test_question_does_not_take_the_focus_from_a_text_field(project: Project, gpubox: Machine) -> None:
     attached(project, gpubox, password=True)
     ssh_host_of(project.target("box")).disconnect()
     async with opened(project) as pilot:
@@ -122,7 +118,7 @@ async def test_a_question_does_not_take_the_keys_from_who_is_typing(project: Pro
 
 
 @pytest.mark.usefixtures("ssh_folder")
-async def test_a_run_out_of_reach_says_since_when_and_is_tried_at_a_key(
+async def test_unreachable_run_shows_since_when_and_key_retries(
     project: Project, project_root: Path, gpubox: Machine
 ) -> None:
     attached(project, gpubox)
@@ -148,9 +144,7 @@ async def test_a_run_out_of_reach_says_since_when_and_is_tried_at_a_key(
 
 
 @pytest.mark.usefixtures("ssh_folder")
-async def test_the_plan_says_what_would_be_sent_and_sends_nothing(
-    project: Project, project_root: Path, gpubox: Machine
-) -> None:
+async def test_plan_shows_files_and_sends_nothing(project: Project, project_root: Path, gpubox: Machine) -> None:
     attached(project, gpubox)
     (project_root / "big.bin").write_bytes(os.urandom(123_000))
     async with opened(project) as pilot:
@@ -172,9 +166,7 @@ async def test_the_plan_says_what_would_be_sent_and_sends_nothing(
 
 
 @pytest.mark.usefixtures("known")
-async def test_a_plan_that_needs_a_password_asks_for_it_in_view_and_is_shown_then(
-    project: Project, gpubox: Machine
-) -> None:
+async def test_plan_asks_for_a_password(project: Project, gpubox: Machine) -> None:
     attached(project, gpubox, password=True)
     ssh_host_of(project.target("box")).disconnect()
     async with opened(project, NARROW) as pilot:
@@ -207,7 +199,7 @@ def managed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         yield project
 
 
-async def test_what_is_not_prepared_is_said_before_the_run_with_the_key_that_prepares_it(managed: Project) -> None:
+async def test_unprepared_environment_is_reported_before_the_run(managed: Project) -> None:
     async with opened(managed) as pilot:
         await choose(pilot, "own")
         await pilot.press("1", "ctrl+r")
@@ -218,7 +210,7 @@ async def test_what_is_not_prepared_is_said_before_the_run_with_the_key_that_pre
         await until(lambda: [run.state for run in Runs(managed).list()] == [RunState.COMPLETED])
 
 
-async def test_preparing_is_followed_and_says_how_it_ended(managed: Project, project_root: Path) -> None:
+async def test_preparation_shows_progress_and_result(managed: Project, project_root: Path) -> None:
     async with opened(managed) as pilot:
         await choose(pilot, "own")
         await pilot.press("1", "P")
@@ -233,7 +225,7 @@ async def test_preparing_is_followed_and_says_how_it_ended(managed: Project, pro
         assert Runs(managed).list() == []
 
 
-async def test_prepare_is_unavailable_on_local_and_says_why(project: Project) -> None:
+async def test_prepare_is_unavailable_on_local(project: Project) -> None:
     async with opened(project) as pilot:
         await until(lambda: screen_of(pilot).panes.run_bar.chosen[1] is not None)
         await pilot.press("1", "P")
@@ -248,13 +240,15 @@ async def test_prepare_is_unavailable_on_local_and_says_why(project: Project) ->
 
 
 @pytest.mark.usefixtures("known", "keyring")
-async def test_detaching_takes_files_and_secret_and_undo_brings_both_back(project: Project, gpubox: Machine) -> None:
+async def test_detach_removes_files_and_secret_and_undo_restores_them(project: Project, gpubox: Machine) -> None:
     attached(project, gpubox, password=True)
     reference = project.target("box").password
     assert SecretStore().get(reference) == PASSWORD
     async with opened(project) as pilot:
         await pilot.press("2", "home", "x")
-        await until(lambda: "Detach box" in seen(pilot) and "leaves the keyring" in " ".join(seen(pilot).split()))
+        await until(
+            lambda: "Detach box" in seen(pilot) and "is removed from" in seen(pilot)
+        )
         await pilot.press("enter")
         await until(lambda: pilot.app.screen is screen_of(pilot))
         await until(lambda: "box" not in " ".join(content_of(screen_of(pilot).panes.targets)))

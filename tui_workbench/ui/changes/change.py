@@ -1,9 +1,7 @@
-"""A change of configuration files on one screen: what is asked about it, what it would do, and a key that does it.
+"""The screen that shows a change of configuration files: fields, diff, and a key that applies it.
 
-The invariants: nothing is written before it was shown, and what is written is what was shown; a change is one step of
-the history it is applied through; leaving the screen leaves everything as it was. Plans are made from the files on
-disk. Unsaved edits of a file that a change concerns are saved when it is applied; when the plan is then another one,
-that plan is shown first.
+The invariants: only a change that was shown is applied, as one step of the history. Plans are made from the files on
+disk. Applying saves the unsaved edits of its files first; if that changes the plan, the new plan is shown instead.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ from tui_workbench.ui.widgets.pieces import Piece, hanging
 
 
 class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
-    """Asks, shows, applies. Its result is what was applied, None when nothing was."""
+    """Shows and applies a change. Its result is the applied change set, or None."""
 
     def __init__(self, change: Change, history: ChangeHistory, editor: EditorPane, source: str = "") -> None:
-        """`source` is the path of a file that the change is made from, beside those that it writes."""
+        """`source` is the path of a file that the change reads, besides those that it writes."""
         self._view = ChangeView(change.asked, self)
         super().__init__(box_of(change.title, self._view))
         self._change = change
@@ -44,11 +42,10 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
 
     @property
     def is_planning(self) -> bool:
-        """True while the plan for the current values is being made."""
         return self._wanted is not None
 
     def plan_again(self) -> None:
-        """Plan with what was said, in a thread: one plan at a time, the newest last."""
+        """Plan with the current values, in a thread: one plan at a time, the newest last."""
         idle = not self.is_planning
         self._wanted = self._view.values
         if idle:
@@ -66,7 +63,7 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         self.refresh_bindings()
 
     async def _plan(self, values: dict[str, str]) -> Plan:
-        """The plan from the files on disk, with a note when the editor holds newer texts of them."""
+        """Return the plan from the files on disk, with a note about unsaved edits."""
         plan = await asyncio.to_thread(self._change.plan, values)
         if unsaved := await self._unsaved(plan):
             then = "Save them and try again." if plan.done else "Applying the change saves them first."
@@ -74,17 +71,16 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         return plan
 
     async def _unsaved(self, plan: Plan) -> frozenset[str]:
-        """The files that the plan concerns and that have unsaved edits."""
         change_set = await asyncio.to_thread(plan.change_set, self._view.left_out)
         return self._editor.dirty_paths() & {self._source, *(change.path for change in change_set.changes)}
 
     def apply(self) -> None:
-        """Make the change that is shown. Until that is done, or cannot be done, the view is frozen."""
+        """Apply the change that is shown; meanwhile the view is frozen."""
         self._view.is_frozen = True
         self.run_worker(self._apply(), group="apply", exclusive=True)
 
     async def _apply(self) -> None:
-        # What was typed last must have been planned first.
+        # The last input must be planned first.
         self.plan_again()
         await self._plan_until_fresh()
         try:
@@ -99,7 +95,7 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         self._view.is_frozen = False
 
     async def _plan_to_apply(self) -> Plan | None:
-        """The plan that is shown, with the edits saved that it needs; None when there is another one then.
+        """Save the edited files of the plan, and return the plan if that did not change it.
 
         Raises UsageError when a file cannot be saved.
         """
@@ -111,18 +107,17 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
             return shown
         if failed := await self._editor.save(unsaved):
             raise UsageError(
-                f"nothing was changed: {file_names(failed)} could not be saved",
-                remedy="Answer the question in the editor first.",
+                f"not changed: cannot save {file_names(failed)}", remedy="Answer the question in the editor first."
             )
         plan = await self._plan(self._view.values)
         if plan.hunks == shown.hunks and not plan.done:
             return plan
-        self._view.show_plan(plan._replace(notes=(*plan.notes, "The edits were saved. This is the plan with them.")))
+        self._view.show_plan(plan._replace(notes=(*plan.notes, "The edits were saved and changed the plan.")))
         return None
 
 
 class ChangeView(DialogView, inherit_bindings=False):
-    """What is asked about a change, its hunks with their boxes, and the notes."""
+    """The fields of a change, its hunks with check boxes, and notes."""
 
     BINDINGS = CHANGE_VIEW.bindings
 
@@ -137,10 +132,9 @@ class ChangeView(DialogView, inherit_bindings=False):
         self._error = ""
 
     def show_plan(self, plan: Plan) -> None:
-        """Show what would be done."""
         self.plan, self._error = plan, ""
         for index, field in enumerate(self._asked):
-            # The first plan's order stays: a later one puts what was chosen first.
+            # Only once, because later plans put the chosen value first.
             if not field.choices and (choices := plan.choices.get(field.key)):
                 self._asked[index] = field._replace(choices={choice: choice for choice in choices})
                 if not self.buffer(field.key).text:
@@ -148,7 +142,6 @@ class ChangeView(DialogView, inherit_bindings=False):
         self.rebuild()
 
     def show_error(self, error: WorkbenchError) -> None:
-        """Say why it cannot be done."""
         self.plan = None
         self._error = error_text(error)
         self.rebuild()
@@ -169,18 +162,18 @@ class ChangeView(DialogView, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action == "tick" and (self.current is not None or not self._hunk_ids):
-            return "There is nothing to leave out."
+            return "No optional change under the cursor."
         if action == "apply" and self._empty_label:
             return f"Enter {self._empty_label} first."
         if action == "apply" and not self._owner.is_planning and (self.plan is None or self.plan.done):
-            return "There is nothing to apply."
+            return "No change to apply."
         if action == "choose" and not (self.current is not None and len(self.current.choices) > 1):
-            return "There is nothing to choose from."
+            return "No choices in this row."
         return ""
 
     @property
     def _empty_label(self) -> str:
-        """The name that is still to be typed, as `a name`; empty when there is none. Without it nothing is planned."""
+        """The label of an empty name field, as `a name`, or "". The change cannot be planned without it."""
         names = (field for field in self._asked if field.key == "name" and not self.buffer(field.key).text)
         return next((f"a {field.label.lower()}" for field in names), "")
 
@@ -195,7 +188,6 @@ class ChangeView(DialogView, inherit_bindings=False):
         self._owner.dismiss(None)
 
     def action_tick(self) -> None:
-        """Leave a hunk out, or take it in again."""
         self.left_out ^= {self._hunk_ids[self._cursor - len(self._asked)]}
         self.rebuild()
 

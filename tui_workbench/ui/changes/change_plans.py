@@ -1,6 +1,6 @@
-"""What can be done to the configuration files of a project, each as something to be asked, shown and then applied.
+"""The changes that can be made to a project's configuration files.
 
-The invariant: planning reads and never writes; a plan is shown exactly as it would be applied.
+The invariant: planning never writes, and a plan is shown exactly as it would be applied.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tui_workbench.ui.widgets.dialog_view import DialogField
 
 
 class Hunk(NamedTuple):
-    """A part of a change that is shown, and can be left out when it has an `id`."""
+    """A part of a change; with an `id` it is optional."""
 
     path: str  # relative to the project
     lines: tuple[tuple[str, str], ...]  # kind (`+`, `-`, ` `) and text
@@ -32,18 +32,18 @@ class Hunk(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A change as far as it is planned."""
+    """The plan of a change."""
 
     hunks: tuple[Hunk, ...]
     notes: tuple[str, ...]
     change_set: Callable[[Collection[str]], ChangeSet]  # without the hunks of these ids
-    choices: Mapping[str, tuple[str, ...]] = {}  # what is asked has these choices now
-    done: str = ""  # said when there is nothing to change
+    choices: Mapping[str, tuple[str, ...]] = {}  # values that fields offer now
+    done: str = ""  # a text, if there is nothing to change
 
 
 @dataclass
 class Change:
-    """A kind of change: its title, what is asked about it, and the plan for the answers.
+    """A kind of change: title, fields, and a function that plans it for the values of the fields.
 
     `plan` reads files, and raises WorkbenchError when the change cannot be made.
     """
@@ -51,11 +51,11 @@ class Change:
     title: str
     asked: tuple[DialogField, ...]
     plan: Callable[[Mapping[str, str]], Plan]
-    detachment: Detachment | None = None  # of a target that is detached, as it was planned last
+    detachment: Detachment | None = None  # from the last plan, if a target is detached
 
 
 def create_target(root: str) -> Change:
-    """A new compute target."""
+    """Create a compute target."""
     types = target_types.names()
     asked = (DialogField("name", "Name"), _choice("type", "Type", types[0], types))
     return Change(
@@ -66,7 +66,7 @@ def create_target(root: str) -> Change:
 
 
 def create_run_configuration(root: str, target: str = "") -> Change:
-    """A new run configuration, of `target` where there is such a target."""
+    """Create a run configuration, for `target` if that exists."""
     context = ProjectContext(root)
     targets = tuple(context.names(lifecycle.COMPUTE)) or ("local",)
     name = _free(target, context.names(lifecycle.RUNCONFIG))
@@ -79,7 +79,7 @@ def create_run_configuration(root: str, target: str = "") -> Change:
 
 
 def duplicate(root: str, path: str) -> Change:
-    """A copy under another name."""
+    """Copy a file under another name."""
     name = _free(f"{_stem(path)}-copy", ProjectContext(root).names(os.path.splitext(path)[1]))
     return Change(
         f"Duplicate {os.path.basename(path)}",
@@ -89,11 +89,11 @@ def duplicate(root: str, path: str) -> Change:
 
 
 def rename(root: str, path: str) -> Change:
-    """Another name; run configurations that name the file follow."""
+    """Rename a file, and change the run configurations that name it."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         if values["name"] == _stem(path):
-            return Plan((), (), lambda _: ChangeSet("", ()), done="This is its name.")
+            return Plan((), (), lambda _: ChangeSet("", ()), done="That is already its name.")
         change_set = lifecycle.rename(path, values["name"])
         old, new = (os.path.relpath(place, root) for place in (path, change_set.changes[0].path))
         others = (hunk for hunk in _hunks(change_set, root) if hunk.path not in (old, new))
@@ -103,24 +103,24 @@ def rename(root: str, path: str) -> Change:
 
 
 def delete(root: str, path: str) -> Change:
-    """The file goes to the trash."""
+    """Move a file to the trash."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         change_set = lifecycle.delete(path)
-        notes = (*change_set.notes, "It is kept in .workbench/trash, and undo brings it back.")
+        notes = (*change_set.notes, "The file moves to .workbench/trash. Undo restores it.")
         return Plan(_hunks_of_removed(change_set, root), notes, lambda _: change_set)
 
     return Change(f"Delete {os.path.basename(path)}", (), plan)
 
 
 def detach(project: Project, name: str) -> Change:
-    """A target goes, with the run configuration of its name, and its secrets leave the keyring."""
+    """Remove a target, the run configuration of its name, and its secrets in the keyring."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         change.detachment = detachment = plan_detaching(project, name)
-        notes = [*detachment.change_set.notes, "Nothing on the machine is touched."]
+        notes = [*detachment.change_set.notes, "Nothing changes on the machine itself."]
         if detachment.references:
-            notes.append("Its secret leaves the keyring; undo brings it back as long as the workbench is open.")
+            notes.append("Its secret is removed from the keyring. Undo restores it until you quit.")
         hunks = _hunks_of_removed(detachment.change_set, project.root)
         return Plan(hunks, tuple(notes), lambda _: detachment.change_set)
 
@@ -129,7 +129,7 @@ def detach(project: Project, name: str) -> Change:
 
 
 def make_gpu_ready(root: str, name: str) -> Change:
-    """All that a target or run configuration needs to use a GPU."""
+    """Make all changes that a target or run configuration needs to use a GPU."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         plan = plan_gpu_ready(root, name, image=values["image"])
@@ -138,10 +138,10 @@ def make_gpu_ready(root: str, name: str) -> Change:
             for hunk in plan.hunks
         )
         images = tuple(image.reference for image in plan.images)
-        done = f"Nothing is left to do: {plan.target} is GPU-ready." if plan.is_ready else ""
+        done = f"{plan.target} is already GPU-ready." if plan.is_ready else ""
         if plan.is_done and not plan.is_ready:
-            done = f"Nothing to change here. {'Correct the problems below.' if plan.problems else 'See the notes.'}"
-        left = [f"Left: {os.path.basename(one.file)}:{one.line}: {one.message}." for one in plan.problems]
+            done = f"Nothing to change here. {'Fix the problems below.' if plan.problems else 'See the notes.'}"
+        left = [f"Not fixed: {os.path.basename(one.file)}:{one.line}: {one.message}." for one in plan.problems]
         return Plan(hunks, (*plan.notes, *left), plan.change_set, {"image": images}, done)
 
     return Change(f"Make {name} GPU-ready", (DialogField("image", "Image"),), plan)
@@ -162,12 +162,12 @@ def _hunks(change_set: ChangeSet, root: str) -> Iterator[Hunk]:
 
 
 def _hunks_of_removed(change_set: ChangeSet, root: str) -> tuple[Hunk, ...]:
-    """The files that go; their copies in the trash are not worth showing."""
+    """Return hunks for the removed files, without their copies in the trash."""
     return tuple(_hunks(change_set._replace(changes=tuple(c for c in change_set.changes if c.after is None)), root))
 
 
 def _lines(diff: str) -> tuple[tuple[str, str], ...]:
-    """The changed lines of a unified diff, each with the line before and the line after it."""
+    """Return the changed lines of a unified diff with one line of context."""
     lines = diff.split("\n")
     start = next((number for number, line in enumerate(lines) if line.startswith("@@")), len(lines))
     lines = [line for line in lines[start + 1 :] if line[:1] in ("+", "-", " ")]
@@ -177,7 +177,7 @@ def _lines(diff: str) -> tuple[tuple[str, str], ...]:
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    """The name, or the first of `name-2`, `name-3` ... that is not taken; "" stays empty."""
+    """Return `name`, or the first of `name-2`, `name-3` ... that is not taken."""
     numbered = (f"{name}-{number}" for number in itertools.count(2))
     return name if name not in taken else next(other for other in numbered if other not in taken)
 

@@ -1,7 +1,7 @@
-"""Changes of a project's configuration files: shown, made, followed by the editor, and taken back.
+"""Changes of a project's configuration files: preview, apply, update the editor, undo.
 
-The invariant: a change that is only looked at writes nothing. Unsaved edits of the files that it concerns are saved
-when it is applied (`ChangeScreen`); undo leaves files with unsaved edits alone.
+The invariant: a preview writes nothing. Applying a change saves unsaved edits of its files first (`ChangeScreen`);
+undo refuses to touch files with unsaved edits.
 """
 
 from __future__ import annotations
@@ -24,26 +24,22 @@ from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.messages import ChangeRequested
 from tui_workbench.ui.undo import undo_steps
 
-SAID_FOR = 4.0
-"""Seconds that the result of a change is shown."""
-
+RESULT_SECONDS = 4.0
 NEW = frozenset({"new-target", "new-configuration"})
-
-OPENED = NEW | {"duplicate", "rename"}
-"""The changes after which the editor opens the file that they made."""
+OPENED = NEW | {"duplicate", "rename"}  # kinds of changes whose new file is opened
 
 
 class ProjectChanges:
-    """Makes changes for a screen, one step of `history` each. Its calls raise WorkbenchError."""
+    """Makes changes, one step of `history` each. All calls may raise WorkbenchError."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context
         self.history = ChangeHistory()
         undo_steps(context.app).count_changes = self.history.__len__
-        self._withdrawn: dict[ChangeSet, dict[str, str]] = {}  # secrets by reference, for undo
+        self._removed_secrets: dict[ChangeSet, dict[str, str]] = {}  # by reference, for undo
 
     async def make(self, wanted: ChangeRequested) -> None:
-        """Show what is wanted, and make it when the user says so."""
+        """Show a change, and make it if the user agrees."""
         change = await asyncio.to_thread(self._change, wanted.kind, wanted.path)
         # A new file does not depend on the one under the cursor.
         source = wanted.path if wanted.kind not in NEW else ""
@@ -53,12 +49,12 @@ class ProjectChanges:
             await self._was_made(change_set, opened=wanted.kind in OPENED)
             if change.detachment is not None:
                 # The keyring may wait for the user.
-                self._withdrawn[change_set] = await in_thread(partial(forget_secrets, change.detachment))
+                self._removed_secrets[change_set] = await in_thread(partial(forget_secrets, change.detachment))
 
     async def apply(self, change_set: ChangeSet) -> None:
-        """Make changes that were agreed to."""
+        """Apply a change that the user has agreed to."""
         if unsaved := self._unsaved(change_set):
-            raise UsageError(f"nothing was changed: unsaved edits in {unsaved}", remedy="Save them first.")
+            raise UsageError(f"not changed: unsaved edits in {unsaved}", remedy="Save or undo the edits first.")
         await asyncio.to_thread(self.history.apply, change_set)
         await self._was_made(change_set, opened=False)
 
@@ -68,26 +64,25 @@ class ProjectChanges:
             raise UsageError(f"not undone: unsaved edits in {unsaved}", remedy="Save or undo the edits first.")
         undone = await asyncio.to_thread(self.history.undo)
         if undone is None:
-            self._say("There is nothing to take back.")
+            self._say("Nothing to undo.")
             return
-        await self._follow(undone.inverse, opened=False)
-        self._say(f"Taken back: {undone.title}.")
+        await self._update_editor(undone.inverse, opened=False)
+        self._say(f"Undone: {undone.title}.")
         # The keyring may wait for the user.
         await in_thread(partial(forget_orphans, undone.inverse))
-        for reference, secret in self._withdrawn.pop(undone, {}).items():
+        for reference, secret in self._removed_secrets.pop(undone, {}).items():
             await in_thread(partial(SecretStore().put, reference, secret))
 
     def _unsaved(self, change_set: ChangeSet) -> str:
-        """The names of its files with unsaved edits."""
         return file_names({change.path for change in change_set.changes} & self._context.panes.editor.dirty_paths())
 
     async def _was_made(self, change_set: ChangeSet, *, opened: bool) -> None:
-        await self._follow(change_set, opened=opened)
-        self._say(f"Done: {change_set.title}. {shown_key('changes.undo', 'ctrl+z')} takes it back.")
+        await self._update_editor(change_set, opened=opened)
+        self._say(f"Done: {change_set.title} ({shown_key('changes.undo', 'ctrl+z')} undoes).")
 
     def _say(self, text: str) -> None:
-        # The line under the run bar is written anew as soon as the changed files were read.
-        self._context.notify(text, SAID_FOR)
+        # A toast, because reading the changed files replaces the status line.
+        self._context.notify(text, RESULT_SECONDS)
 
     def _change(self, kind: str, path: str) -> Change:
         root = self._context.project.root
@@ -108,8 +103,7 @@ class ProjectChanges:
             case _:
                 return change_plans.make_gpu_ready(root, name)
 
-    async def _follow(self, change_set: ChangeSet, *, opened: bool) -> None:
-        """Let the editor have the files as they are now."""
+    async def _update_editor(self, change_set: ChangeSet, *, opened: bool) -> None:
         editor = self._context.panes.editor
         made = [change.path for change in change_set.changes if change.before is None]
         gone = [change.path for change in change_set.changes if change.after is None]
@@ -118,4 +112,4 @@ class ProjectChanges:
         editor.check_disk()
         if opened and made:
             await editor.open_file(made[0])
-        self._context.watcher.look_now()
+        self._context.watcher.poll_now()

@@ -1,4 +1,4 @@
-"""The open files as tabs in the border of the editor."""
+"""Tabs in the border of the editor."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from tui_workbench.ui.widgets.tab_title import Label, TabTitle, short_names, tab
 if TYPE_CHECKING:  # loaded when the first file is opened
     from tui_workbench.ui.editor.file_view import FileView
 
-TITLE_OFFSET, NARROW_TITLE_OFFSET = 3, 1
-"""Cells of the border before its title: the corner, a line and a blank; without a border at the left the line alone."""
+TITLE_OFFSET, NARROW_TITLE_OFFSET = 3, 1  # cells before the title of a border, with and without a left border
 
 
 class BorderTabs:
-    """Draws a tab for each view into the border of a pane, and tells which view stands where."""
+    """Draws a tab for each view into the border of a pane, and finds the view at a position."""
 
     def __init__(self, pane: Pane) -> None:
         self._pane = pane
@@ -26,7 +25,7 @@ class BorderTabs:
         self._shown: tuple[object, ...] | None = None
 
     def show(self, views: Sequence[FileView], active: FileView | None) -> None:
-        """Show a tab for each of the views; without an active one the title of the pane."""
+        """Show a tab for each view; without an active view, show the title of the pane."""
         pane, self._views = self._pane, tuple(views)
         if active is None:
             self._title = self._shown = None
@@ -38,19 +37,17 @@ class BorderTabs:
         labels = [Label(name, mark) for name, mark in zip(names, marks, strict=True)]
         width = max(pane.outer_size.width - 6, 10)
         self._title = title = tab_title(pane.number, labels, views.index(active), width, palette_of(pane))
-        subtitle = active.face.subtitle
+        subtitle = active.presenter.subtitle
         shown = (title.content, title.content.spans, subtitle, subtitle.spans)
-        if shown != self._shown:  # contents count as equal when their texts are, whatever their colours
+        if shown != self._shown:  # with the spans, because `Content` compares only texts
             self._shown = shown
             pane.border_title, pane.border_subtitle = title.content, subtitle
 
     def view_at(self, x: int) -> FileView | None:
-        """The view whose tab stands in this column of the pane."""
         index = self._title.tab_at(x - self._offset) if self._title is not None else None
         return self._views[index] if index is not None else None
 
     def places(self) -> Iterator[tuple[int, int, FileView]]:
-        """The place on the screen of the first letter of each tab."""
         left = self._pane.region.x + self._offset - 1
         for start, _, index in self._title.spans if self._title is not None else ():
             yield left + start, self._pane.region.y, self._views[index]

@@ -1,7 +1,7 @@
-"""One open configuration file: a form and a text that are two views of one document, and the findings in it.
+"""An open configuration file: a form and a text as two views of one document, and its problems.
 
-The invariants: the text is the truth and its history the only one, so an edit in the form is an edit of the text, and
-undo spans both; a fix is made to the text that the finding was found in, which is checked again first when it changed.
+The invariants: an edit in the form is an edit of the text, so both share one undo history; a fix is applied only to the
+text in which the problem was found, so a changed text is checked again first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tui_workbench.config.schema.field_types import Field
 from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.text_files import TextFile
-from tui_workbench.ui.blocking import messages_handled
+from tui_workbench.ui.blocking import OneAtATime, messages_handled
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import CONFIGURATION
 from tui_workbench.ui.editor.editor_status import Note, about_finding_elsewhere, about_finding_here, severity_rank
@@ -38,19 +38,15 @@ from tui_workbench.ui.terminal.stand_ins import has_stand_ins
 
 
 class Checker:
-    """Finds what is wrong or unwise in configuration files, from their texts in the editor, saved or not.
-
-    It is called in threads; one call at a time looks at the project.
-    """
+    """Checks configuration files, including unsaved texts of the editor. May be called from any thread."""
 
     def __init__(self, images_used: tuple[str, ...] = ()) -> None:
-        self.images_used = images_used
-        """Images of earlier runs, which are suggested."""
+        self.images_used = images_used  # by earlier runs; they are suggested
         self._lock = Lock()
         self._contexts: dict[str, ProjectContext | None] = {}
 
     def check(self, file: TextFile, text: str) -> Sequence[Finding]:
-        """The findings in `text`, which stands in the editor for `file`; in the order of the text."""
+        """Return the problems of `text`, the editor's version of `file`, in the order of the text."""
         with self._lock:
             context = self._context(file.path)
             if context is not None:
@@ -58,14 +54,14 @@ class Checker:
             return Document(file._replace(text=text), context).problems()
 
     def forget(self, path: str) -> None:
-        """The file at `path` is not in the editor any more: only what the disk has counts."""
+        """Use the version on disk of a file that was closed."""
         with self._lock:
             context = self._context(path)
             if context is not None:
                 context.show_unsaved(path, None)
 
     def suggestions(self, path: str, field: Field, folder: str) -> Sequence[Suggestion]:
-        """Values that a field of the file at `path` could have; of files, those in `folder` ("" or ending in `/`)."""
+        """Suggest values for a field of the file at `path`; as files, those in `folder` ("" or ending in `/`)."""
         with self._lock:
             return suggestions(field, folder, self._context(path), self.images_used)
 
@@ -77,16 +73,16 @@ class Checker:
 
 
 def view_of(file: TextFile, checker: Checker) -> FileView:
-    """A new view of a file, in the form that suits its type."""
+    """Create the view for the type of a file."""
     if not file.read_only and has_stand_ins(file.text):
-        file = file._replace(read_only="it holds characters of a private range that the editor needs itself")
+        file = file._replace(read_only="it contains private-use characters that the editor reserves")
     if kind_of(file.path) is not None and not file.read_only:
         return ConfigView(file, checker).view
     return FileView(file)
 
 
 class ConfigView(Widget):
-    """A `.compute`, `.runconfig` or dependency file. Posts `ChangeRequested`, too."""
+    """A `.compute`, `.runconfig` or dependency file."""
 
     DEFAULT_CSS = "ConfigView { layout: vertical; height: 1fr; }"
 
@@ -102,15 +98,15 @@ class ConfigView(Widget):
         self._help = FormHelp()
         self._checker = checker
         self._checked_text = ""
-        self._unchecked = self._checking = False
-        # Kept, because it remembers the bytes that values had at first.
+        self._checks = OneAtATime(self, self._check_text)
+        # Kept, because it knows the original bytes of values.
         self._document = Document(file)
         self._order: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield self.view
 
-    # --- The face of the file
+    # --- As the presenter of the file
 
     @property
     def root(self) -> Widget:
@@ -137,20 +133,15 @@ class ConfigView(Widget):
         return self.form, self._help
 
     def begin(self) -> None:
-        """Show the view that was asked for, and look for problems."""
         self.show(shown=True)
         self._show_rows()
         self.check()
 
     def on_show(self) -> None:
-        """Look again: other files of the project may have changed meanwhile."""
         self.check()
 
     def others_changed(self) -> None:
-        """What is wrong here may depend on them."""
         self.check()
-
-    # --- Two views
 
     def show(self, *, shown: bool) -> None:
         self.form.display = self._help.display = shown and self.as_form
@@ -161,22 +152,19 @@ class ConfigView(Widget):
             self.action_change_view()
 
     def go_to(self, line: int, column: int) -> None:
-        """Show the row of a line in the form, or the text when it has none."""
+        """Show the row of a line in the form, or the text if it has none."""
         if self.as_form and not self.form.go_to_line(line):
             self._change_view()
 
     @property
     def subtitle(self) -> Content:
-        """Which view is shown."""
         looks = ("bold", "dim") if self.as_form else ("dim", "bold")
         return Content.assemble(("Form", looks[0]), "  ", ("Text", looks[1]))
 
     def subtitle_clicked(self) -> None:
-        """Change the view."""
         self.action_change_view()
 
     def action_change_view(self) -> None:
-        """Change between form and text; the cursor stays at its value."""
         if self.form.finish():
             self._change_view()
 
@@ -194,26 +182,23 @@ class ConfigView(Widget):
             self.screen.set_focus(self.body)
         self.view.draw()
 
-    # --- The form's owner
+    # --- As the owner of the form
 
     def change(self, change: Callable[[Document], object]) -> None:
-        """Make a change of the document, and so of the text, as one undo step. Raises WorkbenchError."""
+        """Change the document and the text as one undo step. Raises WorkbenchError."""
         document = self._synced()
         change(document)
         self.editor.replace_source(document.text)
         self._show_rows()
 
     async def suggest(self, row: FormRow, folder: str) -> Sequence[Suggestion]:
-        """Values that the row could have; of files, those in `folder`."""
         return await asyncio.to_thread(self._checker.suggestions, self.view.path, row.field, folder)
 
     def undo(self) -> None:
-        """Take back the last edit, whichever view made it."""
         self.editor.undo()
         self._show_rows()
 
     def redo(self) -> None:
-        """Make again what was taken back."""
         self.editor.redo()
         self._show_rows()
 
@@ -234,16 +219,14 @@ class ConfigView(Widget):
             self.form.show([], (), empty=f"The form needs valid YAML. {key} shows the text.")
 
     def cursor_moved(self) -> None:
-        """Show what there is to know about the row under the cursor."""
         self._help.show(self.form.current)
         self.view.draw_status()
 
     def refuse(self, error: WorkbenchError) -> None:
-        """Say why a change cannot be made."""
-        self.view.tell(f"{error.message}. {error.remedy}")
+        self.view.show_error(f"{error.message}. {error.remedy}")
 
-    async def settle(self) -> None:
-        """What is being typed in the form is taken."""
+    async def flush_input(self) -> None:
+        """Apply the value that is being typed in the form."""
         if self.as_form:
             await messages_handled(self.form)
             self.form.finish()
@@ -251,19 +234,12 @@ class ConfigView(Widget):
     # --- Checks
 
     def check(self) -> None:
-        """Check the text as it is now, in a thread. The newest text is checked last, and never two at once."""
-        self._unchecked = True
-        if not self._checking:
-            self._checking = True
-            self.run_worker(self._check_until_fresh())
+        self._checks.start()
 
-    async def _check_until_fresh(self) -> None:
-        while self._unchecked:
-            self._unchecked = False
-            text = self.editor.source
-            findings = await asyncio.to_thread(self._checker.check, self.view.file, text)
-            self._show_findings(findings, text)
-        self._checking = False
+    async def _check_text(self) -> None:
+        text = self.editor.source
+        findings = await asyncio.to_thread(self._checker.check, self.view.file, text)
+        self._show_findings(findings, text)
         self.refresh_bindings()
 
     def _show_findings(self, findings: Sequence[Finding], text: str) -> None:
@@ -278,10 +254,10 @@ class ConfigView(Widget):
             self._show_rows()
         self.check()
 
-    # --- What is said
+    # --- Status
 
     def note(self, note: Note) -> Note:
-        """What is wrong where the cursor is; else what any file says; else what is wrong elsewhere."""
+        """Return the problem at the cursor, else `note`, else the first problem elsewhere."""
         if note.role == "error" or not self.findings:
             return note
         if here := self._finding_here():
@@ -293,7 +269,6 @@ class ConfigView(Widget):
         return about_finding_elsewhere(self.findings[0], others=len(self.findings) - 1, in_form=self.as_form)
 
     def facts(self, facts: list[str]) -> list[str]:
-        """In the form only what is particular about the file."""
         return facts[2:-1] if self.as_form else facts
 
     def _finding_here(self) -> Finding | None:
@@ -310,9 +285,9 @@ class ConfigView(Widget):
             return "" if self.findings else "This file has no problems."
         if action == "fix":
             finding = self._finding_here()
-            return "" if finding and finding.fix else "There is nothing to fix here."
+            return "" if finding and finding.fix else "No fix available here."
         if action == "gpu_ready":
-            return "" if is_changeable(self.view.path) else "This is no target and no run configuration."
+            return "" if is_changeable(self.view.path) else "Not a target or run configuration."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -333,7 +308,7 @@ class ConfigView(Widget):
         self.run_worker(self._fix())
 
     async def _fix(self) -> None:
-        await self.view.settle()
+        await self.view.flush_input()
         text = self.editor.source
         if text != self._checked_text:
             self._show_findings(await asyncio.to_thread(self._checker.check, self.view.file, text), text)

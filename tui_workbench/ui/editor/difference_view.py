@@ -1,7 +1,7 @@
-"""Two versions of a text side by side in one column: what the disk has, what the editor has.
+"""The difference between the version on disk and the version in the editor, in one column.
 
-The invariant: comparing never takes longer than a moment, whatever the texts are; what is too long to compare line by
-line is shown as one block replaced by another.
+The invariant: comparing takes less than a second for any texts; a difference of too many lines is shown as one block
+that replaces another.
 """
 
 from __future__ import annotations
@@ -20,16 +20,12 @@ from tui_workbench.ui.editor.languages import common_start
 from tui_workbench.ui.terminal.safetext import safe_text
 
 CONTEXT_LINES = 3
-
-MOST_COMPARED_LINES = 3_000
-"""Differing lines up to which the comparison, which is quadratic at worst, stays under a second."""
-
-
+MOST_COMPARED_LINES = 3_000  # the comparison is quadratic at worst
 KINDS = {"+": "added", "-": "removed", " ": "same", "@": "gap"}
 
 
 class DifferenceLine(NamedTuple):
-    """One line of a difference: `kind` is `+` added, `-` removed, ` ` the same, or `@` for a gap."""
+    """A line of a difference. `kind` is a key of `KINDS`."""
 
     kind: str
     text: str
@@ -37,7 +33,7 @@ class DifferenceLine(NamedTuple):
 
 
 def compare(old: str, new: str) -> list[DifferenceLine]:
-    """What was removed from `old` and added to make `new`, with some lines around each change."""
+    """Return the lines removed from `old` and added in `new`, with some lines of context."""
     from difflib import SequenceMatcher
 
     before, after = old.split("\n"), new.split("\n")
@@ -65,7 +61,7 @@ def compare(old: str, new: str) -> list[DifferenceLine]:
 
 
 class DifferenceView(ScrollView, can_focus=True, inherit_bindings=False):
-    """A difference to scroll through; escape posts `Closed`."""
+    """A scrollable difference; escape posts `Closed`."""
 
     DEFAULT_CSS = """
     DifferenceView {
@@ -84,10 +80,10 @@ class DifferenceView(ScrollView, can_focus=True, inherit_bindings=False):
     BINDINGS = DIFFERENCE.bindings
 
     class Closed(Message):
-        """The difference was looked at long enough."""
+        """Escape was pressed."""
 
     def __init__(self, lines: list[DifferenceLine], *, removed: str, added: str) -> None:
-        """`removed` and `added` say what the lines marked `-` and `+` are."""
+        """`removed` and `added` are the legend of `-` and `+` lines."""
         super().__init__()
         legend = [DifferenceLine("-", removed), DifferenceLine("+", added), DifferenceLine("@", "")]
         self.lines = legend + [line._replace(text=safe_text(line.text)) for line in lines]

@@ -1,7 +1,7 @@
-"""The editor: the open files in tabs.
+"""The editor pane: open files in tabs.
 
-The invariants: nothing slow happens on the event loop (files are read and looked at in threads), and nothing of a text
-area is imported before the screen has stood for a while or a file is opened.
+The invariants: files are read in threads, and the text area is imported only after the screen has started, or when a
+file is opened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from tui_workbench.core.text_files import TextFile, read_text_file, reread
 from tui_workbench.ui.commands.editor_commands import EDITOR
 from tui_workbench.ui.commands.jump import JumpPlace
 from tui_workbench.ui.editor.border_tabs import BorderTabs
-from tui_workbench.ui.editor.unsaved_edits import bring_back
 from tui_workbench.ui.messages import Update
 from tui_workbench.ui.recovery import Unsaved
 from tui_workbench.ui.session_state import Values
@@ -32,19 +31,14 @@ if TYPE_CHECKING:  # a text area and its grammars: 130 ms that the first frame d
     from tui_workbench.ui.editor.config_view import Checker
     from tui_workbench.ui.editor.file_view import FileView
 
-DISK_INTERVAL = 1.0
-"""Seconds between looks at the open files on disk, while the pane is shown: one `stat` a file, in a thread."""
-
-PRELOAD_AFTER = 1.0
-"""Seconds after which the screen counts as started, and importing 50 ms of modules in a thread disturbs nobody."""
-
-EMPTY = "enter on a file opens it here"
-
+DISK_INTERVAL = 1.0  # seconds between checks of the open files on disk
+PRELOAD_AFTER = 1.0  # seconds after the start until a thread imports the text area
+EMPTY = "Select a file and press enter"
 MIDDLE_BUTTON = 2
 
 
 class EditorPane(Pane):
-    """Open files in tabs. Hand it paths with `open_file`; ask it with `save`, `dirty_paths` and `memory`."""
+    """Shows open files in tabs."""
 
     DEFAULT_CSS = "EditorPane { content-align: center middle; color: $text-muted; }"
 
@@ -60,10 +54,10 @@ class EditorPane(Pane):
         path: str
 
     class Left(Message):
-        """The focus should go back to where it was before it came here."""
+        """The focus should go back."""
 
     class DirtyChanged(Update):
-        """Other files than before hold edits that are not saved."""
+        """The set of files with unsaved edits has changed."""
 
         paths: frozenset[str]
 
@@ -72,12 +66,12 @@ class EditorPane(Pane):
         self._active: FileView | None = None
         self._adding = asyncio.Lock()
         self._wanted = ""
-        self._trouble = ""
-        self._told_dirty: frozenset[str] = frozenset()
+        self._error = ""
+        self._posted_dirty: frozenset[str] = frozenset()
         self._tabs = BorderTabs(self)
         self._checker: Checker | None = None
         self._images_used: tuple[str, ...] = ()
-        self._places: dict[str, tuple[int, int]] = {}  # line and column, from 1, when the project was left
+        self._places: dict[str, tuple[int, int]] = {}  # saved line and column, from 1
         super().__init__(id=id)
         self.can_focus = True
 
@@ -85,13 +79,10 @@ class EditorPane(Pane):
         self.set_timer(PRELOAD_AFTER, partial(self.run_worker, preload, thread=True, group="editor-preload"))
         self.set_interval(DISK_INTERVAL, lambda: self.check_disk() if self._views and self.is_on_screen else None)
 
-    # --- What others ask of it
-
     async def open_file(self, path: str, line: int = 0, column: int = 0, *, focus: bool = True) -> bool:
-        """Show the file in its tab, in a new one if it has none, at `line` and `column` (from 1) unless 0.
+        """Show the file at an absolute path, at `line` and `column` (from 1) unless 0. Call it from a worker.
 
-        `path` is absolute. Gives False when the file could not be read; the pane then says why. It waits for the disk,
-        so call it from a worker.
+        Returns False when the file cannot be read; the pane then shows why.
         """
         self._wanted = path
         view = self._view_of(path)
@@ -99,9 +90,8 @@ class EditorPane(Pane):
             try:
                 file = await asyncio.to_thread(read_text_file, path)
             except StorageError as error:
-                self._tell(f"{os.path.basename(path)}: {error.message}. {error.remedy}")
+                self._show_error(f"{os.path.basename(path)}: {error.message}. {error.remedy}")
                 return False
-            # The screen is laid out once for the new view in its place, and not for each step on the way.
             with self.app.batch_update():
                 view = await self._add(file)
                 self._show(view, line, column, focus=focus)
@@ -116,14 +106,14 @@ class EditorPane(Pane):
             self._activate(view, focus=focus)
 
     async def save_all(self) -> list[str]:
-        """Save every file that has edits. Gives the paths that could not be saved; their tabs say why or ask."""
+        """Save all edited files; return the paths that cannot be saved. Their tabs show why or ask a question."""
         return await self.save({view.path for view in self._views})
 
     async def save(self, paths: Collection[str]) -> list[str]:
-        """Save those of these files that have edits. Gives the paths that could not be saved, as `save_all` does."""
+        """Save the edited files among `paths`; return the paths that cannot be saved, as `save_all` does."""
         views = [view for view in self._views if view.path in paths]
         for view in views:
-            await view.settle()
+            await view.flush_input()
         dirty = [view for view in views if view.dirty]
         failed = [view for view in dirty if not await view.save()]
         if failed and self._active not in failed:
@@ -131,29 +121,28 @@ class EditorPane(Pane):
         return [view.path for view in failed]
 
     async def drop_file(self, path: str) -> None:
-        """Close the tab of a file that is gone on purpose, unless it holds text that nothing else holds."""
+        """Close the tab of a file that the workbench has deleted, unless it has unsaved edits."""
         view = self._view_of(path)
         if view is not None and not view.has_edits:
             await self._remove(view)
 
     def dirty_paths(self) -> frozenset[str]:
-        """The files that hold edits that are not saved, a value being typed in a form among them."""
+        """Return the files with unsaved edits, including a value that is being typed in a form."""
         return frozenset(view.path for view in self._views if view.has_edits)
 
     @property
     def active(self) -> str:
-        """The path of the file that is shown; "" when none is open."""
         return self._active.path if self._active else ""
 
     @property
     def saved_state(self) -> dict[str, object]:
-        """The open files and where the user is in each; rows and columns count from 0."""
+        """The open files and the position in each; rows and columns count from 0."""
         places = [(view.path, *view.editor.cursor_location) for view in self._views]
         tabs = [{"path": path, "row": row, "column": column} for path, row, column in places]
         return {"tabs": tabs, "active": self.active}
 
     async def restore(self, saved: Values) -> None:
-        """Open the files that are still there; the focus comes along when the pane had it, and still has."""
+        """Open the saved files that exist, and keep the focus if the pane has it."""
         had_focus = self.has_focus
         for tab in saved.parts("tabs"):
             path = tab.text("path")
@@ -166,38 +155,36 @@ class EditorPane(Pane):
             self._activate(view, focus=had_focus and self.screen.focused in (None, self))
 
     def unsaved(self) -> dict[str, int]:
-        """Each file that holds edits, with the number of changes that were made in it: another one, another text."""
+        """Return the files with unsaved edits and the number of changes in each."""
         return {view.path: view.changes for view in self._views if view.dirty}
 
     def unsaved_texts(self, paths: Iterable[str]) -> dict[str, Unsaved]:
-        """What is not saved of these files, to be kept."""
         wanted = set(paths)
         return {view.path: Unsaved(view.file, view.editor.source) for view in self._views if view.path in wanted}
 
-    async def bring_back(self, unsaved: Unsaved) -> None:
-        """Put a text that was not saved back over its file, as an edit; a file that is another now is asked about."""
+    async def restore_unsaved(self, unsaved: Unsaved) -> None:
+        """Restore an unsaved text as an edit of its file; if the file has changed since, ask which version to keep."""
         view = self._view_of(unsaved.file.path)
         if view is None:
             with self.app.batch_update():
                 view = await self._add(unsaved.file)
                 self._activate(view, focus=False)
-        await bring_back(view, unsaved)
+        await view.restore_unsaved(unsaved)
         view.editor.go_to(*self._places.get(view.path, (1, 1)))
         self._draw()
 
     def others_changed(self) -> None:
-        """Other files say something else than before: look again for problems in the one that is shown."""
+        """Check the shown file again, because other files have changed."""
         if self._active is not None:
-            self._active.face.others_changed()
+            self._active.presenter.others_changed()
 
     def show_images_used(self, images: tuple[str, ...]) -> None:
-        """Images of earlier runs, newest first: they are suggested where an image is asked for."""
+        """Suggest these images of earlier runs for image fields."""
         self._images_used = images
         if self._checker is not None:
             self._checker.images_used = images
 
     def take_focus(self) -> None:
-        """Put the focus into the text, or on the pane when no file is open."""
         if self._active is None:
             self.focus()
         else:
@@ -216,16 +203,16 @@ class EditorPane(Pane):
                 return view
             self._checker = self._checker or Checker(self._images_used)
             view = view_of(file, self._checker)
-            view.face.root.display = False
-            await self.mount(view.face.root)
+            view.presenter.root.display = False
+            await self.mount(view.presenter.root)
             self._views.append(view)
             return view
 
     def _activate(self, view: FileView, *, focus: bool = True) -> None:
-        self._active, self._trouble = view, ""
+        self._active, self._error = view, ""
         self.can_focus = False
         for other in self._views:
-            other.face.root.display = other is view
+            other.presenter.root.display = other is view
         if focus:
             view.take_focus()
         self._draw()
@@ -242,13 +229,13 @@ class EditorPane(Pane):
                 self.can_focus = True
                 if had_focus:
                     self.focus()
-        await view.face.root.remove()
+        await view.presenter.root.remove()
         if self._checker is not None:
             await asyncio.to_thread(self._checker.forget, view.path)
         self._draw()
 
     async def _close(self, view: FileView) -> None:
-        await view.settle()
+        await view.flush_input()
         if view.holds_unsaved_text:
             self._activate(view)
             await view.ask_to_close()
@@ -264,20 +251,15 @@ class EditorPane(Pane):
     async def on_file_view_closing_decided(self, event: FileView.ClosingDecided) -> None:
         await self._remove(event.view)
 
-    # --- The disk
-
-    def check_disk(self) -> None:
-        """Look whether the open files changed on disk, in a thread, and tell what did."""
-        self._check_disk()
-
     @work(group="editor-disk", exclusive=True)
-    async def _check_disk(self) -> None:
+    async def check_disk(self) -> None:
+        """Check the open files for changes on disk."""
         known = [(view, view.latest) for view in self._views if not view.busy.locked()]
         versions = await asyncio.to_thread(_versions, [version for _, version in known])
         for (view, before), now in zip(known, versions, strict=True):
             unchanged = now is before or (now is None and view.deleted)
             if not unchanged and view in self._views and view.latest is before and not view.busy.locked():
-                await view.meet(now)
+                await view.disk_changed(now)
 
     # --- Commands
 
@@ -305,9 +287,8 @@ class EditorPane(Pane):
             self._activate(self._views[position % len(self._views)])
 
     def on_click(self, event: events.Click) -> None:
-        """Show a tab when its name in the border is clicked; the middle button closes it. Below, change the view."""
         if event.widget is self and event.y == self.outer_size.height - 1 and self._active is not None:
-            self._active.face.subtitle_clicked()
+            self._active.presenter.subtitle_clicked()
         if event.widget is self and event.y == 0 and (view := self._tabs.view_at(event.x)) is not None:
             event.stop()
             if event.button == MIDDLE_BUTTON:
@@ -322,29 +303,29 @@ class EditorPane(Pane):
     # --- Drawing
 
     def render(self) -> Content:
-        return Content("" if self._views else self._trouble or EMPTY)
+        return Content("" if self._views else self._error or EMPTY)
 
     def on_resize(self) -> None:
         self._tabs.show(self._views, self._active)
 
-    def _tell(self, trouble: str) -> None:
+    def _show_error(self, text: str) -> None:
         if self._active is not None:
-            self._active.tell(trouble)
+            self._active.show_error(text)
         else:
-            self._trouble = safe_text(trouble)
+            self._error = safe_text(text)
             self.refresh()
 
     def _draw(self) -> None:
         self._tabs.show(self._views, self._active)
         self.refresh_bindings()
         dirty = frozenset(view.path for view in self._views if view.dirty)
-        if dirty != self._told_dirty:
-            self._told_dirty = dirty
+        if dirty != self._posted_dirty:
+            self._posted_dirty = dirty
             self.post_message(self.DirtyChanged(dirty))
 
 
 def preload() -> None:
-    """Import all that showing a file needs, and compile what highlighting needs; for a thread."""
+    """Import and compile everything that showing a file needs, in a thread."""
     import tui_workbench.ui.editor.config_view  # noqa: F401
     from tui_workbench.ui.terminal.code_document import preload
 
@@ -352,7 +333,7 @@ def preload() -> None:
 
 
 def _versions(files: Sequence[TextFile]) -> list[TextFile | None]:
-    """What stands on disk now for each; a file that cannot be looked at at the moment counts as not changed."""
+    """Return the current version of each file, None if deleted; unreadable files count as unchanged."""
     versions: list[TextFile | None] = []
     for file in files:
         try:

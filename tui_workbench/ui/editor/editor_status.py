@@ -1,7 +1,4 @@
-"""What is said and asked about an open file: the lines under its text, and the questions.
-
-A note wraps where it is too long for its line. Nothing here changes the state of a view.
-"""
+"""The status lines under an open file, and the questions about it."""
 
 from __future__ import annotations
 
@@ -22,12 +19,11 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.themes.themes import palette_of, style
 from tui_workbench.ui.widgets.question_row import Choice, Question
 
-LEAST_ROOM = 20
-"""Cells that a line of the note has at least, whatever stands beside it."""
+LEAST_ROOM = 20  # cells of a line of the note
 
 
 class Note(NamedTuple):
-    """A sentence, the colour of the palette it is written in, and what a key can do about it (`f9 fix`)."""
+    """A sentence, its color in the palette, and a key that helps (`f9 fix`)."""
 
     text: str = ""
     role: str = "muted"
@@ -35,7 +31,7 @@ class Note(NamedTuple):
 
 
 class EditorStatus(Widget):
-    """`▲ 12: nvidiaDocker is not true or false       Ln 12, Col 4   YAML`."""
+    """Shows a note, which wraps, and facts: `▲ 12: nvidiaDocker is not true or false       12:4   YAML`."""
 
     DEFAULT_CSS = "EditorStatus { dock: bottom; padding: 0 1; height: auto; }"
 
@@ -46,11 +42,9 @@ class EditorStatus(Widget):
 
     @property
     def note(self) -> Note:
-        """What is said."""
         return self._note
 
     def show(self, note: Note, facts: Sequence[str]) -> None:
-        """Show the note at the left and the facts at the right."""
         shown = note._replace(text=safe_text(note.text)), tuple(fact for fact in facts if fact)
         if shown != (self._note, self._facts):
             width = self.content_size.width
@@ -87,7 +81,7 @@ class EditorStatus(Widget):
 
 
 class Answer:
-    """The answers to the questions below."""
+    """The answers to the questions about a file."""
 
     KEEP = "keep"
     OVERWRITE = "overwrite"
@@ -98,33 +92,33 @@ class Answer:
 
 
 def about_change(*, saving: bool) -> Question:
-    """What to do when the disk has another version than the one that was edited."""
-    keep = Choice("k", "save mine over it", Answer.OVERWRITE) if saving else Choice("k", "keep mine", Answer.KEEP)
-    take, difference = Choice("t", "take the disk's", Answer.TAKE), Choice("d", "difference", Answer.DIFFERENCE)
-    return Question("The file changed on disk.", (keep, take, difference, Choice("esc", "decide later", "")))
+    """Ask what to do with an edited file that has changed on disk."""
+    keep = Choice("k", "overwrite", Answer.OVERWRITE) if saving else Choice("k", "keep mine", Answer.KEEP)
+    take, difference = Choice("t", "load disk version", Answer.TAKE), Choice("d", "show diff", Answer.DIFFERENCE)
+    return Question("Changed on disk.", (keep, take, difference, Choice("esc", "decide later", "")))
 
 
 def about_closing(*, deleted: bool) -> Question:
-    """What to do with text that was not saved when its file is closed."""
-    text = "The file is gone from the disk, only this text is left." if deleted else "This is not saved."
-    save, discard = Choice("s", "save and close", Answer.SAVE), Choice("d", "discard it", Answer.DISCARD)
-    return Question(text, (save, discard, Choice("esc", "go on editing", "")))
+    """Ask what to do with the unsaved text of a file that is being closed."""
+    text = "The file was deleted on disk; only this text is left." if deleted else "Unsaved edits."
+    save, discard = Choice("s", "save and close", Answer.SAVE), Choice("d", "discard edits", Answer.DISCARD)
+    return Question(text, (save, discard, Choice("esc", "cancel", "")))
 
 
-def note_of(file: TextFile, *, note: str, trouble: str, deleted: bool) -> Note:
-    """The one thing to know about the file now, most pressing first."""
-    if trouble:
-        return Note(f"✗ {trouble}", "error")
+def note_of(file: TextFile, *, note: str, error: str, deleted: bool) -> Note:
+    """Return the most important note about the file."""
+    if error:
+        return Note(f"✗ {error}", "error")
     if deleted:
-        return Note("Deleted on disk. Its text is kept here; saving writes it again.", "warning")
+        return Note("Deleted on disk. Save to write it again.", "warning")
     if file.read_only:
-        part = " The beginning is shown." if file.too_large or file.is_binary else ""
+        part = " Only the beginning is shown." if file.too_large or file.is_binary else ""
         return Note(f"Read-only: {file.read_only}.{part}")
     return Note(note)
 
 
 def facts_of(file: TextFile, editor: TextEditor) -> list[str]:
-    """Where the cursor is, and what is particular about the text."""
+    """Return the position of the cursor and the unusual properties of the text."""
     row, column = editor.cursor_location
     line_ends = {"\r\n": "CRLF", "\r": "CR", "": "mixed line ends"}.get(file.newline, "")
     if file.read_only:
@@ -134,26 +128,26 @@ def facts_of(file: TextFile, editor: TextEditor) -> list[str]:
 
 
 def about_finding_here(finding: Finding, *, fix_key: str) -> Note:
-    """The finding where the cursor is, with its remedy and the key for its fix."""
+    """Return a note with the problem at the cursor, its remedy and the key for its fix."""
     hint = f"{fix_key} fix" if finding.fix else ""
     return Note(f"▲ {sentence(finding.message)} {finding.remedy}", _role(finding), hint)
 
 
 def about_finding_elsewhere(finding: Finding, *, others: int, in_form: bool) -> Note:
-    """The first finding of several, with its place."""
+    """Return a note with the first problem and its place."""
     place = finding.key if in_form and finding.key else f"Line {finding.line}"
     more = f" (and {others} more)" if others else ""
     return Note(f"▲ {place}: {finding.message}{more}", _role(finding))
 
 
 def sentence(clause: str) -> str:
-    """A clause as a sentence; a name or code that it begins with keeps its small letter."""
+    """Return a clause as a sentence; a first word that may be a name or code is not capitalized."""
     first = clause.partition(" ")[0]
     return f"{clause[:1].upper() if first.isalpha() else clause[:1]}{clause[1:]}."
 
 
 def severity_rank(finding: Finding) -> int:
-    """Sorts findings from the mildest to the worst."""
+    """Return the sort key of a problem: worse is higher."""
     return ("info", "warning", "error").index(finding.severity)
 
 

@@ -1,13 +1,14 @@
-"""One open file of the editor: its text, its question, its line of status.
+"""An open file of the editor: text, status and question.
 
-The invariants: `file` is always a version that stood on disk and was shown to the person, and a newer one waits in
-`theirs` until it was decided about, so no version is overwritten unseen; a text goes only when a person says so; files
-are read and written in threads.
+The invariants: `file` is a version from disk that the user has seen, and a newer one waits in `theirs` until the user
+has decided, so no version is overwritten unseen; unsaved text is discarded only by the user; files are read and written
+in threads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui_workbench.core.errors import StorageError
-from tui_workbench.core.text_files import FileChangedError, TextFile, save
+from tui_workbench.core.text_files import FileChangedError, TextFile, reread, save
 from tui_workbench.ui.blocking import messages_handled
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import FILE
@@ -37,21 +38,19 @@ from tui_workbench.ui.editor.find_row import FindRow
 from tui_workbench.ui.editor.languages import language_of
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.messages import EditorRequested
+from tui_workbench.ui.recovery import Unsaved
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow
 
 if TYPE_CHECKING:
     from tui_workbench.ui.editor.config_view import ConfigView
 
 
-class TextFace:
-    """How a file is shown: its text alone. `ConfigView` has the same methods, for a form over the text."""
+class TextPresenter:
+    """Shows a file as text. `ConfigView` has the same methods and shows a form or the text."""
 
-    subtitle = Content("")
-    """What stands in the lower border."""
-    is_editing = is_typing = False
-    """Whether a value is open, or typed, that is not in the text yet."""
-    line = 0
-    """The line, from 1, that the user is at; 0 for that of the cursor in the text."""
+    subtitle = Content("")  # of the lower border
+    is_editing = is_typing = False  # a value in the form is open, or typed and not in the text yet
+    line = 0  # from 1; 0 for that of the cursor in the text
 
     def __init__(self, view: FileView) -> None:
         self.root: Widget = view  # holds all of the view
@@ -62,41 +61,41 @@ class TextFace:
         return ()
 
     def begin(self) -> None:
-        """The view stands."""
+        """Start after the view is mounted."""
 
     def show(self, *, shown: bool) -> None:
         """Show or hide the body."""
         self.body.display = shown
 
     def show_text(self) -> None:
-        """Have the text in the place of anything else."""
+        """Show the text instead of a form."""
 
     def go_to(self, line: int, column: int) -> None:
-        """Show a place in the file, also where the text is not shown."""
+        """Show a place in the file in the form."""
 
     def subtitle_clicked(self) -> None:
-        """React to a click into the lower border."""
+        """Handle a click on the lower border."""
 
     def text_changed(self) -> None:
-        """The text was edited."""
+        """Handle an edit of the text."""
 
     def others_changed(self) -> None:
-        """Other files of the project changed."""
+        """Handle a change of other files of the project."""
 
-    async def settle(self) -> None:
-        """Have in the text what was typed before now."""
+    async def flush_input(self) -> None:
+        """Apply the value that is being typed."""
 
     def note(self, note: Note) -> Note:
-        """What to say, given what is to be said about any file."""
+        """Return the note to show in place of `note`."""
         return note
 
     def facts(self, facts: list[str]) -> list[str]:
-        """Which of the facts to say."""
+        """Return the facts to show."""
         return facts
 
 
 class FileView(Widget):
-    """Any text file being edited or looked at. Posts what happened to it; knows nothing of other files."""
+    """A text file that is edited or viewed."""
 
     DEFAULT_CSS = "FileView { layout: vertical; height: 1fr; }"
 
@@ -112,9 +111,9 @@ class FileView(Widget):
         """The file was written."""
 
     class ClosingDecided(Changed):
-        """The person decided that the file can be closed."""
+        """The user has decided to close the file."""
 
-    def __init__(self, file: TextFile, face: ConfigView | None = None) -> None:
+    def __init__(self, file: TextFile, presenter: ConfigView | None = None) -> None:
         super().__init__()
         self.file = file
         self.theirs: TextFile | None = None
@@ -122,35 +121,32 @@ class FileView(Widget):
         self.changes = 0
         self.deleted = False
         self.note = ""
-        self.trouble = ""
+        self.error = ""
         self.editor = TextEditor()
-        self.face: TextFace | ConfigView = face or TextFace(self)
+        self.presenter: TextPresenter | ConfigView = presenter or TextPresenter(self)
         self._status = EditorStatus()
         self._question: QuestionRow | None = None
         self._difference: DifferenceView | None = None
         self._search: FindRow | None = None
-        self.busy = asyncio.Lock()
-        """Held while the file is written, so that our own write is not taken for somebody else's."""
+        self.busy = asyncio.Lock()  # held while the file is written: that is no change by another program
 
     def compose(self) -> ComposeResult:
         self.editor.load_source(self.file.text, "" if self.file.is_binary else language_of(self.path, self.file.text))
         self.editor.read_only = bool(self.file.read_only)
-        yield from self.face.parts()
+        yield from self.presenter.parts()
         yield self.editor
         yield self._status
 
     def on_mount(self) -> None:
-        self.face.begin()
+        self.presenter.begin()
         self.draw()
 
     @property
     def path(self) -> str:
-        """The absolute path of the file."""
         return self.file.path
 
     @property
     def latest(self) -> TextFile:
-        """The newest version on disk that is known."""
         return self.theirs or self.file
 
     @property
@@ -159,35 +155,31 @@ class FileView(Widget):
         return self.dirty or (self.deleted and not self.file.read_only)
 
     def take_focus(self) -> None:
-        """Put the focus into the text, or the difference when that is shown."""
-        if self._difference is not None:
-            self.screen.set_focus(self._difference)
-        else:
-            self.screen.set_focus(self.face.body)
+        self.screen.set_focus(self._difference or self.presenter.body)
 
     def go_to(self, line: int, column: int = 1) -> None:
         """Show a place in the file; line and column count from 1."""
         self.editor.go_to(line, column)
-        self.face.go_to(line, column)
+        self.presenter.go_to(line, column)
 
-    def tell(self, trouble: str) -> None:
-        """Show something that went wrong until the next edit."""
-        self.trouble = trouble
+    def show_error(self, text: str) -> None:
+        """Show an error until the next edit."""
+        self.error = text
         self.draw()
 
     # --- Saving
 
-    async def settle(self) -> None:
-        """Wait until the keys that were pressed before now are in the text. Not for handlers of the text itself."""
-        await self.face.settle()
+    async def flush_input(self) -> None:
+        """Wait until earlier key presses are in the text. Not for handlers of the text itself."""
+        await self.presenter.flush_input()
         await messages_handled(self.editor)
         self._compare()
 
     async def save(self) -> bool:
-        """Write the file. False when it was not written; the view then says why, or asks."""
-        await self.settle()
+        """Write the file. Returns False if that fails; the view then shows why or asks a question."""
+        await self.flush_input()
         async with self.busy:
-            self.trouble = ""
+            self.error = ""
             try:
                 self.file = await asyncio.to_thread(save, self.file, self.editor.source)
             except FileChangedError as change:
@@ -196,7 +188,7 @@ class FileView(Widget):
                 return False
             except StorageError as error:
                 place = f"Line {error.line}: " if error.line else ""
-                self.tell(f"{place}{error.message}. {error.remedy}")
+                self.show_error(f"{place}{error.message}. {error.remedy}")
                 return False
         self.deleted, self.note = False, "Saved."
         self._compare()
@@ -205,8 +197,8 @@ class FileView(Widget):
 
     @property
     def has_edits(self) -> bool:
-        """Whether anything is not saved; asks the text, where `dirty` is what was found after its last change."""
-        return self._differs or self.face.is_typing
+        """True if there are unsaved edits now, including a value that is being typed."""
+        return self._differs or self.presenter.is_typing
 
     @property
     def _differs(self) -> bool:
@@ -219,7 +211,7 @@ class FileView(Widget):
     # --- Questions
 
     async def ask_to_close(self) -> None:
-        """Ask what to do with the unsaved text; `ClosingDecided` tells when it is all right to close."""
+        """Ask what to do with the unsaved text. Posts `ClosingDecided` when the file can be closed."""
         await self._ask(about_closing(deleted=self.deleted), focus=True)
 
     async def _ask(self, question: Question, *, focus: bool) -> None:
@@ -242,14 +234,14 @@ class FileView(Widget):
     def on_question_row_answered(self, event: QuestionRow.Answered) -> None:
         event.stop()
         if event.row is self._question:
-            self.run_worker(self._follow(event.answer))
+            self.run_worker(self._execute_answer(event.answer))
 
-    async def _follow(self, answer: str) -> None:
+    async def _execute_answer(self, answer: str) -> None:
         theirs = self.theirs
         if answer == Answer.DIFFERENCE:
             await self._show_difference()
         elif theirs is not None and not answer:
-            # The question stays until it is answered; only the keys go back to the text.
+            # The question stays open.
             self.take_focus()
         else:
             await self._drop_question()
@@ -258,7 +250,7 @@ class FileView(Widget):
             elif theirs is not None and answer == Answer.TAKE:
                 self._take(theirs)
             elif theirs is not None:
-                # It is still written in the form it had; only what it is compared with is the disk's version now.
+                # Encoding and line ends stay; only the version to compare with is the one on disk.
                 self.file = self.file._replace(text=theirs.text, signature=theirs.signature)
                 self.theirs = None
                 self._compare()
@@ -272,26 +264,25 @@ class FileView(Widget):
         self.editor.read_only = bool(version.read_only)
         self.editor.replace_source(version.text)
         self._compare()
-        self.note = "The disk's version. Undo brings yours back." if was_dirty else "Reloaded: it changed on disk."
+        self.note = "Loaded the disk version. Undo restores yours." if was_dirty else "Reloaded: changed on disk."
         self.draw()
 
     async def _show_difference(self) -> None:
         if self._difference is not None or self.theirs is None:
             return
         lines = await asyncio.to_thread(compare, self.theirs.text, self.editor.source)
-        self._difference = DifferenceView(lines, removed="on the disk", added="here")
-        self.face.show(shown=False)
+        self._difference = DifferenceView(lines, removed="on disk", added="in the editor")
+        self.presenter.show(shown=False)
         await self.mount(self._difference, before=self._question)
         self._difference.focus()
 
     async def _hide_difference(self) -> None:
         if self._difference is not None:
             difference, self._difference = self._difference, None
-            self.face.show(shown=True)
+            self.presenter.show(shown=True)
             await difference.remove()
 
     def on_key(self, event: events.Key) -> None:
-        """While the difference is looked at, the keys of the question answer it."""
         if self._difference is not None and self._question is not None and self._question.press(event.key):
             event.stop()
 
@@ -299,10 +290,25 @@ class FileView(Widget):
         await self._hide_difference()
         self.action_answer()
 
-    # --- The disk
+    # --- The file on disk
 
-    async def meet(self, now: TextFile | None) -> None:
-        """React to the version that stands on disk now, or to there being none."""
+    async def restore_unsaved(self, unsaved: Unsaved) -> None:
+        """Restore an unsaved text as an edit, which undo reverts."""
+        if not self.dirty and not unsaved.file.same_content(self.file):
+            self.file = unsaved.file  # the version that was edited; `disk_changed` gets the current one below
+        self.editor.replace_source(unsaved.text)
+        await self.flush_input()
+        await messages_handled(self)  # of the edit
+        now = await asyncio.to_thread(reread, self.file)
+        if now is not self.file:
+            await self.disk_changed(now)
+        if self.dirty:
+            when = time.strftime("%H:%M", time.localtime(unsaved.kept_at))
+            self.note = f"Restored unsaved edits from {when}. Undo discards them."
+        self.draw()
+
+    async def disk_changed(self, now: TextFile | None) -> None:
+        """Handle a new version on disk, or None if the file was deleted."""
         if now is None:
             self.deleted = True
         elif now.same_content(self.file):
@@ -317,12 +323,12 @@ class FileView(Widget):
             await self._ask(about_change(saving=False), focus=False)
         self.draw()
 
-    # --- What happens in the text
+    # --- The text
 
     def on_text_area_changed(self) -> None:
         self.changes += 1
-        self.trouble = ""
-        self.face.text_changed()
+        self.error = ""
+        self.presenter.text_changed()
         self._compare()
         if self.dirty:
             self.note = ""
@@ -335,7 +341,7 @@ class FileView(Widget):
     # --- Search
 
     async def action_find(self) -> None:
-        self.face.show_text()
+        self.presenter.show_text()
         if self._search is None:
             self._search = FindRow(self.editor)
             await self.mount(self._search, before=self._status)
@@ -350,15 +356,14 @@ class FileView(Widget):
     # --- Commands
 
     def why_not(self, action: str) -> str:
-        """Why a command is not available now: a sentence, or "" when it is."""
-        if action == "save" and not self.face.is_editing:
+        if action == "save" and not self.presenter.is_editing:
             if self.file.read_only:
                 return f"The file is read-only: {self.file.read_only}."
-            return "" if self.holds_unsaved_text else "Everything is saved."
+            return "" if self.holds_unsaved_text else "No unsaved edits."
         if action == "find":
-            return "The difference is shown." if self._difference else ""
+            return "Close the difference first." if self._difference else ""
         if action == "answer":
-            return "" if self._question else "Nothing is asked."
+            return "" if self._question else "No open question."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -370,7 +375,7 @@ class FileView(Widget):
     def action_edit(self) -> None:
         row, column = self.editor.cursor_location
         at_cursor = EditorRequested(self.path, row + 1, column + 1)
-        self.post_message(EditorRequested(self.path, self.face.line) if self.face.line else at_cursor)
+        self.post_message(EditorRequested(self.path, self.presenter.line) if self.presenter.line else at_cursor)
 
     def action_answer(self) -> None:
         if self._question is not None:
@@ -379,11 +384,9 @@ class FileView(Widget):
     # --- Drawing
 
     def draw(self) -> None:
-        """Say again what there is to know, also around the view."""
         self.draw_status()
         self.post_message(self.Changed(self))
 
     def draw_status(self) -> None:
-        """Say again what there is to know."""
-        note = note_of(self.file, note=self.note, trouble=self.trouble, deleted=self.deleted)
-        self._status.show(self.face.note(note), self.face.facts(facts_of(self.file, self.editor)))
+        note = note_of(self.file, note=self.note, error=self.error, deleted=self.deleted)
+        self._status.show(self.presenter.note(note), self.presenter.facts(facts_of(self.file, self.editor)))

@@ -1,6 +1,6 @@
 """Search in the open file: a row with a text field and the number of matches, which are marked in the text.
 
-The invariant: while the wanted text is typed, every step starts from where the cursor was before the search.
+The invariant: while the pattern is typed, each search starts from where the cursor was before the search.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from tui_workbench.ui.terminal.stand_ins import to_document
 from tui_workbench.ui.widgets.text_field import BareField
 
 MOST_MATCHES = 10_000
-"""Matches that are marked and counted; more tell a person nothing."""
 
 
 class Match(NamedTuple):
-    """Where a match stands; rows and columns count from 0."""
+    """The position of a match; rows and columns count from 0."""
 
     row: int
     start: int
@@ -35,7 +34,7 @@ class Match(NamedTuple):
 
 
 def find_all(lines: Sequence[str], wanted: str) -> list[Match]:
-    """Every place of `wanted`, up to MOST_MATCHES; letter case counts when `wanted` has a capital."""
+    """Return up to MOST_MATCHES matches, case-sensitive if `wanted` contains a capital letter."""
     if not wanted:
         return []
     pattern = re.compile(re.escape(wanted), 0 if wanted != wanted.lower() else re.IGNORECASE)
@@ -48,7 +47,7 @@ def find_all(lines: Sequence[str], wanted: str) -> list[Match]:
 
 
 def line_wanted(wanted: str) -> int:
-    """The line that `:12` asks for; 0 when it asks for none."""
+    """Return 12 for `:12`, and 0 for other texts."""
     number = wanted[1:].strip()
     return int(number) if wanted.startswith(":") and number.isascii() and number.isdigit() and len(number) < 10 else 0
 
@@ -69,7 +68,7 @@ class FindRow(Horizontal):
     BINDINGS: ClassVar[list[BindingType]] = FIND_ROW.bindings
 
     class Closed(Message):
-        """The search is over."""
+        """The search was closed."""
 
     def __init__(self, editor: TextEditor) -> None:
         super().__init__()
@@ -85,17 +84,17 @@ class FindRow(Horizontal):
         yield self._count
 
     def start(self) -> None:
-        """Take the focus; what is selected, if it is part of one line, is what is wanted."""
+        """Focus the field; text that is selected within a line becomes the pattern."""
         self._origin = min(self._editor.selection)
         selected = self._editor.selected_text
         if selected and "\n" not in selected:
             self._field.value = selected
-        # At once, and not through the app's queue: the letters of the wanted text may already wait in it.
+        # At once and not by a message: the next keys may wait in the queue already.
         self.screen.set_focus(self._field)
         self._field.action_select_all()
 
     def find_again(self) -> None:
-        """Find the matches in the text as it is now; the cursor stays."""
+        """Find the matches in the current text; the cursor stays."""
         wanted = "" if self._field.value.startswith(":") else to_document(self._field.value)
         self._matches = find_all(self._editor.document.lines, wanted)
         spans: dict[int, list[tuple[int, int]]] = {}
@@ -106,7 +105,6 @@ class FindRow(Horizontal):
 
     @on(Input.Changed)
     def _seek(self, event: Input.Changed) -> None:
-        """Mark every match and go to the first one from where the search began."""
         event.stop()
         self.find_again()
         if line := line_wanted(event.value):
@@ -133,7 +131,6 @@ class FindRow(Horizontal):
         self.post_message(self.Closed())
 
     async def end(self) -> None:
-        """Take away the row and the marks; the cursor stays where the search led."""
         self._editor.mark_matches({})
         await self.remove()
 
@@ -143,12 +140,11 @@ class FindRow(Horizontal):
         self._show_count()
 
     def _show_count(self) -> None:
-        """Tell which match the cursor is at and how many there are."""
         text = ""
         if self._field.value and not self._field.value.startswith(":"):
             at = min(self._editor.selection)
             current = next((number for number, match in enumerate(self._matches, 1) if match[:2] == at), "-")
             total = len(self._matches)
             more = "+" if total >= MOST_MATCHES else ""
-            text = f"{current} of {total:,}{more}" if total else "nothing found"
+            text = f"{current} of {total:,}{more}" if total else "no match"
         self._count.update(text)

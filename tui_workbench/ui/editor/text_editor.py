@@ -1,7 +1,7 @@
-"""A text editor for one file: Textual's text area, made safe for any text, quick, and fit for code.
+"""A text editor for a file: Textual's text area, safe for any text, fast, and with code editing.
 
-The invariants: `source` is exactly the text that was loaded plus the edits made since; every change, also one made by a
-form or by a reload, is one edit that undo takes back; nothing in the file can reach the terminal as a control sequence.
+The invariants: `source` is exactly the loaded text plus the edits; every change, also by a form or a reload, is one
+edit that undo reverts; no text of the file can reach the terminal as a control sequence.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from tui_workbench.ui.terminal.key_queue import run_binding
 from tui_workbench.ui.terminal.stand_ins import name_of, to_document, to_screen, to_source
 from tui_workbench.ui.themes.themes import Palette, palette_of
 
-MOST_UNDO_STEPS = 2_000
-"""Undo steps kept: a day's editing, at some hundred bytes each."""
+MOST_UNDO_STEPS = 2_000  # some hundred bytes each
 
-
+# The names of the highlight queries, by field of the palette; other names are plain text.
 _KINDS = {
     "comment": "comment",
     "keyword": "keyword keyword.function keyword.return keyword.operator conditional repeat exception include preproc "
@@ -41,11 +40,10 @@ _KINDS = {
     "muted": "punctuation.delimiter punctuation.bracket heading.marker list.marker",
     "error": "error toml.error json.error",
 }
-"""The names that the highlight queries give, by field of the palette; what is not named is plain text."""
 
 
 class Mark(NamedTuple):
-    """A stretch of one line that something is wrong with; `line` and `column` count from 1, `length` may be 0."""
+    """A problem in a line; `line` and `column` count from 1, `length` may be 0."""
 
     line: int
     column: int
@@ -54,7 +52,7 @@ class Mark(NamedTuple):
 
 
 class TextEditor(CodeArea, inherit_bindings=False):
-    """One file's text with highlighting, undo, search marks and problem marks."""
+    """A text area with highlighting, undo, search marks and problem marks."""
 
     heading = "In the text"
     DEFAULT_CSS = """
@@ -70,7 +68,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
     BINDINGS = TEXT_EDITOR.bindings
 
     class Left(Message):
-        """The focus should go back to where it was before it came into the text."""
+        """The focus should go back."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         self._marks: Mapping[int, Mark] = {}
@@ -84,18 +82,17 @@ class TextEditor(CodeArea, inherit_bindings=False):
 
     @property
     def source(self) -> str:
-        """The text as it would be saved, with line feeds."""
         return to_source(self.document.text)
 
     def load_source(self, source: str, language: str = "") -> None:
-        """Show another text and forget the history of the old one. It is indented as the text or its language is."""
+        """Show another text and clear the undo history."""
         self.source_language = language
         self.indent_type, self.indent_width = languages.indentation_of(source, language)
         self._marks, self._matches = {}, {}
         self.load_text(to_document(source))
 
     def replace_source(self, source: str) -> None:
-        """Turn the text into `source` by one edit of only what differs: cursor and scroll position stay, undo works."""
+        """Replace the part of the text that differs, in one edit: cursor, scroll position and undo history stay."""
         old, new = self.document.text, to_document(source)
         if old == new:
             return
@@ -109,8 +106,8 @@ class TextEditor(CodeArea, inherit_bindings=False):
 
     @property
     def language_note(self) -> str:
-        """The language that the text is highlighted as, or why it is not; "" when it is plain text."""
-        name = languages.LANGUAGE_NAMES.get(self.source_language, "")
+        """The language of the highlighting, or why there is none; "" for plain text."""
+        name = languages.LANGUAGE_NAMES.get(self.source_language, self.source_language.capitalize())
         if name and self.document.line_count > MOST_PARSED_LINES and self.document.query is None:
             return f"{name}, not highlighted: over {MOST_PARSED_LINES:,} lines"
         return name
@@ -123,24 +120,23 @@ class TextEditor(CodeArea, inherit_bindings=False):
 
     @property
     def selected_text(self) -> str:
-        """The selected text as it stands in the file."""
         return to_source(super().selected_text)
 
     def go_to(self, line: int, column: int = 1) -> None:
-        """Put the cursor there (both count from 1) and show the line in the middle."""
+        """Move the cursor (line and column count from 1) and center the line."""
         self.move_cursor(self.clamp_visitable((max(line, 1) - 1, max(column, 1) - 1)), center=True)
 
     # --- Marks
 
     def mark_problems(self, marks: Sequence[Mark]) -> None:
-        """Mark what is wrong; of several marks in a line the last one is shown."""
+        """Mark problems; of several in a line, the last one is shown."""
         before, self._marks = self._marks, {mark.line - 1: mark for mark in marks}
         for row in before.keys() | self._marks.keys():
             if before.get(row) != self._marks.get(row):
                 self.refresh_line(row)
 
     def mark_matches(self, matches: Mapping[int, Sequence[tuple[int, int]]]) -> None:
-        """Mark what a search found: start and end columns by row, all counted from 0."""
+        """Mark matches of a search: start and end columns by row, from 0."""
         if matches or self._matches:
             self._matches = matches
             self.refresh()
@@ -155,7 +151,6 @@ class TextEditor(CodeArea, inherit_bindings=False):
         self.register_theme(editor_theme(palette_of(self)))
 
     def get_line(self, line_index: int) -> Text:
-        """A line as it is drawn, underlined when it has a problem."""
         line = super().get_line(line_index)
         if mark := self._marks.get(line_index):
             start = min(max(mark.column, 1) - 1, len(line.plain))
@@ -164,7 +159,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
         return line
 
     def finish_line(self, strip: Strip, row: int) -> Strip:
-        """Mark what was found and what is wrong, and show stand-ins as glyphs."""
+        """Add the marks of matches and problems, and show stand-ins as glyphs."""
         for start, end in self._matches.get(row, ()):
             strip = self._mark_match(strip, row, start, end)
         mark = self._marks.get(row)
@@ -177,7 +172,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
         return Strip([Segment(to_screen(text), style, control) for text, style, control in segments], strip.cell_length)
 
     def _mark_match(self, strip: Strip, row: int, start: int, end: int) -> Strip:
-        # Laid over the finished line: Textual's own layers would let the cursor line and the syntax colours win.
+        # On top of the finished line: in Textual's layers, the cursor line and syntax colors have priority.
         palette = palette_of(self)
         is_current = self.selection == Selection((row, start), (row, end))
         style = (
@@ -199,13 +194,12 @@ class TextEditor(CodeArea, inherit_bindings=False):
     # --- Keys
 
     async def on_key(self, event: events.Key) -> None:
-        if not await self._obey(event):
-            return
-        event.stop()
-        event.prevent_default()
+        if await self._handle_key(event):
+            event.stop()
+            event.prevent_default()
 
-    async def _obey(self, event: events.Key) -> bool:
-        """Do what a key says that inserts no text; False when it is left to the text area."""
+    async def _handle_key(self, event: events.Key) -> bool:
+        """Handle a key; return False to leave it to the text area."""
         if not self.read_only and event.key == "enter":
             row, column = min(self.selection)
             indent = languages.next_indent(self.document[row][:column], self.source_language, self._one_indent)
@@ -236,7 +230,6 @@ class TextEditor(CodeArea, inherit_bindings=False):
         self._change_lines(lambda lines: [languages.dedented(line, width) for line in lines])
 
     def action_toggle_comment(self) -> None:
-        """Make the selected lines comments, or text again when all of them are."""
         if mark := languages.COMMENT_MARKS.get(self.source_language):
             self._change_lines(lambda lines: languages.with_comments_toggled(lines, mark))
 
@@ -256,7 +249,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
             self.move_cursor(result.end_location)
 
     def _change_lines(self, change: Callable[[list[str]], list[str]]) -> None:
-        """Apply `change` to the selected lines as one edit; they stay selected."""
+        """Apply `change` to the selected lines as one edit, and keep the selection."""
         if self.read_only:
             return
         (first, _), (last, column) = sorted(self.selection)
@@ -282,7 +275,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
 
 @lru_cache(8)
 def editor_theme(palette: Palette) -> TextAreaTheme:
-    """The theme `workbench` for text areas."""
+    """Return the theme of text areas for a palette."""
     styles = {name: Style(color=getattr(palette, role)) for role, names in _KINDS.items() for name in names.split()}
     styles["comment"] += Style(italic=True)
     styles["heading"] += Style(bold=True)

@@ -1,7 +1,7 @@
-"""How many files differ from the last commit, asked of git as seldom as one can without being wrong for long.
+"""The number of files that differ from the last commit.
 
-The invariants: git writes nothing and runs no program that the repository names for its own speed; a large repository
-is asked seldom, so that asking takes less than a hundredth of the time.
+The invariants: git writes nothing and runs no program that the repository configures; it runs less than a hundredth of
+the time, so rarely in large repositories.
 """
 
 from __future__ import annotations
@@ -13,15 +13,9 @@ import time
 from tui_workbench.core import processes, trace
 from tui_workbench.core.foreign_git import status_environment
 
-REST_SECONDS = 15.0
-"""Between two looks when nothing hints at a change: files can change without any sign in their folder."""
-
-LEAST_SECONDS = 2.0
-"""Between two looks in any case."""
-
-SHARE = 100
-"""A look that took a second is not made again for a hundred."""
-
+REST_SECONDS = 15.0  # between counts without a sign of a change: a folder does not show that a file has changed
+LEAST_SECONDS = 2.0  # between counts
+SHARE = 100  # after a count of one second, none for a hundred seconds
 LIMIT_SECONDS = 20.0
 
 _COMMAND = (
@@ -30,7 +24,7 @@ _COMMAND = (
 
 
 class ChangedFiles:
-    """Counts the files of a repository that are not as in the last commit. Its calls block."""
+    """Counts the files of a repository that differ from the last commit. All calls block."""
 
     def __init__(self, root: str) -> None:
         self.number = 0
@@ -40,11 +34,11 @@ class ChangedFiles:
         self._index = 0
 
     def expect(self) -> None:
-        """Something was changed: look as soon as may be."""
+        """Count soon, because a file has changed."""
         self._next = 0.0
 
-    def look(self) -> bool:
-        """Count again when it is time; true when the number is another one."""
+    def update(self) -> bool:
+        """Count if it is time; return True if the number has changed."""
         now = time.monotonic()
         index = self._time_of_index()
         due = now >= self._next or index != self._index
@@ -64,7 +58,7 @@ class ChangedFiles:
             return 0
 
     def _count(self) -> int:
-        """0 where git is missing, takes too long, or does not trust the folder."""
+        """Return the count, or 0 if git is missing, takes too long, or does not trust the folder."""
         try:
             environment = status_environment(self._root)
             done = processes.run(

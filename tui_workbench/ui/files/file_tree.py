@@ -1,7 +1,7 @@
-"""The project's files as a tree that is read a folder at a time; no Textual, and only the two readers block.
+"""The project's files as a tree of which only open folders are read, without Textual.
 
-Paths are relative to the root, with `/`; the root itself is the empty string. A folder that is not open is not read.
-`read_folder` and `walk` touch the disk, and are called from threads; everything else only looks at what they brought.
+Paths are relative to the root, with `/`; the root is "". `read_folder`, `walk` and `read_ignore_files` block and are
+called from threads; everything else uses their results.
 """
 
 from __future__ import annotations
@@ -13,22 +13,14 @@ from typing import NamedTuple
 from tui_workbench.core.progress import meter
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, read_ignore_file
 
-NEVER_SHOWN = frozenset({".git", ".workbench", "__pycache__", ".azuremlhistory_git"})
-"""What nobody opens: the insides of git, of ours, of Python, and of the original's snapshots."""
-
-WALK_LIMIT = 50_000
-"""Files that a search looks through at most: a project with more holds a data set, which nobody searches."""
-
-FIRST_OPEN = ("", "aml_config")
-"""Folders that stand open at first."""
-
-
-IGNORE_FILES = (".amlignore", ".gitignore")
-"""Only those of the root are read; the snapshot itself honors them all. The first that speaks of a file counts."""
+HIDDEN_FOLDERS = frozenset({".git", ".workbench", "__pycache__", ".azuremlhistory_git"})
+WALK_LIMIT = 50_000  # files in search results: a larger project contains a data set
+FIRST_OPEN = ("", "aml_config")  # folders that are open at first
+IGNORE_FILES = (".amlignore", ".gitignore")  # of the root only; the first that mentions a file counts
 
 
 class Entry(NamedTuple):
-    """One name in a folder. A link counts as what it points to."""
+    """A name in a folder. Links are followed."""
 
     path: str
     name: str
@@ -36,14 +28,14 @@ class Entry(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What a folder holds, folders first; `error` says why it could not be read."""
+    """The content of a folder, folders first, or the error of reading it."""
 
     entries: tuple[Entry, ...] = ()
     error: str = ""
 
 
 class TreeRow(NamedTuple):
-    """One visible line of the tree. `entry` is None on the line that tells a folder's `error`."""
+    """A visible line of the tree: an entry, or the error of a folder."""
 
     depth: int
     entry: Entry | None
@@ -52,7 +44,7 @@ class TreeRow(NamedTuple):
 
 
 class FileTree:
-    """Which folders are open, and what is in them."""
+    """The open folders and their content."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -60,18 +52,18 @@ class FileTree:
         self._listings: dict[str, Listing] = {}
 
     def accept(self, folder: str, listing: Listing) -> bool:
-        """Take over what a folder holds. True when that is something new."""
+        """Store the content of a folder; return True if it has changed."""
         if self._listings.get(folder) == listing:
             return False
         self._listings[folder] = listing
         return True
 
     def to_read(self) -> list[str]:
-        """Folders that are open and visible, but were never read."""
+        """Return the visible open folders that were not read yet."""
         return [folder for folder in self.shown_folders() if folder not in self._listings]
 
     def shown_folders(self) -> list[str]:
-        """The open folders whose parents are all open and, as far as known, exist."""
+        """Return the open folders whose parents are all open and, as far as known, exist."""
         shown = []
         for folder in sorted(self.open_folders):
             parts = folder.split("/")
@@ -83,16 +75,13 @@ class FileTree:
         return shown
 
     def entry(self, path: str) -> Entry | None:
-        """The entry of a path, if its folder was read."""
         listing = self._listings.get(parent_of(path), Listing())
         return next((entry for entry in listing.entries if entry.path == path), None)
 
     def toggle(self, folder: str) -> None:
-        """Open the folder, or close it."""
         self.open_folders ^= {folder}
 
     def rows(self) -> list[TreeRow]:
-        """The visible lines, from top to bottom."""
         rows: list[TreeRow] = []
         self._collect("", 0, rows)
         return rows
@@ -109,16 +98,16 @@ class FileTree:
 
 
 def parent_of(path: str) -> str:
-    """The folder of a path."""
+    """Return the folder of a path."""
     return path.rpartition("/")[0]
 
 
 def read_folder(root: str, folder: str) -> Listing:
-    """What a folder holds. Blocks; never raises: what is wrong with the folder stands in the listing."""
+    """Read a folder. Blocks; an error is returned in the listing."""
     prefix = f"{folder}/" if folder else ""
     try:
         with os.scandir(os.path.join(root, folder)) as found:
-            shown = (item for item in found if item.name not in NEVER_SHOWN and not item.name.endswith(".pyc"))
+            shown = (item for item in found if item.name not in HIDDEN_FOLDERS and not item.name.endswith(".pyc"))
             entries = [Entry(prefix + item.name, item.name, _is_folder(item)) for item in shown]
     except OSError as error:
         return Listing(error=error.strerror or type(error).__name__)
@@ -127,9 +116,9 @@ def read_folder(root: str, folder: str) -> Listing:
 
 
 def walk(root: str, is_canceled: Callable[[], bool] = lambda: False) -> list[str]:
-    """Every file of the project that a person may look for, sorted; what was found so far once `is_canceled` says so.
+    """Return the sorted files of the project without linked folders and virtual environments; incomplete if canceled.
 
-    Blocks. Links to folders and virtual environments are left out.
+    Blocks.
     """
     found: list[str] = []
     folders = [""]
@@ -146,17 +135,17 @@ def walk(root: str, is_canceled: Callable[[], bool] = lambda: False) -> list[str
 
 
 def scripts_among(files: list[str]) -> list[str]:
-    """The files that a run can start."""
+    """Return the files that can be the script of a run."""
     return [path for path in files if path.endswith(".py")]
 
 
 def read_ignore_files(root: str) -> tuple[IgnoreFile, ...]:
-    """What the ignore files of the project say. Blocks; a file that cannot be read says nothing."""
+    """Read the ignore files of the project. Blocks; an unreadable file counts as empty."""
     return tuple(read_ignore_file(root, "", name) for name in IGNORE_FILES)
 
 
 def is_ignored(path: str, files: tuple[IgnoreFile, ...], *, is_folder: bool) -> bool:
-    """Whether the ignore files exclude the path or a folder that it is in."""
+    """Return True if the ignore files exclude the path or one of its parents."""
     folder = parent_of(path)
     return is_excluded(path, is_folder=is_folder, files=files) or (
         bool(folder) and is_ignored(folder, files, is_folder=True)
@@ -164,17 +153,17 @@ def is_ignored(path: str, files: tuple[IgnoreFile, ...], *, is_folder: bool) -> 
 
 
 def is_changeable(path: str) -> bool:
-    """Whether the commands that change configuration files as a whole apply to the file."""
+    """Return True for a target or run configuration, to which rename, delete and similar commands apply."""
     return path.endswith((".compute", ".runconfig"))
 
 
 def _is_folder(item: os.DirEntry[str]) -> bool:
     try:
         return item.is_dir()
-    except OSError:  # a link whose target cannot be looked at
+    except OSError:  # a broken link
         return False
 
 
 def _is_foreign(path: str) -> bool:
-    """A link, which may lead round in a circle, or an environment with thousands of files of others."""
+    """Return True for links, which may form a circle, and for environments, which contain thousands of files."""
     return os.path.islink(path) or os.path.exists(os.path.join(path, "pyvenv.cfg")) or path.endswith("node_modules")

@@ -1,7 +1,4 @@
-"""The Files pane: the project as a tree, or what a search finds in it.
-
-Folders are read in threads; until the first one is there the pane is empty, and says nothing. It never changes a file.
-"""
+"""The Files pane: the project as a tree, or search results. Folders are read in threads."""
 
 from __future__ import annotations
 
@@ -33,21 +30,18 @@ from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import SearchField, matches
 
-MOST_FOUND = 1000
-"""Files that a search lists: nobody reads more, and each costs at every key."""
+MOST_FOUND = 1000  # search results shown: each costs time at every key
 
 
 class FileLooks:
-    """Draws the files of a tree: the folders, unsaved and ignored files."""
+    """Draws the rows of files and folders, with marks for unsaved and ignored files."""
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self.dirty: frozenset[str] = frozenset()
-        """The files, by absolute path, that hold unsaved edits."""
+        self.dirty: frozenset[str] = frozenset()  # absolute paths of files with unsaved edits
         self.ignored: tuple[IgnoreFile, ...] = ()
 
     def tree_row(self, row: file_tree.TreeRow) -> Row:
-        """A row of the tree."""
         indent = "  " * row.depth
         if row.entry is None:
             return Row("", Piece(f"{indent}cannot be read: {safe_text(row.error)}", "error"))
@@ -57,11 +51,9 @@ class FileLooks:
         return Row(path, name, before=(Piece(indent), mark))
 
     def found_row(self, path: str) -> Row:
-        """A file that a search has found."""
         return Row(path, Piece(safe_text(path), self._role(path)), before=(self._mark(path),))
 
     def _role(self, path: str, *, is_folder: bool = False) -> str:
-        """Hidden and ignored files are there, but quiet."""
         hidden = path.rpartition("/")[2].startswith(".")
         return "muted" if hidden or file_tree.is_ignored(path, self.ignored, is_folder=is_folder) else "text"
 
@@ -70,42 +62,38 @@ class FileLooks:
 
 
 class FilesPane(Pane):
-    """Shows a `FileTree`.
-
-    Posts `FileChosen`, `ScriptChosen`, `ChangeRequested`, `FolderToggled`, and `FilesWalked` for other files.
-    """
+    """Shows a `FileTree` and searches in it."""
 
     number = 1
     title = "Files"
     about = (
-        "The files of the project. Folders that are open are looked at every second, so what a run or another program "
-        "makes appears by itself. What belongs to git, to Python or to the workbench is left out."
+        "The files of the project. Open folders are updated every second. "
+        "Internal files of git, Python and the workbench are hidden."
     )
     BINDINGS = FILES.bindings + CHANGES.bindings
 
     class FilesWalked(Update):
-        """Every file of the project was listed, as paths relative to it, and what its ignore files exclude."""
+        """All files of the project were listed, as relative paths, and the ignore files read."""
 
         files: list[str]
         ignored: tuple[IgnoreFile, ...]
 
     @dataclass(eq=False)
     class FolderRead(Message):
-        """A thread brought what a folder holds."""
+        """A thread has read a folder."""
 
         folder: str
         listing: file_tree.Listing
 
     class FolderToggled(Update):
-        """A folder was opened or closed, so other folders than before are shown."""
+        """A folder was opened or closed."""
 
     def __init__(self, tree: file_tree.FileTree, *, id: str) -> None:
         super().__init__(id=id)
         self.file_tree = tree
         self._list = RowList()
         self._search: SearchField | None = None
-        self.all_files: list[str] | None = None
-        """Every file of the project, relative to it; None until they were listed for the first time."""
+        self.all_files: list[str] | None = None  # relative paths; None until they were listed once
         self._looks = FileLooks(tree.root)
         self._wanted = ""  # a path that gets the cursor once its folders are read
 
@@ -123,7 +111,7 @@ class FilesPane(Pane):
         entry = self._entry()
         searching = self._search is not None
         if action == "clear_search":
-            return "" if searching else "No search is on."
+            return "" if searching else "No active search."
         if action in ("open", "use_script") and entry is None:
             return "No file is under the cursor."
         if action == "edit" and (entry is None or entry.is_folder):
@@ -131,13 +119,13 @@ class FilesPane(Pane):
         if action == "use_script" and entry is not None and not entry.path.endswith(".py"):
             return "Only a Python file can be the script of a run."
         if action in ("expand", "collapse") and searching:
-            return "A search shows no folders."
+            return "Search results contain no folders."
         if action == "change_file" and not self.changeable_file():
             return "No compute target or run configuration is under the cursor."
         return ""
 
     def changeable_file(self) -> str:
-        """The file under the cursor, when it is a target or a run configuration."""
+        """Return the file under the cursor if it is a target or a run configuration, else ""."""
         path = self._path
         return path if file_tree.is_changeable(path) else ""
 
@@ -147,7 +135,7 @@ class FilesPane(Pane):
         return {"folders": sorted(self.file_tree.open_folders), "cursor": self._list.current, "search": search}
 
     async def restore(self, saved: Values) -> None:
-        """Let it be as it was. The folders that stood open are the tree's; here it is the cursor and the search."""
+        """Restore the cursor and the search; open folders are restored with the tree."""
         self._wanted = saved.text("cursor")
         self._show()
         if search := saved.text("search"):
@@ -159,7 +147,7 @@ class FilesPane(Pane):
             self._read(folder)
 
     def show_dirty(self, paths: frozenset[str]) -> None:
-        """Mark the files, by absolute path, that the editor holds unsaved changes of."""
+        """Mark the files with unsaved edits, by absolute path."""
         if paths != self._looks.dirty:
             self._looks.dirty = paths
             self._show()
@@ -173,7 +161,7 @@ class FilesPane(Pane):
         event.stop()
         if self.file_tree.accept(event.folder, event.listing):
             self._show()
-            # A run that writes a file a second must not have the whole project walked each time.
+            # Not on every change: a run may write a file every second.
             if self._search is not None or self._scripts_changed(event.folder, event.listing):
                 self.walk_all()
         self._read_missing()
@@ -189,7 +177,7 @@ class FilesPane(Pane):
 
     @work(thread=True, group="walk", exclusive=True)
     def walk_all(self) -> None:
-        """List every file of the project in a thread, for searches and for the run bar."""
+        """List all files of the project in a thread, for searches and for the run bar."""
         worker = get_current_worker()
         with listening(lambda progress: self.post_message(ProgressReported(progress))):
             files = file_tree.walk(self.file_tree.root, lambda: worker.is_cancelled)
@@ -212,7 +200,6 @@ class FilesPane(Pane):
 
     @property
     def _path(self) -> str:
-        """The absolute path under the cursor; "" for none."""
         entry = self._entry()
         return f"{self.file_tree.root}/{entry.path}" if entry is not None else ""
 
@@ -235,8 +222,8 @@ class FilesPane(Pane):
         found = matches(needle, self.all_files or ())
         rows = [self._looks.found_row(path) for path in found[:MOST_FOUND]]
         if len(found) > MOST_FOUND:
-            rows.append(Row("", Piece(f"and {len(found) - MOST_FOUND:,} more: type on to find them", "muted")))
-        self._list.show_rows(rows, empty=("No file has this in its path.",))
+            rows.append(Row("", Piece(f"{len(found) - MOST_FOUND:,} more: type more letters", "muted")))
+        self._list.show_rows(rows, empty=("No matching file.",))
         self.set_title(f"{len(found):,} of {len(self.all_files or ()):,}" if needle else "")
         self.refresh_bindings()
 
@@ -249,7 +236,7 @@ class FilesPane(Pane):
     def _clicked(self, event: RowList.Clicked) -> None:
         event.stop()
         entry = self._entry()
-        # The second click of a double click on a folder would close it again.
+        # Not on the second click of a double click, which would close a folder again.
         if entry is not None and not (entry.is_folder and event.count > 1):
             self.action_open()
 
@@ -261,7 +248,6 @@ class FilesPane(Pane):
             self.post_message(FileChosen(self._path))
 
     def action_expand(self) -> None:
-        """Open the folder; in an open one go to its first entry."""
         entry = self._entry()
         if entry is not None and entry.path in self.file_tree.open_folders:
             self._list.step(1)
@@ -269,7 +255,6 @@ class FilesPane(Pane):
             self._toggle(entry.path)
 
     def action_collapse(self) -> None:
-        """Close the folder; from a file or a closed folder go to the folder around it."""
         entry = self._entry()
         if entry is not None and entry.is_folder and entry.path in self.file_tree.open_folders:
             self._toggle(entry.path)
@@ -298,7 +283,7 @@ class FilesPane(Pane):
         self.file_tree.toggle(folder)
         self._wanted = ""
         self._show()
-        # What was read before may be old by now: it is shown, and looked at again.
+        # Show the old content at once, and read it again.
         if folder in self.file_tree.open_folders:
             self._read(folder)
         self.post_message(self.FolderToggled())
@@ -316,7 +301,6 @@ class FilesPane(Pane):
         return field
 
     def action_clear_search(self) -> None:
-        """Back to the tree, with the cursor on the file that was found."""
         if self._search is None:
             return
         found = self._list.current

@@ -1,4 +1,4 @@
-"""The project's readme, as text to read: headings, lists, code and links by their looks, nothing that does anything."""
+"""The project's readme as styled text. Links are text, too."""
 
 from __future__ import annotations
 
@@ -19,11 +19,8 @@ from tui_workbench.ui.widgets.text_view import Line, TextView
 
 NAMES = ("README.md", "readme.md", "Readme.md", "README.rst", "README.txt", "README", "readme.txt")
 MOST_BYTES = 1 << 20
-WIDEST = 100
-"""Cells of a line: longer ones are hard to read."""
-
-COLUMN_GAP, LEAST_COLUMN = 2, 6
-"""Cells between the columns of a table, and those that a column keeps."""
+WIDEST = 100  # cells of a line
+COLUMN_GAP, LEAST_COLUMN = 2, 6  # cells between table columns, and of the narrowest column
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _ITEM = re.compile(r"(\s*)([-*+]|\d+[.)])\s+(.*)")
@@ -59,7 +56,7 @@ class ReadmeScreen(HistoryScreen, inherit_bindings=False):
 
 
 def read_readme(root: str) -> str:
-    """The readme's text; a sentence in its place when there is none or it cannot be read."""
+    """Return the readme's text, or a sentence if it is missing or unreadable."""
     for name in NAMES:
         path = os.path.join(root, name)
         try:
@@ -69,11 +66,11 @@ def read_readme(root: str) -> str:
             continue
         except OSError as error:
             return f"{name} cannot be read: {error.strerror}"
-    return "# No readme\n\nA file `README.md` in the project's folder would be shown here."
+    return "# No readme\n\nAdd a `README.md` to the project to show it here."
 
 
 def rendered(text: str, width: int) -> list[Line]:
-    """The lines of a Markdown text for a width."""
+    """Return a Markdown text as lines of a width."""
     lines: list[Line] = []
     paragraph: list[str] = []
     table: list[list[str]] = []
@@ -111,7 +108,7 @@ def rendered(text: str, width: int) -> list[Line]:
 
 
 def _table(rows: list[list[str]], width: int) -> Iterator[Line]:
-    """The rows with their cells below each other; the one above the `---` is the head. Wide cells are cut."""
+    """Align the cells of a table, cutting wide cells; the row above `---` is the head."""
     ruled = len(rows) > 1 and all(_RULE.fullmatch(cell) for cell in rows[1])
     body = rows[:1] + rows[2:] if ruled else rows
     columns = max(len(row) for row in body)
@@ -139,6 +136,6 @@ def _wrapped(text: str, width: int, mark: str) -> Iterator[Line]:
 
 
 def _plain(text: str) -> str:
-    """Without marks; a link is its text and where it leads."""
+    """Remove the markup; a link becomes its text and address."""
     text = _LINK.sub(lambda match: f"{match[1]} ({match[2]})" if match[2] and match[2] != match[1] else match[1], text)
     return safe_text(_LOUD.sub(r"\2", text))

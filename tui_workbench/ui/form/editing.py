@@ -1,4 +1,4 @@
-"""A value of the form while it is being typed, with the options for it."""
+"""The value of a form that is being edited, and the options for it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from tui_workbench.ui.form.form_rows import FormRow
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 from tui_workbench.ui.widgets.text_field import matches
 
-MOST_SUGGESTIONS = 8
-"""Suggestions that are shown at a time."""
-
-WHILE_EDITING = frozenset({"accept", "cancel", "complete"})
-"""The actions that are there only while a value is being typed; the others are there only while none is."""
+MOST_SUGGESTIONS = 8  # shown at a time
+WHILE_EDITING = frozenset({"accept", "cancel", "complete"})  # the actions that are available only while editing
 
 
 class Editing:
-    """The value that is being typed."""
+    """The value that is being edited."""
 
     def __init__(self, row: FormRow, text: str, *, renaming: bool = False) -> None:
         self.row = row
@@ -29,36 +26,31 @@ class Editing:
         self.folder = ""
         self.options: Sequence[Suggestion] = ()
         self.chosen = -1
-        self.complaint = ""
-        self.complaint_lines: list[str] = []
-        """The complaint, as wide as the form was when its lines were made."""
-        self.listed: list[Suggestion] = []
-        """The options that were shown then."""
+        self.error = ""
+        self.error_lines: list[str] = []  # wrapped for the width of the last `lines_below`
+        self.listed: list[Suggestion] = []  # by the last `lines_below`
         if self.must_match:
             self.options = [Suggestion(choice) for choice in row.field.offered]
             self.chosen = row.field.offered.index(row.text) if row.text in row.field.offered else -1
 
     @property
     def must_match(self) -> bool:
-        """True when only one of the options can be taken."""
         return self.row.field.type == field_types.CHOICE and not self.renaming
 
     @property
     def has_suggestions(self) -> bool:
-        """True when there are suggestions for what is typed."""
         return bool(self.row.field.completion) and not self.renaming and not self.must_match
 
     @property
     def shown(self) -> list[Suggestion]:
-        """The options that match what was typed."""
         typed = "" if self.buffer.is_fresh else self.buffer.text
         by_value = {option.value: option for option in self.options}
         found = [by_value[value] for value in matches(typed, by_value)]
-        # What is typed already in full needs no suggestion, unless it is one of a few words.
+        # A suggestion that equals the typed text is useless.
         return found if self.must_match or [one.value for one in found] != [typed] else []
 
     def follow_folder(self) -> bool:
-        """Note which folder a path that is being typed leads into; True when it is another one than before."""
+        """Update `folder` from the typed path; return True if it has changed."""
         text = "" if self.buffer.is_fresh else self.buffer.text
         folder = text[: text.rfind("/") + 1]
         changed, self.folder = folder != self.folder, folder
@@ -66,7 +58,7 @@ class Editing:
 
     @property
     def result(self) -> str:
-        """What would be taken now."""
+        """The value that `accept` would set."""
         shown = self.shown
         if 0 <= self.chosen < len(shown):
             return shown[self.chosen].value
@@ -77,27 +69,27 @@ class Editing:
     # --- Keys
 
     def press(self, key: str, character: str | None) -> bool:
-        """Type a key; False when it types nothing."""
+        """Type a key; return False if it types nothing."""
         if not self.buffer.press(key, character):
             return False
-        self.chosen, self.complaint = -1, ""
+        self.chosen, self.error = -1, ""
         return True
 
     def step(self, by: int) -> bool:
-        """Go to another option; False when there are none."""
+        """Choose another option; return False if there are none."""
         if shown := self.shown:
             self.chosen = max(-1, min(self.chosen + by, len(shown) - 1))
         return bool(shown)
 
     def complete(self) -> bool:
-        """Fill in the chosen option, or the first; False when there are none."""
+        """Fill in the chosen option, or the first; return False if there are none."""
         if shown := self.shown:
             self.buffer.replace(shown[max(self.chosen, 0)].value)
             self.chosen = -1
         return bool(shown)
 
     def accept(self, document: Document) -> None:
-        """Put the value into the document. Raises WorkbenchError when it cannot be taken."""
+        """Put the value into the document. Raises WorkbenchError when it is invalid."""
         text = self.result
         if not self.renaming:
             form_edits.accept(document, self.row, text)
@@ -107,10 +99,10 @@ class Editing:
     # --- Drawing
 
     def lines_below(self, width: int, label_width: int) -> list[tuple[str, int]]:
-        """What the lines below the row show: a complaint about it, or an option, by its index."""
-        self.complaint_lines = form_drawing.complaint_lines(self.complaint, width, label_width)
+        """Return the lines below the row, each `error` or `option` with an index."""
+        self.error_lines = form_drawing.error_lines(self.error, width, label_width)
         self.listed = self.shown
         first = max(0, self.chosen - MOST_SUGGESTIONS + 1)
         count = min(len(self.listed), MOST_SUGGESTIONS)
-        lines = [("complaint", index) for index in range(len(self.complaint_lines))]
+        lines = [("error", index) for index in range(len(self.error_lines))]
         return lines + [("option", index) for index in range(first, first + count)]

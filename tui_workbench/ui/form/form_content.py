@@ -1,4 +1,4 @@
-"""The rows of a form with the findings in them, and the cursor."""
+"""The rows of a form, their problems, and the cursor."""
 
 from __future__ import annotations
 
@@ -10,54 +10,51 @@ from tui_workbench.ui.form.form_rows import FormRow
 
 
 class FormContent:
-    """What a form shows. The cursor stands on a row as long as there are any."""
+    """The content of a form."""
 
     def __init__(self) -> None:
         self.rows: list[FormRow] = []
-        self.findings: Mapping[str, Finding] = {}
-        """The worst finding of each row, by the row's key."""
+        self.findings: Mapping[str, Finding] = {}  # the worst of each row, by the row's key
         self.cursor = 0
 
     @property
     def row(self) -> FormRow:
-        """The row under the cursor. There must be one."""
+        """The row under the cursor. The form must have rows."""
         return self.rows[self.cursor]
 
     @property
     def current(self) -> FormRow | None:
-        """The row under the cursor; None in a form without rows."""
         return self.row if self.rows else None
 
     @property
     def finding(self) -> Finding | None:
-        """The finding in the row under the cursor."""
         return self.findings.get(self.row.key) if self.rows else None
 
     def show(self, rows: list[FormRow], findings: Sequence[Finding]) -> None:
-        """Take other rows; the cursor stays on its row, or at its place when that has gone."""
+        """Set the rows; the cursor stays on its row, or in its position if that row has gone."""
         key = self.row.key if self.rows else ""
         self.rows, self.findings = rows, _by_row(rows, findings)
         self.go_to(next((index for index, row in enumerate(rows) if row.key == key), self.cursor))
 
     def go_to(self, index: int) -> bool:
-        """Put the cursor on the row with this index, or the nearest; True when it stood elsewhere."""
+        """Move the cursor to the row with this index, or the nearest; return True if it has moved."""
         before, self.cursor = self.cursor, max(0, min(index, len(self.rows) - 1))
         return self.cursor != before
 
     def at_line(self, line: int) -> int | None:
-        """The index of the row whose value stands in this line of the text, or before it."""
+        """Return the index of the last row whose value starts in this line of the text or before it."""
         at = [index for index, row in enumerate(self.rows) if 0 < row.line <= line]
         return max(at, key=lambda index: (self.rows[index].line, self.rows[index].depth), default=None)
 
     def next_finding(self) -> int | None:
-        """The index of the next row with a finding, around the end."""
+        """Return the index of the next row with a problem, wrapping at the end."""
         count = len(self.rows)
         behind = [(self.cursor + step) % count for step in range(1, count + 1)]
         return next((index for index in behind if self.rows[index].key in self.findings), None)
 
 
 def _by_row(rows: Sequence[FormRow], findings: Sequence[Finding]) -> dict[str, Finding]:
-    """The worst finding of each row: of the entry in its line, else of its field."""
+    """Return the worst problem of each row: that of the entry in its line, else that of its field."""
     found: dict[str, Finding] = {}
     for finding in sorted(findings, key=severity_rank):
         here = [row for row in rows if row.line == finding.line and row.line and row.kind != "add"]

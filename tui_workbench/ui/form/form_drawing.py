@@ -1,6 +1,6 @@
-"""How the rows of a form look: name, value, and at the right what is to be known about it; below them the help.
+"""Drawing of form rows: label, value and remark, and the help below them.
 
-The invariant: whatever stands in the file passes `safe_text` here.
+The invariant: all text of the file passes `safe_text`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from tui_workbench.ui.widgets.pieces import draw_typed
 
 INDENT = 2
 HELP_LINES = 2
-SHORTEST_REMARK = 16
-"""Cells that a remark must have to be worth its first words; else only its mark is shown."""
+SHORTEST_REMARK = 16  # cells; in less room, only the mark of a remark is shown
 
 
 class Look(NamedTuple):
-    """Where and how a line is drawn."""
+    """The style and size of a line."""
 
     palette: Palette
     ground: str
@@ -40,13 +39,13 @@ class Look(NamedTuple):
 
 
 def label_width(rows: Sequence[FormRow], width: int) -> int:
-    """Cells of the first column: as wide as the longest name, as long as that leaves room for values."""
+    """Return the cells of the label column: the longest label, limited to leave room for values."""
     longest = max((cell_len(safe_text(row.label)) + INDENT * row.depth for row in rows), default=0)
     return min(longest + 2, max(width * 2 // 5, 12))
 
 
 def draw_row(row: FormRow, look: Look, finding: Finding | None) -> Strip:
-    """A row that is not being edited."""
+    """Draw a row that is not being edited."""
     palette, ground = look.palette, look.ground
     segments = [_label(row, look)]
     room = look.width - look.label_width - 2
@@ -72,13 +71,13 @@ def draw_row(row: FormRow, look: Look, finding: Finding | None) -> Strip:
 
 
 def draw_edited(row: FormRow, look: Look, buffer: LineBuffer) -> Strip:
-    """The row whose value is being typed."""
+    """Draw the row that is being edited."""
     typed = draw_typed(buffer, look.width - look.label_width - 1, look.palette)
     return _finish([_label(row, look), *typed], look)
 
 
 def draw_suggestion(option: Suggestion, look: Look, *, chosen: bool, is_set: bool) -> Strip:
-    """A value that could be taken, under the row that is being edited; `is_set` marks the one that holds now."""
+    """Draw an option of the row that is being edited; `is_set` marks the current value."""
     palette = look.palette
     ground = palette.selected if chosen else palette.raised
     room = look.width - look.label_width - 1
@@ -97,22 +96,22 @@ def draw_suggestion(option: Suggestion, look: Look, *, chosen: bool, is_set: boo
 
 
 def draw_blank(text: str, line: int, look: Look) -> Strip:
-    """A line of a view that shows no rows but this text, from its second line on."""
+    """Draw a line of an empty form, which shows `text` from its second line on."""
     palette = look.palette
     lines = textwrap.wrap(safe_text(text), max(look.width - 2, 20))
     shown = [Segment(f" {lines[line - 1]}", style(palette.muted, look.ground))] if 1 <= line <= len(lines) else []
     return Strip(shown).adjust_cell_length(look.width, style(palette.text, look.ground))
 
 
-def complaint_lines(text: str, width: int, label_width: int) -> list[str]:
-    """Why what was typed is not taken, in lines that fit beside the names."""
+def error_lines(text: str, width: int, label_width: int) -> list[str]:
+    """Wrap an error for the column of values."""
     room = max(width - label_width - 2, SHORTEST_REMARK)
     text = f"✗ {safe_text(text)}" if text else ""
     return textwrap.wrap(text, room, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def draw_complaint(line: str, look: Look) -> Strip:
-    """One of the `complaint_lines`."""
+def draw_error(line: str, look: Look) -> Strip:
+    """Draw one of the `error_lines`."""
     head = Segment(" " * (look.label_width + 1), style(look.palette.text, look.ground))
     return _finish([head, Segment(line, style(look.palette.error, look.ground))], look)
 
@@ -135,7 +134,7 @@ def _role_of_value(row: FormRow) -> str:
 
 
 def _remark(row: FormRow, finding: Finding | None) -> tuple[str, str]:
-    """What stands behind the value, and its colour."""
+    """Return the remark after the value and its color."""
     if finding is not None:
         role = finding.severity if finding.severity in ("error", "warning") else "muted"
         return f"▲ {safe_text(finding.message)}", role
@@ -153,7 +152,7 @@ def _finish(segments: list[Segment], look: Look) -> Strip:
 
 
 class FormHelp(Widget):
-    """Help for one row."""
+    """Shows help for the current row."""
 
     DEFAULT_CSS = """
     FormHelp { height: 2; padding: 0 1; background: $panel; color: $text-muted; }
@@ -164,13 +163,11 @@ class FormHelp(Widget):
         self._row: FormRow | None = None
 
     def show(self, row: FormRow | None) -> None:
-        """Show the help for a row, or nothing."""
         if row != self._row:
             self._row = row
             self.refresh()
 
     def render(self) -> Content:
-        """The sentence, and behind it what the values are as far as there is room."""
         if self._row is None:
             return Content("")
         sentence, values = help_of(self._row)
@@ -179,7 +176,7 @@ class FormHelp(Widget):
 
 
 def help_of(row: FormRow) -> tuple[str, str]:
-    """A sentence about the field; and its words, its default or an example, "" without any."""
+    """Return a sentence about the field; and its choices, default or example, or ""."""
     field = row.field
     if row.kind == "add":
         article = "an" if row.noun[:1] in "aeiou" else "a"

@@ -1,6 +1,6 @@
-"""What the keys of the form do to a document.
+"""The edits that a form makes in a document.
 
-The invariant: each function makes one change of one value, or raises WorkbenchError and changes nothing.
+The invariant: each function changes one value, or raises WorkbenchError and changes nothing.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from tui_workbench.ui.form.form_rows import COLLECTIONS, PIP, FormRow
 
 
 def why_not(action: str, rows: list[FormRow], row: FormRow) -> str:
-    """Why an action has nothing to change in a row of these; "" when it has."""
+    """Return why an action is not available in a row, or ""."""
     if action == "switch" and row.field.type not in (field_types.BOOLEAN, field_types.CHOICE):
-        return "This is no switch."
+        return "This field is not a switch."
     if action == "add" and place_to_add(rows, row) is None:
-        return "This is no list."
+        return "This field is not a list."
     if action == "clear" and (row.kind == "add" or not row.is_set):
-        return "There is nothing to remove."
+        return "No value to remove."
     if action == "move" and not (row.kind == "item" and isinstance(row.path[-1], int)):
-        return "This is no entry of a list."
+        return "Only list entries can be moved."
     if action == "rename" and not (row.kind == "item" and row.field.type == field_types.MAPPING):
         return "Only entries of a map have names."
     return ""
 
 
 def accept(document: Document, row: FormRow, text: str) -> None:
-    """Give the row's value, or for an `add` row a new entry, the text that was typed.
+    """Set the row's value, or the new entry of an `add` row, to a typed text.
 
-    Raises WorkbenchError when the text is no value for it.
+    Raises WorkbenchError when the text is invalid.
     """
     if row.kind == "add" or (row.kind == "field" and row.field.type in COLLECTIONS):
         _add(document, row, text)
@@ -49,13 +49,13 @@ def accept(document: Document, row: FormRow, text: str) -> None:
 
 
 def toggle(document: Document, row: FormRow) -> None:
-    """Turn a switch over, as it stands in the document now: an unset one from its default."""
+    """Toggle a switch; an unset one counts as its default."""
     value = document.get(row.path)
     document.set(row.path, not (value if isinstance(value, bool) else bool(row.field.default)))
 
 
 def next_choice(document: Document, row: FormRow) -> None:
-    """Give a field of few words the next one, around the end."""
+    """Set a field to its next choice, wrapping at the end."""
     choices = row.field.offered
     value = document.get(row.path) or row.field.default
     position = choices.index(value) if value in choices else -1
@@ -63,7 +63,7 @@ def next_choice(document: Document, row: FormRow) -> None:
 
 
 def clear(document: Document, row: FormRow) -> None:
-    """Remove the field or the item; a list that loses its last item goes too. Nothing happens to what is not there."""
+    """Remove a field or an item, and a list with its last item."""
     if row.kind == "add":
         return
     if row.kind == "item" and PIP in row.path[:-1]:
@@ -73,7 +73,7 @@ def clear(document: Document, row: FormRow) -> None:
 
 
 def move(document: Document, row: FormRow, by: int) -> Path:
-    """Move a list's item down (1) or up (-1); gives the path where it stands then."""
+    """Move a list item down (1) or up (-1); return its new path."""
     if row.kind != "item" or not isinstance(row.path[-1], int):
         return row.path
     parent, index = row.path[:-1], row.path[-1]
@@ -85,7 +85,7 @@ def move(document: Document, row: FormRow, by: int) -> Path:
 
 
 def place_to_add(rows: list[FormRow], row: FormRow) -> FormRow | None:
-    """The row where an entry like this one would be added: the nearest `add` row of the same list."""
+    """Return the row where an entry like this one would be added: the nearest `add` row of the same list."""
     if row.kind == "add":
         return row
     if row.kind == "field" and row.field.type in COLLECTIONS:
@@ -104,7 +104,7 @@ def _add(document: Document, row: FormRow, text: str) -> None:
     if field.type == field_types.MAPPING:
         name, equals, value = text.partition("=")
         if not name.strip() or not equals:
-            raise UsageError("this is no NAME=value", remedy="Write the name, an equals sign and the value.")
+            raise UsageError(f"expected NAME=value, not {text!r}", remedy="Write a name, an equals sign and a value.")
         document.set((*path, name.strip()), value)
     elif path[-1] == PIP and find(document.tree, path) is None:
         document.insert_item(path[:-1], len(_items(document, path[:-1])), {"pip": [text]})
@@ -114,7 +114,7 @@ def _add(document: Document, row: FormRow, text: str) -> None:
 
 
 def _place_of_new(document: Document, field: Field, path: Path) -> int:
-    """Behind the last item; a conda package before the pip section, where people write it."""
+    """Return the index after the last item; for a conda package, before the pip section."""
     items = _items(document, path)
     length = len(items)
     if field.type == field_types.DEPENDENCIES and path == field.path:
@@ -152,7 +152,7 @@ def _row(field: Field, text: str) -> dict[str, str]:
     parts = [part.strip() for part in text.split(":")]
     if len(parts) != len(field.row) or not all(parts):
         wanted = ":".join(part.key for part in field.row)
-        raise UsageError(f"this is no {wanted}", remedy=f"Write {len(field.row)} parts with colons between them.")
+        raise UsageError(f"expected {wanted}, not {text!r}", remedy=f"Write {len(field.row)} parts with colons.")
     return dict(zip((part.key for part in field.row), parts, strict=True))
 
 
@@ -161,7 +161,7 @@ def _typed(field: Field, text: str) -> Any:
         return plain_value(parse(text).root)
     if field.type == field_types.INTEGER:
         if not text.lstrip("+-").isdigit():
-            raise UsageError(f"{field.key} is a whole number", remedy="Write digits only.")
+            raise UsageError(f"{field.key} must be a whole number, not {text!r}", remedy="Write digits only.")
         return int(text)
     if field.type == field_types.CHOICE:
         word = field.understand(text)

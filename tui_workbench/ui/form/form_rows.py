@@ -1,7 +1,4 @@
-"""A configuration document as the rows of a form: its fields, and under lists and maps one row for each entry.
-
-The invariant: a row only describes; every row of something that can be edited has the path it stands for in the file.
-"""
+"""The rows of a form: the fields of a configuration document, and the entries of lists and maps."""
 
 from __future__ import annotations
 
@@ -14,35 +11,35 @@ from tui_workbench.config.schema.field_types import Field
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path, dotted, find, plain_value
 
 COLLECTIONS = (field_types.STRINGS, field_types.MAPPING, field_types.ROWS, field_types.DEPENDENCIES)
-"""Types whose entries have rows of their own."""
-
 REFERENCE = "AzureMlSecret="
+PIP = "pip"  # in the path of a pip section that does not exist yet
+_NOUNS = {"ArgumentVector": "argument", "arguments": "argument", "channels": "channel"}
 
 
 class FormRow(NamedTuple):
-    """One row: a field (`field`), an item of a list or map (`item`), or the place to add one (`add`)."""
+    """A row of kind `field`, `item` (of a list or map), or `add` (a place for a new item)."""
 
     kind: str
-    path: Path  # of the value; of an `add` row: of the list or map that the entry would go to
+    path: Path  # of the value; of an `add` row: of the list or map
     field: Field
     label: str
-    value: str = ""  # as it is shown
-    text: str = ""  # as it is edited
+    value: str = ""  # to show
+    text: str = ""  # to edit
     depth: int = 0
     is_set: bool = True
     is_known: bool = True
-    is_editable: bool = True  # False for what only the text view can change
+    is_editable: bool = True  # False for values that only the text view can change
     line: int = 0  # of the value in the text, 0 when unset
-    noun: str = ""  # of an `add` row: what would be added
+    noun: str = ""  # of an `add` row: the kind of item
 
     @property
     def key(self) -> str:
-        """Names the row among the others."""
+        """A key that is unique in the form."""
         return f"{dotted(self.path)} {self.kind} {self.noun}"
 
 
 def form_rows(document: Document) -> list[FormRow]:
-    """The rows of a document whose text is YAML; none while it is not."""
+    """Return the rows of a document; none while its text is not valid YAML."""
     rows: list[FormRow] = []
     for state in document.fields():
         rows.append(_field_row(state, document))
@@ -52,9 +49,9 @@ def form_rows(document: Document) -> list[FormRow]:
 
 
 def in_order(rows: list[FormRow], order: Sequence[str]) -> list[FormRow]:
-    """The rows with their fields in the order of these keys; fields that are not among them keep to their neighbours.
+    """Return the rows with their fields in the order of these keys; other fields stay after their predecessors.
 
-    A form keeps its order while it is edited: a row that is set must not jump away from under the cursor.
+    A form keeps its order while it is edited, so that a row does not move when it is set.
     """
     place = {key: index for index, key in enumerate(order)}
     groups: list[list[FormRow]] = []
@@ -103,9 +100,6 @@ def _entries(state: FieldState, document: Document) -> Iterator[FormRow]:
         yield FormRow("add", state.path, field, "", depth=1, noun=_NOUNS.get(field.key, noun))
 
 
-_NOUNS = {"ArgumentVector": "argument", "arguments": "argument", "channels": "channel"}
-
-
 def _children(path: Path, field: Field, node: Node | None, document: Document) -> Iterator[FormRow]:
     if node is None or node.is_null:
         return
@@ -144,12 +138,8 @@ def _dependencies(state: FieldState, node: Node | None, document: Document) -> I
     yield FormRow("add", pip[0] if pip else (*path, PIP), field, "", depth=1, noun="pip package")
 
 
-PIP = "pip"
-"""Stands for the pip section of a dependency list that has none yet."""
-
-
 def row_text(field: Field, value: Any) -> str:
-    """A map of a list of maps as its values between colons, as Maven writes packages: `group:artifact:version`."""
+    """Return the values of a map with colons between them, as in Maven coordinates: `group:artifact:version`."""
     values = value if isinstance(value, dict) else {}
     return ":".join(str(values.get(part.key, "")) for part in field.row)
 

@@ -1,7 +1,7 @@
-"""The form: the rows of a configuration file with a cursor, edited in place.
+"""The form of a configuration file: rows with a cursor, edited in place.
 
-The invariants: it draws and edits in one widget, so keys that were typed ahead always mean what they meant when they
-were pressed; it changes nothing itself, but hands each change to its owner and shows the rows it gets back.
+The invariants: it draws and edits in one widget, so keys that are typed ahead keep their meaning; all changes are made
+by its owner, which then shows the new rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class FormView(ScrollView, can_focus=True, inherit_bindings=False):
-    """The form of one file. `owner` makes the changes; after each it shows the rows anew."""
+    """The form of a file."""
 
     DEFAULT_CSS = "FormView { height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
     BINDINGS = FORM.bindings + FORM_VALUE.bindings
@@ -46,32 +46,27 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         self._form = FormContent()
         self._editing: Editing | None = None
         self._lines: list[tuple[str, int]] = []
-        self._told: tuple[str, bool] = ("", False)
-
-    # --- What others ask of it
+        self._bindings_state: tuple[str, bool] = ("", False)
 
     @property
     def current(self) -> FormRow | None:
-        """The row under the cursor; None in a form without rows."""
         return self._form.current
 
     @property
     def finding(self) -> Finding | None:
-        """What is wrong in the current row."""
         return self._form.finding
 
     @property
     def is_editing(self) -> bool:
-        """True while a value is being typed."""
         return self._editing is not None
 
     @property
     def is_typing(self) -> bool:
-        """True when what is being edited is not what it was."""
+        """True if the value that is being edited has changed."""
         return self._editing is not None and self._editing.result != self._editing.row.text
 
     def show(self, rows: list[FormRow], findings: Sequence[Finding], *, empty: str = "") -> None:
-        """Show these rows, or the sentence `empty`; the cursor stays on its row, or at its place when that has gone."""
+        """Show these rows, or without rows the text `empty`; the cursor stays on its row."""
         self._empty = empty
         self._form.show(rows, findings)
         if self._editing is not None and all(row.key != self._editing.row.key for row in rows):
@@ -79,15 +74,15 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         self._redraw()
 
     def go_to_line(self, line: int) -> bool:
-        """Put the cursor on the row whose value stands in this line of the text, or before it; False without one."""
+        """Move the cursor to the last row that starts in this line of the text or before it; False without one."""
         return self._go_to(self._form.at_line(line))
 
     def go_to_finding(self) -> bool:
-        """Put the cursor on the next row that something is wrong with, around the end; False without one."""
+        """Move the cursor to the next row with a problem; return False without one."""
         return self._go_to(self._form.next_finding())
 
     def finish(self) -> bool:
-        """Take what is being typed; False when it cannot be taken."""
+        """Accept the value that is being edited; return False if it is invalid."""
         if self._editing is not None:
             self.action_accept()
         return self._editing is None
@@ -128,14 +123,14 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action in WHILE_EDITING:
-            return "" if self._editing else "Nothing is being edited."
+            return "" if self._editing else "No value is being edited."
         if self._editing is not None:
             return "A value is being edited."
         row = self.current
         if row is None:
-            return "There is nothing here."
+            return "The form is empty."
         if action == "fix" and (self.finding is None or self.finding.fix is None):
-            return "There is nothing to fix in this row."
+            return "No fix available in this row."
         return form_edits.why_not(action, self._form.rows, row)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -181,7 +176,6 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         self._owner.action_fix()
 
     def action_move(self, by: int) -> None:
-        """Move an entry in its list; the cursor goes with it."""
         row = self._form.row
         moved: list[Path] = []
         if self._try(lambda document: moved.append(form_edits.move(document, row, by))):
@@ -198,7 +192,7 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         try:
             self._owner.change(editing.accept)
         except WorkbenchError as error:
-            editing.complaint = f"{sentence(error.message)} {error.remedy}"
+            editing.error = f"{sentence(error.message)} {error.remedy}"
             self._redraw()
             return
         self._editing = None
@@ -252,7 +246,6 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
     # --- Mouse
 
     def on_click(self, event: events.Click) -> None:
-        """A click goes to the row, a second one edits it; on a suggestion it takes it."""
         line = event.y + self.scroll_offset.y
         if not 0 <= line < len(self._lines):
             return
@@ -272,13 +265,13 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
     # --- Drawing
 
     def _go_to(self, index: int | None) -> bool:
-        """Put the cursor on a row; False without one."""
+        """Move the cursor to a row; return False without one."""
         if index is not None and self._form.go_to(index):
             self._redraw()
         return index is not None
 
     def _all_lines(self) -> list[tuple[str, int]]:
-        """What each line shows: a row, an option of the row above, or a complaint about it."""
+        """Return the content of each line: `row`, or `option` or `error` of the row above, with an index."""
         lines = [("row", index) for index in range(len(self._form.rows))]
         if self._editing is not None:
             look = self._look("background")
@@ -295,8 +288,8 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to_region(Region(0, self._form.cursor, 1, height), animate=False)
         self.refresh()
         state = (self.current.key if self.current else "", self.is_editing)
-        if state != self._told:
-            self._told = state
+        if state != self._bindings_state:
+            self._bindings_state = state
             self.refresh_bindings()
         self._owner.cursor_moved()
 
@@ -320,8 +313,8 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
             return form_drawing.draw_suggestion(
                 option, look, chosen=index == editing.chosen, is_set=option.value == editing.row.text
             )
-        if editing is not None and kind == "complaint":
-            return form_drawing.draw_complaint(editing.complaint_lines[index], self._look("background"))
+        if editing is not None and kind == "error":
+            return form_drawing.draw_error(editing.error_lines[index], self._look("background"))
         is_current = index == self._form.cursor
         look = self._look(("selected" if self.has_focus else "marked") if is_current else "background")
         row = self._form.rows[index]

@@ -1,8 +1,7 @@
-"""Keeps what the main screen looks like and what is not saved in it, and brings both back at the next start.
+"""Saving the session and unsaved edits every second, and restoring both at the next start.
 
-The invariants: within a second of a change both are on disk; nothing is written while nothing changes, and nothing on
-the event loop but once, when the program ends; who is told to end (the terminal is gone, somebody wants it) leaves as
-by the key, only without questions: unsaved texts stay in the recovery file.
+The invariants: a change is on disk within a second; nothing is written while nothing changes; the event loop writes
+only once, at the end. SIGHUP and SIGTERM end the program without questions: unsaved edits stay in recovery files.
 """
 
 from __future__ import annotations
@@ -22,18 +21,12 @@ from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.recovery import Recovery, Unsaved
 from tui_workbench.ui.session_state import Values, save_session
 
-INTERVAL = 1.0
-"""Seconds between looks at what is in memory; only what differs from what was kept last is written."""
-
+INTERVAL = 1.0  # seconds between comparisons with what was written last
 ENDING = (signal.SIGHUP, signal.SIGTERM)
-"""The terminal is gone; somebody wants the program to end."""
 
 
 class Autosave:
-    """Watches the editor and the rest of a screen from `begin` to `end`.
-
-    `state` tells what the screen looks like; `leave` ends the program without questions.
-    """
+    """Saves the editor's texts and the screen's `state`; `leave` ends the program without questions."""
 
     def __init__(
         self, context: MainContext, state: Callable[[], dict[str, object]], leave: Callable[[int], None]
@@ -46,16 +39,14 @@ class Autosave:
         self._recovery = Recovery(self._root)
         self._values: dict[str, object] = {}
         self._kept: dict[str, int] = {}
-        self._told = ""
+        self._last_error = ""
         self._begun = False
         self._writing = threading.Lock()
         self._ended = False
         self._timer: Timer | None = None
 
-    # --- At the start
-
     async def begin(self, saved: Values) -> None:
-        """Open what was open, bring back what was not saved, and remember from now on."""
+        """Restore open files and unsaved edits, and start to save."""
         loop = asyncio.get_running_loop()
         for number in ENDING:
             with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread, as in some tests
@@ -67,61 +58,53 @@ class Autosave:
             await asyncio.to_thread(preload)
             await self._editor.restore(editor)
         for unsaved in left:
-            await self._editor.bring_back(unsaved)
+            await self._editor.restore_unsaved(unsaved)
         self._begun = True
-        await self._look()
-        if self._told == "":
-            await asyncio.to_thread(self._recovery.let_go)
+        await self._save_changes()
+        if not self._last_error:
+            await asyncio.to_thread(self._recovery.delete_taken)
         for error in errors:
             self._context.show_error(error)
-        self._timer = self._context.screen.set_interval(INTERVAL, self._look)
+        self._timer = self._context.screen.set_interval(INTERVAL, self._save_changes)
 
-    # --- While the screen is there
-
-    async def _look(self) -> None:
-        """Keep what is different from what was kept last, in a thread."""
+    async def _save_changes(self) -> None:
         values, unsaved = self._state(), self._editor.unsaved()
         if values == self._values and unsaved == self._kept:
             return
         texts = self._editor.unsaved_texts(self._changed(unsaved))
-        trouble = await asyncio.to_thread(self._keep_on, values, texts, self._kept.keys() - unsaved.keys())
+        error = await asyncio.to_thread(self._save_unless_ended, values, texts, self._kept.keys() - unsaved.keys())
         self._values, self._kept = values, unsaved
-        self._tell(trouble)
+        message = str(error or "")
+        if error is not None and message != self._last_error:
+            self._context.show_error(error)
+        self._last_error = message
 
     def _changed(self, unsaved: dict[str, int]) -> Iterable[str]:
         return [path for path, changes in unsaved.items() if self._kept.get(path) != changes]
 
-    def _keep_on(self, values: dict[str, object], texts: dict[str, Unsaved], saved: set[str]) -> StorageError | None:
-        """In a thread; what comes too late is not written any more."""
+    def _save_unless_ended(
+        self, values: dict[str, object], texts: dict[str, Unsaved], saved: set[str]
+    ) -> StorageError | None:
         with self._writing:
-            return None if self._ended else self._keep(values, texts, saved)
+            return None if self._ended else self._save(values, texts, saved)
 
-    def _keep(self, values: dict[str, object], texts: dict[str, Unsaved], saved: set[str]) -> StorageError | None:
-        """Blocks. Texts come first: they cannot be had again."""
-        trouble = None
+    def _save(self, values: dict[str, object], texts: dict[str, Unsaved], saved: set[str]) -> StorageError | None:
+        """Write texts and values, and delete the texts that were saved. Blocks; returns the first error."""
+        first_error = None
         try:
             self._recovery.keep(texts)
         except StorageError as error:
-            trouble = error
+            first_error = error
         self._recovery.drop(saved)
         try:
             if values != self._values:
                 save_session(self._root, values)
         except StorageError as error:
-            trouble = trouble or error
-        return trouble
-
-    def _tell(self, trouble: StorageError | None) -> None:
-        """Each trouble once, and not every second."""
-        told = str(trouble) if trouble is not None else ""
-        if trouble is not None and told != self._told:
-            self._context.show_error(trouble)
-        self._told = told
-
-    # --- At the end
+            first_error = first_error or error
+        return first_error
 
     def end(self, *, keep_texts: bool) -> None:
-        """Write what is not written yet, at once; unsaved texts stay for the next start, or are gone."""
+        """Write all changes now; keep unsaved texts for the next start or delete them."""
         if not self._begun:
             return
         self._begun = False
@@ -131,13 +114,13 @@ class Autosave:
         texts = self._editor.unsaved_texts(self._changed(unsaved)) if keep_texts else {}
         with self._writing:
             self._ended = True
-            self._keep(values, texts, self._kept.keys() - unsaved.keys())
+            self._save(values, texts, self._kept.keys() - unsaved.keys())
             if not keep_texts or not unsaved:
                 self._recovery.close()
 
 
 def _still_unsaved(left: list[Unsaved]) -> list[Unsaved]:
-    """Those whose text does not stand in their file by now. Blocks."""
+    """Return the texts that differ from their files. Blocks."""
     return [unsaved for unsaved in left if _text_on_disk(unsaved.file.path) != unsaved.text]
 
 

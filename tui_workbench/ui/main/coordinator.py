@@ -1,7 +1,6 @@
-"""Everything of the main screen that the first frame does not need: the panes, and the parts that work for them.
+"""The parts of the main screen that the first frame does not need: the panes and the logic behind them.
 
-Each part has one job and is handed the others that it needs. Facts go to `ProjectState`, which shows them; wishes of
-the panes go to the part that carries them out.
+Updates go to `ProjectState`, which shows them; requests of panes go to the part that executes them.
 """
 
 from __future__ import annotations
@@ -54,10 +53,9 @@ SAVE, DISCARD = "save", "discard"
 
 
 class MainCoordinator:
-    """Makes the parts, and hands them what a pane wants."""
+    """Creates the parts of the main screen and dispatches requests to them."""
 
     def __init__(self, screen: Screen[None], project: Project, area: MainArea, saved: Values | None) -> None:
-        """`saved` is what the screen looked like when it was left; None for one that remembers nothing."""
         self._area = area
         self._saved = saved
         self.panes = Panes(
@@ -77,45 +75,39 @@ class MainCoordinator:
         self.changes = ProjectChanges(self.context)
         self.starting = Starting(self.context, self.state, self.changes)
         self.runs = RunCommands(self.context, self.state, self.starting)
-        self._recalled_runs = Values()
+        self._saved_query = Values()
         self._dashboard: DashboardScreen | None = None
         self._autosave: Autosave | None = None
 
     async def show(self) -> None:
-        """Put the panes where they belong."""
         shown = [*self.panes[2:], self.questions]
         parts = {str(part.id): part for part in shown}
-        await self._area.fill({**parts, **(self.state.make_side() if self._area.view.has_right else {})})
+        await self._area.fill({**parts, **(self.state.make_right() if self._area.view.has_right else {})})
 
     async def widen(self) -> None:
-        """There is room for the panes at the right now."""
-        if not self.state.has_side:
-            await self._area.add_right(self.state.make_side())
-            self.state.show_side()
+        if not self.state.has_right:
+            await self._area.add_right(self.state.make_right())
+            self.state.show_right()
 
-    def begin(self, trouble: WorkbenchError | None) -> None:
-        """Let the panes be as they were left, and look at the project from now on.
-
-        `trouble` is what went wrong before the screen was there.
-        """
+    def begin(self, startup_error: WorkbenchError | None) -> None:
+        """Restore the run bar and start watching the project."""
         if self._saved is not None:
             self.panes.run_bar.restore(self._saved.part("bar"))
             self.restore_runs(self._saved)
         self.state.begin(self._saved)
         self._area.focus_pane()
-        # Below what is said of the run, which comes a moment later and would take its place.
-        if standing := " ".join(filter(None, (self.context.project.notice, str(trouble or "")))):
+        # A standing notice, because the status of the run comes a moment later and would replace it.
+        if standing := " ".join(filter(None, (self.context.project.notice, str(startup_error or "")))):
             self.panes.run_bar.notice.show_standing(standing)
 
     async def restore(self) -> None:
-        """Open the files that were open, bring back what was not saved, and remember from now on."""
+        """Restore open files and unsaved edits, and start to save the session."""
         if self._saved is not None:
             await self.panes.files.restore(self._saved.part("files"))
-            self._autosave = Autosave(self.context, self._memory_now, self.leave)
+            self._autosave = Autosave(self.context, self._session_values, self.leave)
             await self._autosave.begin(self._saved)
 
-    def _memory_now(self) -> dict[str, object]:
-        """What is to be as it is now when the program is started again."""
+    def _session_values(self) -> dict[str, object]:
         view, query = self._area.view, self.runs_query
         return {
             "screen": {"active": view.active, "zoomed": view.zoomed, **view.sizes._asdict()},
@@ -126,10 +118,10 @@ class MainCoordinator:
             "runs": query._asdict() if query is not None else {},
         }
 
-    # --- What panes want
+    # --- Requests
 
-    def do(self, request: messages.Request) -> None:
-        """Hand a request to the part that carries it out."""
+    def dispatch(self, request: messages.Request) -> None:
+        """Pass a request to the part that executes it."""
         match request:
             case messages.FileChosen():
                 self.context.run("open", self.panes.editor.open_file, request.path, request.line)
@@ -148,18 +140,18 @@ class MainCoordinator:
             case messages.RunDetailsRequested():
                 self.show_details(self.state.run(request.run_id))
             case _:
-                self.runs.do(request)
+                self.runs.dispatch(request)
 
     def undo(self) -> None:
-        """Take back what was done last: a change of configuration files, or something else."""
+        """Undo the newest step: a change of configuration files, or another one."""
         is_step = undo_steps(self.context.app).is_newest
         self.context.run("changes", self._undo_step if is_step else self.changes.undo)
 
     async def _undo_step(self) -> None:
-        self.context.say(f"Taken back: {await undo_steps(self.context.app).undo()}.")
+        self.context.say(f"Undone: {await undo_steps(self.context.app).undo()}.")
 
     def all_commands(self) -> list[CommandState]:
-        """What can be done anywhere on the screen: in the active pane, everywhere, then in the other panes."""
+        """The commands of the active pane, then those of the screen, then those of the other panes."""
         active = self._area.view.active
         here, *others = (self._area.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active))
         nodes = [here, *here.walk_children(), self.context.screen, self.context.app]
@@ -170,11 +162,9 @@ class MainCoordinator:
     # --- The screens over the main one
 
     def restore_runs(self, saved: Values) -> None:
-        """Know which of all runs were looked at when the project was left."""
-        self._recalled_runs = saved.part("runs")
+        self._saved_query = saved.part("runs")
 
     def show_all_runs(self) -> None:
-        """Show every run of the project."""
         request = None
         with contextlib.suppress(UsageError):
             request = self.context.panes.run_bar.request()
@@ -183,33 +173,30 @@ class MainCoordinator:
 
     @property
     def runs_query(self) -> RunQuery | None:
-        """Which of all runs were shown last; None while nobody has looked at them."""
+        """The query that the dashboard showed last, or None."""
         if self._dashboard is not None:
             return self._dashboard.runs_query
-        return screens.recalled_query(self._recalled_runs) if self._recalled_runs else None
+        return screens.dashboard_query(self._saved_query) if self._saved_query else None
 
     def show_details(self, run: Run | None) -> None:
-        """Show everything about a run."""
         if run is not None:
             self.context.app.push_screen(screens.run_details(self.context.project, run))
 
     def show_help(self) -> None:
-        """Explain the pane with the focus."""
         self.context.app.push_screen(HelpScreen(sections(self.context.screen)))
 
     async def choose_theme(self) -> None:
-        """Choose other colours."""
         app = self.context.app
         before = app.theme
         with self.context.errors_shown():
             await choose_theme(app)
         if app.theme != before:
-            undo_steps(app).add("the choice of a theme", partial(restore_theme, app, before))
+            undo_steps(app).add("choose theme", partial(restore_theme, app, before))
 
     # --- Leaving
 
     async def quit(self) -> None:
-        """Leave; runs go on. Unsaved edits are asked about once."""
+        """Leave the program; ask first if there are unsaved edits."""
         dirty = self.panes.editor.dirty_paths()
         if not dirty:
             self._exit()
@@ -219,12 +206,9 @@ class MainCoordinator:
             self.context.run("quit", self._ask_about_edits, len(dirty))
 
     async def _ask_about_edits(self, files: int) -> None:
-        choices = (
-            Choice("s", "save and leave", SAVE),
-            Choice("d", "discard the edits", DISCARD),
-            Choice("esc", "cancel", ""),
-        )
-        answer = await self.questions.choose(f"{count(files, 'file')} with unsaved edits.", *choices, is_awaited=True)
+        save, discard = Choice("s", "save and quit", SAVE), Choice("d", "discard edits", DISCARD)
+        text = f"{count(files, 'file')} with unsaved edits."
+        answer = await self.questions.choose(text, save, discard, Choice("esc", "cancel", ""), is_awaited=True)
         if answer == DISCARD or (answer == SAVE and not await self.panes.editor.save_all()):
             self._exit()
 
@@ -234,12 +218,12 @@ class MainCoordinator:
         self.context.app.exit(self.state.active_runs)
 
     def keep_edits(self) -> None:
-        """Keep unsaved edits for the next start, and write nothing afterwards."""
+        """Write unsaved edits for the next start, and nothing afterwards."""
         if self._autosave is not None:
             self._autosave.end(keep_texts=True)
 
     def leave(self, return_code: int = 0) -> None:
-        """End the program without a question; what is not saved comes back with the next start."""
+        """Leave the program without questions; the next start restores unsaved edits."""
         self.keep_edits()
-        # Who sends a signal reads no farewell, and the terminal may be gone.
+        # Without active runs as the result: after a signal the terminal may be gone, so no closing lines.
         self.context.app.exit(None, return_code)

@@ -35,54 +35,49 @@ if TYPE_CHECKING:
     from tui_workbench.ui.main.main_context import Panes
     from tui_workbench.ui.runs.recent import RecentPane
 
-FIRST_FRAME_SECONDS = 0.05
-"""The first frame has the processor to itself for so long; it would wait for imports that are at work."""
+FIRST_FRAME_SECONDS = 0.05  # before the other parts are imported, so that the imports do not delay the first frame
 
 
 class MainScreen(Screen[None], inherit_bindings=False):
-    """The project on one screen."""
+    """The main screen of a project."""
 
     DECLARED_COMMANDS = EVERYWHERE
     BINDINGS = EVERYWHERE.bindings
     AUTO_FOCUS = ""
 
     class Completed(Message):
-        """All parts are there, and as they were left: keys have something to act on."""
+        """All parts are mounted and restored, so keys can be handled."""
 
     def __init__(
         self,
         project: Project,
         tree: FileTree,
-        trouble: WorkbenchError | None = None,
+        startup_error: WorkbenchError | None = None,
         saved: Values | None = None,
     ) -> None:
-        """`trouble` is what went wrong before the screen was there.
-
-        `saved` is what it looked like when it was left; None for a screen that remembers nothing.
-        """
+        """`saved` is the saved session; without it, none is restored or saved."""
         super().__init__()
         install_compositor(self)
         self.project = project
-        self._trouble = trouble
+        self._startup_error = startup_error
         self._saved = saved
         self._coordinator: MainCoordinator | None = None
         self.area = MainArea(project.name, tree, view_of(saved) if saved else View())
 
     @property
     def coordinator(self) -> MainCoordinator:
-        """The parts, which are there from just after the first frame on."""
+        """The parts, which exist once the screen is complete."""
         if self._coordinator is None:
-            raise RuntimeError("asked for before the first frame")
+            raise RuntimeError("the screen is not complete yet")
         return self._coordinator
 
     @property
     def is_complete(self) -> bool:
-        """True when all parts are there."""
+        """True when all parts are mounted."""
         return self._coordinator is not None
 
     @property
     def panes(self) -> Panes:
-        """The panes, which are there when the screen is complete."""
         return self.coordinator.panes
 
     def compose(self) -> ComposeResult:
@@ -96,7 +91,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         coordinator = make(self, self.project, self.area, self._saved)
         await coordinator.show()
         self._coordinator = coordinator
-        coordinator.begin(self._trouble)
+        coordinator.begin(self._startup_error)
         self._recall(coordinator)
 
     @work
@@ -108,17 +103,17 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if self.is_complete:
             self.coordinator.state.end()
 
-    # --- What the parts are told
+    # --- Messages
 
     @on(messages.Update)
-    def _learn(self, update: messages.Update) -> None:
+    def _show_update(self, update: messages.Update) -> None:
         if self.is_complete:
-            self.coordinator.state.learn(update)
+            self.coordinator.state.show_update(update)
 
     @on(messages.Request)
-    def _do(self, request: messages.Request) -> None:
+    def _dispatch(self, request: messages.Request) -> None:
         if self.is_complete:
-            self.coordinator.do(request)
+            self.coordinator.dispatch(request)
 
     def on_main_area_pane_changed(self) -> None:
         if self.is_complete:
@@ -149,7 +144,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
         return not self.why_not(action) and super().check_action(action, parameters)
 
     def all_commands(self) -> list[CommandState]:
-        """What can be done anywhere on the screen."""
         return self.coordinator.all_commands()
 
     def action_run(self) -> None:
@@ -207,7 +201,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.panes.run_bar.focus_arguments()
 
     def action_zoom(self) -> None:
-        """Give the active pane the whole screen, or take it back; those at the side have screens of their own."""
+        # The right panes have full screens of their own.
         match self.area.focused_pane:
             case "history":
                 self.action_history()
@@ -227,12 +221,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.app.redraw_all()
 
     def action_interrupt(self) -> None:
-        """ctrl+c ends nothing here; it says what does."""
         if text := self.get_selected_text():
             self.app.copy_to_clipboard(text)
         elif self.is_complete:
             quit_key, cancel_key = shown_key("quit.anywhere", "ctrl+q"), shown_key("jobs.cancel", "x")
-            self.coordinator.context.say(f"{quit_key} leaves the workbench; {cancel_key} on a run in Jobs cancels it.")
+            self.coordinator.context.say(f"{quit_key} quits the workbench; {cancel_key} in Jobs cancels a run.")
 
     async def action_quit(self) -> None:
         if self.is_complete:
@@ -241,13 +234,13 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.app.exit([])
 
     def keep_edits(self) -> None:
-        """Keep unsaved edits for the next start, and write nothing afterwards."""
+        """Write unsaved edits for the next start, and nothing afterwards."""
         if self.is_complete:
             self.coordinator.keep_edits()
 
 
 def _load_coordinator() -> type[MainCoordinator]:
-    """The one import that waits for the first frame: it brings all panes, and what can be done with them."""
+    """Import all other parts of the screen. Only this import waits for the first frame."""
     from tui_workbench.ui.main.coordinator import MainCoordinator
 
     return MainCoordinator

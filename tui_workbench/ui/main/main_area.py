@@ -1,7 +1,6 @@
-"""The surface of the main screen: where everything stands, which pane has the focus, and how that is changed.
+"""The layout of the main screen: panes, focus, zoom and borders.
 
-The first frame is drawn before any file is read and before the parts are imported that it does not need: slots stand
-for them, which look like the parts do when they are empty.
+The first frame is drawn before files are read and before most parts are imported: empty slots represent them.
 """
 
 from __future__ import annotations
@@ -43,19 +42,18 @@ if TYPE_CHECKING:
     from tui_workbench.ui.machines.targets import TargetsPane  # loaded after the first frame
 
 TABS = (("files", "Files"), ("targets", "Targets"), ("editor", "Editor"), ("log", "Log"), ("jobs", "Jobs"))
-"""The panes and what they are called where there is little room."""
 
 
 @runtime_checkable
 class TakesFocus(Protocol):
-    """A part that knows where in it the focus should go."""
+    """A part that can focus one of its widgets."""
 
     def take_focus(self) -> None: ...
 
 
 @runtime_checkable
 class Typing(Protocol):
-    """A widget in which text is typed at times, and keys are text then."""
+    """A widget in which keys are text at times."""
 
     @property
     def is_typing(self) -> bool: ...
@@ -65,26 +63,18 @@ _COUNTED = (RunState.RUNNING, RunState.FINALIZING, RunState.PREPARING, RunState.
 
 
 class Header(Line):
-    """Project and branch; how many runs are active; each compute target with its state."""
+    """Shows project and branch, the number of active runs, and the state of each compute target."""
 
-    branch: reactive[str] = reactive("")
-    """The git branch; of any origin."""
-
-    changes: reactive[int] = reactive(0)
-    """How many files differ from the last commit."""
-
-    states: reactive[Sequence[str]] = reactive(())
-    """The states of the runs that are active."""
-
+    branch: reactive[str] = reactive("")  # untrusted text
+    changes: reactive[int] = reactive(0)  # files that differ from the last commit
+    states: reactive[Sequence[str]] = reactive(())  # of the active runs
     targets: reactive[tuple[tuple[str, StateLook], ...]] = reactive(())
-    """The name of each compute target, and how it is."""
 
     def __init__(self, project: str, *, id: str) -> None:
         super().__init__(id=id)
         self._project = safe_text(project)
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        """Left what is open, then what runs; right the targets, as many as there is room for."""
         left = [Piece(f" {truncate_middle(self._project, max(10, width // 3))}", "text", bold=True)]
         if self.branch:
             left.append(Piece(f"  {truncate_middle(self.branch, 20)}", "muted"))
@@ -112,39 +102,32 @@ class Slot(Widget):
 
 
 class MainArea(Widget, inherit_bindings=False):
-    """Holds the header, the run bar, the panes, the question that waits, and the footer.
-
-    Posts `PaneChanged` when another pane gets the focus, and `Widened` when there is room for the column at the right.
-    """
+    """Contains the header, the run bar, the panes, the open question, and the footer."""
 
     DEFAULT_CSS = "MainArea { width: 1fr; height: 1fr; }"
 
     class PaneChanged(Message):
-        """Another pane than before has the focus."""
+        """The focus has moved to another pane."""
 
     class Widened(Message):
-        """There is room for the panes at the right, which are not there yet."""
+        """There is room for the right panes, which are not mounted yet."""
 
     def __init__(self, project: str, tree: FileTree, view: View) -> None:
         super().__init__(id="area")
         self.header = Header(project, id="header")
         self.files = FilesPane(tree, id="files")
         self._layout_rules = MainLayout(view)
-        self.borders = Borders(self, self._layout_rules, self._show_sizes)
+        self.borders = Borders(self, self._layout_rules, lambda sizes: self._show_view(sizes=sizes))
         self._tabs = TabRow(TABS, id="tabs")
         self._is_filled = False
-        # Where escape leads from the editor: a session that ended in it begins in it, and came from no other pane.
+        # The pane that escape leads to from the editor.
         self._came_from = view.active if view.active != "editor" else PANES[0]
 
     @property
     def view(self) -> View:
-        """How the panes share the room now."""
         return self._layout_rules.view
 
-    # --- The first frame, and what comes after it
-
     def compose(self) -> ComposeResult:
-        """What the first frame needs; slots stand for the rest."""
         yield self.header
         yield Slot(id="run-bar")
         yield self._tabs
@@ -168,11 +151,11 @@ class MainArea(Widget, inherit_bindings=False):
             self.files.take_focus()
 
     async def fill(self, parts: Mapping[str, Widget]) -> None:
-        """Put the parts where slots with their ids stand; those without a slot come last."""
+        """Replace the slots by the parts with their ids; parts without a slot come last."""
         slots = [(self.children.index(slot), slot) for slot in self.query_children(Slot)]
         with self.app.batch_update():
             await self.remove_children(Slot)
-            # In their order, so that each finds those before it in their places.
+            # In order, because each place counts the parts before it.
             mounts = [self.mount(parts[str(slot.id)], before=place) for place, slot in slots]
             for (_, slot), mount in zip(slots, mounts, strict=True):
                 parts[str(slot.id)].set_class(slot.has_class("pane"), "pane")
@@ -181,22 +164,20 @@ class MainArea(Widget, inherit_bindings=False):
         self._is_filled = True
 
     async def add_right(self, panes: Mapping[str, Widget]) -> None:
-        """Put these panes into the column at the right, which was not there."""
         for pane in panes.values():
             pane.add_class("pane")
             await self.mount(pane, before="#latest")
         self._show_view(has_right=True)
 
-    # --- Places
+    # --- Layout
 
     @property
     def layout(self) -> Layout:
         return self._layout_rules
 
     def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
-        """Give each part its place; what has none at this size counts as hidden, and is told so."""
         arranged = super().arrange(size, optimal)
-        placed = {placement.widget for placement in arranged.placements}
+        placed = {placement.widget for placement in arranged.placements}  # other parts get a hide event
         return DockArrangeResult(arranged.placements, placed, arranged.scroll_spacing)
 
     def _show_view(self, **changes: Any) -> None:
@@ -210,11 +191,7 @@ class MainArea(Widget, inherit_bindings=False):
             clear_arrangement(self)
             self.refresh(layout=True)
 
-    def _show_sizes(self, sizes: Sizes) -> None:
-        self._show_view(sizes=sizes)
-
     def on_resize(self, event: events.Resize) -> None:
-        # Boxes have no room for side borders where only one fits; where there is much room, two more come.
         self.set_class(not is_wide(event.size), "-narrow")
         if event.size.width >= RIGHT_WIDTH and self._is_filled and not self.view.has_right:
             self.post_message(self.Widened())
@@ -229,7 +206,7 @@ class MainArea(Widget, inherit_bindings=False):
     # --- Focus
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        # The pane with the focus is the one that is shown where only one fits.
+        # A narrow screen shows only the pane with the focus.
         pane = next((node for node in event.widget.ancestors_with_self if node.id in PANES), None)
         if pane is not None:
             if pane.id != self.view.active:
@@ -241,7 +218,7 @@ class MainArea(Widget, inherit_bindings=False):
 
     @property
     def focused_pane(self) -> str:
-        """The id of the pane with the focus; of the one that had it last, when none has."""
+        """The id of the pane that has the focus or had it last."""
         focused = self.screen.focused
         for node in focused.ancestors_with_self if focused is not None else ():
             if node.id in (*PANES, *RIGHT_PANES):
@@ -249,7 +226,7 @@ class MainArea(Widget, inherit_bindings=False):
         return self.view.active
 
     def focus_pane(self, name: str = "") -> None:
-        """Put the focus into the part with this id; without one back into the pane that had it."""
+        """Focus the part with this id, or without an id the pane that had the focus last."""
         part = self.get_child_by_id(name or self.view.active)
         if isinstance(part, TakesFocus):
             part.take_focus()
@@ -258,25 +235,22 @@ class MainArea(Widget, inherit_bindings=False):
         self.focus_pane(event.name)
 
     def on_editor_pane_left(self) -> None:
-        # In a text no other key leads out.
         self.focus_pane(self._came_from)
 
     def on_run_bar_left(self) -> None:
         self.focus_pane()
 
     def zoom(self) -> None:
-        """Give the active pane the whole screen, or take it back."""
+        """Toggle whether the active pane fills the screen."""
         self._show_view(zoomed=not self.view.zoomed)
         self.focus_pane()
 
-    # --- The place of questions
-
-    def make_room(self, lines: int) -> None:
-        """A question stands above the keys."""
+    def show_question_lines(self, lines: int) -> None:
+        """Make room for a question above the footer."""
         self._show_view(question_lines=lines)
 
     def is_typing(self) -> bool:
-        """Whether keys go into a text now."""
+        """Return True if keys are text input now."""
         focused = self.screen.focused
         if focused is None:
             return False
@@ -285,8 +259,7 @@ class MainArea(Widget, inherit_bindings=False):
     # --- Borders
 
     def reset_borders(self) -> None:
-        """All panes as at first."""
-        self._show_sizes(Sizes())
+        self._show_view(sizes=Sizes())
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self.borders.hold(event)
@@ -295,7 +268,7 @@ class MainArea(Widget, inherit_bindings=False):
         self.borders.drag(event)
 
     def on_mouse_up(self) -> None:
-        self.borders.let_go()
+        self.borders.release()
 
 
 def _slot(pane: str, title: str) -> Slot:

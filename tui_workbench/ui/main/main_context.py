@@ -1,7 +1,7 @@
-"""What the parts of the main screen share: the project, the panes, and ways to say and ask something.
+"""The context that the parts of the main screen share: project, panes, questions, status line.
 
-The invariants: a question waits until the one before it was answered; it takes the focus from somebody who is
-typing only at once, as the answer to a key, and gives it back; a screen that goes away answers with nothing.
+The invariants: questions are asked one after the other; a question takes the focus from a text field only as the
+immediate answer to a key, and returns it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,12 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.watcher import ProjectWatcher
 from tui_workbench.ui.widgets.question_row import Choice, Question, QuestionRow
 
-FOCUS_KEY = shown_key("run.start", "ctrl+r")
-"""The key that asks for a run leads to the question that the run waits for."""
-
-ELSEWHERE = "A question about a run waits on the main screen."
+FOCUS_KEY = shown_key("run.start", "ctrl+r")  # starts a run, or focuses the question that a run waits for
+WAITING_QUESTION = "A question about a run is open on the main screen."
 
 
 class Questions(Widget, inherit_bindings=False):
-    """Holds the question that waits for its answer, if one does."""
+    """Asks questions in a row at the bottom of the main screen."""
 
     def __init__(self, area: MainArea, *, id: str) -> None:
         super().__init__(id=id)
@@ -51,19 +49,18 @@ class Questions(Widget, inherit_bindings=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether a question waits for its answer."""
         return self._row is not None
 
     async def choose(self, text: str, *choices: Choice, is_awaited: bool = False, needs_letter: bool = False) -> str:
-        """The answer of the chosen one; "" when nothing was chosen. `text` must be safe.
+        """Ask a question and return the value of the choice, or "". `text` must be safe.
 
-        One that `is_awaited` comes as the answer to a key, and gets the focus from whoever has it.
+        Set `is_awaited` when the question answers a key: then it takes the focus even from a text field.
         """
         row = QuestionRow(Question(text, choices, needs_letter), focus_key=FOCUS_KEY)
         return await self._ask(row, is_awaited=is_awaited)
 
     async def secret(self, prompt: str) -> str:
-        """What was typed, never shown; "" when nothing was given. `prompt` is of any origin."""
+        """Ask for a secret and return it, or "". `prompt` is untrusted text."""
         return await self._ask(SecretRow(prompt, focus_key=FOCUS_KEY))
 
     async def _ask(self, row: QuestionRow | SecretRow, *, is_awaited: bool = False) -> str:
@@ -73,8 +70,8 @@ class Questions(Widget, inherit_bindings=False):
             try:
                 await self.mount(row)
                 if not self.screen.is_current:
-                    self.notify(ELSEWHERE, timeout=6.0, markup=False)
-                self._fit()
+                    self.notify(WAITING_QUESTION, timeout=6.0, markup=False)
+                self.on_resize()
                 if is_awaited or not self._area.is_typing():
                     self.take_focus()
                 return await self._answer
@@ -85,19 +82,15 @@ class Questions(Widget, inherit_bindings=False):
                     if had_focus:
                         self._area.focus_pane()
                     await row.remove()
-                    self._area.make_room(0)
+                    self._area.show_question_lines(0)
 
     def take_focus(self) -> None:
-        """Put the focus into the question."""
         if self._row is not None:
             self.screen.set_focus(self._row)
 
     def on_resize(self) -> None:
-        self._fit()
-
-    def _fit(self) -> None:
         if self._row is not None:
-            self._area.make_room(self._row.lines(self.screen.size.width))
+            self._area.show_question_lines(self._row.lines(self.screen.size.width))
 
     @on(QuestionRow.Answered)
     @on(SecretRow.Answered)
@@ -122,7 +115,7 @@ class Panes(NamedTuple):
 
 @dataclass
 class MainContext:
-    """Handed to each part, which shows and asks through it. `panes` are handed state, and are asked for nothing."""
+    """The context of a part of the main screen."""
 
     screen: Screen[None]
     project: Project
@@ -132,13 +125,12 @@ class MainContext:
 
     @property
     def app(self) -> App[Any]:
-        """The application, to push screens on."""
         return self.screen.app
 
     def run(
         self, group: str, call: Callable[..., Awaitable[object]], *arguments: object, exclusive: bool = False
     ) -> None:
-        """Make a call beside everything else, until the screen goes away; a WorkbenchError is shown."""
+        """Make a call in a worker of the screen and show a WorkbenchError."""
 
         async def work() -> None:
             with self.errors_shown():
@@ -155,13 +147,12 @@ class MainContext:
             self.show_error(error)
 
     def say(self, text: str) -> None:
-        """Say something in passing, under the run bar; "" takes it back."""
-        self.panes.run_bar.show_use(text)
+        """Show a text in the status line under the run bar; with "", the status of the request."""
+        self.panes.run_bar.show_status(text)
 
     def show_error(self, error: WorkbenchError) -> None:
-        """Say what is wrong, under the run bar."""
         self.panes.run_bar.show_error(error, self.project.root)
 
     def notify(self, text: str, seconds: float) -> None:
-        """Say something of any origin above everything else."""
+        """Show an untrusted text as a toast."""
         self.screen.notify(safe_text(text), timeout=seconds, markup=False)

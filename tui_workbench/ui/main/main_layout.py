@@ -1,9 +1,7 @@
-"""Where everything of the main screen stands at each size: rules over a width and a height, and no more.
+"""The layout rules of the main screen: the region of each part for a width and a height.
 
-Wide screens show all five panes; narrow ones, and a zoomed pane, show the pane that has the focus. The same thing
-stands in the same place at every size, and nothing moves but when the size, the zoom or (where one pane fits) the
-focus changes. Borders move by keys and by the mouse; what is remembered of that are sizes that the panes have: a border
-that cannot go further forgets how far one wanted it to.
+Wide screens show all five panes; narrow screens and zoomed panes show the pane with the focus. Regions change only with
+the size, the zoom, the borders or, on narrow screens, the focus. Borders are moved with keys or the mouse.
 """
 
 from __future__ import annotations
@@ -18,62 +16,46 @@ from textual.widget import Widget
 
 from tui_workbench.ui.session_state import Values
 
-PANES = ("files", "targets", "editor", "log", "jobs")
-"""The ids of the panes, in the order of their numbers."""
+PANES = ("files", "targets", "editor", "log", "jobs")  # ids, in the order of their numbers
+RIGHT_PANES = ("history", "gpus")  # ids of the panes in the right column; keys 6 and 7 show them as full screens
 
-WIDE_WIDTH = 100
-WIDE_HEIGHT = 22
-"""The size from which on all panes fit beside each other, each with lines that can be read."""
-
-RIGHT_WIDTH = 180
-"""The width from which on there is a column for all runs and the GPUs."""
-
-USUAL_RIGHT = 62
-"""Cells in which the table of runs has room for two metrics."""
-
-RIGHT_PANES = ("history", "gpus")
-"""What stands there; both have a screen of their own, which the keys 6 and 7 open."""
-
-LEAST_LISTS, LEAST_MIDDLE, LEAST_RIGHT = 24, 40, 30
-"""Cells that a column keeps, whatever a person wants."""
-
-LEAST_LINES = 4
-WHOLE = 1000
-"""What the shares of `Sizes` are of."""
-
+WIDE_WIDTH, WIDE_HEIGHT = 100, 22  # the least size that shows all panes
+RIGHT_WIDTH = 180  # the least width that shows the right column
+USUAL_RIGHT = 62  # cells of the right column: room for two metrics in the table of runs
+LEAST_LISTS, LEAST_MIDDLE, LEAST_RIGHT = 24, 40, 30  # least cells of each column
+LEAST_LINES = 4  # of a pane
+WHOLE = 1000  # the unit of `Sizes` is 1/WHOLE
 BORDERS = 2
-STEP_X, STEP_Y = 4, 2
-"""Cells that a key moves a border."""
-
+STEP_X, STEP_Y = 4, 2  # cells that a key moves a border
 MOST_NOTICE_LINES = 4
 
 
 class Sizes(NamedTuple):
-    """How large a person has made the panes, in thousandths of the room that they share; 0 where nobody has."""
+    """The sizes that the user has given to panes, in thousandths of the shared room; 0 for the default."""
 
     lists: int = 0  # width of the column of lists
     right: int = 0  # width of the column at the right
     editor: int = 0  # height of the editor, above the log
-    jobs: int = 0  # height of the runs, below files and targets
+    jobs: int = 0  # height of the jobs, below files and targets
     targets: int = 0  # height of the targets, below the files
     history: int = 0  # height of the history, above the GPUs
 
 
 class View(NamedTuple):
-    """What the places depend on, besides the size."""
+    """The state that the layout depends on, besides the size of the screen."""
 
-    active: str = "files"  # the id of the pane that is shown where only one fits
+    active: str = "files"  # the id of the pane that narrow screens show
     zoomed: bool = False
     target_lines: int = 3
-    notice_lines: int = 1  # what the run bar says below its fields
-    has_error: bool = False  # it is an error, which is shown also where there is little room
-    question_lines: int = 0  # of the question that waits for an answer
-    has_right: bool = False  # there are parts for the column at the right
+    notice_lines: int = 1  # of the status under the run bar
+    has_error: bool = False  # the status is an error, which narrow screens show, too
+    question_lines: int = 0  # of the open question
+    has_right: bool = False  # the panes of the right column exist
     sizes: Sizes = Sizes()
 
 
 def view_of(saved: Values) -> View:
-    """The view that was left."""
+    """Return the saved view."""
     part = saved.part("screen")
     sizes = Sizes(*(min(part.number(name), 1000) for name in Sizes._fields))
     active = part.text("active")
@@ -81,12 +63,12 @@ def view_of(saved: Values) -> View:
 
 
 def is_wide(size: Size) -> bool:
-    """True where all panes are shown."""
+    """Return True if a screen of this size shows all panes."""
     return size.width >= WIDE_WIDTH and size.height >= WIDE_HEIGHT
 
 
 def regions(size: Size, view: View) -> dict[str, Region]:
-    """The region of each part that is shown, by its id."""
+    """Return the region of each visible part, by id."""
     width, height = size
     placed = {"header": Region(0, 0, width, 1), "footer": Region(0, max(0, height - 1), width, 1)}
     bottom = height - 1
@@ -105,12 +87,12 @@ def regions(size: Size, view: View) -> dict[str, Region]:
 
 
 def _notice_lines(view: View) -> int:
-    """The lines of a question are taken from those of the notice, so that the panes keep theirs."""
+    """Return the lines of the status: a question takes its lines from the status, not from the panes."""
     return min(view.notice_lines, MOST_NOTICE_LINES - max(0, view.question_lines - 1))
 
 
 def _one_pane(width: int, bottom: int, view: View) -> dict[str, Region]:
-    """Tabs, the active pane, and below it what the selected run said last, unless the log itself is shown."""
+    """Place the tabs, the active pane, and the last line of the log unless the log is shown."""
     bar = 1 + _notice_lines(view) if view.has_error else 1
     top = 2 + bar
     latest = 0 if view.active == "log" else 1
@@ -125,10 +107,10 @@ def _one_pane(width: int, bottom: int, view: View) -> dict[str, Region]:
 
 
 class Grid(NamedTuple):
-    """The sizes of the panes that stand beside each other, in cells."""
+    """The sizes of the panes on a wide screen, in cells."""
 
     lists: int
-    right: int  # 0 where there is no room for that column
+    right: int  # 0 without a right column
     editor: int
     targets: int
     jobs: int
@@ -136,7 +118,7 @@ class Grid(NamedTuple):
 
 
 def grid(body: Size, view: View) -> Grid:
-    """How the panes share the room: as a person wants it, as far as every pane keeps lines that can be read."""
+    """Return the sizes that the user wants, limited so that every pane keeps its least size."""
     width, height = body
     sizes = view.sizes
     has_right = view.has_right and width >= RIGHT_WIDTH
@@ -164,7 +146,7 @@ def _share(wanted: int, room: int, usual: int, least: int, most: int) -> int:
 
 
 def _side_by_side(body: Region, view: View) -> dict[str, Region]:
-    """Lists at the left; in the middle, where the room is, what one writes and reads; at the right what one watches."""
+    """Place the lists at the left, editor and log in the middle, all runs and GPUs at the right."""
     x, y, width, height = body
     cells = grid(body.size, view)
     files = height - cells.targets - cells.jobs
@@ -184,14 +166,14 @@ def _side_by_side(body: Region, view: View) -> dict[str, Region]:
 
 
 def border_of(pane: str, *, is_upright: bool) -> str:
-    """The field of `Sizes` that the keys of this pane change: the border of its column, or the one between its rows."""
+    """Return the field of `Sizes` for the border that the keys move in this pane."""
     if is_upright:
         return "right" if pane in RIGHT_PANES else "lists"
     return "history" if pane in RIGHT_PANES else "editor" if pane in ("editor", "log") else "jobs"
 
 
 def border_at(size: Size, view: View, x: int, y: int) -> str:
-    """The border at this place of the screen, as the field of `Sizes` that it is of; "" where none can be moved."""
+    """Return the field of `Sizes` for the border at this position, or ""."""
     if view.zoomed or not is_wide(size):
         return ""
     placed = regions(size, view)
@@ -205,32 +187,32 @@ def border_at(size: Size, view: View, x: int, y: int) -> str:
     if x < editor.x:
         return next((name for name, pane in (("targets", targets), ("jobs", jobs)) if y in (pane.y - 1, pane.y)), "")
     if x < editor.right:
-        # The first line of the editor's neighbour alone: the last one of the editor has words to click on.
+        # Only the first line of the log: the last line of the editor has buttons.
         return "editor" if y == editor.bottom else ""
     return "history" if history is not None and y == history.bottom else ""
 
 
 def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
-    """The sizes after this border was moved right or down by so many cells, or left or up when negative."""
+    """Return the sizes after a border was moved right or down by `cells`, or left or up when negative."""
     body = _body(size, view)
     now = grid(body, view)
     room = body.width if border in ("lists", "right") else body.height
     grows = -1 if border in ("right", "jobs", "targets") else 1
     wanted = max(1, getattr(now, border) + grows * cells)
     sizes = view.sizes._replace(**{border: -(-wanted * WHOLE // room)})
-    # What cannot be given is not saved, or keys in the other direction would seem dead.
+    # The possible size is saved, not the wanted one: otherwise keys in the other direction would seem dead.
     given = getattr(grid(body, view._replace(sizes=sizes)), border)
     return sizes._replace(**{border: -(-given * WHOLE // room)})
 
 
 def _body(size: Size, view: View) -> Size:
-    """The room that the panes share."""
+    """Return the size of the room that the panes share."""
     bar = 1 + _notice_lines(view)
     return Size(size.width, size.height - 2 - bar - view.question_lines)
 
 
 class MainLayout(Layout):
-    """Puts the children of the main screen where `regions` says. A child that is not named there is not shown."""
+    """Places the children of the main screen by `regions`; other children are hidden."""
 
     name = "main"
 
@@ -247,7 +229,7 @@ class MainLayout(Layout):
 
 
 class Borders:
-    """Moves the borders of a widget that is laid out by `MainLayout`; `show` makes the panes as large as it says."""
+    """Moves the borders of a widget with a `MainLayout`; `show` applies the new sizes."""
 
     def __init__(self, area: Widget, layout: MainLayout, show: Callable[[Sizes], None]) -> None:
         self._area = area
@@ -257,26 +239,25 @@ class Borders:
         self._held_at = (0, 0)
 
     def why_not(self) -> str:
-        """Why no border can be moved now: a sentence, or "" when one can."""
+        """Return why no border can be moved now, or ""."""
         if self._layout.view.zoomed:
-            return "One pane has the whole screen; z gives the others theirs."
+            return "A zoomed pane has no borders to move. z ends zoom."
         if not is_wide(self._area.size):
-            return "The panes stand beside each other in terminals of 100 by 22 and more."
+            return f"Moving borders needs a terminal of at least {WIDE_WIDTH} by {WIDE_HEIGHT}."
         return ""
 
     def step(self, pane: str, axis: str, direction: int) -> None:
-        """Move a border of the pane's column, by as much as a key does."""
         if not self.why_not():
             self._move(border_of(pane, is_upright=axis == "x"), direction * (STEP_X if axis == "x" else STEP_Y))
 
     def hold(self, event: events.MouseDown) -> None:
-        """Take hold of the border under the mouse, if one is."""
+        """Start dragging the border under the mouse, if any."""
         self._held_at = event.screen_x, event.screen_y
         at = self._held_at if event.button == 1 else (-1, -1)
         self._held = border_at(self._area.size, self._layout.view, *at)
 
     def drag(self, event: events.MouseMove) -> None:
-        """Let the border that is held follow the mouse."""
+        """Move the held border to the mouse."""
         if not self._held or event.button != 1:
             self._held = ""
             return
@@ -288,8 +269,7 @@ class Borders:
             self._move(self._held, cells)
             self._held_at = place
 
-    def let_go(self) -> None:
-        """The mouse button is no longer pressed."""
+    def release(self) -> None:
         if self._held:
             self._held = ""
             self._area.release_mouse()

@@ -1,7 +1,7 @@
-"""What is known of the project now: its targets, its runs and which run is selected, handed down to the panes.
+"""The state of the project: its targets, its runs and the selected run, shown in the panes.
 
-Facts come from the watcher's thread and from the panes; whatever follows from one is shown here, once for all panes.
-The watcher starts when all panes are there, so every update finds them.
+Updates come from the watcher's thread and from the panes; this module passes them to all panes that show them. The
+watcher starts after the panes are mounted.
 """
 
 from __future__ import annotations
@@ -35,18 +35,13 @@ if TYPE_CHECKING:
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.runs.recent import RecentPane
 
-WORK_SECONDS = 1.0
-"""What takes less is not worth a word."""
-
-LONGEST_NAME = 12
-"""Cells of a name in the sentence of the empty Jobs pane, so that it fits into one line there."""
-
-RUNS_WITH_IMAGES = 200
-"""The newest runs, whose images are suggested."""
+PROGRESS_SECONDS = 1.0  # the shortest duration that shows progress
+LONGEST_NAME = 12  # cells of a name in the empty Jobs pane, whose sentence must fit into a line
+RUNS_WITH_IMAGES = 200  # newest runs whose images are suggested
 
 
 class ProjectState:
-    """Takes facts and shows what follows from them."""
+    """Receives updates and shows them in the panes."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context
@@ -56,66 +51,56 @@ class ProjectState:
         self._notifier: RunNotifier | None = None
         self.runs: list[Run] = []
         self.targets: Sequence[ComputeTarget] = ()
-        self.selected = ""
-        """The id of the run that is looked at."""
+        self.selected = ""  # id of a run
         self._steps: Mapping[str, str] = {}
-        self._recalled: Values | None = None
+        self._saved: Values | None = None
         self._checks = TargetChecks()
         self._versions: Mapping[str, str] = {}
         self._interpreter_errors: Mapping[str, WorkbenchError] = {}
-        self._awaited = ""  # a new target that the run bar is to choose as soon as it knows it
-        self._tells_work = False
+        self._awaited = ""  # a new target that the run bar chooses as soon as it is listed
+        self._shows_progress = False
         self._has_failed = False
-        self._unread = {"files", "configuration"}  # what has not been read yet, and a run needs
+        self._unread = {"files", "configuration"}  # needed to start a run
         self._when_read: Callable[[], None] | None = None
 
-    def begin(self, recalled: Values | None) -> None:
-        """Look at the project from now on.
-
-        `recalled` is what was remembered of it: the run that was selected is selected again once the runs are known.
-        """
-        self._recalled = recalled
+    def begin(self, saved: Values | None) -> None:
+        """Start watching the project. The saved run is selected once the runs are read."""
+        self._saved = saved
         watcher, files = self._context.watcher, self._panes.files
         watcher.watch_folders(files.file_tree.shown_folders())
         watcher.start(self)
-        if files.all_files is not None:  # a search that was faster than the panes has listed them already
+        if files.all_files is not None:  # listed already by an early search
             self._show_files(files.all_files)
         files.walk_all()
-        self._context.run("attention", self._pay_attention)
+        self._context.run("notifier", self._start_notifier)
 
-    async def _pay_attention(self) -> None:
-        """Tell the ends of runs from now on, as the user has chosen."""
+    async def _start_notifier(self) -> None:
         settings = await in_thread(load_settings)
-        self._notifier = attention = RunNotifier(self._context.app, self._context.project.name)
-        attention.begin(settings)
-        attention.update_runs(self.runs, self.selected)
-        self._context.screen.watch(self._context.app, "app_focus", attention.focus_changed, init=False)
+        self._notifier = notifier = RunNotifier(self._context.app, self._context.project.name)
+        notifier.begin(settings)
+        notifier.update_runs(self.runs, self.selected)
+        self._context.screen.watch(self._context.app, "app_focus", notifier.focus_changed, init=False)
         if settings.errors:
             self._context.show_error(settings.errors[0])
 
     def end(self) -> None:
-        """The screen goes away: look no more, and tell nobody."""
         self._context.watcher.stop()
         if self._notifier is not None:
             self._notifier.end()
 
     def run(self, run_id: str) -> Run | None:
-        """The run with this id, if it is known."""
         return next((run for run in self.runs if run.run_id == run_id), None)
 
     def target(self, name: str) -> ComputeTarget | None:
-        """The target of this name, if there is one."""
         return next((target for target in self.targets if target.name == name), None)
 
     @property
     def active_runs(self) -> list[Run]:
-        """The runs that go on."""
         return [run for run in self.runs if run.is_active]
 
-    # --- Facts
+    # --- Updates from panes
 
-    def learn(self, update: messages.Update) -> None:
-        """Show what follows from a update."""
+    def show_update(self, update: messages.Update) -> None:
         match update:
             case FilesPane.FolderToggled():
                 self._context.watcher.watch_folders(self._panes.files.file_tree.shown_folders())
@@ -125,13 +110,13 @@ class ProjectState:
                 self._panes.files.show_dirty(update.paths)
             case EditorPane.FileSaved():
                 self._panes.editor.others_changed()
-                self._context.watcher.look_now()
+                self._context.watcher.poll_now()
             case messages.ProgressReported():
-                self.show_work(update.progress)
+                self.show_progress(update.progress)
             case messages.BackendFailed():
                 self.show_failure(update.error)
 
-    # --- What the watcher tells
+    # --- Updates from the watcher
 
     def show_folders(self, changed: list[str]) -> None:
         self._panes.files.reread(changed)
@@ -150,8 +135,7 @@ class ProjectState:
         self._has_failed = True
         self._context.show_error(error)
 
-    def _works_again(self) -> None:
-        """Forget that the project could not be read."""
+    def _forget_failure(self) -> None:
         if self._has_failed:
             self._has_failed = False
             self._panes.run_bar.forget_error()
@@ -161,7 +145,7 @@ class ProjectState:
         self._was_read("files")
 
     def show_configuration(self, targets: list[ComputeTarget], configurations: list[RunConfiguration]) -> None:
-        self._works_again()
+        self._forget_failure()
         self.targets = targets
         self._show_targets()
         self._panes.run_bar.show_configurations(configurations, targets)
@@ -176,16 +160,16 @@ class ProjectState:
             self._when_read = None
 
     def wait_until_read(self, call: Callable[[], None]) -> bool:
-        """Whether the project has not been read yet; then `call` is called when it is."""
+        """Return True if the project has not been read yet, and schedule `call` for when it is."""
         self._when_read = call if self._unread else None
         return bool(self._unread)
 
-    def show_work(self, progress: Progress | None) -> None:
-        if progress is not None and progress.seconds >= WORK_SECONDS:
-            self._tells_work = True
+    def show_progress(self, progress: Progress | None) -> None:
+        if progress is not None and progress.seconds >= PROGRESS_SECONDS:
+            self._shows_progress = True
             self._context.say(progress.summary)
-        elif progress is None and self._tells_work:
-            self._tells_work = False
+        elif progress is None and self._shows_progress:
+            self._shows_progress = False
             self._context.say("")
 
     # --- Targets
@@ -195,36 +179,35 @@ class ProjectState:
         good = self._checks.good(self.targets)
         states = self._panes.targets.show_targets(self.targets, self._versions, errors, good, self._checks.gpus)
         self._panes.header.targets = states
-        self.show_side()
+        self.show_right()
 
     def see_machines(self, states: Sequence[MachineState]) -> None:
-        """The machines of the targets told something: the other panes say the same of them."""
+        """Show the state of machines that the GPU pane has seen in the other panes."""
         if self._checks.see(states):
             self._show_targets()
 
     def was_checked(self, checked: Checked | None) -> None:
-        """A target was checked; None when it was not."""
+        """Show the result of a check; None if the user left it."""
         if checked is not None:
             self._checks.add(checked)
             self._show_targets()
-            self._context.watcher.look_now()
+            self._context.watcher.poll_now()
 
     async def attach_machine(self, history: ChangeHistory) -> None:
-        """Attach a machine, as a step of `history`, and choose it in the run bar."""
-        screen = screens.attach_machine(self._context.project, history, self._context.watcher.look_now)
+        """Let the user attach a machine, as a step of `history`, and choose it in the run bar."""
+        screen = screens.attach_machine(self._context.project, history, self._context.watcher.poll_now)
         checked = await self._context.app.push_screen_wait(screen)
         if checked is not None:
             self.await_target(checked.target.name)
         self.was_checked(checked)
 
     async def check_machine(self, name: str) -> None:
-        """Check the target of this name, if there is one."""
         if (target := self.target(name)) is not None:
             screen = screens.check_machine(target)
             self.was_checked(await self._context.app.push_screen_wait(screen))
 
     def choose_target(self, name: str) -> None:
-        """Let the run bar choose a run configuration of this target."""
+        """Choose a run configuration of this target in the run bar."""
         if not self._panes.run_bar.choose_target(name):
             self._context.show_error(
                 UsageError(
@@ -234,7 +217,7 @@ class ProjectState:
             )
 
     def await_target(self, name: str) -> None:
-        """Choose this new target as soon as its files were read."""
+        """Choose a new target as soon as its files are read."""
         self._awaited = name
         self._choose_awaited()
 
@@ -246,19 +229,19 @@ class ProjectState:
     # --- Runs
 
     def show_runs_read(self, runs: list[Run], steps: Mapping[str, str]) -> None:
-        self._works_again()
+        self._forget_failure()
         self._steps = steps
-        recalled, self._recalled = self._recalled, None
-        if recalled is None:
+        saved, self._saved = self._saved, None
+        if saved is None:
             self.show_runs(runs)
             return
-        log = recalled.part("log")
+        log = saved.part("log")
         selected = log.text("run")
         self.show_runs(runs, select=selected if any(run.run_id == selected for run in runs) else None)
         self._panes.log.restore(log)
 
     def show_runs(self, runs: list[Run], select: str | None = None) -> None:
-        """These are the runs now; `select` is the id of one to look at, None for the one that is selected."""
+        """Show the current runs; `select` is the id of a run to select."""
         self.runs = runs
         if self._notifier is not None:
             self._notifier.update_runs(runs, self.selected if self._context.screen.is_current else "")
@@ -273,7 +256,7 @@ class ProjectState:
             self._show_selected()
 
     def show_how_to_run(self) -> None:
-        """The run bar asks for something else, which is said where there is no run yet."""
+        """Show in the empty panes how to run the request of the run bar."""
         if not self.runs:
             self.show_runs(self.runs)
 
@@ -285,34 +268,31 @@ class ProjectState:
         return f"{key} runs {script} on {environment}."
 
     def select(self, run_id: str) -> None:
-        """Look at another run."""
         self.selected = run_id
         self._show_selected()
 
     def _show_selected(self) -> None:
         run = self.run(self.selected)
         hint = self._how_to_run()
-        self.show_side()
+        self.show_right()
         self._panes.log.show_run(run, hint=hint)
         self._panes.latest.show_run(run, hint=hint)
 
-    # --- The panes at the right
+    # --- The right column
 
     @property
-    def has_side(self) -> bool:
-        """Whether the panes at the right were made."""
+    def has_right(self) -> bool:
         return self._monitor is not None
 
-    def make_side(self) -> dict[str, Widget]:
-        """New panes for the column at the right, by their ids."""
+    def make_right(self) -> dict[str, Widget]:
         self._recent, self._monitor = (
             screens.recent_pane(self._context.project, "history"),
             screens.monitor_pane("gpus"),
         )
         return {"history": self._recent, "gpus": self._monitor}
 
-    def show_side(self) -> None:
-        """Hand the panes at the right what they show, if they are there."""
+    def show_right(self) -> None:
+        """Update the right column, if it is mounted."""
         if self._monitor is not None and self._recent is not None and self._monitor.is_attached:
             self._monitor.show_targets(self.targets)
             self._monitor.show_runs(self.runs, self.selected)
@@ -320,6 +300,6 @@ class ProjectState:
 
 
 def _images_of(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The images that the last runs in containers were asked for, newest first."""
+    """Return the images of recent runs in containers, newest first."""
     used = (run.interpreter for run in runs[:RUNS_WITH_IMAGES] if target_types.find(run.target_type).runs_in_container)
     return tuple(dict.fromkeys(image for image in used if image))

@@ -6,7 +6,6 @@ the current files, and can be undone.
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,7 +24,7 @@ from tui_workbench.runs.snapshots.restore import Restoration
 from tui_workbench.runs.store.annotations import Annotations
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.store.table import RunRow
-from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.blocking import CallQueue, in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, ONE_RUN, RESTORE, RUN_EDIT
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
@@ -84,7 +83,7 @@ class RunCommands(Vertical, inherit_bindings=False):
         self._host = screen
         self._project = screen.project
         self._shown = shown
-        self._annotating = asyncio.Lock()  # keeps annotations in the order of the keys
+        self._calls = CallQueue(self)
 
     def why_not(self, action: str) -> str:
         row = self._shown.current_run()
@@ -172,18 +171,11 @@ class RunCommands(Vertical, inherit_bindings=False):
             self._annotate(row, lambda old: old._replace(tags=tags))
 
     def _annotate(self, row: RunRow, change: Callable[[Annotations], Annotations]) -> None:
-        # A worker of the app, so that it finishes even if the screen is closed.
-        self.app.run_worker(self._write_annotation(row, change), group="annotate")
+        call = partial(_annotate, self._project, row.run.run_id, change)
+        self._calls.add(call, partial(self._annotated, row.run.run_id, safe_text(run_title(row.run))))
 
-    async def _write_annotation(self, row: RunRow, change: Callable[[Annotations], Annotations]) -> None:
-        app, run_id, title = self.app, row.run.run_id, safe_text(run_title(row.run))
-        async with self._annotating:
-            try:
-                before = await in_thread(partial(_annotate, self._project, run_id, change))
-            except WorkbenchError as error:
-                self._host.show_error(error)
-                return
-            undo_steps(app).add(f"annotate {title}", partial(self._undo_annotation, run_id, before))
+    def _annotated(self, run_id: str, title: str, before: Annotations) -> None:
+        undo_steps(self.app).add(f"annotate {title}", partial(self._undo_annotation, run_id, before))
         if self.is_attached:
             self._shown.reload()
 
@@ -325,6 +317,7 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
         self._run = run
         self._changes = 0
         self._undo = ""
+        self._calls = CallQueue(self)
 
     @property
     def subject(self) -> str:
@@ -351,22 +344,25 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
 
     def action_restore(self) -> None:
         if not self.why_not("restore"):
-            self.ask("restore", partial(Runs(self.project).restore, self._run.run_id), self._restored)
+            self._calls.add(partial(Runs(self.project).restore, self._run.run_id), self._restored)
 
     def action_undo(self) -> None:
         if not self.why_not("undo"):
-            self.ask("restore", Runs(self.project).undo_restore, self._undone)
+            self._calls.add(Runs(self.project).undo_restore, self._undone)
 
     def _restored(self, done: Restoration) -> None:
         undo_steps(self.app).add(UNDO_TITLE, self._undo_restore)
-        self._read_changes()
         key = shown_key("restore.undo", "ctrl+z")
-        self.say(f"Restored {count(len(done.changes), 'file')}. {key} undoes it.")
+        self._show_done(f"Restored {count(len(done.changes), 'file')}. {key} undoes it.")
 
     def _undone(self, done: Restoration) -> None:
         undo_steps(self.app).forget(UNDO_TITLE)
-        self._read_changes()
-        self.say(f"Undone: {count(len(done.changes), 'file')} changed back.")
+        self._show_done(f"Undone: {count(len(done.changes), 'file')} changed back.")
+
+    def _show_done(self, text: str) -> None:
+        if self.is_attached:
+            self._read_changes()
+            self.say(text)
 
     async def _undo_restore(self) -> None:
         await in_thread(Runs(self.project).undo_restore)

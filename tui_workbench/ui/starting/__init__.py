@@ -1,4 +1,4 @@
-"""The start of runs: the run bar, the commands about runs, what is asked before one starts, and a shell.
+"""The start of runs: the run bar, run commands, questions before a start, and shells.
 
-What is shown of runs belongs to `ui.runs`.
+The display of runs belongs to `ui.runs`.
 """

@@ -1,8 +1,7 @@
-"""The run bar: which run configuration, which script, which arguments, and the button; below them what a run would use.
+"""The run bar: run configuration, script, arguments and the Run button, and the status line below them.
 
-It is the one place that holds what the next run will be asked for. It is handed configurations, scripts and past
-runs, and posts `RequestChanged` whenever the request is another, so that the screen can look whether it would work
-before it is run.
+It holds the request of the next run. It posts `RequestChanged` when the request changes, so that the screen can check
+it before it is submitted.
 """
 
 from __future__ import annotations
@@ -33,21 +32,14 @@ from tui_workbench.ui.widgets.notice import Notice
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.text_field import TextField
 
-FILE_VARIABLE = "$file"
-"""Stands in an ArgumentVector for the script that is chosen here."""
-
-HISTORY_RUNS = 500
-"""Past runs whose arguments can be brought back."""
-
-USUAL_SCRIPTS = ("train.py", "main.py", "run.py")
-"""What is taken for the script when the configuration names none, in this order; else the first one."""
-
-_BESIDE = 34
-"""Cells that the words and the button of a `RequestLine` take."""
+FILE_VARIABLE = "$file"  # in an ArgumentVector: the script that is chosen in the run bar
+HISTORY_RUNS = 500  # past runs whose arguments are offered
+USUAL_SCRIPTS = ("train.py", "main.py", "run.py")  # preferred where the configuration names no script
+_LABEL_CELLS = 34  # that the labels and the button of a `RequestLine` take
 
 
 class ArgumentsField(TextField):
-    """The arguments of the script, with the ones of earlier runs under up and down."""
+    """The arguments of the script; up and down show those of earlier runs."""
 
     BINDINGS = ARGUMENTS.bindings
 
@@ -58,14 +50,12 @@ class ArgumentsField(TextField):
         self._typed = ""
 
     def action_older(self) -> None:
-        """Go back a run; arguments that are the same as those shown are passed over."""
         for place in range(self._place + 1, len(self.history)):
             if self.history[place] != self.value:
                 self._go_to(place)
                 return
 
     def action_newer(self) -> None:
-        """Go forward a run, in the end to what was typed."""
         if self._place >= 0:
             self._go_to(self._place - 1)
 
@@ -78,7 +68,7 @@ class ArgumentsField(TextField):
 
 
 class RunButton(Line, can_focus=True):
-    """Starts the run."""
+    """The button that starts a run."""
 
     DEFAULT_CSS = "RunButton { width: 15; }"
     BINDINGS = RUN_BUTTON.bindings
@@ -101,13 +91,13 @@ class RunButton(Line, can_focus=True):
 
 
 class RunBar(Widget, inherit_bindings=False):
-    """Holds the request of the next run."""
+    """The request of the next run."""
 
     heading = "Run bar"
     about = (
-        f"What {shown_key('run.start', 'ctrl+r')} runs, and where. "
-        "The environment is a .runconfig file of aml_config: it names the compute target "
-        "and may bring a script and arguments. The line below says what a run would use, or what is wrong with it."
+        f"Script and environment of the next run, which {shown_key('run.start', 'ctrl+r')} starts. "
+        "An environment is a .runconfig file in aml_config: it names the compute target "
+        "and may set a script and arguments. The line below shows the interpreter, or the first error."
     )
     BINDINGS = RUN_BAR.bindings
     DEFAULT_CSS = """
@@ -122,7 +112,7 @@ class RunBar(Widget, inherit_bindings=False):
     """
 
     class Left(Message):
-        """Escape was pressed: the focus should go back to where it was."""
+        """Escape was pressed: the focus should go back."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -135,7 +125,7 @@ class RunBar(Widget, inherit_bindings=False):
         self._scripts: list[str] = []
         self._runs: Sequence[Run] = ()
         self._posted: RunRequest | None = None
-        self._state = ("", False)  # about the request: what the run would use, or why it cannot start (True)
+        self._status = ("", False)  # of the request: a text, and True if it is an error
         self._known: set[str] = set()
 
     def compose(self) -> ComposeResult:
@@ -149,107 +139,96 @@ class RunBar(Widget, inherit_bindings=False):
 
     @property
     def script(self) -> str:
-        """The chosen script; empty when there is none."""
         return self._script.value
 
     @property
     def environment(self) -> str:
-        """The chosen run configuration; empty when there is none."""
         return self._environment.value
 
     @property
     def saved_state(self) -> dict[str, object]:
         words = self._arguments.value.split()
-        # It is kept in a file, which must hold no secret.
+        # The session file must contain no secrets.
         arguments = self._arguments.value if mask_words(words) == words else ""
         return {"environment": self.environment, "script": self.script, "arguments": arguments}
 
     def restore(self, saved: Values) -> None:
-        """Ask for what was asked for then; to be called before anything is shown here."""
+        """Restore a saved request, before configurations and scripts are shown."""
         if saved.text("environment"):
             self._environment.show_value(saved.text("environment"))
             self._show_script(saved.text("script"))
             self._arguments.value = saved.text("arguments")
 
     def holds(self, request: RunRequest) -> bool:
-        """True while this is what the bar asks for, so that an answer about it is not one about something else."""
+        """Return True if this is the current request, so that a result for it is still valid."""
         return request == self._posted
 
     def take_focus(self) -> None:
         self.screen.set_focus(self._environment)
 
     def focus_arguments(self) -> None:
-        """To the arguments."""
         self.screen.set_focus(self._arguments)
 
     def action_leave(self) -> None:
         self.post_message(self.Left())
 
     def request(self) -> RunRequest:
-        """What the next run is asked for. Raises UsageError when that is not complete, or not well formed."""
+        """Return the request of the next run. Raises UsageError when it is incomplete or invalid."""
         if not self._environment.value:
-            raise UsageError("there is no run configuration", remedy="Add a .runconfig file to aml_config.")
+            raise UsageError("no run configuration", remedy="Add a .runconfig file to aml_config.")
         if not self._script.value:
-            raise UsageError("no script is chosen", remedy="Choose one in the run bar, or press s on it in Files.")
+            raise UsageError("no script selected", remedy="Choose one in the run bar, or press s on it in Files.")
         try:
             arguments = tuple(shlex.split(self._arguments.value))
         except ValueError as error:
-            raise UsageError(
-                f"the arguments are not well formed: {str(error).lower()}", remedy="Close the quotes."
-            ) from error
-        # What the configuration brings is in the field already; whoever empties it wants none.
+            raise UsageError(f"cannot parse the arguments: {str(error).lower()}", remedy="Close the quotes.") from error
+        # Exact, because the field contains the arguments of the configuration, unless the user removed them.
         return RunRequest(self._environment.value, self._script.value, arguments, exact_arguments=True)
 
     def show_error(self, error: WorkbenchError, root: str) -> None:
-        """Show the error of an action until `forget_error`; file names are shown relative to the project."""
+        """Show the error of an action until `forget_error`; paths are shown relative to the project."""
         self.notice.say(_relative(error, root), wrong=True)
 
     def forget_error(self) -> None:
-        """Show the state of the request again instead of an action's error."""
+        """Replace the error of an action by the status of the request."""
         if self.notice.is_error:
-            self.show_use("")
+            self.show_status("")
 
     @property
     def is_refused(self) -> bool:
-        """True while a run cannot start as it is asked for."""
-        return self._state[1]
+        return self._status[1]
 
     def show_refusal(self, error: WorkbenchError, root: str) -> None:
-        """Show why a run cannot start, until it can or something else is asked for."""
-        self._show_state(_relative(error, root), wrong=True)
+        self._set_status(_relative(error, root), wrong=True)
 
-    def _show_state(self, text: str, *, wrong: bool = False) -> None:
-        self._state = (text, wrong)
+    def _set_status(self, text: str, *, wrong: bool = False) -> None:
+        self._status = (text, wrong)
         self.notice.say(text, wrong=wrong)
 
     @property
     def chosen(self) -> tuple[RunConfiguration | None, ComputeTarget | None]:
-        """The chosen run configuration and its compute target, as far as there are such files."""
+        """The chosen run configuration and its compute target, None where the file is missing."""
         configuration = self._configurations.get(self._environment.value)
         return configuration, self._targets.get(configuration.target) if configuration is not None else None
 
-    def show_use(self, text: str) -> None:
-        """Say something in passing; for "" the state of the request."""
-        if text:
-            self.notice.say(text)
-        else:
-            state, wrong = self._state
-            self.notice.say(state, wrong=wrong)
+    def show_status(self, text: str) -> None:
+        """Show a text in the status line; with "", the status of the request."""
+        message, wrong = (text, False) if text else self._status
+        self.notice.say(message, wrong=wrong)
 
-    def say_what_is_looked_for(self) -> None:
-        """Say what a run waits for that asks for a GPU: a framework that was never asked takes seconds to answer."""
+    def show_gpu_check(self) -> None:
+        """If the run needs a GPU, tell that this is being checked: the first check of a framework takes seconds."""
         configuration, target = self.chosen
         if configuration is not None and target is not None and asked_for(target, configuration):
-            self.show_use("Looking whether it would compute on a GPU...")
+            self.show_status("Checking that the run would use a GPU...")
 
     def show_plan(self, plan: Plan, version: str) -> None:
-        """Say what a run would use, before it is run."""
         python = f"Python {version}   {plan.interpreter}" if version else plan.interpreter
-        copied = "in a copy of the project as it is now" if plan.step("snapshot") else "right in the project folder"
-        self._show_state(f"{python}   {copied}")
+        folder = "a snapshot of the project" if plan.step("snapshot") else "the project folder"
+        self._set_status(f"{python}   runs in {folder}")
 
     def show_configurations(self, configurations: Sequence[RunConfiguration], targets: Sequence[ComputeTarget]) -> None:
-        """The environments that can be chosen. The chosen one stays chosen while its file is there."""
+        """Set the environments to choose from. The chosen one stays while its file exists."""
         self._known.add("configurations")
         self._configurations = {configuration.name: configuration for configuration in configurations}
         self._targets = {target.name: target for target in targets}
@@ -257,12 +236,12 @@ class RunBar(Widget, inherit_bindings=False):
         if self._environment.value not in self._configurations:
             self._choose(self._first_choice())
         elif self._environment.value:
-            # The file may have changed under the same name.
+            # The file may have changed.
             self._mark_environment()
             self._request_changed(always=True)
 
     def show_scripts(self, scripts: list[str]) -> None:
-        """The scripts that can be chosen. One that is chosen stays, even when its file has gone."""
+        """Set the scripts to choose from. The chosen one stays, even when its file has gone."""
         self._known.add("scripts")
         self._scripts = scripts
         self._script.show_options(tuple(Row(script, Piece(safe_text(script))) for script in scripts))
@@ -271,17 +250,16 @@ class RunBar(Widget, inherit_bindings=False):
         self._request_changed()
 
     def show_runs(self, runs: Sequence[Run]) -> None:
-        """Past runs, newest first: their arguments can be brought back."""
+        """Set the past runs, newest first, whose arguments are offered."""
         self._runs = runs
         self._show_history()
 
     def choose_script(self, script: str) -> None:
-        """Make a file the script."""
         self._show_script(script)
         self._request_changed()
 
     def choose_target(self, target: str) -> bool:
-        """Choose a run configuration of this compute target; False when there is none."""
+        """Choose a run configuration of this compute target; return False if there is none."""
         for configuration in self._configurations.values():
             if configuration.target == target and configuration.problem is None:
                 self._choose(configuration.name)
@@ -289,7 +267,7 @@ class RunBar(Widget, inherit_bindings=False):
         return False
 
     def choose_run(self, run: Run) -> None:
-        """Fill the bar with what a run was asked for."""
+        """Fill the bar with the request of a run."""
         self._environment.show_value(run.run_configuration)
         self._mark_environment()
         self._show_script(run.script_name)
@@ -306,7 +284,7 @@ class RunBar(Widget, inherit_bindings=False):
         )
 
     def _first_choice(self) -> str:
-        """At first what runs on this machine, else the first that is whole, else any."""
+        """Prefer configurations without problems, then those that run on this machine."""
 
         def order(configuration: RunConfiguration) -> tuple[bool, bool]:
             target = self._targets.get(configuration.target)
@@ -315,7 +293,7 @@ class RunBar(Widget, inherit_bindings=False):
         return min(self._configurations.values(), key=order).name if self._configurations else ""
 
     def _choose(self, name: str) -> None:
-        """Choose an environment; a script and arguments that it brings replace those in the bar."""
+        """Choose an environment; its script and arguments replace those in the bar."""
         self._environment.show_value(name)
         self._mark_environment()
         vector = self._configurations[name].argument_vector if name in self._configurations else ()
@@ -350,9 +328,9 @@ class RunBar(Widget, inherit_bindings=False):
             request = self.request()
         except UsageError as error:
             self._posted = None
-            # While the project is still being read, nothing is missing yet.
+            # Not while the project is still being read.
             if self._known == {"configurations", "scripts"}:
-                self._show_state(str(error), wrong=True)
+                self._set_status(str(error), wrong=True)
             self.post_message(RequestChanged(None))
             return
         if always or request != self._posted:
@@ -371,19 +349,18 @@ class RunBar(Widget, inherit_bindings=False):
 
 
 class RequestLine(Line):
-    """Says what the next run is asked for; a click on it goes to the run bar, one on the button runs it."""
+    """Shows the request of the run bar, or None; a click on it goes to the run bar, a click on the button runs it."""
 
     def __init__(self, request: RunRequest | None) -> None:
-        """`request` is None when the run bar holds none that could be run."""
         super().__init__()
         self._request = request
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
         request = self._request
         if request is None:
-            return [Piece(" Nothing to run is chosen", "muted"), Piece("  0 goes to the run bar", "accent")], ()
+            return [Piece(" No script selected", "muted"), Piece("  0 opens the run bar", "accent")], ()
         words = (request.run_configuration, request.script, shlex.join(request.arguments))
-        room = max(6, (width - _BESIDE) // 3)
+        room = max(6, (width - _LABEL_CELLS) // 3)
         left = [Piece(" Run on", "muted")]
         for word in filter(None, words):
             left.append(Piece(f"  {truncate_middle(safe_text(word), room)}", action=self._edit))

@@ -1,7 +1,6 @@
-"""The commands about runs: start, plan, prepare, repeat, reconnect, cancel, and a shell in the project.
+"""Run commands: start, plan, prepare, rerun, reconnect, cancel, and a shell in the project.
 
-What has to be asked for before a run starts is asked by `Starting`. While the run bar asks for something, it is looked
-whether that would work, so that a run is refused before it is asked for.
+Each request of the run bar is checked when it changes, so that errors are shown before the run is started.
 """
 
 from __future__ import annotations
@@ -24,23 +23,21 @@ from tui_workbench.ui.main.project_state import ProjectState
 from tui_workbench.ui.starting.shell import enter_shell
 from tui_workbench.ui.starting.starting import Starting
 
-LOOK_AGAIN_SECONDS = 2.0
-"""After this long a request that would not work is looked at again."""
+RETRY_SECONDS = 2.0  # between checks of a request that cannot be run
 
 
 class RunCommands:
-    """Does what a key or a pane wants of runs."""
+    """Executes the run commands of keys and panes."""
 
     def __init__(self, context: MainContext, state: ProjectState, starting: Starting) -> None:
         self._context = context
         self._bar = context.panes.run_bar
         self._state = state
         self._starting = starting
-        self._look_again: Timer | None = None
+        self._retry: Timer | None = None
 
     def start(self) -> None:
-        """Start a run of what the run bar holds; edits are saved first."""
-        # A key that comes before the project has been read counts as soon as that is done.
+        """Save the edited files and start a run of the current request."""
         if self._state.wait_until_read(self.start):
             return
         with self._context.errors_shown():
@@ -48,9 +45,9 @@ class RunCommands:
             if self._context.questions.is_open:
                 self._context.questions.take_focus()
                 return
-            self._bar.say_what_is_looked_for()
+            self._bar.show_gpu_check()
             _, target = self._bar.chosen
-            # On this machine, in the Python that there is, or with an error.
+            # No login and no environment build: the run starts at once, or fails with an error.
             starts_at_once = (
                 target is None or target.problem or (target.kind.runs_here and not target.builds_environment)
             )
@@ -58,32 +55,26 @@ class RunCommands:
             self._context.run("starting", self._starting.submit if is_quick else self._starting.run, request)
 
     def plan(self) -> None:
-        """Show what the run would do."""
         with self._context.errors_shown():
             self._context.run("starting", self._starting.show_plan, self._bar.request())
 
     def prepare(self) -> None:
-        """Make the environment of the chosen run configuration."""
         self._context.run("starting", self._starting.prepare)
 
     async def open_shell(self) -> None:
-        """Open a shell in the project, with the interpreter of the chosen run configuration."""
         configuration, _ = self._bar.chosen
         name = configuration.name if configuration is not None else ""
         with self._context.errors_shown():
             enter_shell(self._context.app, await in_thread(lambda: project_shell(self._context.project, name)))
 
-    # --- What panes want
-
-    def do(self, request: messages.Request) -> None:
-        """Do what a pane wants of runs."""
+    def dispatch(self, request: messages.Request) -> None:
         match request:
             case messages.RunRequested():
                 self.start()
             case messages.RunBarRequested():
                 self._bar.focus_arguments()
             case messages.RequestChanged():
-                self._look_at(request.request)
+                self._check(request.request)
             case messages.RunSelected():
                 self._state.select(request.run_id)
                 if request.opened:
@@ -102,40 +93,38 @@ class RunCommands:
 
     async def _cancel(self, run_id: str) -> None:
         try:
-            # Leaving the program waits for this a moment.
+            # `to_thread`, because leaving the program waits a moment for its threads.
             await asyncio.to_thread(Runs(self._context.project).cancel, run_id)
         except WorkbenchError:
             self._context.panes.jobs.cancel_failed(run_id)
             raise
 
-    # --- Whether the request would work
+    # --- Checking the request
 
-    def _look_at(self, request: RunRequest | None) -> None:
-        """The run bar asks for something else: look whether it would work."""
+    def _check(self, request: RunRequest | None) -> None:
         if request is not None:
-            self._context.run("plan", self._try, request, exclusive=True)
+            self._context.run("plan", self._plan, request, exclusive=True)
         self._state.show_how_to_run()
 
-    async def _try(self, request: RunRequest) -> None:
-        """Plan the request; look again until it would work, because the cause may lie anywhere."""
+    async def _plan(self, request: RunRequest) -> None:
+        """Plan the request; on an error retry until it works, because the user may fix the cause anywhere."""
         try:
             plan, version = await in_thread(lambda: self._plan_of(request))
         except WorkbenchError as error:
             if self._bar.holds(request):
                 self._bar.show_refusal(error, self._context.project.root)
-                if self._look_again is not None:
-                    self._look_again.stop()
-                self._look_again = self._context.screen.set_timer(LOOK_AGAIN_SECONDS, partial(self._try_again, request))
+                if self._retry is not None:
+                    self._retry.stop()
+                self._retry = self._context.screen.set_timer(RETRY_SECONDS, partial(self._check_again, request))
             return
         if self._bar.holds(request):
             self._bar.show_plan(plan, version)
 
     def _plan_of(self, request: RunRequest) -> tuple[Plan, str]:
-        """The plan, and the version of a local interpreter. Blocks; raises WorkbenchError."""
         plan = Runs(self._context.project).plan(request)
         is_local = target_types.find(plan.target_type).runs_here
         return plan, version_without_project(plan.interpreter, self._context.project.root) if is_local else ""
 
-    def _try_again(self, request: RunRequest) -> None:
+    def _check_again(self, request: RunRequest) -> None:
         if self._bar.holds(request) and self._bar.is_refused:
-            self._look_at(request)
+            self._check(request)

@@ -1,4 +1,4 @@
-"""A shell in the terminal that the workbench has, which comes back when the shell ends."""
+"""Running a shell in the terminal of the workbench."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tui_workbench.runs.shell import Shell
 
 
 def enter_shell(app: App[Any], shell: Shell) -> int:
-    """Give the terminal to the shell until it ends; its exit code.
+    """Suspend the screens, run a shell in the terminal, and return its exit code.
 
-    Raises StorageError when it cannot be started, and UsageError where there is no terminal to give.
+    Raises StorageError when the shell cannot be started, and UsageError where the screens cannot be suspended.
     """
     try:
         with app.suspend():
-            print(f"\n{visible(shell.notice)}" if shell.notice else "")  # noqa: T201  the terminal is a shell's now
-            print("`exit` or ctrl+d comes back to the workbench.", flush=True)  # noqa: T201
+            print(f"\n{visible(shell.notice)}" if shell.notice else "")  # noqa: T201  the screens are suspended
+            print("`exit` or ctrl+d returns to the workbench.", flush=True)  # noqa: T201
             environment = {**os.environ, **shell.environment, "PWD": shell.directory}
             own, folder = trace.changed_variables(environment), shell.directory
             done = processes.run(
@@ -29,10 +29,8 @@ def enter_shell(app: App[Any], shell: Shell) -> int:
             )
             return done.returncode
     except SuspendNotSupported as error:
-        raise UsageError(
-            "this terminal cannot be given to a shell", remedy="`workbench-tui shell` opens one."
-        ) from error
+        raise UsageError("cannot open a shell in this terminal", remedy="Run `workbench-tui shell` instead.") from error
     except OSError as error:
         raise StorageError(
-            f"the shell {shell.argv[0]} cannot be started: {error.strerror}", remedy="Set SHELL to one that is there."
+            f"cannot start the shell {shell.argv[0]}: {error.strerror}", remedy="Set SHELL to an installed shell."
         ) from error

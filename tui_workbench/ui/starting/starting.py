@@ -1,9 +1,8 @@
-"""From the key on Run to a run: what has to be asked or made before a run can start, on whatever target.
+"""Starting a run: log in on the target, ask questions, build the environment, submit.
 
-The invariants: a run on this machine starts without a detour; one elsewhere starts only when the login works or cannot
-be asked for now, so that no run fails for want of a secret that nobody was asked for; a host key is accepted by a
-letter that was read, never by a key that was pressed twice; a secret goes to the connection and to the keyring, and
-nowhere else; everything that blocks is done in threads that nobody waits for.
+The invariants: a local run starts without questions; before a remote run, the user is asked for the secrets that its
+login needs; a host key is accepted only with a letter, so that a key pressed twice cannot accept it; a secret goes only
+to the connection and the keyring; blocking calls run in threads.
 """
 
 from __future__ import annotations
@@ -38,10 +37,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.question_row import Choice, yes_no
 
 NOTE_SECONDS = 15.0
-"""How long it is shown that something about a run is unusual."""
-
-SECRET_ATTEMPTS = 3
-"""As many as `ssh` gives."""
+SECRET_ATTEMPTS = 3  # as many as `ssh` gives
 
 ACCEPTED = "accepted"
 YES, ON_CPU, COPY = "yes", "cpu", "copy"
@@ -49,20 +45,20 @@ DECLARE, LEAVE_OUT = "declare", "leave out"
 
 
 class Login:
-    """Logs in for a screen."""
+    """Logs in on targets, and asks for host keys and secrets."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def reach(self, target: ComputeTarget | None) -> bool:
-        """Log in on the machine of a target, asking where that is needed; false when the person says no.
+        """Log in on the machine of a target; return False if the user refuses. Raises WorkbenchError.
 
-        A machine that does not answer now is let be: the run says so, or waits. Raises WorkbenchError.
+        An unreachable machine counts as success: the run reports it, or waits.
         """
         if not _is_elsewhere(target):
             return True
-        # Two runs that are asked for at once ask one question.
+        # Two runs that start at the same time ask only once.
         async with self._locks.setdefault(target.path, asyncio.Lock()):
             self._context.say(f"Connecting to {target.address}...")
             try:
@@ -71,7 +67,7 @@ class Login:
                 self._context.say("")
 
     async def needs_person(self, target: ComputeTarget | None) -> bool:
-        """Whether a login there needs what only a person can give; other troubles are told by who meets them."""
+        """Return True if a login needs the user, for a secret or a host key. Other errors are reported later."""
         if not _is_elsewhere(target):
             return False
         try:
@@ -101,27 +97,26 @@ class Login:
                 if attempts == SECRET_ATTEMPTS:
                     raise
                 attempts += 1
-                if not await self._gives(error, host, typed, is_again=attempts > 1):
+                if not await self._ask_secret(error, host, typed, is_retry=attempts > 1):
                     return False
         for kept in await in_thread(lambda: _keep(typed)):
             if not kept.in_keyring:
-                self._context.notify(f"The secret is held in memory only: {kept.reason}.", 6.0)
+                self._context.notify(f"The secret is kept in memory only: {kept.reason}.", 6.0)
         return True
 
     async def _accepts(self, error: HostKeyRefused, host: SshHost) -> bool:
-        """Show a host key that was never seen; raises the error for one that changed."""
+        """Ask about an unknown host key; raise the error for a changed key."""
         if error.known or not error.presented:
             raise error
-        text = f"{safe_text(capitalized(error.message))}. Is it the machine's own?"
-        choices = yes_no(ACCEPTED, "accept it for good", "run nothing")
-        # A key that is pressed twice must not be what trusts a machine.
+        text = f"{safe_text(capitalized(error.message))}. Trust this key?"
+        choices = yes_no(ACCEPTED, "trust and remember", "cancel")
         if await self._context.questions.choose(text, *choices, needs_letter=True) != ACCEPTED:
             return False
         await in_thread(lambda: host.accept_host_key(error.presented))
         return True
 
-    async def _gives(self, error: SecretNeeded, host: SshHost, typed: dict[str, str], *, is_again: bool) -> bool:
-        prompt = f"Not accepted. {error.prompt}" if is_again else error.prompt
+    async def _ask_secret(self, error: SecretNeeded, host: SshHost, typed: dict[str, str], *, is_retry: bool) -> bool:
+        prompt = f"Not accepted. {error.prompt}" if is_retry else error.prompt
         secret = await self._context.questions.secret(prompt)
         if not secret:
             return False
@@ -131,10 +126,7 @@ class Login:
 
 
 class Starting:
-    """Starts runs for a screen, and does what comes before one: log in, look, prepare.
-
-    Its calls raise WorkbenchError, which `MainContext.run` shows.
-    """
+    """Starts runs, after login and preparation. All calls may raise WorkbenchError, which `MainContext.run` shows."""
 
     def __init__(self, context: MainContext, state: ProjectState, changes: ProjectChanges) -> None:
         self._context = context
@@ -144,7 +136,7 @@ class Starting:
         self._preparations: dict[str, Preparation] = {}
 
     async def run(self, request: RunRequest) -> None:
-        """Save the project's edited files, ask what must be asked, and submit."""
+        """Save the project's edited files, log in, prepare, and submit."""
         await self._save(self._edited())
         configuration, target = self._context.panes.run_bar.chosen
         if not await self._reaches(target):
@@ -153,22 +145,20 @@ class Starting:
             await self.submit(request)
 
     async def again(self, run: Run, request: RunRequest | None) -> None:
-        """Run a run again: as it was, or as the request says."""
+        """Rerun a run, unchanged or with another request."""
         if request is None:
             request = await in_thread(lambda: self._runs.request_of(run.run_id))
         if await self._reaches(await in_thread(partial(self._target_of, run, request))):
             await self.submit(request)
 
     async def _reaches(self, target: ComputeTarget | None) -> bool:
-        is_there = await self._login.reach(target)
-        if not is_there:
+        logged_in = await self._login.reach(target)
+        if not logged_in:
             self._context.say("Nothing was run.")
-        return is_there
-
-    # --- The run
+        return logged_in
 
     async def submit(self, request: RunRequest) -> None:
-        """Start a run, in a thread; what it needs was asked for."""
+        """Start a run whose login and environment are ready."""
         try:
             await in_thread(lambda: self._submit(request))
         except NoGpu as error:
@@ -182,7 +172,7 @@ class Starting:
                 self._context.show_error(error)
 
     def _submit(self, request: RunRequest) -> None:
-        """Blocks. The run is shown as soon as it has started; submitting it may take longer."""
+        """Submit a run and show it as soon as it has started, which may be earlier. Blocks."""
         screen, shown = self._context.screen, []
 
         def show(run: Run) -> None:
@@ -196,7 +186,7 @@ class Starting:
             show(run)
 
     def _show(self, run: Run, notes: list[str]) -> None:
-        """A run of ours has started; `notes` say what is unusual about it."""
+        """Show a run that has started, and the notes about its snapshot."""
         self._context.say("")
         others = [other for other in self._state.runs if other.run_id != run.run_id]
         self._state.show_runs([run, *others], select=run.run_id)
@@ -204,10 +194,9 @@ class Starting:
             self._context.notify(text, NOTE_SECONDS)
 
     async def _on_cpu(self, request: RunRequest, error: NoGpu) -> None:
-        """Ask whether a run that asks for a GPU and would train on the CPU is to run all the same."""
         text = f"{safe_text(capitalized(error.message))}."
-        choices = (Choice("c", "copy what mends it", COPY), Choice("r", "run it on the CPU", ON_CPU))
-        answer = await self._context.questions.choose(text, *choices, Choice("n", "run nothing", ""))
+        choices = (Choice("c", "copy fix", COPY), Choice("r", "run on CPU", ON_CPU), Choice("n", "cancel", ""))
+        answer = await self._context.questions.choose(text, *choices)
         if answer == ON_CPU:
             await self.submit(request._replace(allow_cpu=True))
         elif answer == COPY:
@@ -217,10 +206,10 @@ class Starting:
             self._context.say("Nothing was run.")
 
     async def _on_large_files(self, request: RunRequest, error: LargeFiles) -> None:
-        """Ask what is to become of files that are too large for a run: data that is linked, or left out."""
+        """Ask whether to link files that are too large for a snapshot as data, or to exclude them."""
         paths = [path for path, _ in error.paths]
-        choices = [Choice("s", "leave them out", LEAVE_OUT), Choice("n", "run nothing", "")]
-        # A run that repeats another has the data of then.
+        choices = [Choice("s", "exclude them", LEAVE_OUT), Choice("n", "cancel", "")]
+        # A rerun uses the data of the original run.
         if not request.origin or request.run_configuration:
             choices.insert(0, Choice("l", "link them as data", DECLARE))
         answer = await self._context.questions.choose(f"{safe_text(capitalized(error.message))}.", *choices)
@@ -236,7 +225,7 @@ class Starting:
         await self.submit(request)
 
     def _target_of(self, run: Run, request: RunRequest) -> ComputeTarget | None:
-        """The target that the request leads to; None when it is not there any more, which the submit says."""
+        """Return the target of a request; None if it does not exist any more, which `submit` reports."""
         project = self._context.project
         try:
             if request.run_configuration:
@@ -249,18 +238,18 @@ class Starting:
     def _runs(self) -> Runs:
         return Runs(self._context.project)
 
-    # --- The environment, the plan, and runs that lost their target
+    # --- Environment, plan, reconnection
 
     def why_not_prepare(self) -> str:
-        """Why there is no environment to make for the chosen run configuration."""
+        """Return why the chosen run configuration needs no environment, or ""."""
         _, target = self._context.panes.run_bar.chosen
         refusal = nothing_to_prepare(target) if target is not None else None
         return f"{refusal.message}." if refusal is not None else ""
 
-    async def prepare(self, *, goes_on: bool = False) -> bool:
-        """Make the environment of the chosen run configuration, in view; true when it is there.
+    async def prepare(self, *, runs_afterwards: bool = False) -> bool:
+        """Build the environment of the chosen run configuration on a screen; return True if it is ready.
 
-        With `goes_on` something waits for it, and the view goes away with its end.
+        With `runs_afterwards`, the screen closes at the end of the build.
         """
         configuration, target = self._context.panes.run_bar.chosen
         if configuration is None:
@@ -273,10 +262,10 @@ class Starting:
             preparation = Preparation(self._context.project, configuration.name)
             self._preparations[configuration.name] = preparation
             self._context.run("prepare", preparation.work, self._context.screen.notify)
-        return await self._context.app.push_screen_wait(PrepareScreen(preparation, closes=goes_on))
+        return await self._context.app.push_screen_wait(PrepareScreen(preparation, closes=runs_afterwards))
 
     async def show_plan(self, request: RunRequest) -> None:
-        """Show what the run would do, send and build, before it does; run it when the person says so."""
+        """Show the plan of the run, and run it if the user agrees."""
         _, target = self._context.panes.run_bar.chosen
         while True:
             unsaved = file_names(self._edited())
@@ -293,7 +282,7 @@ class Starting:
             await self.prepare()
 
     async def reconnect(self, run: Run) -> None:
-        """Reach a run's target, asking where that is needed, and let the run go on or fetch what is missing of it."""
+        """Log in on a run's target, and resume the run or fetch its missing files."""
         if not await self._login.reach(self._state.target(run.target)):
             return
         if not run.lacks_outputs:
@@ -306,10 +295,7 @@ class Starting:
             self._context.say("")
 
     async def _is_prepared(self, request: RunRequest) -> bool:
-        """Whether the environment is there; when not, offers to make it. Raises what would keep the run from starting.
-
-        Where the target cannot be asked the run is let go on, which says so or waits.
-        """
+        """Return True if the environment is ready, or was built after a question. Raises errors of the plan."""
         try:
             await in_thread(lambda: self._runs.plan_details(request))
             return True
@@ -317,44 +303,42 @@ class Starting:
             text = f"{safe_text(capitalized(error.message))}. Prepare it, then run?"
         if await self._context.questions.choose(text, *yes_no(YES)) != YES:
             return False
-        return await self.prepare(goes_on=True)
+        return await self.prepare(runs_afterwards=True)
 
     # --- Edited files
 
     def _edited(self) -> frozenset[str]:
-        """The files of the project with unsaved edits. A run may read any of them."""
         folder = os.path.join(self._context.project.root, "")
         return frozenset(path for path in self._context.panes.editor.dirty_paths() if path.startswith(folder))
 
     def _makes_environment(self, configuration: RunConfiguration, target: ComputeTarget | None) -> frozenset[str]:
-        """The files with unsaved edits that say how an environment is made."""
+        """Return the files with unsaved edits that define an environment."""
         root = self._context.project.root
         named = (configuration.conda_dependencies_file, configuration.spark_dependencies_file)
         files = {configuration.path, *(os.path.join(root, name) for name in named if name)}
         return self._edited() & (files | ({target.path} if target is not None else set()))
 
     async def _save(self, paths: frozenset[str]) -> None:
-        """Save these files before they are used. Raises UsageError when one cannot be saved."""
+        """Save these files. Raises UsageError when one cannot be saved."""
         if failed := await self._context.panes.editor.save(paths):
             raise UsageError(
-                f"nothing was run: {file_names(failed)} could not be saved",
-                remedy="Answer the question in the editor first.",
+                f"nothing was run: cannot save {file_names(failed)}", remedy="Answer the question in the editor first."
             )
 
 
 def _must_be_prepared(configuration: RunConfiguration | None, target: ComputeTarget | None) -> bool:
-    """Whether the run may not make the environment that it may need."""
+    """Return True if the run may need an environment that it is not allowed to build."""
     if configuration is None or target is None or configuration.prepare_environment:
         return False
     return target.kind.can_run and target.builds_environment
 
 
 def _is_elsewhere(target: ComputeTarget | None) -> TypeGuard[ComputeTarget]:
-    """Whether its runs need a login."""
+    """Return True if runs on the target need a login."""
     return target is not None and target.problem is None and target.kind.is_remote and target.kind.can_run
 
 
 def _keep(typed: dict[str, str]) -> list[KeyringResult]:
-    """Put what was typed into the keyring; what has no reference is for this time only."""
+    """Put the typed secrets that have a reference into the keyring."""
     store = SecretStore()
     return [store.put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]
