@@ -246,9 +246,7 @@ async def test_detach_removes_files_and_secret_and_undo_restores_them(project: P
     assert SecretStore().get(reference) == PASSWORD
     async with opened(project) as pilot:
         await pilot.press("2", "home", "x")
-        await until(
-            lambda: "Detach box" in seen(pilot) and "is removed from" in seen(pilot)
-        )
+        await until(lambda: "Detach box" in seen(pilot) and "is removed from" in seen(pilot))
         await pilot.press("enter")
         await until(lambda: pilot.app.screen is screen_of(pilot))
         await until(lambda: "box" not in " ".join(content_of(screen_of(pilot).panes.targets)))
