@@ -1,4 +1,4 @@
-"""A real browser without a window, driven by the protocol of its developer tools."""
+"""A headless Chromium, controlled with the DevTools protocol."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Object.defineProperty(Object.prototype, 'fitAddon', {
   },
 });
 """
-"""The terminal that a page of textual-serve makes for itself, and keeps to itself."""
+"""Makes the terminal of a textual-serve page accessible."""
 
 _TEXT = """
 (() => {
@@ -43,7 +43,7 @@ _TEXT = """
 
 
 class Browser:
-    """One Chromium with one page. Ends with the `async with` block."""
+    """A Chromium with one page. It ends with the `async with` block."""
 
     def __init__(self, folder: Path, *, width: int = 1200, height: int = 760) -> None:
         command = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -91,7 +91,7 @@ class Browser:
             self._process.wait()
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One call of the protocol; its result."""
+        """Call a method of the protocol and return its result."""
         assert self._page is not None
         self._number += 1
         await self._page.send_json({"id": self._number, "method": method, "params": parameters})
@@ -103,12 +103,12 @@ class Browser:
                 return result
 
     async def evaluate(self, expression: str) -> Any:
-        """The value of an expression on the page; that of a promise when it has one."""
+        """Evaluate an expression on the page; wait for a promise."""
         answer = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         return answer["result"].get("value")
 
     async def open(self, address: str) -> None:
-        """Lead the browser to an address."""
+        """Open an address."""
         await self.call("Page.navigate", url=address)
 
     async def press(self, key: str, *, code: int = 0, control: bool = False) -> None:
@@ -119,25 +119,25 @@ class Browser:
         await self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
     async def click(self, x: int, y: int) -> None:
-        """Click somewhere on the page."""
+        """Click on a point of the page."""
         for kind in ("mousePressed", "mouseReleased"):
             await self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     async def text(self) -> str:
-        """What the terminal on the page shows."""
+        """Return the text of the terminal on the page."""
         return str(await self.evaluate(_TEXT))
 
     async def words(self) -> str:
-        """What the page says beside the terminal."""
+        """Return the text of the page outside the terminal."""
         return str(await self.evaluate("document.body ? document.body.innerText : ''"))
 
     async def picture(self) -> bytes:
-        """The page as a PNG."""
+        """Return a screenshot as PNG."""
         answer = await self.call("Page.captureScreenshot", format="png")
         return base64.b64decode(answer["data"])
 
     async def until(self, question: Callable[[], Awaitable[Any]], answer: Any) -> None:
-        """Wait until the question has this answer."""
+        """Wait until the expression has this value."""
 
         async def so() -> bool:
             return bool(await question() == answer)
@@ -145,7 +145,7 @@ class Browser:
         await self._until(so)
 
     async def until_text(self, *texts: str) -> None:
-        """Wait until all of the texts stand in the terminal."""
+        """Wait until the terminal shows all texts."""
 
         async def there() -> bool:
             shown = await self.text()
@@ -154,7 +154,7 @@ class Browser:
         await self._until(there)
 
     async def until_words(self, text: str) -> None:
-        """Wait until the page says it."""
+        """Wait until the page shows the text."""
 
         async def there() -> bool:
             return text in await self.words()

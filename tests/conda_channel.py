@@ -1,4 +1,4 @@
-"""A conda channel of the tests' own, in a folder: real packages in the real form, for the real solver and installer."""
+"""A local conda channel with real packages, for the real solver and installer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CondaChannel:
-    """A channel at `folder`; its address is `url`."""
+    """A channel in `folder` with the address `url`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -28,7 +28,7 @@ class CondaChannel:
     def add(
         self, name: str, version: str, files: Mapping[str, str], *, depends: Sequence[str] = (), subdir: str = "noarch"
     ) -> None:
-        """Offer a package of these files; a text that begins with `->` makes a symbolic link."""
+        """Add a package of these files; a text that begins with `->` becomes a symbolic link."""
         build = "0"
         record = {
             "name": name, "version": version, "build": build, "build_number": 0, "depends": list(depends),
@@ -46,7 +46,7 @@ class CondaChannel:
         self._write_index(subdir, {**known, file_name: {**record, **digests, "size": len(data)}})
 
     def add_python(self, version: str) -> None:
-        """Offer a Python: a link to this one, which is told that it is in an environment."""
+        """Add a Python: a link to this interpreter that runs in the environment."""
         home = f"{sys.base_prefix}/bin"
         settings = f"home = {home}\ninclude-system-site-packages = false\nversion = {version}\n"
         self.add("python", version, {"bin/python": f"->{home}/python3", "pyvenv.cfg": settings}, subdir="linux-64")

@@ -1,4 +1,4 @@
-"""A package index of the tests' own: small wheels, served over HTTP as the Python package index serves them."""
+"""A local package index that serves small wheels over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def make_wheel(
     folder: Path, name: str, version: str, requires: Sequence[str] = (), *, tag: str = "py3-none-any"
 ) -> Path:
-    """Make a wheel of one module `name` that has `VERSION` and nothing else."""
+    """Build a wheel with the module `name`, which defines only `VERSION`."""
     path = folder / f"{name}-{version}-{tag}.whl"
     information = f"{name}-{version}.dist-info"
     metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
@@ -40,14 +40,14 @@ def make_wheel(
 
 
 class PackageIndex:
-    """An index over the wheels in `folder`. `asked` are the paths that were asked for; `hold` keeps wheels back."""
+    """An index of the wheels in `folder`. `asked` are the requested paths; `hold` stops serving wheels."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self.folder = folder
         self.asked: list[str] = []
         self.is_held = False
         self.delay = 0.0
-        """Seconds that a wheel is held back, for tests that look on."""
+        """Seconds before a wheel is served."""
         self._released = threading.Event()
         index = self
 
@@ -68,11 +68,11 @@ class PackageIndex:
         self._thread.start()
 
     def add(self, name: str, version: str, requires: Sequence[str] = ()) -> Path:
-        """Offer a package."""
+        """Add a package."""
         return make_wheel(self.folder, name, version, requires)
 
     def hold(self) -> None:
-        """Answer no request for a wheel until the index is closed."""
+        """Answer no requests for wheels until the index is closed."""
         self.is_held = True
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class PackageIndex:
 
 @contextlib.contextmanager
 def package_index(folder: Path, address: str) -> Iterator[PackageIndex]:
-    """An index at an address of this machine, for as long as the context lasts."""
+    """Run an index at an address of this machine within the context."""
     folder.mkdir(parents=True, exist_ok=True)
     index = PackageIndex(folder, address)
     try:

@@ -1,4 +1,4 @@
-"""Commands load none of the large libraries that only the screens or one kind of target need."""
+"""Commands do not import large libraries of the screens or of other targets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def loaded(root: Path, *arguments: str) -> set[str]:
-    """The top-level modules that a command loads."""
+    """Return the top-level modules that a command imports."""
     command = [sys.executable, "-X", "importtime", "-m", "tui_workbench", *arguments]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     names = (line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:"))
@@ -48,13 +48,13 @@ def loaded(root: Path, *arguments: str) -> set[str]:
         "trace",
     ],
 )
-def test_a_command_loads_no_large_library(root: Path, line: str) -> None:
+def test_command_loads_no_large_library(root: Path, line: str) -> None:
     assert not loaded(root, *line.split()) & LARGE
 
 
-def test_the_version_loads_no_other_command(root: Path) -> None:
+def test_version_loads_no_other_command(root: Path) -> None:
     assert not loaded(root, "--version") & {"yaml", "sqlite3", "asyncio"}
 
 
-def test_loaded_modules_are_seen(root: Path) -> None:
+def test_loaded_modules_are_detected(root: Path) -> None:
     assert {"tui_workbench", "yaml"} <= loaded(root, "config", "check")

@@ -1,4 +1,4 @@
-"""`serve` from the command to what a person sees in a real browser, and who is turned away at the door."""
+"""`serve` in a real browser, and requests that it refuses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Served(NamedTuple):
-    """A server that was started by the command, and the address that it printed."""
+    """A running `serve` command and the address that it printed."""
 
     process: subprocess.Popen[str]
     address: str
@@ -37,22 +37,22 @@ class Served(NamedTuple):
 
     @property
     def host(self) -> str:
-        """Name and port."""
+        """The host name and port."""
         return self.root.removeprefix("http://").rstrip("/")
 
     def next_address(self) -> str:
-        """The address that is printed when the last one was used."""
+        """The next address, which is printed after an address was used."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().split()[-1]
 
     def children(self) -> list[int]:
-        """The processes that it has started."""
+        """The child processes of the server."""
         pid = self.process.pid
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def start(project: Path, home: Path, *program: str) -> Served:
-    """Starts the command on any free port, and reads what it prints until browsers can come."""
+    """Start the command on a free port and wait for its address."""
     environment = {**os.environ, "HOME": str(home), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
         [*(program or (sys.executable, "-m", "tui_workbench")), "serve", str(project), "--port", "0"],
@@ -68,7 +68,7 @@ def start(project: Path, home: Path, *program: str) -> Served:
 
 @pytest.fixture
 def served(project_root: Path, home: Path) -> Iterator[Served]:
-    """A server of the test's own."""
+    """A server for one test."""
     one = start(project_root, home)
     yield one
     one.process.kill()
@@ -79,7 +79,7 @@ def served(project_root: Path, home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One server for all who are turned away."""
+    """A server that the tests of refused requests share."""
     folder = tmp_path_factory.mktemp("door")
     one = start(write_project(folder / "project"), folder)
     yield one
@@ -91,13 +91,13 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    """A client without cookies that follows no redirection by itself."""
+    """A client without cookies that does not follow redirections."""
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
         yield session
 
 
 async def until_gone(pids: list[int]) -> None:
-    """Waits until none of the processes is there; a zombie counts as gone."""
+    """Wait until all processes have ended; a zombie counts as ended."""
 
     def alive(pid: int) -> bool:
         try:
@@ -111,9 +111,7 @@ async def until_gone(pids: list[int]) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_browser_shows_the_screens_obeys_keys_and_is_told_when_they_end(
-    served: Served, project_root: Path, tmp_path: Path
-) -> None:
+async def test_browser_shows_the_screens_and_sends_keys(served: Served, project_root: Path, tmp_path: Path) -> None:
     (project_root / "hello.py").write_text("copied = 'needle'\n")
     async with Browser(tmp_path) as browser:
         await browser.open(served.address)
@@ -144,7 +142,7 @@ async def test_a_browser_shows_the_screens_obeys_keys_and_is_told_when_they_end(
 
 
 async def open_screens(client: aiohttp.ClientSession, served: Served, address: str) -> dict[str, str]:
-    """What a browser gets for the address: the header with its cookie."""
+    """Open the address and return the header with the cookie."""
     async with client.get(address, allow_redirects=False) as answer:
         assert answer.status == 303
         assert answer.headers["Location"] == "/"
@@ -154,9 +152,7 @@ async def open_screens(client: aiohttp.ClientSession, served: Served, address: s
         return {"Cookie": f"{morsel.key}={morsel.value}", "Origin": f"http://{served.host}"}
 
 
-async def test_a_server_that_is_killed_leaves_no_workbench_behind(
-    served: Served, client: aiohttp.ClientSession
-) -> None:
+async def test_killed_server_leaves_no_workbench_behind(served: Served, client: aiohttp.ClientSession) -> None:
     headers = await open_screens(client, served, served.address)
     async with client.ws_connect(f"{served.root}ws", headers=headers) as websocket:
         await websocket.receive_bytes(timeout=20)
@@ -167,7 +163,7 @@ async def test_a_server_that_is_killed_leaves_no_workbench_behind(
         await until_gone(children)
 
 
-async def test_a_workbench_that_dies_closes_its_page(served: Served, client: aiohttp.ClientSession) -> None:
+async def test_dead_workbench_closes_its_page(served: Served, client: aiohttp.ClientSession) -> None:
     headers = await open_screens(client, served, served.address)
     async with client.ws_connect(f"{served.root}ws", headers=headers) as websocket:
         await websocket.receive_bytes(timeout=20)
@@ -179,7 +175,7 @@ async def test_a_workbench_that_dies_closes_its_page(served: Served, client: aio
         assert answer.status == 200
 
 
-async def test_a_key_in_an_address_opens_one_browser_once(door: Served, client: aiohttp.ClientSession) -> None:
+async def test_link_works_once(door: Served, client: aiohttp.ClientSession) -> None:
     headers = await open_screens(client, door, door.address)
     async with client.get(door.address, allow_redirects=False) as again:
         assert again.status == 403
@@ -217,7 +213,7 @@ async def test_a_key_in_an_address_opens_one_browser_once(door: Served, client: 
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value.values()),
 )
-async def test_without_the_key_or_under_another_name_nothing_is_given(
+async def test_requests_without_key_or_host_name_are_refused(
     door: Served, client: aiohttp.ClientSession, path: str, headers: dict[str, str]
 ) -> None:
     port = door.host.rpartition(":")[2]
@@ -232,7 +228,7 @@ async def test_without_the_key_or_under_another_name_nothing_is_given(
     [{"Cookie": ""}, {"Origin": "http://evil.example"}, {"Origin": ""}, {"Host": "evil.example"}],
     ids=["no-cookie", "other-origin", "empty-origin", "other-host"],
 )
-async def test_a_websocket_is_refused_before_anything_is_started(
+async def test_websocket_without_cookie_starts_nothing(
     served: Served, client: aiohttp.ClientSession, changed: dict[str, str]
 ) -> None:
     headers = {**await open_screens(client, served, served.address), **changed}
@@ -242,7 +238,7 @@ async def test_a_websocket_is_refused_before_anything_is_started(
     assert served.children() == []
 
 
-async def test_a_page_that_talks_nonsense_is_closed(served: Served, client: aiohttp.ClientSession) -> None:
+async def test_invalid_messages_close_the_connection(served: Served, client: aiohttp.ClientSession) -> None:
     headers = await open_screens(client, served, served.address)
     for nonsense in ("{", "[]", '["resize", 1]', '["stdin"]', "7"):
         async with client.ws_connect(f"{served.root}ws?width=x&height=999999", headers=headers) as websocket:
@@ -253,14 +249,14 @@ async def test_a_page_that_talks_nonsense_is_closed(served: Served, client: aioh
     await until_gone(served.children())
 
 
-def test_only_this_machine_can_reach_it(door: Served) -> None:
+def test_server_listens_on_this_machine_only(door: Served) -> None:
     port = int(door.host.rpartition(":")[2])
     with socket.socket() as connection:
         assert connection.connect_ex(("127.0.0.2", port)) != 0
         assert connection.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_a_taken_port_is_said_with_the_way_out(door: Served) -> None:
+def test_port_in_use_shows_the_fix(door: Served) -> None:
     port = int(door.host.rpartition(":")[2])
     with pytest.raises(UsageError, match=f"port {port} of this machine is taken. Choose another with --port, or 0"):
         Server("/nowhere", port)
@@ -274,7 +270,7 @@ def test_a_taken_port_is_said_with_the_way_out(door: Served) -> None:
         ("", f"-L 8347:127.0.0.1:8347 USER@{socket.gethostname()}"),
     ],
 )
-def test_the_way_from_another_machine_is_the_one_that_the_user_came(
+def test_ssh_tunnel_uses_the_address_of_the_login(
     monkeypatch: pytest.MonkeyPatch, connection: str, expected: str
 ) -> None:
     monkeypatch.setenv("SSH_CONNECTION", connection)
@@ -282,7 +278,7 @@ def test_the_way_from_another_machine_is_the_one_that_the_user_came(
     assert tunnel(8347) == f"ssh -N {expected}"
 
 
-def test_what_is_not_installed_is_said_with_the_command_that_installs_it(project_root: Path, tmp_path: Path) -> None:
+def test_missing_package_shows_the_install_command(project_root: Path, tmp_path: Path) -> None:
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "aiohttp.py").write_text("raise ModuleNotFoundError('no', name='aiohttp')\n")
     done = subprocess.run(

@@ -1,6 +1,6 @@
-"""PyTorch for machines and containers of the tests: the installed one's files, for Debian's own Python.
+"""PyTorch for machines and containers of the tests, copied from the environment that runs the tests.
 
-Nothing is downloaded. Debian's Python must be of the same version as the one that runs the tests, whose PyTorch it is.
+Nothing is downloaded. Debian's Python must have the same version as the Python that runs the tests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.engines import DockerEngine
 
 TORCH_IMAGE = "tests/torch:1"
-"""The Python image with PyTorch in it: 550 MB, made in seconds."""
+"""The Python image with PyTorch: 550 MB, built in seconds."""
 
 _NOT_NEEDED = ("torch/include/", "torch/test/", "torch/share/")
 _NEEDED_PROGRAM = "torch/bin/torch_shm_manager"
@@ -36,7 +36,7 @@ _NEEDED_PROGRAM = "torch/bin/torch_shm_manager"
 
 @functools.cache
 def torch_files() -> Sequence[tuple[str, str]]:
-    """What PyTorch and its dependencies consist of: where a file belongs on the Python path, and where it is here."""
+    """Yield the files of PyTorch and its dependencies: the path on the Python path, and the path here."""
     names: list[str] = ["torch"]
     for name in names:
         for requirement in importlib.metadata.requires(name) or ():
@@ -56,7 +56,7 @@ def torch_files() -> Sequence[tuple[str, str]]:
 
 
 def require_same_python() -> None:
-    """Skip the test where Debian's Python is of another version than this one."""
+    """Skip the test if Debian's Python has another version than this one."""
     done = subprocess.run([require("/usr/bin/python3"), "--version"], capture_output=True, text=True, check=True)
     here = f"{sys.version_info.major}.{sys.version_info.minor}."
     if not done.stdout.removeprefix("Python ").startswith(here):
@@ -64,7 +64,7 @@ def require_same_python() -> None:
 
 
 def lay_out(folder: Path) -> None:
-    """Put PyTorch into a folder for a PYTHONPATH, readable to everybody."""
+    """Copy PyTorch to a folder for PYTHONPATH that all users can read."""
     for path, source in torch_files():
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def lay_out(folder: Path) -> None:
 
 
 def load_torch_image(engine: DockerEngine) -> None:
-    """Give an engine TORCH_IMAGE."""
+    """Load TORCH_IMAGE into an engine."""
     packages = (*engines.TOOLS, *engines.python_packages(), "libstdc++6")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     command = [require("docker"), "--host", f"unix://{engine.socket}", "import", "-", TORCH_IMAGE]

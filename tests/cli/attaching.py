@@ -1,4 +1,4 @@
-"""What the tests of attaching on the command line share."""
+"""Commands of the tests of `computetarget`, with and without a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = 30.0
 
 
 def noun(words: Sequence[str]) -> Sequence[str]:
-    """The words of a command; `computetarget` need not be said."""
+    """Return the words of a command; `computetarget` is added unless they begin with `experiment`."""
     return words if words[0] == "experiment" else ("computetarget", *words)
 
 
@@ -41,7 +41,7 @@ def workbench(*words: str, cwd: Path, stdin: str = "") -> subprocess.CompletedPr
 
 
 class Terminal:
-    """A command on a terminal of its own."""
+    """A command in a new terminal."""
 
     def __init__(self, *words: str, cwd: Path) -> None:
         self._screen, terminal = os.openpty()
@@ -62,7 +62,7 @@ class Terminal:
         os.write(self._screen, f"{answer}\n".encode())
 
     def end(self) -> tuple[int, str]:
-        """Wait for the end: the exit code, and what was shown since the last question."""
+        """Wait for the end. Return the exit code and the output after the last question."""
         while self._read():
             pass
         os.close(self._screen)
@@ -72,14 +72,14 @@ class Terminal:
         try:
             data = os.read(self._screen, 1 << 16)
         except OSError:
-            return False  # EIO: nobody has the terminal open any more
+            return False  # EIO: the command has closed the terminal
         self.shown += data.decode()
         return bool(data)
 
 
 @pytest.fixture
 def box(gpubox: Machine) -> list[str]:
-    """The options for the user research on gpubox."""
+    """The options of `attach` for the user `research` on gpubox."""
     return ["--name", "box", "--address", gpubox.address, "--username", "research"]
 
 

@@ -1,4 +1,4 @@
-"""Machines for the tests of commands that reach one."""
+"""Machines for tests of commands that connect to a machine."""
 
 from __future__ import annotations
 

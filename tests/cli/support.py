@@ -1,4 +1,4 @@
-"""The installed command, in a folder, in a pipe or in a terminal."""
+"""The installed command, in a pipe or in a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INSTALLED = str(Path(sys.executable).parent / "workbench-tui")
 
 
 class Installed(Workbench):
-    """The command as a person calls it."""
+    """The installed command in a folder."""
 
     def start(self, *arguments: str | bytes | os.PathLike[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a command and return its process."""
@@ -24,21 +24,21 @@ class Installed(Workbench):
         return subprocess.Popen([INSTALLED, *arguments], cwd=self.folder, env=environment, **options)
 
     def bytes_of(self, *arguments: str) -> bytes:
-        """Everything on stdout."""
+        """Run a command and return its stdout."""
         process = self.start(*arguments)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
         return out
 
     def in_terminal(self, *arguments: str, columns: int = 80) -> InTerminal:
-        """The command in a terminal of its own."""
+        """Start a command in a new terminal."""
         return InTerminal(
             [INSTALLED, *arguments], columns=columns, directory=str(self.folder), changes=self.environment
         )
 
 
 class InTerminal(Terminal):
-    """A terminal that remembers every byte it was sent."""
+    """A terminal that keeps every byte of the output."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -49,7 +49,7 @@ class InTerminal(Terminal):
         self.raw += data
 
     def to_the_end(self) -> int:
-        """Take everything until the command has ended; its exit code."""
+        """Read until the command has ended. Return its exit code."""
         while self.pump(30):
             continue
         return os.waitstatus_to_exitcode(self.close())

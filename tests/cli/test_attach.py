@@ -1,4 +1,4 @@
-"""Compute targets attached on the command line; every secret is asked for where nobody reads."""
+"""`computetarget attach`, with secrets and host keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.usefixtures("ssh_folder", "gpubox_engine")
-def test_a_machine_is_attached_and_checked(project_root: Path, box: Sequence[str]) -> None:
+def test_attach_checks_the_machine(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", "remotedocker", *box, "--image", "tests/python:1", cwd=project_root)
     assert done.returncode == 0
     assert done.stdout.startswith("wrote aml_config/box.compute\nwrote aml_config/box.runconfig\nok        name ")
@@ -28,7 +28,7 @@ def test_a_machine_is_attached_and_checked(project_root: Path, box: Sequence[str
 
 
 @pytest.mark.usefixtures("ssh_folder")
-def test_the_old_form_works_and_names_the_current_one(project_root: Path, box: Sequence[str]) -> None:
+def test_type_can_be_an_option(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", *box, "--type", "remote", cwd=project_root)
     assert done.returncode == 0
     assert done.stderr == ""
@@ -36,7 +36,7 @@ def test_the_old_form_works_and_names_the_current_one(project_root: Path, box: S
 
 
 @pytest.mark.usefixtures("ssh_folder")
-def test_the_result_as_data(project_root: Path, box: Sequence[str]) -> None:
+def test_attach_prints_json(project_root: Path, box: Sequence[str]) -> None:
     attached = result(workbench("attach", "remote", *box, "-o", "json", cwd=project_root))
     assert (attached["name"], attached["type"], attached["secrets"]) == ("box", "remote", [])
     assert attached["compute"] == str(project_root / "aml_config" / "box.compute")
@@ -44,7 +44,7 @@ def test_the_result_as_data(project_root: Path, box: Sequence[str]) -> None:
 
 
 @pytest.mark.usefixtures("ssh_folder", "gpubox_engine")
-def test_what_is_attached_and_not_ready_says_what_mends_it(project_root: Path, gpubox: Machine) -> None:
+def test_attach_of_an_unready_machine_shows_the_fix(project_root: Path, gpubox: Machine) -> None:
     words = ["--name", "box", "--address", gpubox.address, "--username", "outsider"]
     done = workbench("attach", "remotedocker", *words, cwd=project_root)
     assert done.returncode == 4
@@ -53,7 +53,7 @@ def test_what_is_attached_and_not_ready_says_what_mends_it(project_root: Path, g
     assert files(project_root) == ["box.compute", "box.runconfig"]
 
 
-def test_without_asking_the_machine(project_root: Path, connections: Path) -> None:
+def test_no_check_does_not_contact_the_machine(project_root: Path, connections: Path) -> None:
     done = workbench(
         "attach", "remotedocker", "--name", "box", "--address", "nowhere.invalid", "--no-check", cwd=project_root
     )
@@ -63,7 +63,7 @@ def test_without_asking_the_machine(project_root: Path, connections: Path) -> No
 
 
 @pytest.mark.usefixtures("known", "keyring")
-def test_a_password_from_stdin(project_root: Path, box: Sequence[str]) -> None:
+def test_password_from_stdin_is_stored_in_the_keyring(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", "remote", *box, "--password-stdin", cwd=project_root, stdin=f"{PASSWORD}\n")
     assert done.returncode == 0
     assert "stored the secret in the keyring\n" in done.stdout
@@ -72,7 +72,7 @@ def test_a_password_from_stdin(project_root: Path, box: Sequence[str]) -> None:
 
 
 @pytest.mark.usefixtures("known")
-def test_a_password_on_the_command_line_works_and_is_warned_about(project_root: Path, box: Sequence[str]) -> None:
+def test_password_on_the_command_line_prints_a_warning(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", "remote", *box, "--password", PASSWORD, cwd=project_root)
     assert done.returncode == 0
     assert "other users of this machine can see" in done.stderr
@@ -81,7 +81,7 @@ def test_a_password_on_the_command_line_works_and_is_warned_about(project_root: 
 
 
 @pytest.mark.usefixtures("known")
-def test_a_password_is_asked_for_without_echo_until_it_is_right(project_root: Path, box: Sequence[str]) -> None:
+def test_password_prompt_has_no_echo_and_repeats(project_root: Path, box: Sequence[str]) -> None:
     terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)
     terminal.answer("Password of research on ", "not this one")
     terminal.answer("Password of research on ", PASSWORD)
@@ -95,7 +95,7 @@ def test_a_password_is_asked_for_without_echo_until_it_is_right(project_root: Pa
 @pytest.mark.parametrize(
     ("typed", "code", "said"), [("\x03", 130, ""), ("\x04", 2, "workbench-tui: no secret was entered")]
 )
-def test_who_gives_no_password_attaches_nothing(
+def test_refused_password_prompt_writes_no_files(
     project_root: Path, box: Sequence[str], typed: str, code: int, said: str
 ) -> None:
     terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)
@@ -106,7 +106,7 @@ def test_who_gives_no_password_attaches_nothing(
     assert files(project_root) == []
 
 
-def test_a_password_is_asked_for_after_the_host_key(project_root: Path, box: Sequence[str], known: Path) -> None:
+def test_password_prompt_follows_the_host_key(project_root: Path, box: Sequence[str], known: Path) -> None:
     known.write_text("")
     terminal = Terminal("attach", "remote", *box, "--password", cwd=project_root)
     terminal.answer("Type yes or the fingerprint: ", "yes")
@@ -114,7 +114,7 @@ def test_a_password_is_asked_for_after_the_host_key(project_root: Path, box: Seq
     assert terminal.end()[0] == 0
 
 
-def test_a_password_is_asked_for_although_nothing_is_tried(project_root: Path, known: Path, gpubox: Machine) -> None:
+def test_no_check_still_asks_for_the_password(project_root: Path, known: Path, gpubox: Machine) -> None:
     words = ["attach", "remote", "--name", "box", "--address", gpubox.address, "--username", "research"]
     terminal = Terminal(*words, "--password", "--no-check", cwd=project_root)
     terminal.answer(f"Password of research@{gpubox.address}", PASSWORD)
@@ -123,7 +123,7 @@ def test_a_password_is_asked_for_although_nothing_is_tried(project_root: Path, k
 
 
 @pytest.mark.usefixtures("known")
-def test_where_nobody_can_be_asked_a_missing_password_is_an_error(project_root: Path, box: Sequence[str]) -> None:
+def test_missing_password_without_terminal_is_an_error(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", "remote", *box, "--password", cwd=project_root)
     assert done.returncode == 2
     assert "--password-stdin" in done.stderr
@@ -134,7 +134,7 @@ def test_where_nobody_can_be_asked_a_missing_password_is_an_error(project_root: 
 
 
 @pytest.mark.usefixtures("known")
-def test_an_encrypted_key_asks_for_its_passphrase(
+def test_encrypted_key_asks_for_its_passphrase(
     project_root: Path,
     box: Sequence[str],
     gpubox: Machine,
@@ -155,7 +155,7 @@ def test_an_encrypted_key_asks_for_its_passphrase(
 
 
 @pytest.mark.usefixtures("ssh_folder")
-def test_an_unknown_host_key_is_refused_until_it_is_named(
+def test_unknown_host_key_needs_its_fingerprint(
     project_root: Path,
     box: Sequence[str],
     home: Path,
@@ -173,9 +173,7 @@ def test_an_unknown_host_key_is_refused_until_it_is_named(
     assert known_hosts.read_text().split() == gpubox.known_hosts_line.split()
 
 
-def test_a_machine_behind_a_jump_host_has_two_keys_to_name(
-    project_root: Path, bastion: Machine, gpubox: Machine
-) -> None:
+def test_machine_behind_jump_host_needs_two_fingerprints(project_root: Path, bastion: Machine, gpubox: Machine) -> None:
     words = ["attach", "remote", "--name", "box", "--address", "inner"]
     for machine in (bastion, gpubox):
         shown = fingerprint(machine.folder / "host_key.pub")
@@ -191,7 +189,7 @@ def test_a_machine_behind_a_jump_host_has_two_keys_to_name(
 
 
 @pytest.mark.usefixtures("known")
-def test_the_workbenchs_key_is_installed_by_a_password(project_root: Path, box: Sequence[str], gpubox: Machine) -> None:
+def test_workbench_key_is_installed_with_a_password(project_root: Path, box: Sequence[str], gpubox: Machine) -> None:
     accounts = gpubox.home() / ".ssh" / "authorized_keys"
     before = accounts.read_text()
     try:
@@ -207,7 +205,7 @@ def test_the_workbenchs_key_is_installed_by_a_password(project_root: Path, box: 
 
 @pytest.mark.usefixtures("ssh_folder")
 @pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 4), ("", 4), ("y", 4)])
-def test_on_a_terminal_an_unknown_host_key_is_asked_about(
+def test_unknown_host_key_is_confirmed_on_a_terminal(
     project_root: Path, box: Sequence[str], home: Path, answer: str, code: int
 ) -> None:
     (home / ".ssh" / "known_hosts").write_text("")
@@ -218,7 +216,7 @@ def test_on_a_terminal_an_unknown_host_key_is_asked_about(
 
 
 @pytest.mark.usefixtures("ssh_folder")
-def test_a_changed_host_key_is_never_asked_about(
+def test_changed_host_key_is_refused_without_asking(
     project_root: Path,
     box: Sequence[str],
     home: Path,
@@ -237,7 +235,7 @@ def test_a_changed_host_key_is_never_asked_about(
 
 
 @pytest.mark.usefixtures("known")
-def test_the_workbenchs_key_is_printed_where_it_cannot_be_installed(project_root: Path, box: Sequence[str]) -> None:
+def test_workbench_key_that_cannot_be_installed_is_printed(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", "remote", *box, "-k", cwd=project_root)
     assert done.returncode == 0
     assert re.search(
@@ -266,7 +264,7 @@ def test_the_workbenchs_key_is_printed_where_it_cannot_be_installed(project_root
         (["remotedocker", "--name", "box", "--address", "h", "--gpu", "--no-gpu"], "--no-gpu"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(project_root: Path, words: Sequence[str], said: str) -> None:
+def test_contradicting_options_are_one_line(project_root: Path, words: Sequence[str], said: str) -> None:
     done = workbench("attach", *words, cwd=project_root)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
@@ -274,7 +272,7 @@ def test_what_cannot_be_meant_is_one_line(project_root: Path, words: Sequence[st
     assert files(project_root) == []
 
 
-def test_a_taken_name_is_refused(project_root: Path) -> None:
+def test_existing_name_is_refused(project_root: Path) -> None:
     done = workbench("attach", "localdocker", "--name", "local", cwd=project_root)
     assert done.returncode == 3
     assert "computetarget detach local" in done.stderr

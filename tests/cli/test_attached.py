@@ -1,4 +1,4 @@
-"""Attached compute targets on the command line: checked, given their password again, detached."""
+"""`computetarget check|login|disconnect|detach`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.usefixtures("ssh_folder")
-def test_a_check_as_data(project_root: Path, box: Sequence[str]) -> None:
+def test_check_prints_json(project_root: Path, box: Sequence[str]) -> None:
     assert workbench("attach", "remote", *box, "--no-check", cwd=project_root).returncode == 0
     checks = result(workbench("check", "box", "-o", "json", cwd=project_root))
     assert [check["check"] for check in checks[:4]] == ["name", "port", "host key", "login"]
@@ -31,7 +31,7 @@ def test_a_check_as_data(project_root: Path, box: Sequence[str]) -> None:
 
 
 @pytest.mark.usefixtures("ssh_folder")
-def test_a_broken_check_ends_with_4(project_root: Path, box: Sequence[str], home: Path) -> None:
+def test_failed_check_exits_with_4(project_root: Path, box: Sequence[str], home: Path) -> None:
     assert workbench("attach", "remote", *box, "--no-check", cwd=project_root).returncode == 0
     (home / ".ssh" / "known_hosts").write_text("")
     done = workbench("check", "box", cwd=project_root)
@@ -41,7 +41,7 @@ def test_a_broken_check_ends_with_4(project_root: Path, box: Sequence[str], home
     assert workbench(*command[1].split(), cwd=project_root).returncode == 0  # as it was copied
 
 
-def test_a_check_of_nothing(project_root: Path) -> None:
+def test_check_of_unknown_target_lists_targets(project_root: Path) -> None:
     done = workbench("check", "nothing", cwd=project_root)
     assert done.returncode == 3
     assert "Known here: local" in done.stderr
@@ -52,14 +52,14 @@ def test_a_check_of_nothing(project_root: Path) -> None:
 
 @pytest.fixture
 def attached(project_root: Path, box: Sequence[str], request: pytest.FixtureRequest) -> Project:
-    """`box` is attached with a password."""
+    """A project with the target `box`, attached with a password."""
     request.getfixturevalue("known")
     done = workbench("attach", "remote", *box, "--password-stdin", cwd=project_root, stdin=f"{PASSWORD}\n")
     assert done.returncode == 0, done.stderr
     return Project.find(str(project_root))
 
 
-def test_a_forgotten_password_is_given_again(attached: Project, project_root: Path) -> None:
+def test_login_asks_for_a_forgotten_password(attached: Project, project_root: Path) -> None:
     assert workbench("disconnect", "box", cwd=project_root).returncode == 0
     done = workbench("check", "box", cwd=project_root)
     assert done.returncode == 4
@@ -70,7 +70,7 @@ def test_a_forgotten_password_is_given_again(attached: Project, project_root: Pa
     assert workbench("check", "box", cwd=project_root).returncode == 0
 
 
-def test_a_password_is_given_again_from_stdin(attached: Project, project_root: Path) -> None:
+def test_login_reads_the_password_from_stdin(attached: Project, project_root: Path) -> None:
     workbench("disconnect", "box", cwd=project_root)
     done = workbench("login", "box", "--password-stdin", cwd=project_root, stdin=PASSWORD)
     assert done.returncode == 0
@@ -78,7 +78,7 @@ def test_a_password_is_given_again_from_stdin(attached: Project, project_root: P
     assert workbench("check", "box", cwd=project_root).returncode == 0
 
 
-def test_a_run_asks_for_a_forgotten_password_before_it_begins(attached: Project, project_root: Path) -> None:
+def test_submit_asks_for_a_forgotten_password(attached: Project, project_root: Path) -> None:
     workbench("disconnect", "box", cwd=project_root)
     terminal = Terminal("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
     terminal.answer("Password of research on ", PASSWORD)
@@ -87,7 +87,7 @@ def test_a_run_asks_for_a_forgotten_password_before_it_begins(attached: Project,
     assert "\nhello\n" in shown
 
 
-def test_a_run_that_can_ask_nobody_for_its_password_says_how_to_give_it(attached: Project, project_root: Path) -> None:
+def test_submit_without_terminal_names_the_login_command(attached: Project, project_root: Path) -> None:
     workbench("disconnect", "box", cwd=project_root)
     done = workbench("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
     assert done.returncode != 0
@@ -95,7 +95,7 @@ def test_a_run_that_can_ask_nobody_for_its_password_says_how_to_give_it(attached
     assert "workbench-tui computetarget login box" in done.stderr
 
 
-def test_a_run_on_a_machine_that_is_off_does_not_begin(attached: Project, project_root: Path, gpubox: Machine) -> None:
+def test_submit_to_a_machine_that_is_off_creates_no_run(attached: Project, project_root: Path, gpubox: Machine) -> None:
     workbench("disconnect", "box", cwd=project_root)
     gpubox.stop_sshd()
     try:
@@ -108,7 +108,7 @@ def test_a_run_on_a_machine_that_is_off_does_not_begin(attached: Project, projec
 
 
 @pytest.mark.usefixtures("keyring")
-def test_a_password_in_the_file_is_moved_on_request(attached_path: Path, project_root: Path) -> None:
+def test_move_secrets_moves_the_password_to_the_keyring(attached_path: Path, project_root: Path) -> None:
     done = workbench("check", "box", cwd=project_root)
     assert done.returncode == 4
     assert PASSWORD not in done.stdout + done.stderr
@@ -121,7 +121,7 @@ def test_a_password_in_the_file_is_moved_on_request(attached_path: Path, project
 
 @pytest.fixture
 def attached_path(known: Path, project_root: Path, gpubox: Machine) -> Path:
-    """The file of a target that holds the password itself."""
+    """The file of a target that contains the password."""
     path = project_root / "aml_config" / "box.compute"
     path.write_text(
         f"type: remote\naddress: {gpubox.address}\nusername: research\npassword: {PASSWORD}\npythonLocation: python3\n"
@@ -129,12 +129,12 @@ def attached_path(known: Path, project_root: Path, gpubox: Machine) -> Path:
     return path
 
 
-def test_a_target_of_this_machine_has_no_login(project_root: Path) -> None:
+def test_local_target_has_no_login(project_root: Path) -> None:
     for verb in ("login", "disconnect"):
         assert workbench(verb, "local", cwd=project_root).returncode == 2
 
 
-def test_detaching_moves_files_and_removes_the_secret(attached: Project, project_root: Path) -> None:
+def test_detach_moves_files_and_removes_the_secret(attached: Project, project_root: Path) -> None:
     done = workbench("detach", "box", cwd=project_root)
     assert done.returncode == 0
     assert done.stdout == (
@@ -144,7 +144,7 @@ def test_detaching_moves_files_and_removes_the_secret(attached: Project, project
     assert len(list((project_root / ".workbench" / "trash").iterdir())) == 2
 
 
-def test_a_target_in_use_is_not_detached(project_root: Path) -> None:
+def test_target_in_use_is_not_detached(project_root: Path) -> None:
     (project_root / "wait.py").write_text("import time\ntime.sleep(600)\n")
     submit = [sys.executable, "-m", "tui_workbench", "experiment", "submit", "-c", "local", "--detach", "wait.py"]
     subprocess.run(submit, cwd=project_root, check=True, capture_output=True)
@@ -158,7 +158,7 @@ def test_a_target_in_use_is_not_detached(project_root: Path) -> None:
 
 @contextlib.contextmanager
 def canceled_afterwards(root: Path) -> Iterator[None]:
-    """Every run of the project is canceled in the end."""
+    """Cancel all runs of the project at the end."""
     from tui_workbench.runs.facade import Runs
 
     runs = Runs(Project.find(str(root)))
@@ -169,7 +169,7 @@ def canceled_afterwards(root: Path) -> Iterator[None]:
             runs.cancel(run.run_id)
 
 
-def test_the_short_commands_do_not_load_what_logging_in_needs(project_root: Path) -> None:
+def test_target_list_does_not_import_login_libraries(project_root: Path) -> None:
     code = (
         "import sys; from tui_workbench import cli; cli.run(['computetarget', 'list']);"
         "sys.exit(' '.join({'keyring', 'asyncssh', 'docker', 'yaml'} & sys.modules.keys()) or 0)"

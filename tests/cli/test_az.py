@@ -1,4 +1,4 @@
-"""The lines of the original's pages, to the letter (workbench reference, section 3)."""
+"""The documented commands of Azure ML Workbench (workbench reference, section 3)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize(("line", "ours"), PAGES.items(), ids=list(PAGES))
-def test_a_line_becomes_one_that_our_parser_takes(line: str, ours: str) -> None:
+def test_az_command_is_translated(line: str, ours: str) -> None:
     words = translated(shlex.split(line))
     assert words == shlex.split(ours)
     command, rest = find_command(words)
@@ -95,18 +95,18 @@ def test_a_line_becomes_one_that_our_parser_takes(line: str, ours: str) -> None:
     parse(command, rest)
 
 
-def test_every_line_that_is_known_is_on_a_page() -> None:
+def test_every_translation_is_tested() -> None:
     tested = {words for words in LINES for line in PAGES if tuple(line.split()[: len(words)]) == words}
     assert tested == set(LINES)
 
 
 @pytest.mark.parametrize("noun", sorted(REMEDIES))
-def test_what_has_no_counterpart_says_what_takes_its_place(noun: str) -> None:
+def test_unsupported_command_names_the_replacement(noun: str) -> None:
     with pytest.raises(UsageError, match=r"is not supported: ."):
         translated([*noun.split(), "list", "-g", "x"])
 
 
-def test_what_never_was_is_answered_with_what_there_is() -> None:
+def test_unknown_command_lists_the_commands() -> None:
     with pytest.raises(UsageError, match=r"unknown command 'az ml experiment lst'.*experiment submit"):
         translated(["experiment", "lst"])
 
@@ -122,7 +122,7 @@ def in_shell(workbench: Workbench, lines: str) -> Result:
     return workbench.run("shell", "--", "sh", "-c", lines)
 
 
-def test_lines_work_in_the_shell(workbench: Workbench) -> None:
+def test_az_commands_work_in_the_shell(workbench: Workbench) -> None:
     result = in_shell(
         workbench, "az ml experiment submit -c local report.py 0.1 -o x && az ml history list --query [].status -o tsv"
     )
@@ -132,7 +132,7 @@ def test_lines_work_in_the_shell(workbench: Workbench) -> None:
     assert in_shell(workbench, "az ml").out.splitlines()[0] == "  az ml experiment submit"
 
 
-def test_run_configurations_are_made_and_deleted(workbench: Workbench) -> None:
+def test_az_creates_and_deletes_run_configurations(workbench: Workbench) -> None:
     assert in_shell(workbench, "az ml runconfiguration create -n c -t docker -o tsv").code == 0
     assert in_shell(workbench, "az ml runconfiguration list -o tsv").out == "c\nlocal\n"
     in_shell(workbench, "az ml runconfiguration create -n c -t docker").error(3, "the file already exists")
@@ -141,12 +141,12 @@ def test_run_configurations_are_made_and_deleted(workbench: Workbench) -> None:
     assert in_shell(workbench, "az ml runconfiguration list -o tsv").out == "local\n"
 
 
-def test_errors_have_their_exit_code(workbench: Workbench) -> None:
+def test_az_errors_have_their_exit_code(workbench: Workbench) -> None:
     in_shell(workbench, "az ml notebook start").error(2, "`az ml notebook` is not supported", "jupyter")
     in_shell(workbench, "az ml experiment submit -c none report.py").error(3, "no run configuration 'none'")
 
 
-def test_everything_else_goes_to_the_real_az(workbench: Workbench, tmp_path: Path) -> None:
+def test_other_commands_go_to_the_azure_cli(workbench: Workbench, tmp_path: Path) -> None:
     folder = tmp_path / "azure"
     write_files(folder, {"az": '#!/bin/sh\nprintf "<%s>" real "$@"\nexit 7\n'})
     (folder / "az").chmod(0o755)
@@ -157,7 +157,7 @@ def test_everything_else_goes_to_the_real_az(workbench: Workbench, tmp_path: Pat
     assert (nested.code, nested.out) == (7, "<real><--version>")
 
 
-def test_without_the_real_az_that_is_said(workbench: Workbench) -> None:
+def test_missing_azure_cli_is_reported(workbench: Workbench) -> None:
     workbench.environment["PATH"] = "/usr/bin:/bin"
     result = in_shell(workbench, "az login")
     assert (result.code, result.out) == (127, "")

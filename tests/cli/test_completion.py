@@ -1,4 +1,4 @@
-"""Real shells complete our commands, their options, and what there is in the project."""
+"""Real shells complete commands, options and names of the project."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ complete_line {line}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with two targets, a script, a run, and the scripts of all shells beside it."""
+    """A folder with a project and the completion scripts of all shells."""
     folder = tmp_path_factory.mktemp("completion")
     root = write_project(folder / "project")
     (root / "aml_config" / "gpu-box.compute").write_text("type: remotedocker\naddress: gpu\n")
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def completed(folder: Path, line: str) -> set[str]:
-    """What bash offers behind a line whose last word is being typed."""
+    """Return the completions of bash for the last word of a line."""
     script = HARNESS.format(script=shlex.quote(str(folder / "script.bash")), line=shlex.quote(f"{INSTALLED} {line}"))
     done = subprocess.run(
         [require("bash"), "--norc", "-c", script],
@@ -87,24 +87,24 @@ def completed(folder: Path, line: str) -> set[str]:
         ("project create ''", set()),
     ],
 )
-def test_bash_offers(folder: Path, line: str, offered: set[str]) -> None:
+def test_bash_completes(folder: Path, line: str, offered: set[str]) -> None:
     assert completed(folder, line) == offered
 
 
-def test_of_another_project_its_own_values_are_offered(folder: Path, tmp_path: Path) -> None:
+def test_project_option_selects_the_values(folder: Path, tmp_path: Path) -> None:
     other = write_project(tmp_path / "other")
     (other / "aml_config" / "elsewhere.compute").write_text("type: local\n")
     assert completed(folder, f"computetarget check --project {other} e") == {"elsewhere"}
 
 
-def test_a_name_that_a_shell_would_obey_is_not_offered(folder: Path) -> None:
+def test_unsafe_names_are_not_offered(folder: Path) -> None:
     root = folder / "project"
     assert {"two words", "$(touch ran)"} <= set(values("targets", str(root)))
     assert Installed(root).run("completion", "--values", "targets").out.split("\n") == ["gpu-box", "local", ""]
     assert not (root / "ran").exists()
 
 
-def test_a_program_of_the_folder_is_not_run_by_pressing_tab(folder: Path) -> None:
+def test_tab_does_not_run_a_program_of_the_folder(folder: Path) -> None:
     trap = folder / "project" / "models" / "workbench-tui"
     trap.write_text("#!/bin/sh\ntouch sprung\n")
     trap.chmod(0o755)
@@ -130,7 +130,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_person_types_and_presses_tab(folder: Path, shell: str) -> None:
+def test_tab_completes_in_a_real_shell(folder: Path, shell: str) -> None:
     start, setup = STARTS[shell]
     program, *options = shlex.split(start)
     bin_folder = Path(sys.executable).parent
@@ -140,14 +140,14 @@ def test_a_person_types_and_presses_tab(folder: Path, shell: str) -> None:
     ) as terminal:
         terminal.send(f"{setup}; echo re''ady\n")
         terminal.until_text("ready")
-        # tcsh cannot tell verbs of the same name apart; there is one login, and more than one check.
+        # tcsh confuses commands with the same last word. Only one command ends in `login`.
         terminal.send("workbench-tui compu\tlog\tg\t")
         terminal.until_text("workbench-tui computetarget login gpu-box")
         terminal.send("--pl\t")
         terminal.until_text("gpu-box --plain")
 
 
-def test_every_command_and_every_option_is_in_the_script(folder: Path) -> None:
+def test_script_knows_every_command_and_option(folder: Path) -> None:
     text = (folder / "script.bash").read_text()
     for command in COMMANDS:
         prefix = "_".join(("_shtab_workbench_tui", *command.words)).replace("-", "_")
@@ -156,13 +156,13 @@ def test_every_command_and_every_option_is_in_the_script(folder: Path) -> None:
         assert set(shlex.split(declared.partition("=(")[2].rstrip(")"))) == known
 
 
-def test_themes_of_ones_own_are_offered(folder: Path, home: Path) -> None:
+def test_user_themes_are_offered(folder: Path, home: Path) -> None:
     (home / ".config" / "workbench-tui" / "themes").mkdir(parents=True)
     (home / ".config" / "workbench-tui" / "themes" / "zebra.yaml").write_text("")
     assert completed(folder, "theme use z") == {"zebra"}
 
 
-def test_without_a_shell_it_asks_which(folder: Path) -> None:
+def test_missing_shell_lists_the_shells(folder: Path) -> None:
     done = Installed(folder).run("completion")
     assert (done.code, done.out) == (2, "")
     assert "bash, zsh, fish, tcsh" in done.err

@@ -1,4 +1,4 @@
-"""`config ...` as a whole process: what it prints, its exit codes, and the bytes of the files."""
+"""`config`: output, exit codes and changed files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def result(root: Path, *words: str) -> Any:
     return json.loads(config(root, *words, "-o", "json").stdout)
 
 
-def test_check_prints_clickable_lines_and_a_summary(root: Path) -> None:
+def test_check_prints_findings_and_a_summary(root: Path) -> None:
     done = config(root, "check")
     path = root / "aml_config" / "box.compute"
     assert done.stdout == (
@@ -44,7 +44,7 @@ def test_check_prints_clickable_lines_and_a_summary(root: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_check_as_data_and_its_exit_code(root: Path) -> None:
+def test_check_prints_json_and_exits_with_3(root: Path) -> None:
     (root / "aml_config" / "box.runconfig").write_text("Target: bx\nFramework:Python\n")
     done = config(root, "check", "box.runconfig", "-o", "json")
     assert done.returncode == 3
@@ -63,7 +63,7 @@ def test_check_as_data_and_its_exit_code(root: Path) -> None:
     assert result(root, "check", "--query", "[].code") == ["gpu-unused", "missing-space"]
 
 
-def test_get_set_and_unset_leave_all_other_bytes(root: Path) -> None:
+def test_get_set_and_unset_keep_other_bytes(root: Path) -> None:
     path = root / "aml_config" / "box.compute"
     assert config(root, "get", "box.compute", "type").stdout == "localdocker\n"
     assert config(root, "set", "box.compute", "nvidiaDocker", "true").stdout == "nvidiaDocker: not set -> true\n"
@@ -73,7 +73,7 @@ def test_get_set_and_unset_leave_all_other_bytes(root: Path) -> None:
     assert path.read_bytes() == COMPUTE.encode()
 
 
-def test_fix(root: Path) -> None:
+def test_fix_applies_fixes_once(root: Path) -> None:
     shown = config(root, "fix", "box.compute", "--dry-run")
     assert "+nvidiaDocker: true\n" in shown.stdout
     assert "would fix: set nvidiaDocker: true\n" in shown.stdout
@@ -82,7 +82,7 @@ def test_fix(root: Path) -> None:
     assert config(root, "fix", "box.compute").stdout == "nothing to fix\n"
 
 
-def test_gpu_ready(root: Path) -> None:
+def test_gpu_ready_changes_the_files_once(root: Path) -> None:
     plan = result(root, "gpu-ready", "box", "--dry-run")
     assert [change["id"] for change in plan["changes"]] == ["nvidiaDocker"]
     assert plan["images"][0]["reference"] == DEFAULT_GPU_IMAGE
@@ -93,7 +93,7 @@ def test_gpu_ready(root: Path) -> None:
     assert config(root, "gpu-ready", "box").stdout.endswith("box is already GPU-ready\n")
 
 
-def test_gpu_ready_without_a_change_says_what_was_left(root: Path) -> None:
+def test_gpu_ready_lists_skipped_changes(root: Path) -> None:
     done = config(root, "gpu-ready", "box", "--without", "nvidiaDocker")
     assert "skipped nvidiaDocker: true [nvidiaDocker]" in done.stdout
     assert (root / "aml_config" / "box.compute").read_bytes() == COMPUTE.encode()
@@ -116,7 +116,7 @@ def test_schema(root: Path) -> None:
         (("frob",), 2, "unknown command 'config frob'"),
     ],
 )
-def test_wrong_use_is_one_line(root: Path, words: tuple[str, ...], code: int, said: str) -> None:
+def test_wrong_usage_is_one_line(root: Path, words: tuple[str, ...], code: int, said: str) -> None:
     done = config(root, *words)
     assert done.returncode == code
     assert said in done.stderr
@@ -124,7 +124,7 @@ def test_wrong_use_is_one_line(root: Path, words: tuple[str, ...], code: int, sa
     assert done.stdout == ""
 
 
-def test_a_broken_file_is_one_line_with_its_place(root: Path) -> None:
+def test_broken_file_is_one_line_with_its_position(root: Path) -> None:
     (root / "aml_config" / "box.runconfig").write_text("Target: 'box\n")
     done = config(root, "set", "box.runconfig", "Target", "x")
     assert done.returncode == 3
@@ -133,14 +133,14 @@ def test_a_broken_file_is_one_line_with_its_place(root: Path) -> None:
     )
 
 
-def test_what_stands_in_a_file_cannot_command_the_terminal(root: Path) -> None:
+def test_files_cannot_send_terminal_sequences(root: Path) -> None:
     (root / "aml_config" / "box.compute").write_text('type: "local\\e]0;title\\x07"\n')
     done = config(root, "check", "box.compute")
     assert "\x1b" not in done.stdout
     assert "\x07" not in done.stdout
 
 
-def test_outside_of_a_project_a_file_can_be_checked_and_edited(tmp_path: Path) -> None:
+def test_files_outside_a_project_are_checked_and_edited(tmp_path: Path) -> None:
     (tmp_path / "a.compute").write_text("type: local\n")
     assert config(tmp_path, "check", "a.compute").returncode == 0
     assert config(tmp_path, "set", "a.compute", "type", "remote").returncode == 0
@@ -148,7 +148,7 @@ def test_outside_of_a_project_a_file_can_be_checked_and_edited(tmp_path: Path) -
     assert (tmp_path / "a.compute").read_text() == "type: remote\n"
 
 
-def test_null_is_no_value_and_in_quotes_it_is_the_text(root: Path) -> None:
+def test_null_removes_the_value_unless_quoted(root: Path) -> None:
     path = root / "aml_config" / "n.runconfig"
     path.write_text("Target: box\nDescription: x\n")
     assert config(root, "set", "n.runconfig", "Description", "null").returncode == 0
@@ -159,14 +159,14 @@ def test_null_is_no_value_and_in_quotes_it_is_the_text(root: Path) -> None:
     assert config(root, "get", "n.runconfig", "Description").stdout == '"null"\n'
 
 
-def test_a_list_below_pip_is_set_as_a_list(root: Path) -> None:
+def test_pip_packages_are_set_as_a_list(root: Path) -> None:
     path = root / "aml_config" / "conda_dependencies.yml"
     path.write_text("dependencies:\n- python=3.5\n- pip:\n  - keras\n")
     assert config(root, "set", path.name, "dependencies.pip", "[keras, numpy]").returncode == 0
     assert path.read_text() == "dependencies:\n- python=3.5\n- pip:\n  - keras\n  - numpy\n"
 
 
-def test_gpu_ready_does_not_call_a_target_ready_that_is_not(root: Path) -> None:
+def test_gpu_ready_reports_remaining_problems(root: Path) -> None:
     path = root / "aml_config" / "box.runconfig"
     path.write_text(path.read_text() + "TrackedRun: 7\n")
     done = config(root, "gpu-ready", "box")
@@ -179,14 +179,14 @@ def test_gpu_ready_does_not_call_a_target_ready_that_is_not(root: Path) -> None:
     assert config(root, "gpu-ready", "box").stdout.endswith("box is not GPU-ready: 1 problem left\n")
 
 
-def test_gpu_ready_of_a_broken_run_configuration_beside_it(root: Path) -> None:
+def test_gpu_ready_reports_a_broken_run_configuration(root: Path) -> None:
     (root / "aml_config" / "other.runconfig").write_text("Target: [box\n")
     done = config(root, "gpu-ready", "box")
     assert done.stdout.endswith("box is not GPU-ready: 1 problem left\n")
     assert (done.returncode, "a comma is missing" in done.stdout) == (3, True)
 
 
-def test_fix_says_which_fixes_wait_for_a_decision(root: Path) -> None:
+def test_fix_names_codes_that_need_a_decision(root: Path) -> None:
     path = root / "aml_config" / "box.compute"
     path.write_text("type: remote\naddress: h\npassword: hunter2\n")
     done = config(root, "fix", "box.compute")
@@ -197,7 +197,7 @@ def test_fix_says_which_fixes_wait_for_a_decision(root: Path) -> None:
     assert config(root, "fix", "box.compute").stdout == "nothing to fix\n"
 
 
-def test_gpu_ready_says_what_the_files_do_not_tell(root: Path) -> None:
+def test_gpu_ready_reports_unknown_cuda(root: Path) -> None:
     (root / "aml_config" / "own.compute").write_text("type: local\n")
     (root / "aml_config" / "own.runconfig").write_text("Target: own\nFramework: Python\n")
     done = config(root, "gpu-ready", "own")

@@ -1,4 +1,4 @@
-"""`config get` and `config set` are inverse to each other, over every value of the real files."""
+"""`config set` accepts the output of `config get`, for every value of real files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tui_workbench.config.yaml_edit.syntax import Node
 
 
-def test_what_get_prints_set_takes_back_for_every_value_of_the_collection(tmp_path: Path) -> None:
+def test_set_accepts_the_output_of_get_unchanged(tmp_path: Path) -> None:
     done = 0
     for path in sorted(corpus().glob("*/*.*")):
         if path.suffix == ".md":
@@ -31,8 +31,8 @@ def test_what_get_prints_set_takes_back_for_every_value_of_the_collection(tmp_pa
     assert done > 1200
 
 
-def test_a_value_changed_by_one_process_is_set_back_by_another(tmp_path: Path) -> None:
-    """All but what stood for no value: `key:` comes back as `key: null`, because nothing remembers which it was."""
+def test_set_restores_a_changed_value(tmp_path: Path) -> None:
+    """An empty value `key:` becomes `key: null`."""
     done = 0
     for path in sorted(corpus().glob("*/*.*")):
         if path.suffix == ".md":
@@ -56,7 +56,7 @@ def test_a_value_changed_by_one_process_is_set_back_by_another(tmp_path: Path) -
 
 
 def keys_of(node: Node | None, prefix: str = "", *, leaves: bool = False) -> Iterator[str]:
-    """Every key of a file, as a person would type it."""
+    """Yield every key of a file in the syntax of `config`."""
     steps = [(f"[{index}]", item) for index, item in enumerate(node.items)] if node is not None else []
     for name, value in node.entries if node is not None else []:
         quoted = f'"{name.text}"' if "." in name.text else name.text
@@ -68,7 +68,7 @@ def keys_of(node: Node | None, prefix: str = "", *, leaves: bool = False) -> Ite
 
 
 def change(path: str, key: str, old: str) -> None:
-    """Give the key the first of some values that its field takes."""
+    """Set the key to a different valid value."""
     for value in ("changed", "false", "true", "remote", "Python", "PySpark", "client", "cluster", "7", "{A: b}"):
         if value == old:
             continue

@@ -1,4 +1,4 @@
-"""`doctor` says what is there and what its absence costs; it ends by itself, whatever it asks."""
+"""`doctor` reports requirements and fixes, and every check ends."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_tools, "TIME_LIMIT", 0.2)
 
 
-class TestTheCommand:
-    def test_without_a_terminal_it_asks_for_what_every_command_needs(self, workbench: Installed) -> None:
+class TestCommand:
+    def test_all_checks_run_without_a_terminal(self, workbench: Installed) -> None:
         done = workbench.run("doctor", "-o", "json")
         found = json.loads(done.out)
         assert (done.code, done.err) == (0, "")
@@ -48,13 +48,13 @@ class TestTheCommand:
             assert set(answer) == {"name", "state", "message", "cost", "remedy", "command"}
             assert bool(answer["cost"]) == (answer["state"] != OK), answer
 
-    def test_in_text_it_ends_with_what_is_not_there(self, workbench: Installed) -> None:
+    def test_text_ends_with_a_summary(self, workbench: Installed) -> None:
         *lines, empty, summary = workbench.run("doctor").out.splitlines()
         assert next(line.split("  ")[0] for line in lines if line[0] != " ") == LIMITED
         assert empty == ""
         assert re.match(r"The workbench works\. Limited: terminal", summary)
 
-    def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(self, workbench: Installed) -> None:
+    def test_text_is_wrapped_except_for_commands(self, workbench: Installed) -> None:
         with workbench.in_terminal("doctor", columns=60) as terminal:
             assert terminal.to_the_end() == 0
         lines = terminal.raw.decode().replace("\x1b[?1004$p\x1b[c", "").splitlines()
@@ -62,11 +62,11 @@ class TestTheCommand:
         assert max(len(line) for line in lines if not line.startswith(f"{indent}    ")) <= 60
         assert [line for line in lines if line.startswith(indent)]
 
-    def test_outside_of_a_project_it_leaves_that_out(self, tmp_path: Path) -> None:
+    def test_project_is_not_checked_outside_a_project(self, tmp_path: Path) -> None:
         found = json.loads(Installed(tmp_path).run("doctor", "-o", "json").out)
         assert "project" not in {answer["name"] for answer in found}
 
-    def test_a_terminal_is_asked_and_its_answer_is_nobody_s_key(self, workbench: Installed) -> None:
+    def test_terminal_reply_is_read_and_not_left_as_keys(self, workbench: Installed) -> None:
         workbench.environment |= {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         with workbench.in_terminal("doctor", "-o", "tsv", columns=200) as terminal:
             while b"\x1b[c" not in terminal.raw:
@@ -82,7 +82,7 @@ class TestTheCommand:
         assert rows["focus"] == "reported by the terminal"
         assert rows["colours"] == "16 million"
 
-    def test_a_pipe_in_a_terminal_is_no_terminal(self, workbench: Installed) -> None:
+    def test_pipe_in_a_terminal_is_not_queried(self, workbench: Installed) -> None:
         command = f"{INSTALLED} doctor -o json --query '[].name' </dev/null | tr -d '\\n'"
         environment = workbench.environment | {"TERM": "xterm-256color"}
         with InTerminal(["sh", "-c", command], directory=str(workbench.folder), changes=environment) as terminal:
@@ -90,13 +90,13 @@ class TestTheCommand:
             assert b'"terminal",  "unicode",  "python"' in terminal.raw
             assert b"\x1b" not in terminal.raw
 
-    def test_a_terminal_that_does_not_answer_is_left_alone(self, workbench: Installed) -> None:
+    def test_silent_terminal_is_unknown(self, workbench: Installed) -> None:
         workbench.environment |= {"TERM": "xterm-256color"}
         with workbench.in_terminal("doctor", "--query", "[?name=='focus'].message") as terminal:
             assert terminal.to_the_end() == 0
             assert b"unknown whether" in terminal.raw
 
-    def test_without_programs_it_says_what_they_are_for(self, workbench: Installed, tmp_path: Path) -> None:
+    def test_missing_programs_are_limited(self, workbench: Installed, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
         workbench.environment["PATH"] = str(tmp_path / "empty")
         done = workbench.run("doctor", "-o", "json")
@@ -118,7 +118,7 @@ class TestTerminal:
             ({"TERM": "xterm", "NO_COLOR": "1"}, "none, because NO_COLOR is set", OK),
         ],
     )
-    def test_colours(self, environment: dict[str, str], message: str, state: str) -> None:
+    def test_colors_of_the_terminal(self, environment: dict[str, str], message: str, state: str) -> None:
         assert doctor_terminal.colours(environment)[1:3] == (state, message)
 
     @pytest.mark.parametrize(
@@ -132,24 +132,24 @@ class TestTerminal:
             ({}, OK),
         ],
     )
-    def test_characters(self, environment: dict[str, str], state: str) -> None:
+    def test_unicode_support_of_the_terminal(self, environment: dict[str, str], state: str) -> None:
         assert doctor_terminal.characters(environment).state == state
 
-    def test_one_that_cannot_show_the_screens_says_why(self, workbench: Installed) -> None:
+    def test_unsupported_terminal_shows_the_reason(self, workbench: Installed) -> None:
         workbench.environment["TERM"] = "dumb"
         with workbench.in_terminal("doctor", "--query", "[0].message") as terminal:
             assert terminal.to_the_end() == 0
             assert b"cannot place its cursor" in terminal.raw
             assert b"\x1b" not in terminal.raw
 
-    def test_what_a_terminal_does_not_say_is_not_taken_for_a_no(self) -> None:
+    def test_missing_terminal_reply_is_not_a_no(self) -> None:
         assert doctor_terminal.parse_reply(b"") == TerminalReply(None, None)
         assert doctor_terminal.parse_reply(b"\x1b[?1004;0$y\x1b[?1;2c") == TerminalReply(clipboard=False, focus=False)
         assert doctor_terminal.parse_reply(b"\x1b[?1;2c") == TerminalReply(clipboard=False, focus=None)
         assert doctor_terminal.focus({}, TerminalReply(focus=False)).state == LIMITED
         assert doctor_terminal.focus({}, TerminalReply()).state == OK
 
-    def test_tmux_says_what_it_passes_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_tmux_settings_are_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         tmux = [require("tmux"), "-S", str(tmp_path / "tmux"), "-f", "/dev/null"]
         subprocess.run([*tmux, "new-session", "-d", "cat"], check=True)
         try:
@@ -170,17 +170,17 @@ class TestTerminal:
 
 class TestPrograms:
     @pytest.mark.usefixtures("impatient")
-    def test_one_that_hangs_is_given_up(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_hanging_program_times_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "git").write_text("#!/bin/sh\nexec sleep 100\n")
         (tmp_path / "git").chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         assert doctor_tools.git()[1:3] == (LIMITED, "no answer from git")
 
-    def test_this_python_has_all_that_is_declared(self) -> None:
+    def test_installed_packages_are_complete(self) -> None:
         answer = doctor_tools.python()
         assert (answer.state, sys.prefix in answer.message) == (OK, True)
 
-    def test_a_package_that_is_gone_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_package_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from importlib import metadata
 
         monkeypatch.setattr(
@@ -192,17 +192,17 @@ class TestPrograms:
 
 
 class TestKeyring:
-    def test_one_that_is_there_is_told_and_not_opened(self, keyring: Path) -> None:
+    def test_keyring_is_found_without_opening_it(self, keyring: Path) -> None:
         assert doctor_tools.keyring() == Answer("keyring", OK, "stores secrets (SecretService)")
 
-    def test_none_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_keyring_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
         answer = doctor_tools.keyring()
         assert (answer.state, answer.message) == (LIMITED, "this system has no keyring")
 
 
 class TestSsh:
-    def test_an_agent_tells_how_many_keys_it_holds(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_agent_reports_its_number_of_keys(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = str(tmp_path / "agent")
         agent = subprocess.Popen([require("ssh-agent"), "-D", "-a", path], stdout=subprocess.DEVNULL)
         try:
@@ -217,14 +217,12 @@ class TestSsh:
             agent.terminate()
             agent.wait()
 
-    def test_an_agent_that_is_gone_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_dead_agent_is_limited(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "gone"))
         answer = doctor_tools.agent()
         assert (answer.state, answer.message.startswith("no answer at")) == (LIMITED, True)
 
-    def test_without_an_agent_it_depends_on_the_keys_what_is_needed(
-        self, home: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_fix_without_agent_depends_on_the_keys(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
         assert doctor_tools.agent().command == "ssh-keygen -t ed25519"
         (home / ".ssh").mkdir()
@@ -233,7 +231,7 @@ class TestSsh:
         assert answer.message == "not running; keys in ~/.ssh: id_rsa"
         assert answer.command.endswith("ssh-add")
 
-    def test_a_configuration_that_cannot_be_read_is_told_with_its_line(self, home: Path) -> None:
+    def test_invalid_ssh_config_is_reported_with_its_line(self, home: Path) -> None:
         assert doctor_tools.configuration().state == OK
         (home / ".ssh").mkdir()
         (home / ".ssh" / "config").write_text("Host box\n  Port many\n")
@@ -244,7 +242,7 @@ class TestSsh:
         assert answer.state == LIMITED
         assert "line 1" in answer.message
 
-    def test_a_key_that_others_may_read_is_told_with_the_command(self, home: Path) -> None:
+    def test_readable_private_key_shows_the_fix(self, home: Path) -> None:
         (home / ".ssh").mkdir()
         (home / ".ssh" / "id_rsa").write_text("")
         (home / ".ssh" / "id_rsa").chmod(0o644)
@@ -254,7 +252,7 @@ class TestSsh:
 
 @pytest.fixture
 def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
-    """Listens where the engine would, and answers what it is told to."""
+    """Listen on the socket of the Docker engine and send a given answer."""
     path = str(tmp_path / "docker.sock")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     with socket.socket(socket.AF_UNIX) as server:
@@ -278,29 +276,29 @@ def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 
 
 class TestDocker:
-    def test_an_engine_says_its_version(self, listening: Callable[[bytes], None]) -> None:
+    def test_engine_reports_its_version(self, listening: Callable[[bytes], None]) -> None:
         listening(b'HTTP/1.0 200 OK\r\n\r\n{"Version": "28.1.1", "Os": "linux", "Arch": "amd64"}')
         answer = doctor_tools.docker()
         assert (answer.state, answer.message.startswith("Docker 28.1.1 for amd64, at ")) == (OK, True)
 
-    def test_one_that_is_too_old_is_told(self, listening: Callable[[bytes], None]) -> None:
+    def test_old_engine_is_limited(self, listening: Callable[[bytes], None]) -> None:
         listening(b'HTTP/1.0 200 OK\r\n\r\n{"Version": "18.09", "Os": "linux"}')
         answer = doctor_tools.docker()
         assert answer.state == LIMITED
         assert "19.03" in answer.message
 
     @pytest.mark.parametrize("reply", [b"", b"HTTP/1.0 200 OK\r\n\r\n[]", b"SSH-2.0-OpenSSH\r\n"])
-    def test_what_is_no_engine_is_told(self, listening: Callable[[bytes], None], reply: bytes) -> None:
+    def test_other_server_is_not_an_engine(self, listening: Callable[[bytes], None], reply: bytes) -> None:
         listening(reply)
         answer = doctor_tools.docker()
         assert (answer.state, "does not answer" in answer.message) == (LIMITED, True)
 
     @pytest.mark.usefixtures("impatient", "listening")
-    def test_one_that_keeps_silent_is_given_up(self) -> None:
+    def test_silent_engine_times_out(self) -> None:
         answer = doctor_tools.docker()
         assert (answer.state, "timed out" in answer.message) == (LIMITED, True)
 
-    def test_none_at_all_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_engine_is_limited(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'nothing'}")
         answer = doctor_tools.docker()
         assert (answer.state, "nothing listens" in answer.message) == (LIMITED, True)
@@ -309,7 +307,7 @@ class TestDocker:
 
 
 class TestFolders:
-    def test_a_file_in_the_place_of_a_folder_is_told(self, tmp_path: Path) -> None:
+    def test_file_in_place_of_a_folder_is_not_writable(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         answer = doctor_folders.folders(
             {"config": str(tmp_path / "file" / "us"), "state": str(tmp_path / "new" / "us")}
@@ -320,7 +318,7 @@ class TestFolders:
         assert doctor_folders.folders({"state": str(tmp_path / "new" / "us")}).state == OK
         assert not (tmp_path / "new").exists()
 
-    def test_a_disk_has_room_little_room_or_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_disk_state_depends_on_free_space(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert doctor_folders.disk([str(tmp_path / "not" / "yet")]).state in (OK, LIMITED)
         monkeypatch.setattr(doctor_folders, "LOW_SPACE", 1 << 62)
         monkeypatch.setattr(doctor_folders, "NO_SPACE", 0)
@@ -328,7 +326,7 @@ class TestFolders:
         monkeypatch.setattr(doctor_folders, "NO_SPACE", 1 << 61)
         assert doctor_folders.disk([str(tmp_path)]).state == BROKEN
 
-    def test_a_clock_before_our_time_is_broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_clock_before_the_installation_is_broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert doctor_folders.clock().state in (OK, LIMITED)
         monkeypatch.setattr(time, "time", lambda: 0.0)
         assert doctor_folders.clock().state == BROKEN

@@ -1,4 +1,4 @@
-"""Commands end with the exit codes that `workbench-tui --help` names."""
+"""Commands exit with the codes in `workbench-tui --help`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def workbench(project_root: Path) -> Installed:
 
 
 @pytest.mark.parametrize("target", ["box", "docker"])
-def test_submit_to_an_unreachable_target_ends_with_4(workbench: Installed, target: str) -> None:
+def test_submit_to_an_unreachable_target_exits_with_4(workbench: Installed, target: str) -> None:
     result = workbench.run("experiment", "submit", "-c", target, "hello.py")
     assert (result.code, "nothing listens" in result.err) == (4, True)
     record = workbench.history()[0]
@@ -35,7 +35,7 @@ def test_submit_to_an_unreachable_target_ends_with_4(workbench: Installed, targe
 
 
 @pytest.mark.parametrize("command", [("computetarget", "check", "docker"), ("experiment", "prepare", "-c", "docker")])
-def test_commands_that_need_the_engine_end_with_4(workbench: Installed, command: tuple[str, ...]) -> None:
+def test_commands_that_need_the_engine_exit_with_4(workbench: Installed, command: tuple[str, ...]) -> None:
     result = workbench.run(*command)
     assert result.code == 4
     assert "nothing listens" in result.out + result.err
@@ -50,7 +50,7 @@ def test_dry_run_needs_no_target(workbench: Installed, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["local", "box"])
-def test_prepare_names_the_reason_where_there_is_nothing_to_prepare(workbench: Installed, target: str) -> None:
+def test_prepare_with_nothing_to_prepare_names_the_reason(workbench: Installed, target: str) -> None:
     done = workbench.run("experiment", "prepare", "-c", target)
     done.error(2, f"runs on {target} use your own Python: there is nothing to prepare", "Install packages")
 

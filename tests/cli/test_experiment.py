@@ -1,4 +1,4 @@
-"""`experiment submit|status|cancel` as whole processes."""
+"""`experiment submit|status|cancel`."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def gate(workbench: Installed) -> Path:
 
 
 def begun(workbench: Installed, run_id: str) -> int:
-    """The process id of the script of a run, once it has begun."""
+    """Wait for the script of a run and return its process ID."""
     log = workbench.folder / ".workbench" / "runs" / run_id / "output.log"
     return int(until(lambda: log.exists() and log.read_text().partition("\n")[0], "the script"))
 
 
 class TestSubmit:
-    def test_prints_the_id_and_then_what_the_script_writes(self, workbench: Installed) -> None:
+    def test_submit_prints_the_id_and_the_output(self, workbench: Installed) -> None:
         result = workbench.submit("hello.py")
         assert (result.code, result.err) == (0, "")
         first, rest = result.out.split("\n", 1)
@@ -52,19 +52,19 @@ class TestSubmit:
         assert rest == "hello\n"
 
     @pytest.mark.parametrize("code", [1, 3, 77, 255])
-    def test_ends_with_the_script_s_own_code_and_says_why(self, workbench: Installed, code: int) -> None:
+    def test_submit_exits_with_the_code_of_the_script(self, workbench: Installed, code: int) -> None:
         write_files(workbench.folder, {"exits.py": f"raise SystemExit({code})"})
         result = workbench.submit("exits.py")
         run_id = result.out.split()[1]
         assert (result.code, result.err) == (code, f"workbench-tui: {run_id} failed: exit code {code}\n")
 
-    def test_of_a_killed_script_tells_the_signal(self, workbench: Installed) -> None:
+    def test_submit_names_the_signal_of_a_killed_script(self, workbench: Installed) -> None:
         write_files(workbench.folder, {"killed.py": "import os\nos.kill(os.getpid(), 9)"})
         result = workbench.submit("killed.py")
         assert result.code == 137
         assert "SIGKILL" in result.err
 
-    def test_to_a_pipe_every_byte_comes_as_it_was_written(self, workbench: Installed) -> None:
+    def test_pipe_gets_every_byte(self, workbench: Installed) -> None:
         rubbish = bytes(range(256)) * 300 + b"\x1b]0;title\x07\r\rno newline"
         write_files(
             workbench.folder, {"rubbish": rubbish, "bytes.py": "import os\nos.write(1, open('rubbish', 'rb').read())"}
@@ -72,10 +72,10 @@ class TestSubmit:
         out = workbench.bytes_of(*SUBMIT, "bytes.py")
         assert out.partition(b"\n")[2] == rubbish
 
-    def test_wait_is_what_it_does_anyhow(self, workbench: Installed) -> None:
+    def test_wait_is_the_default(self, workbench: Installed) -> None:
         assert workbench.run(*SUBMIT, "--wait", "hello.py").out.endswith("\nhello\n")
 
-    def test_detached_it_returns_while_the_script_runs(self, workbench: Installed) -> None:
+    def test_detach_returns_while_the_script_runs(self, workbench: Installed) -> None:
         result = workbench.run(*SUBMIT, "--detach", "gated.py", str(gate(workbench)))
         assert (result.code, result.err) == (0, "")
         assert result.out.startswith("RunId: ")
@@ -86,7 +86,7 @@ class TestSubmit:
         assert workbench.run("logs", "-f", run_id).out.endswith("the end\n")
         assert workbench.info(run_id)["exit_code"] == 4
 
-    def test_detached_it_can_give_the_record(self, workbench: Installed) -> None:
+    def test_detach_prints_the_record(self, workbench: Installed) -> None:
         record = json.loads(workbench.run(*SUBMIT, "--detach", "-o", "json", "hello.py").out)
         assert record["script_name"] == "hello.py"
         result = workbench.run(*SUBMIT, "--detach", "--query", "run_number", "hello.py")
@@ -95,20 +95,20 @@ class TestSubmit:
         assert table[0].split()[:2] == ["Run_number", "Run_id"]
 
     @pytest.mark.parametrize("option", [("-o", "json"), ("--query", "run_id")])
-    def test_followed_it_has_no_record_to_give(self, workbench: Installed, option: tuple[str, str]) -> None:
+    def test_output_option_needs_detach_or_dry_run(self, workbench: Installed, option: tuple[str, str]) -> None:
         workbench.run(*SUBMIT, *option, "hello.py").error(2, "--detach", "--dry-run")
         assert workbench.history() == []
 
-    def test_the_target_can_be_another(self, workbench: Installed) -> None:
+    def test_target_option_replaces_the_target(self, workbench: Installed) -> None:
         write_configuration(workbench.folder, "other", suffix="compute", type="local", pythonLocation=sys.executable)
         assert workbench.run(*SUBMIT, "-t", "other", "hello.py").code == 0
         assert workbench.history()[0]["target"] == "other"
 
-    def test_the_script_can_be_that_of_the_configuration(self, workbench: Installed) -> None:
+    def test_script_defaults_to_the_run_configuration(self, workbench: Installed) -> None:
         write_configuration(workbench.folder, ArgumentVector=["report.py", "--epochs", "3"])
         assert workbench.submit().out.endswith('\n["--epochs", "3"]\n')
 
-    def test_the_project_can_be_named_or_be_above(self, workbench: Installed, tmp_path: Path) -> None:
+    def test_project_is_named_or_a_parent_folder(self, workbench: Installed, tmp_path: Path) -> None:
         elsewhere = Installed(tmp_path)
         assert elsewhere.run(*SUBMIT, "--project", str(workbench.folder), "hello.py").code == 0
         (workbench.folder / "deep").mkdir()
@@ -124,18 +124,20 @@ class TestSubmit:
             ("-",), ("-1", "-0.5"), ("@file",), ("--epochs=3", "-vvv"),
         ],
     )  # fmt: skip
-    def test_what_follows_the_script_is_the_script_s(self, workbench: Installed, arguments: tuple[str, ...]) -> None:
+    def test_arguments_after_the_script_are_passed_unchanged(
+        self, workbench: Installed, arguments: tuple[str, ...]
+    ) -> None:
         result = workbench.submit("report.py", *arguments)
         assert result.code == 0, result
         assert json.loads(result.out.partition("\n")[2]) == list(arguments)
 
     @pytest.mark.parametrize("script", ["-x.py", "--help.py", "a b.py", "\u4f60.py", "'\".py", "$(x).py"])
-    def test_a_script_of_any_name_can_be_named(self, workbench: Installed, script: str) -> None:
+    def test_script_can_have_any_name(self, workbench: Installed, script: str) -> None:
         write_files(workbench.folder, {script: "print('ran')"})
         assert workbench.run(*SUBMIT, "--", script).out.endswith("\nran\n")
         assert workbench.history()[0]["script_name"] == script
 
-    def test_options_may_come_in_any_order_before_the_script(self) -> None:
+    def test_options_before_the_script_have_any_order(self) -> None:
         for words in (["-c", "x", "--detach", "s", "-t"], ["--detach", "-c", "x", "s", "-t"]):
             command, _ = find_command(["experiment", "submit"])
             assert command is not None
@@ -149,7 +151,7 @@ class TestSubmit:
 
 
 class TestDryRun:
-    def test_tells_everything_and_does_nothing(self, workbench: Installed) -> None:
+    def test_dry_run_prints_the_plan_and_writes_nothing(self, workbench: Installed) -> None:
         write_configuration(
             workbench.folder, TrackedRun=True, EnvironmentVariables={"API_KEY": "hunter2", "NAME": "two words"}
         )
@@ -168,7 +170,7 @@ class TestDryRun:
         assert "hunter2" not in result.out
         assert sorted(os.walk(workbench.folder)) == before
 
-    def test_can_be_had_as_data(self, workbench: Installed) -> None:
+    def test_dry_run_prints_json(self, workbench: Installed) -> None:
         plan = json.loads(workbench.run(*SUBMIT, "--dry-run", "-o", "json", "hello.py").out)
         assert plan["target"] == "local"
         assert [step["name"] for step in plan["steps"]] == ["start", "follow"]
@@ -176,14 +178,14 @@ class TestDryRun:
         queried = workbench.run(*SUBMIT, "--dry-run", "--query", "steps[0].directory", "hello.py")
         assert queried.out == f'"{workbench.folder}"\n'
 
-    def test_control_characters_are_shown(self, workbench: Installed) -> None:
+    def test_dry_run_shows_control_characters(self, workbench: Installed) -> None:
         out = workbench.run(*SUBMIT, "--dry-run", "hello.py", "\x1b]0;title\x07\n").out
         assert "\x1b" not in out
         assert "\u241b]0;title\u2407\u240a" in out
 
 
 class TestInterrupting:
-    def test_ctrl_c_stops_following_and_says_how_to_go_on(self, workbench: Installed) -> None:
+    def test_ctrl_c_stops_following_and_names_the_commands(self, workbench: Installed) -> None:
         with workbench.in_terminal(*SUBMIT, "gated.py", str(gate(workbench)), columns=200) as terminal:
             terminal.until_text("RunId:")
             run_id = terminal.text().split()[1]
@@ -200,7 +202,7 @@ class TestInterrupting:
         assert workbench.run("logs", "-f", run_id).out == f"{script}\nthe end\n"
         assert workbench.info(run_id)["status"] == "Failed"
 
-    def test_a_terminal_that_is_gone_does_not_take_the_run_along(self, workbench: Installed) -> None:
+    def test_closed_terminal_does_not_end_the_run(self, workbench: Installed) -> None:
         terminal = workbench.in_terminal(*SUBMIT, "gated.py", str(gate(workbench)))
         terminal.until_text("RunId:")
         run_id = terminal.text().split()[1]
@@ -210,7 +212,7 @@ class TestInterrupting:
         assert workbench.run("logs", "-f", run_id).out == f"{script}\nthe end\n"
         assert workbench.info(run_id)["exit_code"] == 4
 
-    def test_a_reader_that_leaves_stops_following_and_is_told(self, workbench: Installed) -> None:
+    def test_closed_pipe_stops_following(self, workbench: Installed) -> None:
         write_files(workbench.folder, {"talks.py": "import itertools\nfor n in itertools.count(): print('line', n)"})
         process = workbench.start(*SUBMIT, "talks.py")
         assert process.stdout is not None
@@ -223,7 +225,7 @@ class TestInterrupting:
         assert workbench.info(run_id)["status"] == "Running"
         assert workbench.run("experiment", "cancel", "--run", run_id).code == 0
 
-    def test_interrupted_before_there_is_a_run_there_is_none(self, workbench: Installed, tmp_path: Path) -> None:
+    def test_early_interrupt_creates_no_run(self, workbench: Installed, tmp_path: Path) -> None:
         write_configuration(workbench.folder, TrackedRun=True)
         began, hold = tmp_path / "began", tmp_path / "hold"
         os.mkfifo(hold)
@@ -238,7 +240,7 @@ class TestInterrupting:
         assert b"Traceback" not in err
         assert os.listdir(workbench.folder / ".workbench" / "runs") == []
 
-    def test_colours_are_put_back_when_following_ends(self, workbench: Installed) -> None:
+    def test_colors_are_reset_when_following_ends(self, workbench: Installed) -> None:
         write_files(workbench.folder, {"red.py": "print('\\x1b[31mred', flush=True)\nopen('gate').read()"})
         with workbench.in_terminal(*SUBMIT, "red.py") as terminal:
             terminal.until_text("red")
@@ -250,7 +252,7 @@ class TestInterrupting:
 
 
 class TestTerminal:
-    def test_only_colours_reach_it(self, workbench: Installed) -> None:
+    def test_only_colors_reach_the_terminal(self, workbench: Installed) -> None:
         evil = "\x1b]0;owned\x07\x1b]52;c;aGk=\x07\x1b[2J\x1b[6n\x1bc\x1b[?1049h\x9b5n\x1b[32mgreen\x1b[0m\u202eevil"
         write_files(workbench.folder, {"evil.py": f"print({evil!r})"})
         with workbench.in_terminal(*SUBMIT, "evil.py") as terminal:
@@ -263,7 +265,7 @@ class TestTerminal:
         (run,) = workbench.history()
         assert workbench.bytes_of("logs", run["run_id"]).decode() == evil + "\n"
 
-    def test_a_reason_and_an_error_cannot_write_to_it_either(self, workbench: Installed) -> None:
+    def test_errors_hold_no_terminal_sequences(self, workbench: Installed) -> None:
         evil = "\x1b]0;owned\x07"
         with workbench.in_terminal(*SUBMIT, f"{evil}.py") as terminal:
             assert terminal.to_the_end() == 2
@@ -272,7 +274,7 @@ class TestTerminal:
 
 
 class TestStatusAndCancel:
-    def test_status_is_the_history_record(self, workbench: Installed) -> None:
+    def test_status_prints_the_history_record(self, workbench: Installed) -> None:
         run_id = workbench.submit("hello.py").out.split()[1]
         status = json.loads(workbench.run("experiment", "status", "--run", run_id).out)
         info = workbench.info(run_id)
@@ -283,7 +285,7 @@ class TestStatusAndCancel:
         assert workbench.run("experiment", "status", "-r", "1", "--query", "status").out == '"Completed"\n'
 
     @pytest.mark.parametrize("by", ["id", "number"])
-    def test_cancel_returns_when_nothing_is_left(self, workbench: Installed, by: str) -> None:
+    def test_cancel_returns_when_all_processes_ended(self, workbench: Installed, by: str) -> None:
         run_id = workbench.detach("gated.py", str(gate(workbench)))
         script = begun(workbench, run_id)
         result = workbench.run("experiment", "cancel", "--run", run_id if by == "id" else "1", "-t", "local")
@@ -293,7 +295,7 @@ class TestStatusAndCancel:
         assert not is_running(script)
         workbench.run("experiment", "cancel", "--run", run_id).error(2, "has already ended")
 
-    def test_the_grace_is_the_caller_s(self, workbench: Installed) -> None:
+    def test_cancel_uses_the_given_grace_period(self, workbench: Installed) -> None:
         run_id = workbench.detach("stubborn.py")
         script = begun(workbench, run_id)
         result = workbench.run("experiment", "cancel", "--run", run_id, "--grace", "0.1", "--query", "reason")
@@ -301,10 +303,10 @@ class TestStatusAndCancel:
         assert not is_running(script)
 
     @pytest.mark.parametrize("grace", ["-1", "x", "nan", "inf", ""])
-    def test_a_grace_that_is_none_is_refused(self, workbench: Installed, grace: str) -> None:
+    def test_invalid_grace_period_is_refused(self, workbench: Installed, grace: str) -> None:
         workbench.run("experiment", "cancel", "--run", "1", "--grace", grace).error(2, "--grace")
 
-    def test_who_follows_a_run_that_is_canceled_ends_with_130(self, workbench: Installed) -> None:
+    def test_following_a_canceled_run_exits_with_130(self, workbench: Installed) -> None:
         follower = workbench.start(*SUBMIT, "gated.py", str(gate(workbench)))
         assert follower.stdout is not None
         run_id = follower.stdout.readline().split()[1].decode()

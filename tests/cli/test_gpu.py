@@ -1,4 +1,4 @@
-"""`gpu check`: rung by rung, as text or data; the exit code says whether runs would compute on a GPU."""
+"""`gpu check`: results as text and data, and exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def workbench(project_root: Path, tmp_path: Path, standin: Standin) -> Workbench:
-    """A project on a machine with a GPU, whose run configuration `local` has a PyTorch that computes on it."""
+    """A project on a machine with a stand-in GPU; the run configuration `local` has a PyTorch that uses it."""
     standin.write(gpu(0))
     standins.torch(tmp_path / "packages")
     path = project_root / "aml_config" / "local.runconfig"
@@ -29,7 +29,7 @@ def workbench(project_root: Path, tmp_path: Path, standin: Standin) -> Workbench
     return Workbench(project_root)
 
 
-def test_every_rung_is_a_line_and_the_exit_code_is_good(workbench: Workbench) -> None:
+def test_each_check_is_a_line(workbench: Workbench) -> None:
     result = workbench.run("gpu", "check", "-t", "local")
     assert result.code == 0
     assert result.out.split("\n")[0] == "ok        gpu driver      driver 550.54, supports CUDA 12.4"
@@ -37,7 +37,7 @@ def test_every_rung_is_a_line_and_the_exit_code_is_good(workbench: Workbench) ->
     assert max(map(len, result.out.split("\n"))) <= 120
 
 
-def test_as_data_each_rung_has_its_fix(workbench: Workbench, standin: Standin) -> None:
+def test_each_check_has_its_fix_in_json(workbench: Workbench, standin: Standin) -> None:
     standin.write("fail Failed to initialize NVML: Driver/library version mismatch")
     result = workbench.run("gpu", "check", "-t", "local", "-o", "json")
     assert result.code == 4
@@ -47,7 +47,7 @@ def test_as_data_each_rung_has_its_fix(workbench: Workbench, standin: Standin) -
     assert (table.code, "sudo reboot" in table.out) == (4, True)
 
 
-def test_a_run_configuration_has_an_environment_of_its_own(workbench: Workbench) -> None:
+def test_environment_of_the_run_configuration_is_checked(workbench: Workbench) -> None:
     asked = {
         name: json.loads(workbench.run("gpu", "check", "-c", name, "-o", "json").out)[2]["message"]
         for name in ("local", "bare")
@@ -56,12 +56,12 @@ def test_a_run_configuration_has_an_environment_of_its_own(workbench: Workbench)
     assert "2.4.0+cu121" not in asked["bare"]
 
 
-def test_neither_a_target_nor_a_configuration_is_wrong_use(workbench: Workbench) -> None:
+def test_missing_target_and_configuration_is_wrong_usage(workbench: Workbench) -> None:
     workbench.run("gpu", "check").error(2, "no target or run configuration given")
     workbench.run("gpu", "check", "-t", "nowhere").error(3, "nowhere")
 
 
-def test_a_machine_without_a_driver_says_how_to_get_one(workbench: Workbench) -> None:
+def test_missing_driver_shows_the_fix(workbench: Workbench) -> None:
     workbench.environment["PATH"] = "/usr/bin:/bin"
     result = workbench.run("gpu", "check", "-t", "local")
     assert result.code == 4

@@ -1,4 +1,4 @@
-"""`gpu list` and `gpu top`: the GPUs of all targets and who is on them, as tables and as data."""
+"""`gpu list` and `gpu top`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def workbench(project_root: Path, home: Path, standin: Standin) -> Iterator[Workbench]:
-    """A project on a machine with two GPUs; no sampler outlives the test."""
+    """A project on a machine with two stand-in GPUs; samplers are killed after the test."""
     standin.write(gpu(0, util=83, throttle=4), gpu(1, REST))
     yield Workbench(project_root)
     for pid in samplers(home):
@@ -35,7 +35,7 @@ def workbench(project_root: Path, home: Path, standin: Standin) -> Iterator[Work
     until(lambda: not samplers(home), "the sampler's end")
 
 
-def test_each_gpu_is_a_line_with_what_it_does(workbench: Workbench) -> None:
+def test_each_gpu_is_a_line(workbench: Workbench) -> None:
     result = workbench.run("gpu", "list")
     assert result.code == 0
     head, _, first, second = result.out.rstrip("\n").split("\n")
@@ -46,13 +46,13 @@ def test_each_gpu_is_a_line_with_what_it_does(workbench: Workbench) -> None:
     assert "Problem" not in head
 
 
-def test_as_data_it_is_all_that_is_known(workbench: Workbench) -> None:
+def test_gpu_list_prints_json(workbench: Workbench) -> None:
     first, _ = json.loads(workbench.run("gpu", "list", "-o", "json").out)
     assert (first["memory_used"], first["memory_total"], first["power_limit"]) == (1024, 15360, 70)
     assert (first["driver"], first["cuda"], first["whose"], first["problem"]) == ("550.54", "12.4", [], None)
 
 
-def test_each_process_is_a_line_with_whose_it_is(workbench: Workbench, standin: Standin, project_root: Path) -> None:
+def test_each_process_is_listed_with_its_run(workbench: Workbench, standin: Standin, project_root: Path) -> None:
     run_id = past_run(Project.find(str(project_root)), 7)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE,
                           env={**os.environ, RUN_ID_VARIABLE: run_id}) as worker:  # fmt: skip
@@ -65,7 +65,7 @@ def test_each_process_is_a_line_with_whose_it_is(workbench: Workbench, standin: 
     assert gpus[0]["whose"] == ["train.py [7]"]
 
 
-def test_a_machine_that_is_not_seen_has_its_problem_and_the_others_are_told(workbench: Workbench) -> None:
+def test_unreachable_machine_is_listed_with_its_problem(workbench: Workbench) -> None:
     (workbench.folder / "aml_config" / "box.compute").write_text(
         "type: remote\naddress: no-such-host.invalid\nusername: me\n"
     )
@@ -77,14 +77,14 @@ def test_a_machine_that_is_not_seen_has_its_problem_and_the_others_are_told(work
     assert workbench.run("gpu", "list", "-t", "local").code == 0
 
 
-def test_a_machine_without_gpus_says_so_and_is_no_failure(workbench: Workbench, standin: Standin) -> None:
+def test_machine_without_gpus_is_not_a_failure(workbench: Workbench, standin: Standin) -> None:
     standin.write()
     result = workbench.run("gpu", "list")
     assert result.code == 0
     assert "the NVIDIA driver lists no GPU" in result.out
 
 
-def test_watching_goes_on_until_it_is_interrupted(workbench: Workbench, standin: Standin) -> None:
+def test_watch_continues_until_interrupted(workbench: Workbench, standin: Standin) -> None:
     with workbench.start("gpu", "list", "--watch", "-o", "json") as watching:
         assert watching.stdout is not None
         first = json.loads(watching.stdout.readline())
@@ -96,5 +96,5 @@ def test_watching_goes_on_until_it_is_interrupted(workbench: Workbench, standin:
     assert first["records"][0]["utilization"] == 83
 
 
-def test_an_unknown_target_is_wrong(workbench: Workbench) -> None:
+def test_unknown_target_is_an_error(workbench: Workbench) -> None:
     workbench.run("gpu", "list", "-t", "nowhere").error(3, "nowhere")

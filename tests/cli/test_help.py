@@ -1,4 +1,4 @@
-"""Every command explains itself, in the width of the terminal, and knows its own name."""
+"""Every command has help that fits the terminal."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tui_workbench import __version__
 from tui_workbench.cli import COMMANDS, build_parser
 
 WIDEST = 124
-"""Columns of an epilog or a usage that is written by hand; the rest keeps to HELP_WIDTH."""
+"""Maximum columns of help; epilogs and usages are not wrapped."""
 
 WITHOUT_PROJECT = frozenset({"project", "keys", "theme"})
-"""The nouns whose commands are about no project that is there."""
+"""The nouns whose commands need no existing project."""
 
 NOUNS = sorted({command.words[0] for command in COMMANDS if len(command.words) > 1})
 
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> Installed:
-    """No project: help needs none."""
+    """The command outside a project."""
     return Installed(tmp_path)
 
 
@@ -39,7 +39,7 @@ def test_each_command_has_help(words: tuple[str, ...], nowhere: Installed) -> No
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: names(command.words))
-def test_each_option_says_what_it_is(command: object) -> None:
+def test_each_option_has_help(command: object) -> None:
     from tui_workbench.cli import Command
 
     assert isinstance(command, Command)
@@ -54,7 +54,7 @@ def test_help_fits_a_narrow_terminal(nowhere: Installed) -> None:
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-def test_the_overview_names_every_command(nowhere: Installed, option: str) -> None:
+def test_overview_names_every_command(nowhere: Installed, option: str) -> None:
     out = nowhere.run(option).out
     assert out.startswith("usage: workbench-tui [PROJECT]")
     for command in COMMANDS:
@@ -65,7 +65,7 @@ def test_the_overview_names_every_command(nowhere: Installed, option: str) -> No
 
 
 @pytest.mark.parametrize("noun", NOUNS)
-def test_a_noun_alone_shows_its_verbs(nowhere: Installed, noun: str) -> None:
+def test_noun_alone_lists_its_commands(nowhere: Installed, noun: str) -> None:
     asked, alone = nowhere.run(noun, "--help"), nowhere.run(noun)
     assert (asked.code, alone.code) == (0, 2)
     assert asked.out == alone.out
@@ -73,11 +73,11 @@ def test_a_noun_alone_shows_its_verbs(nowhere: Installed, noun: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["-V", "--version"])
-def test_the_version(nowhere: Installed, option: str) -> None:
+def test_version_is_printed(nowhere: Installed, option: str) -> None:
     assert nowhere.run(option).out == f"workbench-tui {__version__}\n"
 
 
-def test_help_lines_begin_and_end_alike() -> None:
+def test_help_lines_have_one_style() -> None:
     for command in COMMANDS:
         assert command.help[0].islower() or command.help.startswith("JSON"), command
         assert not command.help.endswith("."), command
@@ -95,9 +95,7 @@ def test_help_lines_begin_and_end_alike() -> None:
         (("logz", "5"), "logs"),
     ],
 )
-def test_a_mistyped_command_is_answered_by_the_one_that_was_meant(
-    nowhere: Installed, typed: tuple[str, ...], meant: str
-) -> None:
+def test_mistyped_command_is_suggested(nowhere: Installed, typed: tuple[str, ...], meant: str) -> None:
     result = nowhere.run(*typed)
     assert result.code == 2
     assert result.err.endswith(f"Did you mean `workbench-tui {meant}`?\n")

@@ -1,4 +1,4 @@
-"""`history`, `logs`, the lists and their forms, as whole processes."""
+"""`history`, `logs`, lists and output formats."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def three_runs(project: Project) -> None:
 
 
 class TestHistory:
-    def test_a_record_has_the_original_s_keys(self, workbench: Installed) -> None:
+    def test_record_has_the_keys_of_azure_ml_workbench(self, workbench: Installed) -> None:
         run_id = workbench.submit("hello.py").out.split()[1]
         record = workbench.info(run_id)
         assert set(record) >= ORIGINAL_KEYS
@@ -48,13 +48,13 @@ class TestHistory:
         assert record["duration"] == str(end - start)
         assert record["duration"].startswith("0:00:0")
 
-    def test_a_tracked_run_names_its_commit(self, workbench: Installed) -> None:
+    def test_tracked_run_has_its_commit(self, workbench: Installed) -> None:
         write_configuration(workbench.folder, TrackedRun=True)
         run_id = workbench.submit("hello.py").out.split()[1]
         assert len(workbench.info(run_id)["properties"]["CommitId"]) == 40
 
     @pytest.mark.usefixtures("three_runs")
-    def test_the_list_the_last_one_and_the_one_agree(self, workbench: Installed) -> None:
+    def test_list_last_and_info_agree(self, workbench: Installed) -> None:
         listed = workbench.history()
         assert [record["run_number"] for record in listed] == [3, 2, 1]
         assert [record["status"] for record in listed] == ["Canceled", "Failed", "Completed"]
@@ -67,14 +67,14 @@ class TestHistory:
             assert list(shown.pop("attachment_sizes")) == ["events.jsonl", "run.json"]
             assert shown == record
 
-    def test_without_runs_the_list_is_empty_and_there_is_no_last_one(self, workbench: Installed) -> None:
+    def test_list_without_runs_is_empty(self, workbench: Installed) -> None:
         for form, empty in (("json", "[]\n"), ("table", ""), ("tsv", "")):
             assert workbench.run("history", "list", "-o", form).out == empty
         workbench.run("history", "last").error(2, "no runs yet", "submit")
         assert not (workbench.folder / ".workbench").exists()
 
     @pytest.mark.usefixtures("three_runs")
-    def test_as_a_table(self, workbench: Installed) -> None:
+    def test_list_prints_a_table(self, workbench: Installed) -> None:
         lines = workbench.run("history", "list", "-o", "table").out.splitlines()
         assert lines[0].split() == ["Run_number", "Duration", "Run_id", "Script_name", "Start_time_utc", "Status"]
         assert lines[1].replace(" ", "").strip("-") == ""
@@ -84,7 +84,7 @@ class TestHistory:
         assert lines[3].endswith("Failed")
 
     @pytest.mark.usefixtures("three_runs")
-    def test_as_tsv(self, workbench: Installed) -> None:
+    def test_list_prints_tsv(self, workbench: Installed) -> None:
         rows = list(csv.reader(io.StringIO(workbench.run("history", "list", "-o", "tsv").out), delimiter="\t"))
         assert [row[:5] for row in rows][1] == ["2", "project_1700000000002", "hello.py", "local", "Failed"]
         assert {len(row) for row in rows} == {8}
@@ -105,10 +105,10 @@ class TestHistory:
             ("[0].arguments", "tsv", "--epochs\n3\n"),
         ],
     )
-    def test_a_query_picks(self, workbench: Installed, query: str, form: str, expected: str) -> None:
+    def test_query_filters_the_list(self, workbench: Installed, query: str, form: str, expected: str) -> None:
         assert workbench.run("history", "list", "--query", query, "-o", form).out == expected
 
-    def test_names_of_others_cannot_break_a_table(self, workbench: Installed) -> None:
+    def test_special_characters_do_not_break_tables(self, workbench: Installed) -> None:
         evil = "a\tb\nc\x1b]0;x\x07.py"
         write_files(workbench.folder, {evil: "print(1)"})
         assert workbench.submit(evil).code == 0
@@ -128,9 +128,7 @@ class TestLogs:
     @pytest.mark.parametrize(
         "content", [b"", b"one\n", b"no newline", b"\n\n", bytes(range(256)) * 999, b"\xff\x1b[2J"]
     )
-    def test_to_a_file_every_byte_comes_as_it_is(
-        self, workbench: Installed, log: Path, tmp_path: Path, content: bytes
-    ) -> None:
+    def test_file_gets_every_byte(self, workbench: Installed, log: Path, tmp_path: Path, content: bytes) -> None:
         log.write_bytes(content)
         with open(tmp_path / "out", "wb") as out:
             process = workbench.start("logs", "1", stdout=out)
@@ -152,16 +150,18 @@ class TestLogs:
             (b"a\rb\x0bc\x0cd\x85\n2\n", "2", b"a\rb\x0bc\x0cd\x85\n2\n"),
         ],
     )
-    def test_the_last_lines(self, workbench: Installed, log: Path, content: bytes, count: str, tail: bytes) -> None:
+    def test_tail_prints_the_last_lines(
+        self, workbench: Installed, log: Path, content: bytes, count: str, tail: bytes
+    ) -> None:
         log.write_bytes(content)
         assert workbench.bytes_of("logs", "--tail", count, "1") == tail
 
-    def test_of_a_run_that_wrote_nothing_there_is_nothing(self, workbench: Installed, log: Path) -> None:
+    def test_missing_log_is_empty(self, workbench: Installed, log: Path) -> None:
         assert not log.exists()
         for options in ((), ("-f",), ("--tail", "3")):
             assert workbench.bytes_of("logs", *options, "1") == b""
 
-    def test_following_begins_with_the_last_lines_and_ends_with_the_run(self, workbench: Installed) -> None:
+    def test_follow_with_tail_ends_with_the_run(self, workbench: Installed) -> None:
         os.mkfifo(workbench.folder / "gate")
         text = "for n in range(9): print(n)\nimport sys\nsys.stdout.flush()\nopen('gate').read()\nprint('end')\n"
         write_files(workbench.folder, {"gated.py": text})
@@ -176,7 +176,7 @@ class TestLogs:
         out, err = follower.communicate(timeout=60)
         assert (out, err, follower.returncode) == (b"end\n", b"", 0)
 
-    def test_ctrl_c_ends_following_and_not_the_run(self, workbench: Installed) -> None:
+    def test_ctrl_c_stops_following_and_not_the_run(self, workbench: Installed) -> None:
         os.mkfifo(workbench.folder / "gate")
         write_files(workbench.folder, {"gated.py": "print('begun', flush=True)\nopen('gate').read()\n"})
         run_id = workbench.detach("gated.py")
@@ -189,9 +189,7 @@ class TestLogs:
         (workbench.folder / "gate").write_text("go")
         assert workbench.run("logs", "-f", run_id).code == 0
 
-    def test_a_run_whose_directory_goes_while_it_is_followed_is_told(
-        self, workbench: Installed, project: Project
-    ) -> None:
+    def test_follow_reports_a_removed_run_directory(self, workbench: Installed, project: Project) -> None:
         os.mkfifo(workbench.folder / "gate")
         write_files(workbench.folder, {"gated.py": "print('begun', flush=True)\nopen('gate').read()\n"})
         run_id = workbench.detach("gated.py")
@@ -206,7 +204,7 @@ class TestLogs:
 
 
 class TestLists:
-    def test_compute_targets(self, workbench: Installed) -> None:
+    def test_compute_targets_are_listed(self, workbench: Installed) -> None:
         write_files(workbench.folder / "aml_config", {"broken.compute": "type: [\n"})
         write_configuration(
             workbench.folder, "box", suffix="compute", type="remotedocker", address="10.0.0.1", username="me",
@@ -219,13 +217,13 @@ class TestLists:
         assert rows["broken"]["problem"].startswith("line ")
         assert "broken" in workbench.run("computetarget", "list", "-o", "table").out
 
-    def test_run_configurations(self, workbench: Installed) -> None:
+    def test_run_configurations_are_listed(self, workbench: Installed) -> None:
         (row,) = json.loads(workbench.run("runconfiguration", "list").out)
         assert (row["name"], row["target"], row["framework"]) == ("local", "local", "Python")
         assert row["argument_vector"] == ["$file"]
         assert row["tracked_run"] is False
 
-    def test_templates_and_a_project_made_from_one(self, workbench: Installed, tmp_path: Path) -> None:
+    def test_template_creates_a_project(self, workbench: Installed, tmp_path: Path) -> None:
         names = json.loads(workbench.run("project", "sample", "list", "--query", "[].name").out)
         assert "blank" in names
         made = workbench.run("project", "create", "mine", "--path", str(tmp_path), "--template", "blank")

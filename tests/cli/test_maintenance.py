@@ -1,4 +1,4 @@
-"""`experiment prepare`, `experiment clean` and `history sync` as a person calls them."""
+"""`experiment prepare`, `experiment clean` and `history sync`."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def workbench(project: DockerProject) -> Workbench:
     return Workbench(project.root)
 
 
-def test_prepare_tells_its_progress_on_stderr_and_the_result_on_stdout(
-    workbench: Workbench, index: PackageIndex
-) -> None:
+def test_prepare_prints_progress_on_stderr(workbench: Workbench, index: PackageIndex) -> None:
     done = workbench.run("experiment", "prepare", "-c", "docker")
     assert done.code == 0, done
     assert Path(done.out.strip()).is_dir()
@@ -53,9 +51,7 @@ def test_prepare_tells_its_progress_on_stderr_and_the_result_on_stdout(
     assert (again.code, again.out, again.err) == (0, done.out, "")
 
 
-def test_prepare_says_in_one_line_what_keeps_it_from_being_done(
-    workbench: Workbench, index: PackageIndex, project: DockerProject
-) -> None:
+def test_prepare_reports_failure_in_one_line(workbench: Workbench, index: PackageIndex, project: DockerProject) -> None:
     project.packages("tinylib", "tinynone")
     done = workbench.run("experiment", "prepare", "-c", "docker")
     assert (done.code, done.out) == (3, "")
@@ -64,7 +60,7 @@ def test_prepare_says_in_one_line_what_keeps_it_from_being_done(
     assert "conda_dependencies.yml:5" in last
 
 
-def test_submit_tells_a_preparation_on_stderr_and_keeps_stdout_for_the_script(
+def test_submit_prints_the_preparation_on_stderr(
     workbench: Workbench, index: PackageIndex, project: DockerProject
 ) -> None:
     project.script("import tinylib; print(tinylib.VERSION)")
@@ -90,7 +86,7 @@ def test_clean_lists_asks_and_removes(workbench: Workbench, index: PackageIndex)
 
 
 @pytest.mark.usefixtures("connections")
-def test_clean_goes_on_when_a_target_cannot_be_asked_and_says_so(
+def test_clean_continues_after_an_unreachable_target(
     workbench: Workbench, index: PackageIndex, project: DockerProject
 ) -> None:
     workbench.run("experiment", "prepare", "-c", "docker")
@@ -104,9 +100,7 @@ def test_clean_goes_on_when_a_target_cannot_be_asked_and_says_so(
     assert rows["docker"]["removed"] is True
 
 
-def test_sync_of_a_target_that_is_here_says_that_there_is_nothing_to_fetch(
-    workbench: Workbench, project: DockerProject
-) -> None:
+def test_sync_of_a_local_target_is_refused(workbench: Workbench, project: DockerProject) -> None:
     (project.configuration / "plain.compute").write_text("type: local\n")
     workbench.run("history", "sync", "-t", "plain").error(3, "kept here and nowhere else")
     workbench.run("history", "sync").error(2, "-t")

@@ -1,4 +1,4 @@
-"""`--plain` is for ears: a `name: value` a line, in the same order, without colours, boxes and columns."""
+"""`--plain`: one `name: value` per line, without colors, boxes and columns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def workbench(project_root: Path) -> Installed:
     return Installed(project_root)
 
 
-class TestTheForm:
-    def test_a_record_is_its_values_without_what_is_empty(self) -> None:
+class TestFormat:
+    def test_record_has_no_empty_values(self) -> None:
         record: dict[str, object] = {
             "id": 1,
             "reason": None,
@@ -35,29 +35,29 @@ class TestTheForm:
         }
         assert plain_text(record) == "id: 1\npinned: false\nloss: 0.123457\n"
 
-    def test_a_list_says_first_how_many(self) -> None:
+    def test_list_begins_with_its_length(self) -> None:
         assert plain_text([{"a": 1, "b": 2}, {"a": 3, "b": 4}], ["a"]) == "results: 2\n\na: 1\n\na: 3\n"
         assert plain_text([]) == "results: 0\n"
         assert plain_text(["x", "y"]) == "x\ny\n"
 
-    def test_what_is_inside_is_named_by_its_way(self) -> None:
+    def test_nested_values_have_their_path(self) -> None:
         record = {"properties": {"CommitId": "1f"}, "steps": [{"title": "a"}, {"title": "b"}]}
         assert plain_text(record) == "properties CommitId: 1f\nstep 1 title: a\nstep 2 title: b\n"
 
-    def test_arguments_can_be_copied_and_other_lists_have_commas(self) -> None:
+    def test_arguments_are_quoted_and_lists_have_commas(self) -> None:
         assert plain_text({"arguments": ["--name", "a b"], "files": ["a b", "c"]}) == (
             "arguments: --name 'a b'\nfiles: a b, c\n"
         )
 
-    def test_lines_stay_lines_and_controls_become_glyphs(self) -> None:
+    def test_control_characters_become_glyphs(self) -> None:
         assert plain_text({"diff": "-a\n+\x1b[2Jb\n"}) == "diff: -a\n  +␛[2Jb\n"
 
-    def test_a_text_of_many_lines_cannot_pass_for_other_values(self) -> None:
+    def test_lines_of_a_text_are_indented(self) -> None:
         assert plain_text({"note": "fine\nstatus: Completed"}) == "note: fine\n  status: Completed\n"
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.words[0] != "shell"], ids=lambda c: " ".join(c.words))
-def test_every_command_with_a_result_has_it(command: object) -> None:
+def test_every_command_with_output_has_plain(command: object) -> None:
     from tui_workbench.cli import Command
 
     assert isinstance(command, Command)
@@ -65,14 +65,14 @@ def test_every_command_with_a_result_has_it(command: object) -> None:
     assert ("output" not in actions) or "plain" in actions
 
 
-def test_it_goes_before_any_other_output() -> None:
+def test_plain_overrides_other_formats() -> None:
     command = next(command for command in COMMANDS if command.words == ("history", "list"))
     assert parse(command, ["--plain"]).output == parse(command, ["-o", "tsv", "--plain"]).output == PLAIN
     assert parse(command, []).output == "json"
 
 
 @pytest.mark.usefixtures("home")
-def test_a_history_is_told_run_by_run(project: Project, workbench: Installed) -> None:
+def test_history_is_printed_run_by_run(project: Project, workbench: Installed) -> None:
     make_run(project, "project_1700000000001", 1, state="completed", exit_code=0)
     make_run(project, "project_1700000000002", 2, state="failed", exit_code=3, reason="exit code 3")
     out = workbench.run("history", "list", "--plain").out
@@ -83,7 +83,7 @@ def test_a_history_is_told_run_by_run(project: Project, workbench: Installed) ->
     assert all(re.fullmatch(r"[^:]+: .+", line) for run in runs for line in run.splitlines())
 
 
-def test_a_run_is_followed_in_plain_lines(workbench: Installed) -> None:
+def test_run_is_followed_in_plain_lines(workbench: Installed) -> None:
     (workbench.folder / "hello.py").write_text(
         r"""print("\x1b[31mred\x1b[0m"); print(" 10 %\r 50 %\r100 %"); print("half", end="")"""
     )
@@ -105,14 +105,14 @@ def test_a_run_is_followed_in_plain_lines(workbench: Installed) -> None:
         (b"", ""),
     ],
 )
-def test_a_line_is_what_it_came_to(written: bytes, said: str) -> None:
+def test_overwritten_text_is_left_out(written: bytes, said: str) -> None:
     shown = PlainFilter()
     assert (shown.feed(written) + shown.flush()).decode() == said
 
 
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from([b"abc", b"\r", b"\n", b"\x1b[31m", b"\x1b", b"[", b"m", b"\xc3", b"\xa4", b"\b"])))
-def test_pieces_make_no_difference(pieces: list[bytes]) -> None:
+def test_chunks_make_no_difference(pieces: list[bytes]) -> None:
     one, many = PlainFilter(), PlainFilter()
     whole = one.feed(b"".join(pieces)) + one.flush()
     assert b"".join(map(many.feed, pieces)) + many.flush() == whole
@@ -132,7 +132,7 @@ print("shown")
 
 
 @pytest.mark.parametrize(("options", "bars"), [(("--plain",), 0), ((), 1)], ids=["plain", "usual"])
-def test_no_bar_is_drawn(options: tuple[str, ...], bars: int, tmp_path: Path) -> None:
+def test_plain_draws_no_progress_bar(options: tuple[str, ...], bars: int, tmp_path: Path) -> None:
     command = [sys.executable, "-c", BAR, "history", "export", "--format", "csv", *options, "there"]
     with InTerminal(command, changes={"TERM": "xterm"}, directory=str(tmp_path)) as terminal:
         terminal.until_text("shown")

@@ -1,4 +1,4 @@
-"""The bar on stderr: in a terminal one line that stays one, elsewhere a line now and then."""
+"""The progress bar on stderr: a bar in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lines(terminal: Terminal) -> list[str]:
     return [line.rstrip() for line in terminal.text().split("\n") if line.strip()]
 
 
-def test_it_stays_one_line_and_what_is_printed_stands_above_it() -> None:
+def test_bar_stays_below_other_output() -> None:
     with Terminal([sys.executable, "-c", SCRIPT], columns=100, rows=10) as terminal:
         terminal.until_text("ready")
         for done in (10, 63):
@@ -53,18 +53,18 @@ def test_it_stays_one_line_and_what_is_printed_stands_above_it() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 79, 200])
-def test_it_fits_whatever_the_width(width: int) -> None:
+def test_bar_fits_every_width(width: int) -> None:
     for done in (0.0, 1.2e9, 1.9e9):
         assert len(drawn(Progress("sending", done, 1.9e9, BYTES, 0.0, 45e6, 9.0), width)) <= width
 
 
-def test_it_has_a_bar_where_there_is_room() -> None:
+def test_bar_is_drawn_if_it_fits() -> None:
     progress = Progress("sending", 1.2e9, 1.9e9, BYTES, 0.0, 45e6, 9.0)
     assert "█" in drawn(progress, 100) or "#" in drawn(progress, 100)
     assert "63 %" in drawn(progress, 40)
 
 
-def test_without_a_terminal_it_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_printed_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     bar = ProgressBar()
     for seconds in (0.1, LINE_SECONDS - 1, LINE_SECONDS, LINE_SECONDS + 1):
         bar.show(Progress("sending", 1, 2, "files", time.time(), 0.0, seconds))

@@ -1,4 +1,4 @@
-"""`project restore` as a whole process."""
+"""`project restore`, `project create` and `project add`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def workbench(project_root: Path) -> Installed:
 RESTORE = ("project", "restore")
 
 
-def test_restores_says_what_changed_and_undoes(workbench: Installed) -> None:
+def test_restore_lists_changes_and_can_be_undone(workbench: Installed) -> None:
     workbench.submit("hello.py")
     write_files(workbench.folder, {"hello.py": "print('new')", "new\x1b.txt": "x"})
     dry = workbench.run(*RESTORE, "--run-id", "1", "--dry-run")
@@ -37,13 +37,13 @@ def test_restores_says_what_changed_and_undoes(workbench: Installed) -> None:
     assert (workbench.folder / "hello.py").read_text() == "print('new')"
 
 
-def test_mistakes_are_told(workbench: Installed) -> None:
+def test_restore_reports_mistakes(workbench: Installed) -> None:
     workbench.run(*RESTORE).error(2, "either --run-id or --undo")
     workbench.run(*RESTORE, "--undo").error(2, "nothing to undo")
     workbench.run(*RESTORE, "--run-id", "1").error(2, "no run '1'")
 
 
-def test_a_project_from_a_folder_or_of_a_folder(tmp_path: Path) -> None:
+def test_folder_is_copied_or_added_as_project(tmp_path: Path) -> None:
     workbench = Installed(tmp_path)
     write_files(tmp_path, {"old/train.py": "x"})
     made = json.loads(workbench.bytes_of("project", "create", "new", "--from", "old"))

@@ -1,4 +1,4 @@
-"""Metrics, annotations, comparisons, artifacts, export and import on the command line, as whole processes."""
+"""Metrics, annotations, comparison, artifacts, export and import on the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DONE: dict[str, Any] = {"state": "completed", "exit_code": 0}
 
 @pytest.fixture
 def workbench(project_root: Path, project: Project) -> Installed:
-    """Three runs with metrics, the last of which failed before it logged anything."""
+    """A project with three runs; the last run failed before it logged a metric."""
     logged: tuple[dict[str, object], ...] = (
         {"Accuracy": 0.67, "status": 1.0, "loss": "NaN"},
         {"Accuracy": 0.89, "Infinite": "Infinity"},
@@ -40,15 +40,14 @@ def workbench(project_root: Path, project: Project) -> Installed:
 
 
 def answer(workbench: Installed, *arguments: str) -> Any:
-    """The JSON that a command prints."""
+    """Run a command and return its JSON."""
     result = workbench.run(*arguments)
     assert result.code == 0, result
     return json.loads(result.out)
 
 
 class TestMetrics:
-    def test_the_original_s_own_queries_work(self, workbench: Installed) -> None:
-        """Those of its documentation, to the letter."""
+    def test_documented_queries_of_azure_ml_workbench_work(self, workbench: Installed) -> None:
         best = answer(workbench, "history", "list", "--query", "@[?Accuracy != null] | max_by(@, &Accuracy).Accuracy")
         assert best == 0.89
         completed = answer(workbench, "history", "list", "--query", "[?status=='Completed']")
@@ -57,7 +56,7 @@ class TestMetrics:
         assert whole["run_id"] == "project_1700000000002"
         assert len(answer(workbench, "history", "list", "--query", "@ | sort_by(@,&duration)")) == 3
 
-    def test_they_stand_at_the_top_and_never_for_anything_of_ours(self, workbench: Installed) -> None:
+    def test_metrics_never_replace_record_keys(self, workbench: Installed) -> None:
         listed = workbench.history()
         assert listed[2]["Accuracy"] == 0.67
         assert (listed[2]["status"], listed[2]["metric_status"]) == ("Completed", 1.0)
@@ -67,7 +66,7 @@ class TestMetrics:
         assert "NaN" not in workbench.run("history", "list").out
         assert workbench.info("1")["metric_status"] == 1.0
 
-    def test_a_table_has_them_first(self, workbench: Installed) -> None:
+    def test_metrics_are_the_first_table_columns(self, workbench: Installed) -> None:
         lines = workbench.run("history", "list", "-o", "table").out.splitlines()
         assert lines[0].split() == [
             "Run_number", "Accuracy", "Infinite", "Loss", "Metric_status",
@@ -75,7 +74,7 @@ class TestMetrics:
         ]  # fmt: skip
         assert lines[-1].split()[:3] == ["1", "0.67", "1.0"]
 
-    def test_a_script_s_values_are_there_when_it_has_ended(self, workbench: Installed) -> None:
+    def test_logged_values_are_in_the_record(self, workbench: Installed) -> None:
         write_files(
             workbench.folder, {"log.py": "import workbench\nworkbench.log('top1', 0.5)\nworkbench.tag('mine')\n"}
         )
@@ -85,7 +84,7 @@ class TestMetrics:
 
 
 class TestAnnotations:
-    def test_what_is_said_is_shown(self, workbench: Installed) -> None:
+    def test_annotations_are_in_the_record(self, workbench: Installed) -> None:
         assert answer(workbench, "history", "tag", "-r", "1", "best", "model=a=b", "--query", "tags") == {
             "best": "",
             "model": "a=b",
@@ -99,22 +98,22 @@ class TestAnnotations:
         assert answer(workbench, "history", "pin", "-r", "1", "--undo", "--query", "pinned") is False
         assert answer(workbench, "history", "note", "-r", "1", "", "--query", "description") is None
 
-    def test_an_archived_run_is_listed_only_when_asked_for(self, workbench: Installed) -> None:
+    def test_archived_runs_are_listed_with_all(self, workbench: Installed) -> None:
         assert answer(workbench, "history", "archive", "-r", "2", "--query", "hidden") is True
         assert [record["run_number"] for record in workbench.history()] == [3, 1]
         assert answer(workbench, "history", "list", "--all", "--query", "[].run_number") == [3, 2, 1]
         answer(workbench, "history", "archive", "-r", "2", "--undo")
         assert len(workbench.history()) == 3
 
-    def test_mistakes_are_told(self, workbench: Installed) -> None:
+    def test_annotations_report_mistakes(self, workbench: Installed) -> None:
         workbench.run("history", "tag", "-r", "1").error(2, "no tag given")
         workbench.run("history", "tag", "-r", "1", "--remove", "none").error(2, "none")
-        workbench.run("history", "tag", "-r", "1", "a\nb").error(2, "name for a tag")
+        workbench.run("history", "tag", "-r", "1", "a\nb").error(2, "invalid tag name")
         workbench.run("history", "note", "-r", "9", "x").error(2, "no run '9'")
 
 
 class TestComparison:
-    def test_as_a_table_it_shows_what_differs(self, workbench: Installed) -> None:
+    def test_table_shows_the_differences(self, workbench: Installed) -> None:
         result = workbench.run("history", "compare", "1", "2", "3")
         lines = result.out.splitlines()
         assert lines[0].split() == ["Section", "Name", "[1]", "[2]", "[3]"]
@@ -123,14 +122,14 @@ class TestComparison:
         assert "untracked" in result.err
         assert any("script" in line for line in workbench.run("history", "compare", "--all", "1", "2").out.splitlines())
 
-    def test_as_json_it_has_everything(self, workbench: Installed) -> None:
+    def test_json_has_the_values(self, workbench: Installed) -> None:
         found = answer(workbench, "history", "compare", "1", "2", "-o", "json")
         assert found["runs"] == ["project_1700000000001", "project_1700000000002"]
         row = next(row for row in found["rows"] if row["name"] == "Accuracy")
         assert row == {"section": "metrics", "name": "Accuracy", "differs": True, "values": [0.67, 0.89]}
         assert found["notes"]
 
-    def test_the_code_as_a_difference(self, workbench: Installed) -> None:
+    def test_diff_compares_the_code(self, workbench: Installed) -> None:
         write_configuration(workbench.folder, TrackedRun=True)
         for text in ("print(1)\n", "print('zwei ä')\n"):
             write_files(workbench.folder, {"train.py": text})
@@ -139,7 +138,7 @@ class TestComparison:
         assert "-print(1)\n+print('zwei ä')\n" in out
         workbench.run("history", "compare", "1", "5", "--diff").error(2, "no git snapshot")
 
-    def test_one_run_is_too_few(self, workbench: Installed) -> None:
+    def test_comparison_needs_two_runs(self, workbench: Installed) -> None:
         by_option = answer(workbench, "history", "compare", "--run", "1", "-r", "2", "-o", "json")
         assert by_option == answer(workbench, "history", "compare", "1", "2", "-o", "json")
         workbench.run("history", "compare", "1").error(2, "two or more")
@@ -148,12 +147,12 @@ class TestComparison:
 
 
 class TestArtifacts:
-    def test_one_comes_to_stdout_to_the_byte(self, workbench: Installed) -> None:
+    def test_artifact_is_printed_unchanged(self, workbench: Installed) -> None:
         assert workbench.bytes_of("history", "info", "-r", "2", "-a", "outputs/model.pkl") == b"m2\0\n"
         assert workbench.bytes_of("history", "info", "-r", "2", "-a", "driver_log.txt") == b"log\n"
         workbench.run("history", "info", "-r", "2", "-a", "../x").error(2, "no artifact")
 
-    def test_a_terminal_is_shown_and_not_told_what_is_in_it(self, workbench: Installed) -> None:
+    def test_artifact_sends_no_sequences_to_the_terminal(self, workbench: Installed) -> None:
         write_files(
             workbench.folder / ".workbench/runs/project_1700000000001", {"outputs/evil": b"a\x1b]0;title\x07b\n"}
         )
@@ -162,7 +161,7 @@ class TestArtifacts:
         assert b"\x1b]" not in terminal.raw
         assert b"title" in terminal.raw
 
-    def test_a_download_stays_in_its_folder(self, workbench: Installed) -> None:
+    def test_download_stays_in_its_folder(self, workbench: Installed) -> None:
         written = answer(workbench, "history", "download", "-r", "1", "-d", "got")
         assert str(workbench.folder / "got/outputs/model.pkl") in written
         assert (workbench.folder / "got/outputs/model.pkl").read_bytes() == b"m1\0\n"
@@ -172,7 +171,7 @@ class TestArtifacts:
         assert (workbench.folder / "got/outputs/model.pkl").read_bytes() == b"m2\0\n"
         workbench.run("history", "download", "-r", "2", "-d", "got", "--artifact", "../../x").error(2, "no artifact")
 
-    def test_an_artifact_is_promoted_and_comes_back(self, workbench: Installed) -> None:
+    def test_promoted_artifact_is_downloaded_as_asset(self, workbench: Installed) -> None:
         promoted = answer(workbench, "history", "promote", "-r", "1", "-ap", "outputs/model.pkl", "-n", "digits.pkl")
         assert promoted == {"name": "digits.pkl", "version": "1", "link": "assets/digits.pkl.link"}
         answer(workbench, "history", "promote", "-r", "2", "--artifact-path", "outputs/model.pkl", "-n", "digits.pkl")
@@ -187,7 +186,7 @@ class TestArtifacts:
 
 
 class TestExchange:
-    def test_out_and_in_again(self, workbench: Installed, tmp_path: Path) -> None:
+    def test_exported_runs_are_imported(self, workbench: Installed, tmp_path: Path) -> None:
         report = answer(workbench, "history", "export", "--format", "mlflow", "mlruns")
         assert (report["runs"], report["renamed"], report["cut"]) == (3, [], [])
         again = answer(workbench, "history", "import", "mlruns")
@@ -199,6 +198,6 @@ class TestExchange:
         assert [record["status"] for record in other.history()] == ["Failed", "Completed", "Completed"]
         other.run("history", "import", "nowhere").error(2, "no MLflow runs")
 
-    def test_as_a_table(self, workbench: Installed) -> None:
+    def test_runs_are_exported_as_csv(self, workbench: Installed) -> None:
         assert answer(workbench, "history", "export", "--format", "csv", "-r", "2", "new/runs.csv")["runs"] == 1
         assert "project_1700000000002" in (workbench.folder / "new/runs.csv").read_text()

@@ -1,4 +1,4 @@
-"""`experiment rerun` and `experiment sweep` as whole processes."""
+"""`experiment rerun` and `experiment sweep`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(result: Result) -> Any:
 
 
 class TestRerun:
-    def test_as_it_was_and_with_changes(self, workbench: Installed) -> None:
+    def test_rerun_repeats_or_changes_the_arguments(self, workbench: Installed) -> None:
         workbench.submit("report.py", "a b", "--", "-x")
         (workbench.folder / "report.py").unlink()
         rerun = ("experiment", "rerun", "-r", "1")
@@ -39,14 +39,14 @@ class TestRerun:
         assert said(workbench.run(*rerun, "--env", "WORD=w=x", "--", "--epochs", "3")) == ["--epochs", "3", "w=x"]
         assert workbench.run(*rerun, "--script", "fails.py").code == 3
 
-    def test_dry_run_and_detach(self, workbench: Installed) -> None:
+    def test_rerun_has_dry_run_and_detach(self, workbench: Installed) -> None:
         run_id = workbench.detach("report.py")
         plan = workbench.run("experiment", "rerun", "-r", run_id, "--dry-run", "-o", "json")
         assert json.loads(plan.out)["steps"][0]["title"] == f"take the snapshot of {run_id}"
         record = json.loads(workbench.run("experiment", "rerun", "-r", run_id, "--detach", "-o", "json").out)
         assert record["properties"]["CommitId"] == workbench.info(run_id)["properties"]["CommitId"]
 
-    def test_mistakes_are_told(self, workbench: Installed) -> None:
+    def test_rerun_reports_mistakes(self, workbench: Installed) -> None:
         workbench.submit("report.py")
         workbench.run("experiment", "rerun", "-r", "9").error(2, "no run '9'")
         workbench.run("experiment", "rerun", "-r", "1", "--env", "X").error(2, "not NAME=VALUE")
@@ -55,7 +55,7 @@ class TestRerun:
 
 
 class TestSweep:
-    def test_runs_every_combination_and_tells_what_became_of_each(self, workbench: Installed) -> None:
+    def test_sweep_runs_every_combination(self, workbench: Installed) -> None:
         sweep = ("experiment", "sweep", "-c", "local", "--param", "lr=0.1,0.01", "--max-parallel", "2")
         result = workbench.run(*sweep, "report.py", "--n", "{lr}")
         assert (result.code, result.err) == (0, "")
@@ -64,13 +64,13 @@ class TestSweep:
         assert {line.rpartition("  ")[0] for line in lines[1:]} == {"[1] report.py --n 0.1", "[2] report.py --n 0.01"}
         assert [record["sweep_id"] for record in workbench.history()] == ["sweep-1", "sweep-1"]
 
-    def test_a_member_that_fails_fails_it(self, workbench: Installed) -> None:
+    def test_failed_run_fails_the_sweep(self, workbench: Installed) -> None:
         result = workbench.run("experiment", "sweep", "-c", "local", "--param", "n=1", "fails.py")
         assert result.code == 1
         assert "[1] fails.py --n 1  failed" in result.out
         assert "exit code 3" in result.out
 
-    def test_dry_run_makes_nothing(self, workbench: Installed) -> None:
+    def test_dry_run_creates_no_runs(self, workbench: Installed) -> None:
         sweep = ("experiment", "sweep", "-c", "local", "--param", "lr=loguniform(1e-4,1)", "--random", "2")
         text = workbench.run(*sweep, "--dry-run", "report.py")
         assert text.out == workbench.run(*sweep, "--dry-run", "report.py").out != ""
@@ -78,13 +78,13 @@ class TestSweep:
         assert [row["arguments"] for row in rows] == [["x", "--lr", row["values"]["lr"]] for row in rows]
         assert workbench.history() == []
 
-    def test_a_list_and_what_stands_in_the_run_configuration(self, workbench: Installed) -> None:
+    def test_list_is_added_to_the_configured_arguments(self, workbench: Installed) -> None:
         write_configuration(workbench.folder, TrackedRun=True, ArgumentVector=["report.py", "-q"])
         write_files(workbench.folder, {"values.csv": "a,b\n1,x y\n"})
         result = workbench.run("experiment", "sweep", "-c", "local", "--list", "values.csv")
         assert "[1] report.py -q --a 1 --b x y  completed" in result.out
 
-    def test_interrupted_it_goes_on_and_stopped_it_cancels_what_waits(self, workbench: Installed) -> None:
+    def test_interrupted_sweep_continues_until_canceled(self, workbench: Installed) -> None:
         os.mkfifo(workbench.folder / "gate")
         process = workbench.start(
             "experiment", "sweep", "-c", "local", "--param", "n=1,2", "gated.py", str(workbench.folder / "gate")
@@ -113,10 +113,10 @@ class TestSweep:
             (("--param", "n=1", "-o", "json", "report.py"), "--detach or --dry-run"),
         ],
     )
-    def test_mistakes_are_told_and_nothing_runs(self, workbench: Installed, words: tuple[str, ...], part: str) -> None:
+    def test_sweep_reports_mistakes(self, workbench: Installed, words: tuple[str, ...], part: str) -> None:
         workbench.run("experiment", "sweep", "-c", "local", *words).error(2, part)
         assert workbench.history() == []
 
-    def test_cancel_needs_one_or_the_other(self, workbench: Installed) -> None:
+    def test_cancel_needs_a_run_or_a_group(self, workbench: Installed) -> None:
         workbench.run("experiment", "cancel").error(2, "either --run or --group")
         workbench.run("experiment", "cancel", "--group", "sweep-9").error(2, "no sweep 'sweep-9'")

@@ -1,4 +1,4 @@
-"""The files of a run, by the real command line: a project like nanoGPT, its checkpoints and its prepared data."""
+"""The files of runs in a project like nanoGPT, with checkpoints and prepared data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_each_run_of_a_sweep_has_its_own_checkpoint(nanogpt: Installed) -> None:
     assert project_of(nanogpt) == was
 
 
-def test_the_end_of_a_run_says_what_it_made_and_how_to_get_it(nanogpt: Installed, tmp_path: Path) -> None:
+def test_submit_reports_files_outside_outputs(nanogpt: Installed, tmp_path: Path) -> None:
     result = nanogpt.submit("prepare.py")
     assert "created 1 file (6 B) outside outputs/. " in result.err
     assert "workbench-tui history download -r 1 --into-project" in result.err
@@ -63,18 +63,18 @@ def test_the_end_of_a_run_says_what_it_made_and_how_to_get_it(nanogpt: Installed
     assert [path.read_text() for path in (tmp_path / "mlruns").rglob("train.bin")] == ["tokens"]
 
 
-def test_kept_outputs_are_in_the_project_when_the_run_has_ended(nanogpt: Installed) -> None:
+def test_keep_outputs_copies_files_into_the_project(nanogpt: Installed) -> None:
     result = nanogpt.run("experiment", "submit", "-c", "local", "--keep-outputs", "data/*.bin", "prepare.py")
     assert "copied 1 file into the project" in result.err
     assert (nanogpt.folder / "data/train.bin").read_text() == "tokens"
 
 
-def test_one_place_to_download_to_is_named(nanogpt: Installed) -> None:
+def test_download_needs_one_destination(nanogpt: Installed) -> None:
     nanogpt.run("history", "download", "-r", "1").error(2, "--into-project")
     nanogpt.run("history", "download", "-r", "1", "-d", "x", "--into-project").error(2, "--directory")
 
 
-def test_a_dry_run_lists_what_the_run_gets(nanogpt: Installed) -> None:
+def test_dry_run_lists_the_files_of_the_run(nanogpt: Installed) -> None:
     write_files(nanogpt.folder, {".amlignore": "raw/\n", "raw/x": "", "data/set": "", ".venv/pyvenv.cfg": ""})
     write_configuration(nanogpt.folder, TrackedRun=True, DataReferences=["data"])
     out = nanogpt.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
@@ -84,7 +84,7 @@ def test_a_dry_run_lists_what_the_run_gets(nanogpt: Installed) -> None:
     assert not (nanogpt.folder / ".workbench").exists()
 
 
-def test_data_that_is_too_large_is_refused_with_both_remedies(nanogpt: Installed) -> None:
+def test_large_data_is_refused_with_both_remedies(nanogpt: Installed) -> None:
     (nanogpt.folder / "images").mkdir()
     with (nanogpt.folder / "images" / "all.raw").open("wb") as file:
         file.truncate(2 << 30)
@@ -95,7 +95,7 @@ def test_data_that_is_too_large_is_refused_with_both_remedies(nanogpt: Installed
     assert not (nanogpt.folder / ".workbench").exists()
 
 
-def test_what_a_run_wrote_beside_its_copy_is_told(nanogpt: Installed) -> None:
+def test_files_written_outside_the_copy_are_reported(nanogpt: Installed) -> None:
     write_files(
         nanogpt.folder, {"train.py": "import os\nos.makedirs('../data')\nopen('../data/set', 'w').write('x')\n"}
     )

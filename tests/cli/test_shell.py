@@ -1,4 +1,4 @@
-"""`shell`: a shell in the project or in a run's copy, with the right Python first whatever startup files do."""
+"""`shell` in the project and in the working copy of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def workbench(project_root: Path) -> Installed:
 
 
 def python(folder: Path, name: str = "python") -> str:
-    """An interpreter that says which one it is."""
+    """Write an interpreter that prints the name of its folder."""
     write_files(folder, {name: f'#!/bin/sh\necho "{folder.name} $*"\n'})
     (folder / name).chmod(0o755)
     return str(folder / name)
@@ -30,7 +30,7 @@ def python(folder: Path, name: str = "python") -> str:
 SHOW = "-c", 'pwd; echo "$WORD $API_KEY"; python -c 1; command -v az; command -v workbench-tui'
 
 
-def test_the_targets_interpreter_is_first(workbench: Installed, tmp_path: Path) -> None:
+def test_interpreter_of_the_target_is_first(workbench: Installed, tmp_path: Path) -> None:
     write_configuration(workbench.folder, suffix="compute", type="local", pythonLocation=python(tmp_path / "mine"))
     workbench.environment["PATH"] = f"{Path(python(tmp_path / 'other')).parent}:{os.environ['PATH']}"
     result = workbench.run("shell", "-c", "local", "--", "sh", *SHOW)
@@ -40,7 +40,7 @@ def test_the_targets_interpreter_is_first(workbench: Installed, tmp_path: Path) 
     assert (Path(az).name, Path(ours).name) == ("az", "workbench-tui")
 
 
-def test_an_interpreter_by_another_name_is_python_too(workbench: Installed, tmp_path: Path) -> None:
+def test_interpreter_with_another_name_is_python(workbench: Installed, tmp_path: Path) -> None:
     python(tmp_path / "mine")
     write_configuration(
         workbench.folder, suffix="compute", type="local", pythonLocation=python(tmp_path / "mine", "python3.99")
@@ -49,12 +49,12 @@ def test_an_interpreter_by_another_name_is_python_too(workbench: Installed, tmp_
     assert result.out == "mine -V\n"
 
 
-def test_a_script_can_log_as_in_a_run(workbench: Installed) -> None:
+def test_scripts_can_log_in_the_shell(workbench: Installed) -> None:
     result = workbench.run("shell", "--", "python", "-c", "import sys, workbench; print(sys.executable)")
     assert (result.code, result.out) == (0, f"{Path(sys.executable).parent}/python\n")
 
 
-def test_lines_on_stdin_are_commands(workbench: Installed, tmp_path: Path) -> None:
+def test_stdin_is_executed(workbench: Installed, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("echo $((1 + 2)); exit 5\n")
     with (tmp_path / "lines").open() as lines:
         process = workbench.start("shell", stdin=lines)
@@ -62,7 +62,7 @@ def test_lines_on_stdin_are_commands(workbench: Installed, tmp_path: Path) -> No
     assert (process.returncode, out, err) == (5, b"3\n", b"")
 
 
-def test_startup_files_are_read_and_do_not_come_first(workbench: Installed, tmp_path: Path, home: Path) -> None:
+def test_startup_files_do_not_override_the_interpreter(workbench: Installed, tmp_path: Path, home: Path) -> None:
     other = Path(python(tmp_path / "other")).parent
     (home / ".bashrc").write_text(f'PATH="{other}:$PATH"; MINE=read; PS1="$ "\n')
     workbench.environment["SHELL"] = "/bin/bash"
@@ -74,7 +74,7 @@ def test_startup_files_are_read_and_do_not_come_first(workbench: Installed, tmp_
     assert code == 3
 
 
-def test_a_run_s_copy_is_its_snapshot_with_what_it_changed(workbench: Installed) -> None:
+def test_run_shell_has_the_snapshot_and_changes(workbench: Installed) -> None:
     write_files(
         workbench.folder, {"makes.py": "open('made', 'w').write('x'); open('data', 'w').write('changed')", "data": "d"}
     )
@@ -91,7 +91,7 @@ def test_a_run_s_copy_is_its_snapshot_with_what_it_changed(workbench: Installed)
     assert workbench.run("shell", "-r", "1", "--", "cat", "data").out == "mine\n"
 
 
-def test_of_a_run_that_goes_on_it_is_the_copy_that_it_runs_in(workbench: Installed) -> None:
+def test_shell_of_an_active_run_is_its_working_copy(workbench: Installed) -> None:
     os.mkfifo(workbench.folder.parent / "gate")
     write_files(workbench.folder, {"gated.py": "import sys\nopen(sys.argv[1]).read()\n"})
     run_id = workbench.detach("gated.py", str(workbench.folder.parent / "gate"))
@@ -100,13 +100,13 @@ def test_of_a_run_that_goes_on_it_is_the_copy_that_it_runs_in(workbench: Install
     workbench.run("experiment", "cancel", "-r", run_id, "--grace", "0")
 
 
-def test_an_untracked_run_has_the_project(workbench: Installed) -> None:
+def test_shell_of_an_untracked_run_is_the_project(workbench: Installed) -> None:
     write_configuration(workbench.folder)
     workbench.submit("hello.py")
     assert workbench.run("shell", "-r", "1", "--", "pwd").out == f"{workbench.folder}\n"
 
 
-def test_a_target_elsewhere_is_said(workbench: Installed) -> None:
+def test_shell_for_another_machine_prints_a_notice(workbench: Installed) -> None:
     write_configuration(workbench.folder, "d", suffix="compute", type="localdocker", baseDockerImage="x")
     write_configuration(workbench.folder, "d", Target="d")
     result = workbench.run("shell", "-c", "d", "--", "true")
@@ -114,7 +114,7 @@ def test_a_target_elsewhere_is_said(workbench: Installed) -> None:
     assert "Scripts for d do not run with this shell's Python" in result.err
 
 
-def test_mistakes_are_told(workbench: Installed) -> None:
+def test_shell_reports_mistakes(workbench: Installed) -> None:
     workbench.run("shell", "-c", "none").error(3, "no run configuration 'none'")
     workbench.run("shell", "-r", "9").error(2, "no run '9'")
     workbench.run("shell", "-r", "9", "-c", "local").error(2, "own run configuration")

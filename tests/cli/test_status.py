@@ -1,4 +1,4 @@
-"""`status`: what runs, in a line."""
+"""`status` and its single line."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def status(folder: str, *options: str) -> str:
     return done.stdout
 
 
-def test_without_a_run_there_is_nothing_to_tell(project: Project) -> None:
+def test_status_without_runs_is_empty(project: Project) -> None:
     assert status(project.root, "--line") == ""
     assert status(project.root) == "No runs yet.\n"
 
 
-def test_outside_of_a_project_the_line_is_empty(tmp_path: Path) -> None:
+def test_line_outside_a_project_is_empty(tmp_path: Path) -> None:
     assert status(str(tmp_path), "--line") == ""
     assert status("/", "--line", "--project", str(tmp_path / "missing")) == ""
 
@@ -38,13 +38,13 @@ def test_outside_of_a_project_the_line_is_empty(tmp_path: Path) -> None:
     ("state", "code", "word"),
     [(RunState.COMPLETED, 0, "✓ train.py [1] completed"), (RunState.FAILED, 3, "✗ train.py [1] exit 3")],
 )
-def test_the_newest_run_that_has_ended_is_told(project: Project, state: str, code: int, word: str) -> None:
+def test_newest_run_is_shown_if_none_is_active(project: Project, state: str, code: int, word: str) -> None:
     past_run(project, 1, state=state, exit_code=code, script="train.py")
     assert status(project.root, "--line") == f"{word} · {project.name}\n"
     assert status(project.root) == f"{word}\n"
 
 
-def test_active_runs_are_counted_and_told_one_by_one(project: Project) -> None:
+def test_active_runs_are_counted_and_listed(project: Project) -> None:
     Path(project.root, "hello.py").write_text("import time; time.sleep(600)")
     runs = Runs(project)
     begun = [runs.submit(RunRequest(run_configuration="local", script="hello.py")) for _ in range(2)]
@@ -54,6 +54,6 @@ def test_active_runs_are_counted_and_told_one_by_one(project: Project) -> None:
         runs.cancel(run.run_id, grace=0)
 
 
-def test_what_tmux_would_obey_is_left_out(project: Project) -> None:
+def test_tmux_commands_are_left_out(project: Project) -> None:
     past_run(project, 1, state=RunState.COMPLETED, exit_code=0, script="a#[bg=red]#(id).py")
     assert status(project.root, "--line") == f"✓ a[bg=red](id).py [1] completed · {project.name}\n"

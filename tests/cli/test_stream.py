@@ -1,4 +1,4 @@
-"""Following a run loses nothing and ends, whatever happens meanwhile."""
+"""Following a run loses no output and ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui_workbench.runs.store.rundir import RunDirectory
 
 
 class Racing(OutputStream):
-    """The run writes its last bytes and ends just when everything there was has been copied."""
+    """The run writes its last bytes and ends right after a copy."""
 
     def copy_new(self) -> bool:
         moved = super().copy_new()
@@ -27,9 +27,7 @@ class Racing(OutputStream):
         return moved
 
 
-def test_what_is_written_just_before_the_end_is_not_lost(
-    project: Project, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_last_bytes_of_a_run_are_not_lost(project: Project, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     directory = make_run(project, "project_1")
     Path(directory.file("output.log")).write_bytes(b"first words\n")
     with Racing(directory) as stream:
@@ -38,7 +36,7 @@ def test_what_is_written_just_before_the_end_is_not_lost(
 
 
 @pytest.mark.parametrize("follow", [(), ("-f",)], ids=["logs", "logs -f"])
-def test_a_pipe_in_place_of_the_log_blocks_nobody(project: Project, follow: tuple[str, ...]) -> None:
+def test_pipe_in_place_of_the_log_does_not_block(project: Project, follow: tuple[str, ...]) -> None:
     directory = make_run(project, "project_1700000000001")
     os.mkfifo(directory.file("output.log"))
     directory.append_event("state", state="completed", exit_code=0, final=True)
@@ -48,7 +46,7 @@ def test_a_pipe_in_place_of_the_log_blocks_nobody(project: Project, follow: tupl
 
 
 class Shrinking(OutputStream):
-    """The log is cut short after it was copied, and written anew."""
+    """The log is truncated and rewritten after it was copied."""
 
     def copy_new(self) -> bool:
         moved = super().copy_new()
@@ -58,7 +56,7 @@ class Shrinking(OutputStream):
         return moved
 
 
-def test_a_log_that_was_cut_short_is_followed_from_its_beginning(
+def test_truncated_log_is_followed_from_its_beginning(
     project: Project, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     directory = make_run(project, "project_1")
@@ -68,7 +66,7 @@ def test_a_log_that_was_cut_short_is_followed_from_its_beginning(
     assert capfdbinary.readouterr().out == b"a long first line\nanew\n"
 
 
-def test_a_disk_that_is_full_for_a_moment_does_not_end_following(project: Project) -> None:
+def test_temporarily_full_disk_does_not_end_following(project: Project) -> None:
     directory = make_run(project, "project_1")
     failures = iter(range(3))
 
@@ -82,7 +80,7 @@ def test_a_disk_that_is_full_for_a_moment_does_not_end_following(project: Projec
         assert stream.follow().state == "completed"
 
 
-def test_a_run_whose_end_nobody_can_record_is_told_instead_of_waited_for(project: Project) -> None:
+def test_follow_reports_an_end_that_cannot_be_recorded(project: Project) -> None:
     directory = make_run(project, "project_1700000000001")
     Path(directory.file("events.jsonl")).unlink()
     Path(directory.file("events.jsonl")).mkdir()

@@ -1,4 +1,4 @@
-"""Whatever a script writes, in pieces of any size: a terminal shows it and obeys colours and erasing in a line."""
+"""A terminal shows all output of scripts, but obeys only colors and line erasing."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ streams = st.lists(pieces | st.binary(max_size=6), max_size=30)
 
 
 def is_text(character: str) -> bool:
-    """True for what is no control character, no half of one, and no separator of lines."""
+    """Return False for control characters, surrogates and line separators."""
     return unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
 
 
 def passed(*data: bytes) -> str:
-    """What a terminal gets of a stream that comes in these pieces."""
+    """Filter a stream that arrives in these chunks."""
     output = TerminalFilter()
     return (b"".join(output.feed(piece) for piece in data) + output.flush()).decode()
 
 
 @given(streams)
-def test_a_terminal_gets_text_colours_and_erasing_in_a_line(data: list[bytes]) -> None:
+def test_terminal_gets_text_colors_and_line_erasing(data: list[bytes]) -> None:
     left = PASSED.sub("", passed(*data))
     assert "\x1b" not in left
     assert all(is_text(character) or character in "\n\r\t" for character in left), ascii(left)
 
 
 @given(streams, st.randoms())
-def test_how_it_is_cut_makes_no_difference(data: list[bytes], random: object) -> None:
+def test_chunks_make_no_difference(data: list[bytes], random: object) -> None:
     whole = b"".join(data)
     assert passed(*data) == passed(whole) == passed(*(whole[i : i + 1] for i in range(len(whole))))
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Cn"])))
-def test_plain_text_passes_as_it_is(text: str) -> None:
+def test_plain_text_passes_unchanged(text: str) -> None:
     shown = "".join(character if visible(character) == character else visible(character) for character in text)
     assert passed(text.encode()) == shown
 
@@ -85,11 +85,11 @@ def test_plain_text_passes_as_it_is(text: str) -> None:
         (b"", ""),
     ],
 )
-def test_what_is_shown(data: bytes, shown: str) -> None:
+def test_unsafe_sequences_are_shown_as_glyphs(data: bytes, shown: str) -> None:
     assert passed(data) == shown
 
 
-def test_an_unfinished_sequence_waits_for_its_end() -> None:
+def test_incomplete_sequence_is_held_back() -> None:
     output = TerminalFilter()
     assert output.feed(b"a\x1b[3") == b"a"
     assert output.feed(b"1mb") == b"\x1b[31mb"
@@ -97,13 +97,13 @@ def test_an_unfinished_sequence_waits_for_its_end() -> None:
     assert output.feed("\u4f60".encode()[2:]) == "\u4f60".encode()
 
 
-def test_colours_are_put_back_only_where_there_were_some() -> None:
+def test_colors_are_reset_only_if_used() -> None:
     assert passed(b"plain").endswith("plain")
     assert passed(b"\x1b[31mred").endswith("\x1b[0m")
 
 
 def screen(data: str) -> list[str]:
-    """The lines that a terminal shows in the end."""
+    """Return the lines that a terminal shows at the end."""
     terminal = pyte.Screen(60, 5)
     pyte.Stream(terminal).feed(data.replace("\n", "\r\n"))
     return [line.rstrip() for line in terminal.display]
@@ -122,14 +122,14 @@ def screen(data: str) -> list[str]:
         b"\x1b[32mgreen and long\x1b[0m\r\x1b[Kshort\n",
     ],
 )
-def test_a_progress_bar_looks_as_if_it_had_been_obeyed(bar: bytes) -> None:
+def test_progress_bars_look_unfiltered(bar: bytes) -> None:
     obeyed = screen(bar.decode())
     assert screen(passed(bar)) == obeyed
     assert screen(passed(*(bar[i : i + 1] for i in range(len(bar))))) == obeyed
 
 
 @given(st.characters())
-def test_every_character_is_either_shown_or_made_visible(character: str) -> None:
+def test_every_character_is_visible(character: str) -> None:
     shown = visible(character)
     assert shown in (character, glyph(character))
     assert all(map(is_text, shown))
@@ -137,6 +137,6 @@ def test_every_character_is_either_shown_or_made_visible(character: str) -> None
 
 
 @given(st.text())
-def test_a_line_of_ours_stays_a_line(text: str) -> None:
+def test_visible_text_is_one_line(text: str) -> None:
     assert "\n" not in visible(text)
     assert visible(visible(text)) == visible(text)

@@ -1,4 +1,4 @@
-"""`theme list`, `theme check` and `theme use`, as a person calls them."""
+"""`theme list`, `theme check` and `theme use`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SLATE = (Path(directories.packaged("themes")) / "slate.yaml").read_text()
 
 @pytest.fixture
 def shell(tmp_path: Path, home: Path) -> Installed:
-    """A folder that is no project, with a broken theme of the user's own beside the built-in ones."""
+    """The command outside a project, with a broken theme of the user."""
     folder = home / ".config/workbench-tui/themes"
     folder.mkdir(parents=True)
     (folder / "broken.yaml").write_text(SLATE.replace("dark: true", "dark: perhaps"))
     return Installed(tmp_path)
 
 
-def test_all_themes_are_listed_the_broken_ones_with_what_is_wrong(shell: Installed) -> None:
+def test_list_includes_broken_themes_with_their_problem(shell: Installed) -> None:
     table = shell.run("theme", "list").out
     assert "Harbor (colour-blind safe)" in table
     records = {record["name"]: record for record in json.loads(shell.run("theme", "list", "-o", "json").out)}
@@ -40,7 +40,7 @@ def test_all_themes_are_listed_the_broken_ones_with_what_is_wrong(shell: Install
     assert shell.run("theme", "list", "--plain").out.startswith(f"results: {len(records)}\n\nname: beacon\n")
 
 
-def test_the_theme_to_start_with_can_be_set(shell: Installed) -> None:
+def test_use_saves_the_theme(shell: Installed) -> None:
     assert shell.run("theme", "use", "ember").code == 0
     assert themes.saved_theme()[0].name == "ember"
     result = shell.run("theme", "use", "no-such")
@@ -52,7 +52,7 @@ def test_the_theme_to_start_with_can_be_set(shell: Installed) -> None:
     assert themes.saved_theme()[0].name == "ember"
 
 
-def test_a_file_is_checked_for_mistakes_and_for_what_is_hard_to_read(shell: Installed) -> None:
+def test_check_reports_errors_and_poor_contrast(shell: Installed) -> None:
     path = shell.folder / "mine.yaml"
     path.write_text(SLATE.replace('muted: "#9ba5b1"', 'muted: "#505050"'))
     result = shell.run("theme", "check", "mine.yaml")
@@ -65,7 +65,7 @@ def test_a_file_is_checked_for_mistakes_and_for_what_is_hard_to_read(shell: Inst
     assert shell.run("theme", "check", "slate").out.endswith("slate.yaml: no problems found\n")
 
 
-def test_what_cannot_be_told_apart_is_said() -> None:
+def test_identical_colors_are_reported() -> None:
     palette = themes.load_theme("slate").palette
     changed = palette._replace(selected=palette.background, running=palette.error)
     assert list(theme_warnings(changed)) == [
@@ -75,5 +75,5 @@ def test_what_cannot_be_told_apart_is_said() -> None:
 
 
 @pytest.mark.parametrize("name", themes.theme_names())
-def test_nothing_is_to_be_said_of_the_themes_that_come_with_the_program(name: str) -> None:
+def test_built_in_themes_have_no_warnings(name: str) -> None:
     assert list(theme_warnings(themes.load_theme(name).palette)) == []

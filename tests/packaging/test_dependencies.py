@@ -1,4 +1,4 @@
-"""What is imported is declared: a new environment has everything that the program and its tests need."""
+"""All imports are declared as dependencies."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 from tests.conftest import REPOSITORY
 
 OURS = {"tui_workbench", "tests", "benchmarks", "docs", "workbench", "azureml"}
-"""The last two are what scripts may import: modules of ours in `tui_workbench/sdk`."""
+"""The last two are the modules of `tui_workbench/sdk` that scripts import."""
 
 TEMPLATES = REPOSITORY / "tui_workbench" / "templates_data"
-"""Projects that users begin with, which bring what they need."""
+"""Templates and samples, which declare their dependencies themselves."""
 
 BROUGHT_BY_DOCKER = {"requests", "urllib3"}
 
 
 def imported_by(*folders: str) -> dict[str, str]:
-    """The modules of others that are imported below these folders, and a file that does so."""
+    """Return the third-party modules that these folders import, each with a file that imports it."""
     found: dict[str, str] = {}
     paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.py")]
     for path in sorted(path for path in paths if not path.is_relative_to(TEMPLATES)):
@@ -37,7 +37,7 @@ def imported_by(*folders: str) -> dict[str, str]:
 
 
 def declared(*extras: str) -> set[str]:
-    """The distributions that an installation with these extras asks for, in lower case."""
+    """Return the distributions that an installation with these extras requires, in lower case."""
     project = tomllib.loads(Path(REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = list(project["dependencies"])
     for extra in extras:
@@ -55,10 +55,10 @@ def undeclared(modules: dict[str, str], distributions: set[str]) -> dict[str, st
     }
 
 
-def test_what_the_program_imports_is_a_dependency() -> None:
-    # `lint-imports` sees to it that only the server of browsers imports what its extra brings.
+def test_imports_of_the_program_are_dependencies() -> None:
+    # `lint-imports` checks that only `ui/browser` imports the packages of its extra.
     assert undeclared(imported_by("tui_workbench"), declared("serve")) == {}
 
 
-def test_what_the_tests_and_benchmarks_import_is_in_the_test_extra() -> None:
+def test_imports_of_tests_are_in_the_test_extra() -> None:
     assert undeclared(imported_by("tests", "benchmarks"), declared("test")) == {}

@@ -1,4 +1,4 @@
-"""Wheel and source distribution hold what the program needs and nothing left behind, and the wheel works by itself."""
+"""The wheel and the source distribution hold exactly what they need, and the wheel works."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEFT_BEHIND = (
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository in which the sample has been run."""
+    """A copy of the repository with a run of the sample."""
     root = tmp_path_factory.mktemp("source") / "workbench-tui"
     apart = shutil.ignore_patterns(
         ".git", ".venv*", "__pycache__", ".*_cache", ".hypothesis", "dist", "build", ".workbench"
@@ -73,7 +73,7 @@ def files_below(source: Path, *folders: str) -> set[str]:
     } - set(LEFT_BEHIND)
 
 
-def test_the_wheel_holds_the_package_the_themes_and_the_sample_and_nothing_else(source: Path, wheel: Path) -> None:
+def test_wheel_holds_package_themes_and_sample_only(source: Path, wheel: Path) -> None:
     names = {name for name in names_in(wheel) if ".dist-info/" not in name}
     wanted = files_below(source, "tui_workbench") | {
         DATA + name for name in files_below(source, "themes", "sample_project")
@@ -83,16 +83,16 @@ def test_the_wheel_holds_the_package_the_themes_and_the_sample_and_nothing_else(
     assert any(name.startswith(DATA + "themes/") for name in names)
 
 
-def test_the_source_distribution_holds_all_that_make_needs_and_nothing_left_behind(source: Path, sdist: Path) -> None:
+def test_source_distribution_holds_what_make_needs(source: Path, sdist: Path) -> None:
     names = names_in(sdist)
     assert files_below(source, "tui_workbench", "themes", "sample_project", "tests", "benchmarks", ".ci") <= names
     assert {"Makefile", "README.md", "LICENSE", "pyproject.toml"} <= names
     assert not set(LEFT_BEHIND) & names
 
 
-def test_the_source_distribution_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+def test_source_distribution_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as opened:
-        # Python 3.11.2, which Debian 12 has, knows no filters.
+        # Python 3.11.2 of Debian 12 has no extraction filters.
         opened.extraction_filter = getattr(tarfile, "data_filter", None)
         opened.extractall(tmp_path / "unpacked")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
@@ -106,7 +106,7 @@ def metadata_of(wheel: Path) -> email.message.Message:
         return email.parser.Parser().parsestr(opened.read(name).decode())
 
 
-def test_torch_is_never_a_dependency_of_the_program_and_textual_is_pinned(wheel: Path) -> None:
+def test_torch_is_optional_and_textual_is_pinned(wheel: Path) -> None:
     requirements = metadata_of(wheel).get_all("Requires-Dist") or []
     program = [requirement for requirement in requirements if "extra ==" not in requirement]
     assert "textual==8.2.8" in program
@@ -116,14 +116,14 @@ def test_torch_is_never_a_dependency_of_the_program_and_textual_is_pinned(wheel:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` folder of an environment with nothing in it but the wheel, which finds its dependencies in this one."""
+    """The `bin` folder of an environment with the wheel, which finds its dependencies in this environment."""
     environment = tmp_path_factory.mktemp("installed") / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     python = environment / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
     (packages,) = environment.glob("lib/python*/site-packages")
-    # One line of a .pth file is a path and no more: the editable install in it is not followed.
+    # A .pth file adds a path only; the editable install in that path is not followed.
     (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return environment / "bin"
 
@@ -138,13 +138,13 @@ def run(installed: Path, command: str, *arguments: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_installed_program_is_the_wheel(installed: Path, wheel: Path, tmp_path: Path) -> None:
+def test_installed_program_is_the_wheel(installed: Path, wheel: Path, tmp_path: Path) -> None:
     place = run(installed, "python", "-c", "import tui_workbench; print(tui_workbench.__file__)", folder=tmp_path)
     assert place.startswith(str(installed.parent))
     assert run(installed, "workbench-tui", "--version", folder=tmp_path).split()[-1] == wheel.name.split("-")[1]
 
 
-def test_the_installed_program_lists_its_templates_and_makes_the_sample(installed: Path, tmp_path: Path) -> None:
+def test_installed_program_creates_the_sample(installed: Path, tmp_path: Path) -> None:
     listed = json.loads(run(installed, "workbench-tui", "project", "sample", "list", "-o", "json", folder=tmp_path))
     assert {"blank", "digits"} <= {template["name"] for template in listed}
     run(installed, "workbench-tui", "project", "create", "my-digits", "--template", "digits", folder=tmp_path)
@@ -155,7 +155,7 @@ def test_the_installed_program_lists_its_templates_and_makes_the_sample(installe
     assert "gpu-box" in targets
 
 
-def test_the_installed_program_runs_a_script(installed: Path, tmp_path: Path) -> None:
+def test_installed_program_runs_a_script(installed: Path, tmp_path: Path) -> None:
     run(installed, "workbench-tui", "project", "create", "fresh", folder=tmp_path)
     (tmp_path / "fresh" / "where.py").write_text("import sys; print(sys.prefix)\n")
     command = ("experiment", "submit", "--project", "fresh", "-c", "local", "where.py")
@@ -163,7 +163,7 @@ def test_the_installed_program_runs_a_script(installed: Path, tmp_path: Path) ->
     assert said.splitlines()[1:] == [str(installed.parent)], "`python` is the one on the caller's PATH"
 
 
-def test_the_installed_program_opens_its_sample(installed: Path, tmp_path: Path) -> None:
+def test_installed_program_opens_its_sample(installed: Path, tmp_path: Path) -> None:
     (packages,) = installed.parent.glob("lib/python*/site-packages")
     sample = packages / DATA / "sample_project"
     with Terminal([str(installed / "workbench-tui"), str(sample)], directory=str(tmp_path)) as terminal:

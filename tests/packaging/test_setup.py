@@ -1,4 +1,4 @@
-"""Setting up says plainly what is missing and how to get it, and takes the first Python that will do."""
+"""`make` uses the first suitable Python, and names what is missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conftest import REPOSITORY, require
 SCRIPT = REPOSITORY / ".ci" / "make-environment"
 
 TOO_OLD = "#!/bin/sh\nexit 1\n"
-"""A Python that says that it is older than 3.11, or the shim of a version manager without a version."""
+"""A Python older than 3.11, or the shim of a version manager without a version."""
 
 WITHOUT_VENV = f"""\
 #!/bin/sh
@@ -27,7 +27,7 @@ esac
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A folder to be the whole PATH, empty but for the shell."""
+    """A folder for the PATH that contains only the shell."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "sh").symlink_to(require("sh"))
@@ -49,7 +49,7 @@ def make_environment(path: Path, into: Path, wanted: str = "") -> subprocess.Com
     )
 
 
-def test_without_python_it_says_how_to_get_one(path: Path, tmp_path: Path) -> None:
+def test_missing_python_shows_the_fix(path: Path, tmp_path: Path) -> None:
     python(path, "python3", TOO_OLD)
     done = make_environment(path, tmp_path / "environment")
     assert done.returncode == 1
@@ -59,7 +59,7 @@ def test_without_python_it_says_how_to_get_one(path: Path, tmp_path: Path) -> No
     assert not (tmp_path / "environment").exists()
 
 
-def test_without_venv_it_says_how_to_get_that(path: Path, tmp_path: Path) -> None:
+def test_missing_venv_shows_the_fix(path: Path, tmp_path: Path) -> None:
     python(path, "python3.12", WITHOUT_VENV)
     done = make_environment(path, tmp_path / "environment")
     assert done.returncode == 1
@@ -67,13 +67,13 @@ def test_without_venv_it_says_how_to_get_that(path: Path, tmp_path: Path) -> Non
     assert "apt-get install python3 python3-venv" in done.stderr
 
 
-def test_a_named_python_that_will_not_do_is_named(path: Path, tmp_path: Path) -> None:
+def test_unsuitable_python_is_named(path: Path, tmp_path: Path) -> None:
     done = make_environment(path, tmp_path / "environment", "/nowhere/python")
     assert done.returncode == 1
     assert done.stderr.startswith("/nowhere/python is not Python 3.11 or newer")
 
 
-def test_it_passes_by_what_will_not_do_and_clears_what_is_broken(path: Path, tmp_path: Path) -> None:
+def test_unsuitable_pythons_are_skipped(path: Path, tmp_path: Path) -> None:
     python(path, "python3.13", TOO_OLD)
     python(path, "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     environment = tmp_path / "an environment"
@@ -90,7 +90,7 @@ def test_it_passes_by_what_will_not_do_and_clears_what_is_broken(path: Path, tmp
     assert answer.stdout.strip() == str(environment)
 
 
-def test_make_takes_the_steps_that_the_readme_promises() -> None:
+def test_make_runs_the_steps_of_the_readme() -> None:
     make = require("make")
     plan = subprocess.run(
         [make, "--dry-run", "--always-make", "run"], cwd=REPOSITORY, capture_output=True, text=True, check=True
