@@ -20,8 +20,7 @@ from tui_workbench.ui.commands.screen_commands import CHART
 from tui_workbench.ui.themes.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece, draw_line
 
-AT_ONCE = 20_000
-"""Up to this many points a picture is prepared within a frame, without a thread."""
+AT_ONCE = 20_000  # up to this many points a picture is prepared within a frame, without a thread
 
 
 class Chart(Widget, can_focus=True, inherit_bindings=False):

@@ -57,8 +57,7 @@ class Bucket(NamedTuple):
     last: float
 
 
-Stroke = tuple[Bucket, ...]
-"""A part of a curve without gaps."""
+Stroke = tuple[Bucket, ...]  # a part of a curve without gaps
 
 
 class Points(NamedTuple):

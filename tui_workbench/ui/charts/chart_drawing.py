@@ -40,15 +40,10 @@ _BRAILLE = 0x2800
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot in a braille character, by row and column."""
 
-MARK_EVERY = 24
-"""Number of dot columns between two marks on a curve."""
-
-MOST_MARKS = 2
-"""Up to this many points per column, all points of a chart without lines are marked."""
-
+MARK_EVERY = 24  # number of dot columns between two marks on a curve
+MOST_MARKS = 2  # up to this many points per column, all points of a chart without lines are marked
 LEGEND_LINES = 2
-LEAST_AXIS_HEIGHT = 5
-"""Height of a chart that has room for the rule above the labels of the x axis."""
+LEAST_AXIS_HEIGHT = 5  # height of a chart that has room for the rule above the labels of the x axis
 
 
 class Look(NamedTuple):
@@ -315,7 +310,6 @@ class Picture:
         return min(self._xs[max(0, place - 1) : place + 1], key=lambda each: abs(each - x), default=None)
 
     def nearest_to_column(self, column: int) -> float | None:
-        """Return the x of the first curve's point nearest to a column of the chart."""
         place = (column - self._left) / max(1, self._columns - 1)
         return self.nearest(self.x.value(min(1.0, max(0.0, place))))
 

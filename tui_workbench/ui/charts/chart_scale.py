@@ -10,9 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-ALIKE = 1e-11
-"""Relative difference below which two values count as equal."""
-
+ALIKE = 1e-11  # relative difference below which two values count as equal
 SMALLEST, LARGEST = 1e-290, 1.7e308
 
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)

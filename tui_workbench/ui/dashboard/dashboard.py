@@ -56,8 +56,7 @@ from tui_workbench.ui.widgets.line import TitleLine
 from tui_workbench.ui.widgets.pieces import Piece
 
 POLL_SECONDS = 1.0
-MOST_CURVES = 8
-"""Limit of curves without marks: the selected run and the active runs."""
+MOST_CURVES = 8  # limit of curves without marks: the selected run and the active runs
 
 EMPTY = (
     "No run yet.",
@@ -81,7 +80,6 @@ class Marks:
         return len(self._places)
 
     def toggle(self, run: Run) -> None:
-        """Mark or unmark a run."""
         if self._places.pop(run.run_id, None) is None:
             taken = {place for _, place in self._places.values()}
             self._places[run.run_id] = (run, next(n for n in range(len(taken) + 1) if n not in taken))
@@ -202,7 +200,7 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._set_columns(default_columns([name for name, _ in found.metrics], has_gpus=found.has_gpus))
         elif found.chosen and tuple(self._chosen) != found.chosen:
             self._set_columns(list(found.chosen))
-        self.charts.show_states(found.states)
+        self.charts.states.show(found.states)
         self._show_charts()
 
     def _show_head(self) -> None:
@@ -411,7 +409,6 @@ class DashboardScreen(HistoryScreen):
 
     @property
     def runs_query(self) -> RunQuery:
-        """The current filter, order and grouping."""
         return self.view.query_shown
 
     def on_screen_resume(self) -> None:

@@ -28,17 +28,11 @@ from tui_workbench.ui.widgets.pieces import Piece, draw_line
 
 BY_RUN, CURVES, NONE = "by run", "curves", "none"
 MODES = (BY_RUN, CURVES, NONE)
-
-MOST_RUNS = 1_000
-"""Limit of runs in a chart by run: the newest."""
-
+MOST_RUNS = 1_000  # limit of runs in a chart by run: the newest
 LEAST_WIDTH = 38
 MOST_CHARTS = 5
-HEIGHT, AROUND = 11, 7
-"""Smallest height of the charts, and lines of the screen outside charts and rows."""
-
-LEAST_SCREEN = 32
-"""Smallest height of the screen at which charts are shown by default."""
+HEIGHT, AROUND = 11, 7  # smallest height of the charts, and lines of the screen outside charts and rows
+LEAST_SCREEN = 32  # smallest height of the screen at which charts are shown by default
 
 ORDER = (
     RunState.RUNNING,
@@ -63,8 +57,7 @@ class ChartRequest(NamedTuple):
     runs: tuple[tuple[Run, int], ...]  # for CURVES: the runs and the numbers of their looks
 
 
-Drawn = tuple[Sequence[Curve], Look]
-"""The content of a chart."""
+Drawn = tuple[Sequence[Curve], Look]  # the content of a chart
 
 
 def bar(share: float, cells: int) -> str:
@@ -84,7 +77,6 @@ class StateBars(Widget, inherit_bindings=False):
         self._counts: dict[str, int] = {}
 
     def show(self, counts: Mapping[str, int]) -> None:
-        """Show how many runs are in each state."""
         known = {state: counts[state] for state in ORDER if counts.get(state)}
         if known != self._counts:
             self._counts = known
@@ -117,8 +109,8 @@ class DashboardCharts(Horizontal):
 
     def __init__(self, project: Project) -> None:
         self._charts = [Chart() for _ in range(MOST_CHARTS - 1)]
-        self._states = StateBars()
-        super().__init__(*self._charts, self._states)  # charts without room are not displayed
+        self.states = StateBars()
+        super().__init__(*self._charts, self.states)  # charts without room are not displayed
         self._project = project
         self._mode: str | None = None  # the user's choice
         self._wanted: ChartRequest | None = None
@@ -130,7 +122,6 @@ class DashboardCharts(Horizontal):
         return self._mode or (BY_RUN if self.app.size.height >= LEAST_SCREEN else NONE)
 
     def next_mode(self) -> None:
-        """Choose the next mode."""
         self._mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
 
     def fit(self, screen_height: int, rows: int) -> None:
@@ -138,14 +129,9 @@ class DashboardCharts(Horizontal):
         self.styles.height = max(HEIGHT, min(screen_height // 2, screen_height - rows - AROUND))
 
     def show(self, wanted: ChartRequest) -> None:
-        """Read and show the requested content."""
         self.display = wanted.mode != NONE
         self._wanted = wanted
         self._read()
-
-    def show_states(self, counts: Mapping[str, int]) -> None:
-        """Show how many runs are in each state."""
-        self._states.show(counts)
 
     def point_at(self, run: int | None) -> None:
         """Move the cursor of charts by run to the run with this number."""
@@ -174,7 +160,7 @@ class DashboardCharts(Horizontal):
                     chart.reset()
                 chart.point_at(self._current if look.x_name else chart.cursor)
                 chart.show(curves, look)
-            self._states.display = fitting > len(drawn)
+            self.states.display = fitting > len(drawn)
 
 
 def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Drawn]:

@@ -29,22 +29,12 @@ from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.search_list import SearchList
 from tui_workbench.ui.widgets.text_field import NarrowField
 
-METRIC = "metric "
-"""Prefix of the column key of a metric, so that metrics cannot collide with other columns."""
-
+METRIC = "metric "  # prefix of the column key of a metric, so that metrics cannot collide with other columns
 SPARK_CELLS = 6
-VALUE_CELLS, WIDEST_VALUE = 9, 14
-"""Cells of a value, and its limit below a long title."""
-
-WITH_SPARKS = 100
-"""Width of the table from which sparklines are preferred to more columns."""
-
-LONGEST_CELL = 200
-"""Limit of characters per cell: the arguments of a script can be megabytes long."""
-
-COLUMNS_FILE = "dashboard.json"
-"""The chosen columns, in the state directory of the project."""
-
+VALUE_CELLS, WIDEST_VALUE = 9, 14  # cells of a value, and its limit below a long title
+WITH_SPARKS = 100  # width of the table from which sparklines are preferred to more columns
+LONGEST_CELL = 200  # limit of characters per cell: the arguments of a script can be megabytes long
+COLUMNS_FILE = "dashboard.json"  # the chosen columns, in the state directory of the project
 USUAL_METRICS = 3
 
 
@@ -122,7 +112,6 @@ class RowMaker:
         self._now = time.time()
 
     def row(self, line: RunRow | Heading) -> TableRow:
-        """Return the row of a run or of a heading."""
         if isinstance(line, RunRow):
             return TableRow(line.run.run_id, tuple(self._cell(key, line) for key in self._keys), value=line)
         value, total, active = line.group.value, line.group.total, line.group.active
@@ -154,8 +143,7 @@ class RowMaker:
 
 # --- Columns other than metrics
 
-Cell = Callable[[RunRow, float], tuple[Piece, ...]]
-"""Returns the pieces of a run in a column at a given time."""
+Cell = Callable[[RunRow, float], tuple[Piece, ...]]  # returns the pieces of a run in a column at a given time
 
 
 def _text(text: Callable[[RunRow], str], role: str = "muted") -> Cell:

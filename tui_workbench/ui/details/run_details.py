@@ -97,7 +97,6 @@ class RunView(RunContainer, inherit_bindings=False):
 
     @property
     def run_shown(self) -> Run:
-        """The run as last read."""
         return self._row.run
 
     def current_run(self) -> RunRow:
@@ -194,7 +193,6 @@ class RunView(RunContainer, inherit_bindings=False):
 
     @property
     def _output(self) -> str:
-        """The selected output."""
         return self.outputs.current.rstrip("/")
 
     def action_fetch(self) -> None:
@@ -261,8 +259,7 @@ def _bring(project: Project, run: Run, name: str) -> str:
 
 
 LONGEST = 1_000
-_FIGURES = ": GPU"
-"""Separates the sentence of a verdict from its figures."""
+_FIGURES = ": GPU"  # separates the sentence of a verdict from its figures
 
 
 class RunHead(Widget, inherit_bindings=False):

@@ -37,9 +37,7 @@ from tui_workbench.ui.widgets.text_view import Line, TextView
 GLYPHS = {"scalar": "~", "text": "“", "list": "≡", "row": "▤", "table": "▤", "confusion": "▦", "image": "▧"}
 """Glyphs for the kinds of metrics."""
 
-MOST_LISTED = 2_000
-"""Limit of listed metrics: a script that logs a new name for each batch can have a million."""
-
+MOST_LISTED = 2_000  # limit of listed metrics: a script that logs a new name for each batch can have a million
 EMPTY = ("Nothing logged.", "workbench.log('loss', loss), TensorBoard events and lines like loss: 0.31 appear here.")
 
 
@@ -77,7 +75,6 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     # --- Reading
 
     def show_run(self, directory: str) -> None:
-        """Show the run at this directory, or update it."""
         self._directory = directory
         self._reading.start()
 
@@ -181,23 +178,16 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._reading.start()
 
 
-SIDE_BY_SIDE = 150
-"""Width from which all charts are shown side by side."""
-
-MOST_TEXT = 0.6
-"""Largest share of the height for the text; the charts get the rest."""
-
-READ_SECONDS = 3.0
-"""Interval at which samples and log of an active run are read."""
-
+SIDE_BY_SIDE = 150  # width from which all charts are shown side by side
+MOST_TEXT = 0.6  # largest share of the height for the text; the charts get the rest
+READ_SECONDS = 3.0  # interval at which samples and log of an active run are read
 LEAST_WIDTH = 30
 
 MIB_IN_GIB = 1024.0
 LONGEST = 1_000
 
 
-Curves = tuple[Sequence[Curve], ...]
-"""The curves of the three charts."""
+Curves = tuple[Sequence[Curve], ...]  # the curves of the three charts
 
 
 class GpuPanel(Vertical, inherit_bindings=False):
@@ -230,7 +220,6 @@ class GpuPanel(Vertical, inherit_bindings=False):
     # --- Reading
 
     def show_run(self, run: Run) -> None:
-        """Show this run, or update it."""
         is_new = self._run is None or self._run.is_active != run.is_active
         if not is_new and time.monotonic() - self._read_at < READ_SECONDS:
             return
@@ -329,8 +318,7 @@ def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
     return lines
 
 
-_LESS_NEEDED = ("ECC", "throttled", "own", "held", "p95")
-"""Columns that a narrow table drops, in this order."""
+_LESS_NEEDED = ("ECC", "throttled", "own", "held", "p95")  # columns that a narrow table drops, in this order
 
 
 def device_lines(devices: Sequence[DeviceFigures], width: int) -> list[Line]:

@@ -21,12 +21,8 @@ from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
 from tui_workbench.ui.widgets.text_view import Line
 
 NOT_REPORTED = "—"
-HOT, TOO_HOT = 80.0, 90.0
-"""Temperatures in °C that are shown as a warning and as an error."""
-
-BUSY_PERCENT = 5.0
-"""Utilisation from which a GPU counts as busy, as in the verdict."""
-
+HOT, TOO_HOT = 80.0, 90.0  # temperatures in °C that are shown as a warning and as an error
+BUSY_PERCENT = 5.0  # utilisation from which a GPU counts as busy, as in the verdict
 LONGEST = 200
 
 
@@ -119,9 +115,7 @@ def problem_lines(state: MachineState, width: int) -> list[Line]:
 _REMEDY = "t diagnoses the machine, r retries"
 
 
-UTILIZATION, MEMORY, POWER = "success", "function", "number"
-"""Colours of the three curves."""
-
+UTILIZATION, MEMORY, POWER = "success", "function", "number"  # colours of the three curves
 LEAST_NAME, MOST_NAME = 8, 24
 LEAST_WHO, MOST_WHO = 14, 28
 MOST_TITLE = 44
@@ -155,7 +149,6 @@ class GpuState(NamedTuple):
 
     @property
     def curves(self) -> RecentCurves:
-        """Its recent curves; empty if there are no samples."""
         return self.state.curves.get(self.device.number, RecentCurves())
 
     @property
@@ -244,7 +237,8 @@ def device_line(shown: GpuState, columns: Columns, known: KnownRuns) -> Line:
     if columns.who:
         pieces += _who(shown, known, columns.who)
     if columns.spark:
-        pieces += [Piece("  "), _spark(shown, columns.spark)]
+        values = shown.curves.last(shown.curves.utilization, columns.spark, shown.state.newest)
+        pieces += [Piece("  "), Piece(graph(values, columns.spark, 1, 100.0)[0], UTILIZATION)]
     return tuple(pieces)
 
 
@@ -285,11 +279,6 @@ def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
     more, first = f" +{len(owners) - 1}" if len(owners) > 1 else "", owners[0]
     text = fitted(f"{first.glyph} {first.text}", width - len(more))
     return [Piece("  "), Piece(text, first.role), Piece(more, "muted")]
-
-
-def _spark(shown: GpuState, width: int) -> Piece:
-    values = shown.curves.last(shown.curves.utilization, width, shown.state.newest)
-    return Piece(graph(values, width, 1, 100.0)[0], UTILIZATION)
 
 
 def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
@@ -370,12 +359,9 @@ def fitted(text: str, width: int) -> str:
 
 # --- Graphs and meters
 
-FULL = 8
-"""Steps per cell."""
-
+FULL = 8  # steps per cell
 _STEPS = " ▁▂▃▄▅▆▇█"
-_FILL = "░"
-"""Fills cells below the edge of an area; full blocks would hide the edge."""
+_FILL = "░"  # fills cells below the edge of an area; full blocks would hide the edge
 
 
 def graph(values: Sequence[float], width: int, height: int, top: float) -> list[str]:

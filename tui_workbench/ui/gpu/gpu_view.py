@@ -38,14 +38,11 @@ from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 from tui_workbench.ui.widgets.text_view import Line
 
-GRAPH_WIDTH = 96
-"""Width from which each GPU has graphs side by side."""
-
+GRAPH_WIDTH = 96  # width from which each GPU has graphs side by side
 MOST_GRAPH, LEAST_GRAPH = 8, 2
 
 EMPTY = ("No compute target yet.", "", "a in Compute targets attaches a machine over SSH, or local Docker.")
-WITH_SPAN = 7
-"""Height of the details from which the time span of the graphs is shown."""
+WITH_SPAN = 7  # height of the details from which the time span of the graphs is shown
 
 NOTHING_FOUND = (
     "No GPU matches the filter.",
@@ -93,7 +90,6 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
     # --- Content
 
     def show(self, states: Sequence[MachineState], known: KnownRuns) -> None:
-        """Show these machines."""
         self._states, self._known = states, known
         self._rebuild()
 
@@ -104,7 +100,6 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def current(self) -> Entry | None:
-        """The selected entry."""
         return next((entry for entry in self.entries if entry.key == self._key and entry.is_first), None)
 
     def _rebuild(self) -> None:
@@ -146,7 +141,6 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         return near.key if near is not None else ""
 
     def step(self, number: int) -> None:
-        """Move the cursor by a number of entries."""
         stops = [place for place, entry in enumerate(self.entries) if entry.is_first]
         here = self._place()
         at = next((index for index, place in enumerate(stops) if place >= here), 0)
@@ -251,7 +245,6 @@ class GpuDetails(Widget, inherit_bindings=False):
         self._lines: list[Line] = []
 
     def show(self, entry: Entry | None, known: KnownRuns) -> None:
-        """Show the GPU of an entry."""
         self._shown, self._known = entry.shown if entry is not None else None, known
         self._rebuild()
 

@@ -29,16 +29,14 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.pane import Pane
 
-WITH_DETAILS = 15
-"""Height from which details of the selected GPU are shown."""
+WITH_DETAILS = 15  # height from which details of the selected GPU are shown
 
 POLL_SECONDS, SLOW_POLL_SECONDS = 0.5, 1.0
 """Half of the sampling interval, so that samples are shown early; the whole interval for many GPUs."""
 
 IDLE_POLL_SECONDS = 2.0
 MANY_GPUS = 16
-PAUSE_SECONDS = 0.04
-"""Pause after each group of `MANY_GPUS` updated GPUs, in which the screen can handle keys."""
+PAUSE_SECONDS = 0.04  # pause after each group of `MANY_GPUS` updated GPUs, in which the screen can handle keys
 
 
 @dataclass(eq=False)
@@ -103,7 +101,6 @@ class MonitorPane(Pane):
     # --- Targets and runs
 
     def show_targets(self, targets: Sequence[ComputeTarget]) -> None:
-        """Watch the GPUs of these targets."""
         self._targets = tuple(targets)
         if self._watch is not None:
             self._watch.follow(self._targets)
@@ -227,17 +224,14 @@ class GpuWatch:
         threading.Thread(target=self._watch, name="GPU watch", daemon=True).start()
 
     def follow(self, targets: Sequence[ComputeTarget]) -> None:
-        """Watch other targets."""
         if targets != self._targets:
             self._targets, self._changed = targets, True
             self._wake.set()
 
     def follow_runs(self, runs: Iterable[Run]) -> None:
-        """Find the processes of other runs."""
         self._runs = runs_in_containers(runs)
 
     def retry(self, key: str) -> None:
-        """Connect to the machine with this key again."""
         self._retried.append(key)
         self._wake.set()
 

@@ -24,8 +24,7 @@ from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
 
-POLL_SECONDS = 2.0
-"""Interval at which targets and active runs are read again."""
+POLL_SECONDS = 2.0  # interval at which targets and active runs are read again
 
 
 class MonitorScreen(HistoryScreen):
@@ -38,7 +37,6 @@ class MonitorScreen(HistoryScreen):
     DEFAULT_CSS = "MonitorScreen > MonitorPane { height: 1fr; }"
 
     def __init__(self, project: Project, selected: str = "") -> None:
-        """`selected` is the ID of the selected run."""
         super().__init__(project)
         self.pane = MonitorPane(id="monitor")
         self.content = (self.pane,)

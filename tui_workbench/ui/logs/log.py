@@ -32,9 +32,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.progress_line import RunProgressLine
 
-ALL_RANKS = -1
-"""Selects the combined output instead of a rank."""
-
+ALL_RANKS = -1  # selects the combined output instead of a rank
 NO_RUN = f"{shown_key('run.start', 'ctrl+r')} runs the script in the run bar."
 
 
@@ -75,7 +73,6 @@ class LogPane(Pane):
 
     @property
     def saved_state(self) -> dict[str, object]:
-        """State to restore at the next start."""
         return {"run": self._run.run_id if self._run is not None else "", **self.view.saved_state}
 
     def restore(self, saved: Values) -> None:

@@ -21,8 +21,7 @@ from tui_workbench.ui.logs.log_viewport import Row
 from tui_workbench.ui.terminal.safetext import truncate_middle
 from tui_workbench.ui.themes.themes import Palette, style
 
-CONTINUES = "›"
-"""Shown in the last cell of a line that continues to the right."""
+CONTINUES = "›"  # shown in the last cell of a line that continues to the right
 
 
 class Look(NamedTuple):
@@ -48,8 +47,7 @@ def look_of(palette: Palette) -> Look:
     )
 
 
-Layer = tuple[int, int, Style]
-"""A span of characters and its style: first, end (exclusive), style."""
+Layer = tuple[int, int, Style]  # a span of characters and its style: first, end (exclusive), style
 
 
 class Picture(NamedTuple):

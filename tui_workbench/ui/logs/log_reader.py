@@ -18,17 +18,13 @@ from tui_workbench.ui.logs.log_session import LogSession, LogState
 if TYPE_CHECKING:
     Command = Callable[[LogSession], None]
 
-FRAME_SECONDS = 1 / 36
-"""Delay before the next poll after one that found something: each result is drawn."""
+FRAME_SECONDS = 1 / 36  # delay before the next poll after one that found something: each result is drawn
 
 QUIET_SECONDS = 1 / 125
 """Delay before the next poll after one that found nothing: a poll costs one or two system calls."""
 
-REST_SECONDS = 0.2
-"""Delay between two searches of a growing log for tracebacks."""
-
-PROGRESS_SECONDS = 0.1
-"""Interval at which progress of counting is published."""
+REST_SECONDS = 0.2  # delay between two searches of a growing log for tracebacks
+PROGRESS_SECONDS = 0.1  # interval at which progress of counting is published
 
 
 class LogReader:
@@ -59,7 +55,6 @@ class LogReader:
         return self._next_delay() is None
 
     def start(self) -> None:
-        """Start the thread."""
         self.thread.start()
 
     def close(self) -> None:

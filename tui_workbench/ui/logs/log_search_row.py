@@ -59,7 +59,6 @@ class LogSearchRow(Horizontal):
         self._field.action_select_all()
 
     def show_search(self, search: SearchState | None) -> None:
-        """Show matches and progress of a search."""
         text = self._error or ("" if search is None else search_text(search))
         self._count.set_class(bool(self._error) or text == NO_MATCH, "-error")
         self._count.update(Content(text))

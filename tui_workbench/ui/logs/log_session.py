@@ -92,7 +92,6 @@ class LogSession:
         self._reset()
 
     def close(self) -> None:
-        """Close the file."""
         self._log.close()
 
     def poll(self) -> bool:
@@ -141,7 +140,6 @@ class LogSession:
         self.move(rows if pages > 0 else -rows)
 
     def go_to_start(self) -> None:
-        """Go to the first line."""
         self._moves()
         self.viewport.go_to_start()
 
@@ -168,7 +166,6 @@ class LogSession:
         self.viewport.return_to(Anchor(self._log.line_start(min(offset, self._log.size))))
 
     def mark_line(self, offset: int, *, matches: bool = False) -> None:
-        """Mark the line that starts at this offset."""
         self.mark = offset
         self._mark_matches = matches
         self._ordinal = None
@@ -323,7 +320,6 @@ class LogSession:
         return self._log.size / average, self.viewport.top.offset / average
 
     def state(self, revision: int) -> LogState:
-        """Return everything that the screen needs."""
         log, viewport = self._log, self.viewport
         self.news = False
         total, position = self._measure()

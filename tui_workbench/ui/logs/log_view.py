@@ -33,18 +33,13 @@ from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.quick_rows import QuickRows
 from tui_workbench.ui.themes.themes import palette_of
 
-SCROLL_BAR_CELLS = 1
-"""As in the style sheet below, where reading it would take 2 % of a frame."""
-
+SCROLL_BAR_CELLS = 1  # as in the style sheet below, where reading it would take 2 % of a frame
 WHEEL_ROWS = 3
 PAN_CELLS = 8
-
-SMALLEST_GUTTER = 7
-"""Cells for line numbers up to 99,999, so that the text seldom moves."""
+SMALLEST_GUTTER = 7  # cells for line numbers up to 99,999, so that the text seldom moves
 
 
-ANNOUNCE_SECONDS = 0.2
-"""Shortest time between two messages about changing counts."""
+ANNOUNCE_SECONDS = 0.2  # shortest time between two messages about changing counts
 
 
 class LogView(QuickRows, can_focus=True, inherit_bindings=False):
@@ -374,7 +369,6 @@ def _overlay(state: LogState) -> tuple[Pattern | None, int]:
 
 
 def _digits(state: LogState) -> int:
-    """Width of the line numbers in cells."""
     return max(SMALLEST_GUTTER, len(str(max(1, round(state.total)))) + 1)
 
 

@@ -17,12 +17,8 @@ from tui_workbench.core.progress import size_text
 from tui_workbench.runs.logs.log_file import LogFile, LogLine
 from tui_workbench.ui.terminal.safetext import GLYPH_STYLE, SafeLine, safe_line
 
-_CACHED_BYTES = 1 << 20
-"""Limit of the cache of drawn lines, in bytes of the log."""
-
-MOST_LINES = 20_000
-"""Limit of lines per copy; reading them takes about 20 ms."""
-
+_CACHED_BYTES = 1 << 20  # limit of the cache of drawn lines, in bytes of the log
+MOST_LINES = 20_000  # limit of lines per copy; reading them takes about 20 ms
 _PAGE = 1_000
 
 
@@ -113,7 +109,6 @@ class Viewport:
             self._go_down_to(self._forward(self.top, rows))
 
     def go_to_start(self) -> None:
-        """Go to the first line."""
         self.top = Anchor()
         self.pinned = self._end() <= self.top
 
@@ -150,7 +145,6 @@ class Viewport:
         self.top = min(anchor, end)
 
     def rows(self) -> tuple[Row, ...]:
-        """Return the visible rows, from the top."""
         rows: list[Row] = []
         for line in self.log.lines_from(self.top.offset, self.height):
             rows.extend(self._rows_of(line))

@@ -40,8 +40,7 @@ NAME_WIDTH = 16
 LOOKS = {OK: ("✓", "success"), WARNING: ("▲", "warning"), UNNEEDED: ("·", "muted"), BROKEN: ("✗", "error")}
 """Glyphs and colours of check results."""
 
-Remark = tuple[str, str]
-"""A text, which may be unsafe, and its colour."""
+Remark = tuple[str, str]  # a text, which may be unsafe, and its colour
 
 
 class Phase(Enum):

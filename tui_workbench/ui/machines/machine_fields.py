@@ -17,9 +17,7 @@ from tui_workbench.targets.base.attach import (
 )
 from tui_workbench.ui.widgets.dialog_view import DialogField
 
-KEYS, KEY_FILE, PASSWORD, WORKBENCH_KEY = "keys", "key file", "password", "workbench key"
-"""Login methods."""
-
+KEYS, KEY_FILE, PASSWORD, WORKBENCH_KEY = "keys", "key file", "password", "workbench key"  # login methods
 SECRET = "secret"
 
 _TYPES = {

@@ -47,11 +47,9 @@ class TargetChecks:
         return before != (self.gpus, self._unreached)
 
     def add(self, checked: Checked) -> None:
-        """Store the results of a check."""
         self._checked[checked.target.name] = checked
 
     def errors(self, targets: Iterable[ComputeTarget]) -> dict[str, WorkbenchError]:
-        """Return the errors of these targets by name."""
         found: dict[str, WorkbenchError] = {}
         for target in targets:
             checked = self._of(target)
@@ -63,7 +61,6 @@ class TargetChecks:
         return found
 
     def good(self, targets: Iterable[ComputeTarget]) -> frozenset[str]:
-        """Return the names of the targets whose check succeeded."""
         checks = filter(None, map(self._of, targets))
         return frozenset(each.target.name for each in checks if each.results and each.error is None)
 

@@ -59,7 +59,6 @@ class ShownTarget(NamedTuple):
         return f"{kind.label or kind.name} {target.address or target.base_docker_image}"
 
     def row(self, name_width: int) -> Row:
-        """Return the target as a row of the list."""
         state, name = self.state, safe_text(self.target.name)
         return Row(
             self.target.name,
@@ -165,12 +164,10 @@ class TargetsPane(Pane):
             self.action_open()
 
     def changeable_file(self) -> str:
-        """Return the file of the selected target."""
         return self._shown.target.path if self._shown else ""
 
     @property
     def _line(self) -> int:
-        """The line of the selected target's error, or 0."""
         return self._shown.target.problem.line if self._shown and self._shown.target.problem else 0
 
     def action_open(self) -> None:

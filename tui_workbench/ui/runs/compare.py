@@ -32,12 +32,8 @@ from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
-LEAST_ROWS, AROUND_ROWS = 6, 2
-"""Smallest number of rows in the table, and lines for its border and titles."""
-
-SAME = "same"
-"""Key of the heading of the equal rows."""
-
+LEAST_ROWS, AROUND_ROWS = 6, 2  # smallest number of rows in the table, and lines for its border and titles
+SAME = "same"  # key of the heading of the equal rows
 LONGEST = 300
 
 SECTION_NAMES = {

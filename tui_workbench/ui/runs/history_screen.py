@@ -72,11 +72,9 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
     # --- Notices
 
     def say(self, text: str) -> None:
-        """Show a short notice."""
         self.notice.say(text)
 
     def show_error(self, error: WorkbenchError) -> None:
-        """Show an error and its remedy."""
         place = f" ({error.file})" if error.file and error.file not in error.message else ""
         self.notice.say(f"{error.message}{place}. {error.remedy}".rstrip().replace("..", "."), wrong=True)
 
@@ -101,7 +99,6 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         ask(self, what, call, then)
 
     def post_to_main(self, message: Message) -> None:
-        """Return to the main screen and post it this message."""
         main = self.app.screen_stack[0]
         while self.app.screen is not main:
             self.app.pop_screen()

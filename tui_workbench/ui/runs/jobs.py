@@ -36,17 +36,10 @@ from tui_workbench.ui.widgets.progress_line import WITH_STEPS
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.row_list import RowList
 
-SHOWN_RUNS = 500
-"""Number of listed runs: each listed run costs time at every change."""
-
-MIN_NAME = 12
-"""Cells kept for the name of a run; the start time is dropped first."""
-
-USUAL_NAME = 20
-"""Cells kept for the name of a run beside a verdict, as long as the start time can be dropped."""
-
-VERDICT_SECONDS = 3
-"""Interval at which the verdicts of active runs are read again."""
+SHOWN_RUNS = 500  # number of listed runs: each listed run costs time at every change
+MIN_NAME = 12  # cells kept for the name of a run; the start time is dropped first
+USUAL_NAME = 20  # cells kept for the name of a run beside a verdict, as long as the start time can be dropped
+VERDICT_SECONDS = 3  # interval at which the verdicts of active runs are read again
 
 
 class JobsPane(Pane):
@@ -235,7 +228,6 @@ class JobsPane(Pane):
             question.remove()
 
     def cancel_failed(self, run_id: str) -> None:
-        """Allow the run to be canceled again."""
         self._canceling.discard(run_id)
         self._show()
 

@@ -33,8 +33,7 @@ from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
 from tui_workbench.ui.widgets.progress_line import SHOW_AFTER_SECONDS, progress_pieces
 from tui_workbench.ui.widgets.text_view import TextView
 
-AROUND = 3
-"""Lines of the dialog around the plan: borders and keys."""
+AROUND = 3  # lines of the dialog around the plan: borders and keys
 
 
 class PlanScreen(DialogScreen[str], inherit_bindings=False):
@@ -174,7 +173,6 @@ class Preparation(Report):
         return self.state != WORKING
 
     async def work(self, notify: Callable[..., None]) -> None:
-        """Prepare the environment. `notify` shows the result."""
         try:
             name = await in_thread(self._prepare)
             self._end(DONE, name)

@@ -24,9 +24,7 @@ from tui_workbench.ui.runs.run_table import RunTable, TableColumn
 from tui_workbench.ui.widgets.pane import Pane
 
 COLUMNS = ("number", "script", "state", "duration")
-METRICS = 2
-"""Number of columns for metrics; the most common metrics get one."""
-
+METRICS = 2  # number of columns for metrics; the most common metrics get one
 SCRIPT_CELLS = 10
 
 

@@ -51,11 +51,9 @@ class RunContainer(Vertical, inherit_bindings=False):
         self.project = project
 
     def current_run(self) -> RunRow | None:
-        """Return the selected run."""
         raise NotImplementedError
 
     def reload(self) -> None:
-        """Read the runs again, after an annotation or a return to the screen."""
         raise NotImplementedError
 
     def action_gpu_monitor(self) -> None:
@@ -63,7 +61,6 @@ class RunContainer(Vertical, inherit_bindings=False):
         self.post_message(MonitorRequested(self.project, row.run.run_id if row is not None else ""))
 
     def why_not(self, action: str) -> str:
-        """Return why a command is not available now; "" if it is."""
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

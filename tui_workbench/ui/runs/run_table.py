@@ -22,16 +22,10 @@ from tui_workbench.ui.terminal.safetext import truncate_middle
 from tui_workbench.ui.themes.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 
-GAP = 2
-"""Cells between two columns."""
-
+GAP = 2  # cells between two columns
 MARK_CELLS = 2
-LEAST_CUT = 5
-"""Cells kept of the first piece of a cell when the cell is cut."""
-
-AHEAD = 50
-"""Rows before and after the visible rows that are requested too."""
-
+LEAST_CUT = 5  # cells kept of the first piece of a cell when the cell is cut
+AHEAD = 50  # rows before and after the visible rows that are requested too
 MOST_KEPT = 2_000
 
 
@@ -163,7 +157,6 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
 
     @property
     def numbers_shown(self) -> range:
-        """The numbers of the visible rows."""
         return range(self._top, min(self.total, self._top + self.height_of_rows))
 
     def show_columns(self, columns: Sequence[TableColumn], sorted_by: str, *, descending: bool) -> None:
@@ -235,7 +228,6 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         self.post_message(self.CursorMoved())
 
     def step(self, rows: int) -> None:
-        """Move the cursor down by `rows`; up when negative."""
         self.move_to(self.cursor + rows)
 
     action_step = step
