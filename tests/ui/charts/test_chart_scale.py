@@ -1,4 +1,4 @@
-"""Scales, ticks and number formats of charts."""
+"""Scales, ticks, number formats and sparklines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui_workbench.ui.charts.chart_scale import (
+    BARS,
     Scale,
     even_ticks,
     labels,
@@ -17,6 +18,7 @@ from tui_workbench.ui.charts.chart_scale import (
     scale_over,
     short_number,
     span_label,
+    sparkline,
     ticks,
     time_ticks,
 )
@@ -131,3 +133,23 @@ def test_even_ticks_are_the_same_number_of_rows_apart(low: float, span: float, r
     at = [round((1 - scale.place(value)) * (rows * 4 - 1)) // 4 for value in values]
     assert len({before - after for before, after in pairwise(at)}) <= 1
     assert len(values) <= most + 1
+
+
+def test_sparkline_uses_all_bars() -> None:
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8) == BARS
+
+
+def test_sparkline_averages_many_values_and_pads_few() -> None:
+    assert sparkline([0.0] * 50 + [1.0] * 50, 2) == "▁█"
+    assert sparkline([1.0, 2.0], 4) == "▁█  "
+
+
+def test_sparkline_leaves_nan_blank() -> None:
+    assert sparkline([0, math.nan, 1], 3) == "▁ █"
+    assert sparkline([math.nan, math.inf], 4) == "    "
+
+
+@settings(max_examples=60)
+@given(st.lists(st.floats(), max_size=50), st.integers(0, 12))
+def test_sparkline_has_the_requested_width(values: list[float], width: int) -> None:
+    assert len(sparkline(values, width)) == width

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.ui.dashboard.test_dashboard import read, type_text, write
 from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.runs.past import EPOCH, past_run
 from tests.ui.seen import lines_of
@@ -51,18 +52,6 @@ def screen(pilot: Workbench) -> RunView:
     found = pilot.app.screen
     assert isinstance(found, RunDetailsScreen)
     return found.view
-
-
-def write(path: str, text: str) -> None:
-    Path(path).write_text(text, encoding="utf-8")
-
-
-def read(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
-
-
-async def type_text(pilot: Workbench, text: str) -> None:
-    await pilot.press(*("space" if character == " " else character for character in text))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)])

@@ -66,8 +66,6 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
             self._redraw()
             self.refresh_bindings()
 
-    # --- From curves to lines
-
     def _prepare(self) -> None:
         self.workers.cancel_group(self, "ask chart")
         call = partial(Picture, self.curves, self.view, self.look, *self.size)

@@ -93,8 +93,6 @@ class RunView(RunContainer, inherit_bindings=False):
         self.reload()
         self.set_interval(POLL_SECONDS, self._tick)
 
-    # --- The run
-
     @property
     def run_shown(self) -> Run:
         return self._row.run

@@ -72,8 +72,6 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         self._chosen: list[str] = []
         self._logged: Logged | None = None
 
-    # --- Reading
-
     def show_run(self, directory: str) -> None:
         self._directory = directory
         self._reading.start()
@@ -106,8 +104,6 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
 
     def _wanted(self) -> tuple[str, ...]:
         return tuple(self._chosen) or ((self.list.current,) if self.list.current else ())
-
-    # --- Showing
 
     def _show(self) -> None:
         logged = self._logged
@@ -155,8 +151,6 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             lines += logged_lines([item for item in logged.items if item.name == name])
             lines.append(())
         return lines
-
-    # --- Selection
 
     @on(RowList.CursorMoved)
     def _cursor_moved(self, event: RowList.CursorMoved) -> None:
@@ -217,8 +211,6 @@ class GpuPanel(Vertical, inherit_bindings=False):
         for chart in self.charts:
             chart.view = View(by=TIME, shown=(0.0, 100.0) if chart is self.charts[0] else (0.0,))
 
-    # --- Reading
-
     def show_run(self, run: Run) -> None:
         is_new = self._run is None or self._run.is_active != run.is_active
         if not is_new and time.monotonic() - self._read_at < READ_SECONDS:
@@ -248,8 +240,6 @@ class GpuPanel(Vertical, inherit_bindings=False):
         machine = machine_lines(self._curves)
         charts = curves_of(self._curves) if self._curves.points else ()
         return lambda width: [*verdict_lines(verdict, width), *machine], charts
-
-    # --- Showing
 
     def _show(self, charts: Curves) -> None:
         self._row.display = bool(charts)

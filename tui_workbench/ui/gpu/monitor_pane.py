@@ -98,8 +98,6 @@ class MonitorPane(Pane):
     def take_focus(self) -> None:
         self.screen.set_focus(self._view)
 
-    # --- Targets and runs
-
     def show_targets(self, targets: Sequence[ComputeTarget]) -> None:
         self._targets = tuple(targets)
         if self._watch is not None:
@@ -116,8 +114,6 @@ class MonitorPane(Pane):
         if self._watch is not None:
             self._watch.follow_runs(runs)
         self._show()
-
-    # --- Watching
 
     def on_show(self) -> None:
         if self._watch is None and self._targets:
@@ -193,8 +189,6 @@ class MonitorPane(Pane):
     def action_copy(self) -> None:
         if (entry := self._view.current) and copy(self.app, entry_text(entry, self._known)):
             self.app.notify("Copied.", timeout=3.0, markup=False)
-
-    # --- The filter
 
     def action_filter(self) -> None:
         self._filter.open()

@@ -47,8 +47,7 @@ class LatestLine(Line):
     def on_show(self) -> None:
         self._watch()
 
-    def on_hide(self) -> None:
-        self._watch()
+    on_hide = on_show
 
     def _watch(self) -> None:
         seen = self.is_on_screen and self._run is not None

@@ -80,8 +80,6 @@ class LogPane(Pane):
         if self._run is not None and self._run.run_id == saved.text("run"):
             self.view.restore(saved)
 
-    # --- The run
-
     def show_run(self, run: Run | None, *, hint: str = "") -> None:
         """Show the log of this run. Without a run, show `hint` (safe text), which tells how to start one."""
         before = self._run
@@ -170,8 +168,6 @@ class LogPane(Pane):
             self.view.set_placeholder(("No setup was needed.",))
         else:
             self.view.set_placeholder(("No output.",))
-
-    # --- Status
 
     def on_log_view_state_changed(self, event: LogView.StateChanged) -> None:
         event.stop()

@@ -107,8 +107,6 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
     def on_resize(self) -> None:
         self._fit()
 
-    # --- Curves
-
     def _show_metric(self) -> None:
         if not self._metrics:
             self.chart.show_message("These runs logged no metric with a curve.")
@@ -122,8 +120,6 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         self._metric += by
         self.chart.reset()
         self._show_metric()
-
-    # --- Rows
 
     @property
     def _row(self) -> ComparedRow | None:
@@ -294,10 +290,14 @@ def read_difference(project: Project, found: Comparison, row: ComparedRow, base:
     """Return the values of a row, or the diff of a file, as lines. Blocks; raises StorageError."""
     if row.section == "code":
         paths = () if row.name in ("commit", "files that are the same") else (row.name,)
-        return _diff(project, found.runs[base], found.runs[other], paths)
+        commits = found.runs[base].commit_id, found.runs[other].commit_id
+        if not all(commits):
+            return [(Piece("Cannot compare the code: one of the runs has no snapshot.", "warning"),)]
+        lines = diff_lines(snapshot_diff(project.state_directory, *commits, paths))
+        return lines or [(Piece("These runs have the same code. Select another run with ← and →.", "muted"),)]
     if row.section == "git":
         return _git_lines(found.runs[base], found.runs[other])
-    lines: list[Line] = []
+    lines = []
     for place, (run, value) in enumerate(zip(found.runs, row.values, strict=True)):
         role, mark = look_of(place)
         lines.append((Piece(f"{mark} ", role), Piece(safe_text(run_title(run)), bold=True)))
@@ -306,13 +306,6 @@ def read_difference(project: Project, found: Comparison, row: ComparedRow, base:
             (Piece(f"    {safe_text(part)}", "muted" if value is None else "text"),) for part in whole.split("\n")
         ]
     return lines
-
-
-def _diff(project: Project, base: Run, other: Run, paths: Sequence[str]) -> list[Line]:
-    if not base.commit_id or not other.commit_id:
-        return [(Piece("Cannot compare the code: one of the runs has no snapshot.", "warning"),)]
-    text = snapshot_diff(project.state_directory, base.commit_id, other.commit_id, paths)
-    return diff_lines(text) or [(Piece("These runs have the same code. Select another run with ← and →.", "muted"),)]
 
 
 def _git_lines(base: Run, other: Run) -> list[Line]:

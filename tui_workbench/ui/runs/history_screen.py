@@ -69,8 +69,6 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         """The text after the heading, which may be unsafe."""
         return f"of {self.project.name}"
 
-    # --- Notices
-
     def say(self, text: str) -> None:
         self.notice.say(text)
 
@@ -92,8 +90,6 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         self.notice.set_class(said, "-said")
         self.notice.styles.height = len(self.notice.lines(self.size.width)) if said else 0
 
-    # --- Calls and other screens
-
     def ask(self, what: str, call: Callable[[], Answer], then: Callable[[Answer], object]) -> None:
         """Run `call` in a thread and pass its result to `then`, unless the same `what` was asked again."""
         ask(self, what, call, then)
@@ -103,8 +99,6 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         while self.app.screen is not main:
             self.app.pop_screen()
         main.post_message(message)
-
-    # --- Commands
 
     def action_help(self) -> None:
         self.app.push_screen(HelpScreen(sections(self)))

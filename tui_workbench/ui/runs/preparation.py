@@ -98,8 +98,6 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
         if self.is_mounted:
             self._lines.rebuild()
 
-    # --- Drawing
-
     def _draw(self, width: int) -> Iterator[Sequence[Piece]]:
         yield ()
         if self._plan is not None:
@@ -122,8 +120,6 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
                     indent = Piece(" " * width_of(before))
                     yield from hanging((indent,), shlex.join(step.command), width, "muted")
             yield ()
-
-    # --- Commands
 
     def why_not(self, action: str) -> str:
         return self._why_not_prepare if action == "prepare" else ""
@@ -206,8 +202,6 @@ class Preparation(Report):
         self.seconds = time.monotonic() - self.begun
         os.close(self.interrupted)
         os.close(self._stop)
-
-    # --- The report
 
     def begin(self, step: str, title: str) -> None:
         self.step = step

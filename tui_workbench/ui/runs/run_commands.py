@@ -95,8 +95,6 @@ class RunCommands(Vertical, inherit_bindings=False):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return not self.why_not(action)
 
-    # --- Rerun
-
     def action_rerun(self) -> None:
         if row := self._shown.current_run():
             self._host.post_to_main(RerunRequested(row.run, None))
@@ -110,8 +108,6 @@ class RunCommands(Vertical, inherit_bindings=False):
         request = await self.app.push_screen_wait(RunEditScreen(self._project, row.run))
         if request is not None:
             self._host.post_to_main(RerunRequested(row.run, request))
-
-    # --- Files
 
     def action_restore(self) -> None:
         if row := self._shown.current_run():
@@ -129,8 +125,6 @@ class RunCommands(Vertical, inherit_bindings=False):
             enter_shell(self.app, shell)
         except WorkbenchError as error:
             self._host.show_error(error)
-
-    # --- Annotations
 
     def action_pin(self) -> None:
         if row := self._shown.current_run():
@@ -229,8 +223,8 @@ class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
     def __init__(self, project: Project, run: Run) -> None:
         self._notice = Notice(id="said")
         self.arguments = TextField(shlex.join(run.arguments), placeholder="no arguments")
-        self.configuration = ChoiceField(self._choose_configuration, placeholder=UNCHANGED)
-        self.files = ChoiceField(self._choose_files, placeholder=SNAPSHOT)
+        self.configuration = ChoiceField(lambda value: self.configuration.show_value(value), placeholder=UNCHANGED)
+        self.files = ChoiceField(lambda value: self.files.show_value(value), placeholder=SNAPSHOT)
         fields = {"Arguments": self.arguments, "Configuration": self.configuration, "Files": self.files}
         grid = Grid(*(widget for name, field in fields.items() for widget in (Static(name, markup=False), field)))
         super().__init__(box_of(f"Edit and rerun {run_title(run)}", grid, self._notice))
@@ -240,8 +234,8 @@ class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
     def on_mount(self) -> None:
         self.set_focus(self.arguments)
         tracked = bool(self._run.commit_id)
-        self._choose_configuration(UNCHANGED)
-        self._choose_files(SNAPSHOT if tracked else PROJECT)
+        self.configuration.show_value(UNCHANGED)
+        self.files.show_value(SNAPSHOT if tracked else PROJECT)
         self.files.show_options(_rows((SNAPSHOT, PROJECT) if tracked else (PROJECT,)))
         self.run_worker(self._list_configurations(), group="configurations")
 
@@ -249,12 +243,6 @@ class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
         found = await in_thread(self._project.run_configurations)
         names = [configuration.name for configuration in found if configuration.problem is None]
         self.configuration.show_options(_rows((UNCHANGED, *names)))
-
-    def _choose_configuration(self, value: str) -> None:
-        self.configuration.show_value(value)
-
-    def _choose_files(self, value: str) -> None:
-        self.files.show_value(value)
 
     def on_notice_changed(self, event: Notice.Changed) -> None:
         event.stop()
