@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.progress import bar
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.table import RunQuery
@@ -45,7 +46,6 @@ ORDER = (
     RunState.UNKNOWN,
 )
 LABEL_CELLS = 21
-_EIGHTHS = "▏▎▍▌▋▊▉█"
 
 
 class ChartRequest(NamedTuple):
@@ -58,13 +58,6 @@ class ChartRequest(NamedTuple):
 
 
 Drawn = tuple[Sequence[Curve], Look]  # the content of a chart
-
-
-def bar(share: float, cells: int) -> str:
-    """Draw a share (0 to 1) of some cells as a bar. A share above 0 is always visible."""
-    eighths = round(share * cells * 8) or (1 if share > 0 else 0)
-    whole, rest = divmod(eighths, 8)
-    return "█" * whole + (_EIGHTHS[rest - 1] if rest else "")
 
 
 class StateBars(Widget, inherit_bindings=False):
@@ -90,7 +83,7 @@ class StateBars(Widget, inherit_bindings=False):
         elif y <= len(self._counts):
             state, number = list(self._counts.items())[y - 1]
             look, share = RUN_STATES[state], number / max(self._counts.values())
-            filled = bar(share, max(0, width - LABEL_CELLS - 2))
+            filled = bar(share, max(0, width - LABEL_CELLS - 2), empty="")
             line = (
                 Piece(f" {look.glyph} {look.word:<11}", look.role),
                 Piece(f"{number:>7,} "),

@@ -14,6 +14,7 @@ from textual.content import Content
 
 from tui_workbench.core import target_types
 from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.progress import size_text
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
 from tui_workbench.runs.logs.rank_files import rank_log
 from tui_workbench.runs.logs.ranks import Ranks, rank_prefix, read_ranks
@@ -21,9 +22,9 @@ from tui_workbench.runs.store.rundir import WORKING_COPY
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import LOG
-from tui_workbench.ui.formatting import is_before_script, reason_of, run_state, run_title
+from tui_workbench.ui.formatting import count, is_before_script, reason_of, run_state, run_title
 from tui_workbench.ui.logs.log_search_row import LogSearchRow
-from tui_workbench.ui.logs.log_session import NO_LINE, LogSession, LogState
+from tui_workbench.ui.logs.log_session import NO_LINE, LogSession
 from tui_workbench.ui.logs.log_view import LogView
 from tui_workbench.ui.logs.reason_lines import ReasonLines, TracebackLine
 from tui_workbench.ui.messages import EditorRequested, FileChosen
@@ -147,8 +148,8 @@ class LogPane(Pane):
     def _rank_text(self) -> str:
         if self._ranks is None:
             return ""
-        count = len(self._ranks.numbers)
-        return f", {count} ranks" if self._rank == ALL_RANKS else f", rank {self._rank} of {count}"
+        ranks = len(self._ranks.numbers)
+        return f", {ranks} ranks" if self._rank == ALL_RANKS else f", rank {self._rank} of {ranks}"
 
     def _show_title(self) -> None:
         run = self._run
@@ -187,19 +188,19 @@ class LogPane(Pane):
             return ""
         if state.problem is not None:
             return safe_text(state.problem.message)
-        count = _size(state) if state.line_count is None else _lines(state.line_count)
+        lines = size_text(state.size) if state.line_count is None else count(state.line_count, "line")
         if state.pinned:
-            return f"following, {count}" if run.is_active else count
+            return f"following, {lines}" if run.is_active else lines
         if run.is_active and state.new_lines:
-            return f"paused, {_lines(state.new_lines, 'new ')}"
+            return f"paused, {count(state.new_lines, 'new line')}"
         number = state.top_number
-        place = count if number is None else f"line {number + 1:,} of {count.removesuffix(' lines')}"
+        place = lines if number is None else f"line {number + 1:,} of {lines.removesuffix(' lines')}"
         return f"paused, {place}" if run.is_active else place
 
     @on(LogView.Copied)
     def _copied(self, event: LogView.Copied) -> None:
         event.stop()
-        self._show_status(f"copied {_lines(event.lines)}")
+        self._show_status(f"copied {count(event.lines, 'line')}")
 
     # --- The reason of a failure
 
@@ -287,11 +288,3 @@ class LogPane(Pane):
     def on_log_search_row_canceled(self, event: LogSearchRow.Canceled) -> None:
         event.stop()
         self.action_clear_search()
-
-
-def _lines(count: int, what: str = "") -> str:
-    return f"{count:,} {what}line{'' if count == 1 else 's'}"
-
-
-def _size(state: LogState) -> str:
-    return f"{state.size / 1e6:,.0f} MB"
