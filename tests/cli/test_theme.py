@@ -36,7 +36,7 @@ def test_list_includes_broken_themes_with_their_problem(shell: Installed) -> Non
         "problem": "",
         "file": "",
     }
-    assert "broken.yaml:4:7: dark is 'perhaps'. Write true or false." in records["broken"]["problem"]
+    assert "broken.yaml:4:7: dark: invalid value 'perhaps'. Write true or false." in records["broken"]["problem"]
     assert shell.run("theme", "list", "--plain").out.startswith(f"results: {len(records)}\n\nname: beacon\n")
 
 
@@ -45,7 +45,7 @@ def test_use_saves_the_theme(shell: Installed) -> None:
     assert themes.saved_theme()[0].name == "ember"
     result = shell.run("theme", "use", "no-such")
     assert result.code == 2
-    assert "there is no theme 'no-such'. Known here: beacon," in result.err
+    assert "unknown theme 'no-such'. Choose from: beacon," in result.err
     result = shell.run("theme", "use", "broken")
     assert result.code == 3
     assert "broken.yaml:4:7:" in result.err
@@ -61,7 +61,7 @@ def test_check_reports_errors_and_poor_contrast(shell: Installed) -> None:
     path.write_text(SLATE.replace('muted: "#9ba5b1"', 'muted: "grey"'))
     result = shell.run("theme", "check", "./mine.yaml")
     assert (result.code, result.out) == (3, "")
-    assert "mine.yaml:15:8: muted is 'grey', which is no colour" in result.err
+    assert "mine.yaml:15:8: muted: invalid color 'grey'" in result.err
     assert shell.run("theme", "check", "slate").out.endswith("slate.yaml: no problems found\n")
 
 
@@ -69,8 +69,8 @@ def test_identical_colors_are_reported() -> None:
     palette = themes.load_theme("slate").palette
     changed = palette._replace(selected=palette.background, running=palette.error)
     assert list(theme_warnings(changed)) == [
-        "selected is the same as background: it will not be seen",
-        "running and error have the same colour",
+        "selected equals background and will be invisible",
+        "running and error have the same color",
     ]
 
 

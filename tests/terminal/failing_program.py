@@ -1,4 +1,4 @@
-"""The program with a mistake in it: `python failing_program.py KIND PROJECT`. The key for help makes the mistake."""
+"""The program with a bug that the key for help triggers: `python failing_program.py KIND PROJECT`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real SSH server on this machine for the user of the tests, and a line to it that is slow or breaks."""
+"""A real SSH server on this machine, and a connection to it that is slow or breaks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MaxStartups 100
 
 
 class Sshd:
-    """The server. As a context manager it ends the server and every session."""
+    """The server. As a context manager, it ends the server and all sessions."""
 
     def __init__(self, folder: Path) -> None:
         self._program, self._client = require("sshd"), require("ssh")
@@ -62,13 +62,13 @@ class Sshd:
         self._server.communicate()
 
     def break_connections(self) -> None:
-        """Kill the server's side of every connection, as a router that forgets them would look from here."""
+        """Kill the server's side of every connection, which looks like a router that lost them."""
         for pid in descendants(self._server.pid, "sshd"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def command(self, argv: list[str], variables: Mapping[str, str], *, port: int | None = None) -> list[str]:
-        """How a person starts the program over there, in a terminal of their own."""
+        """The command that starts the program on the server, in a new terminal."""
         options = ["UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "LogLevel=ERROR", "IdentitiesOnly=yes"]
         words = ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
         return [
@@ -85,13 +85,13 @@ class Sshd:
         ]
 
     def workbench(self, root: str, home: Path, *, port: int | None = None) -> Terminal:
-        """The workbench on a project, over SSH, in a terminal here."""
+        """The workbench on a project, over SSH, in a local terminal."""
         argv = [sys.executable, "-m", "tui_workbench", root]
         return Terminal(self.command(argv, {"HOME": str(home)}, port=port))
 
 
 class SlowLine:
-    """Passes connections on to a port, each byte `delay` seconds late in both directions; `with` ends it."""
+    """A proxy to a port that delays each byte by `delay` seconds in both directions."""
 
     def __init__(self, port: int, delay: float) -> None:
         self._target, self._delay = port, delay
@@ -140,14 +140,14 @@ class SlowLine:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """A free port of this machine."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
 
 
 def descendants(pid: int, name: str) -> list[int]:
-    """The processes below this one whose program has this name (sshd calls its own differently by version)."""
+    """The descendants of this process with this program name (which depends on the version of sshd)."""
     children: dict[int, list[tuple[int, str]]] = {}
     for entry in os.listdir("/proc"):
         with contextlib.suppress(OSError, ValueError):

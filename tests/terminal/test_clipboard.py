@@ -1,4 +1,4 @@
-"""Copying in the real program, read where the text is to arrive: in tmux, and behind GNU screen."""
+"""Copying in the real program: in a bare terminal, in tmux, and in GNU screen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from benchmarks.terminal import Terminal
 from tests.conftest import require
 from tests.terminal.tmux import Tmux, workbench
-from tui_workbench.ui.terminal.clipboard import MOST_BYTES
+from tui_workbench.ui.terminal.clipboard import MAX_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,13 +27,13 @@ TEXT = "needle ü\n" + "".join(f"line {number} of the file\n" for number in rang
 
 
 def copy_file(project: Project, text: str) -> None:
-    """Makes the project such that its script is `text`."""
+    """Set the script of the project to `text`."""
     with open(os.path.join(project.root, "hello.py"), "w", encoding="utf-8") as file:
         file.write(text)
 
 
 class Outside:
-    """The program, or one that shows it, in a bare pseudo-terminal; remembers what reaches the clipboard there."""
+    """A pseudo-terminal that records what is copied to its clipboard."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
@@ -45,12 +45,12 @@ class Outside:
 
     @property
     def clipboard(self) -> str | None:
-        """What a terminal's clipboard would hold now."""
+        """The content of the clipboard."""
         found = re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07", self._raw)
         return base64.b64decode(found[-1]).decode() if found else None
 
     def copy_all(self) -> None:
-        """Opens the script and copies all of it."""
+        """Open the script and copy all of it."""
         self.terminal.until(lambda: all(text in self.terminal.text() for text in ("hello.py", "ready", "No run yet")))
         self.terminal.send("\x1b[F\r")
         self.terminal.until_text("3 hello.py")
@@ -58,7 +58,7 @@ class Outside:
         self.terminal.send("\x1b[18~\x03")
 
 
-def test_in_a_bare_terminal_the_clipboard_gets_it(project: Project) -> None:
+def test_copy_in_a_bare_terminal(project: Project) -> None:
     copy_file(project, TEXT)
     with Terminal(workbench(project.root)) as terminal:
         outside = Outside(terminal)
@@ -67,7 +67,7 @@ def test_in_a_bare_terminal_the_clipboard_gets_it(project: Project) -> None:
         assert outside.clipboard == TEXT
 
 
-def test_behind_gnu_screen_the_terminal_around_it_gets_it(project: Project, tmp_path: Path) -> None:
+def test_copy_through_gnu_screen(project: Project, tmp_path: Path) -> None:
     copy_file(project, TEXT)
     folder = tmp_path / "screens"
     folder.mkdir(mode=0o700)
@@ -85,7 +85,7 @@ def test_behind_gnu_screen_the_terminal_around_it_gets_it(project: Project, tmp_
             )
 
 
-def test_in_tmux_its_buffer_holds_it_whatever_its_options_say(project: Project, home: Path) -> None:
+def test_copy_in_tmux_fills_its_buffer(project: Project, home: Path) -> None:
     copy_file(project, TEXT)
     with Tmux(
         workbench(project.root), size=(120, 36), name=f"{os.getpid()}-copy", environment={"HOME": str(home)}
@@ -99,7 +99,7 @@ def test_in_tmux_its_buffer_holds_it_whatever_its_options_say(project: Project, 
         assert terminal.call("show-buffer") == TEXT
 
 
-def test_where_a_terminal_lets_no_program_copy_the_desktop_is_given_it(project: Project, tmp_path: Path) -> None:
+def test_copy_uses_the_desktop_program(project: Project, tmp_path: Path) -> None:
     copy_file(project, TEXT)
     taken = tmp_path / "taken"
     tool = tmp_path / "xclip"
@@ -118,13 +118,11 @@ def test_where_a_terminal_lets_no_program_copy_the_desktop_is_given_it(project: 
     ("name", "text", "why"),
     [
         ("linux", TEXT, "This terminal has no clipboard"),
-        ("xterm", "x" * 99 * 1000 + "\n" * (MOST_BYTES % 7), "This is too long for the clipboard"),
+        ("xterm", "x" * 99 * 1000 + "\n" * (MAX_BYTES % 7), "The text is too long for a terminal clipboard"),
     ],
     ids=["linux", "too-long"],
 )
-def test_what_cannot_reach_the_clipboard_is_saved_and_the_place_is_said(
-    project: Project, home: Path, name: str, text: str, why: str
-) -> None:
+def test_text_that_cannot_be_copied_is_saved(project: Project, home: Path, name: str, text: str, why: str) -> None:
     copy_file(project, text)
     with Terminal(workbench(project.root), columns=160, changes={"TERM": name, "COLORTERM": ""}) as terminal:
         outside = Outside(terminal)

@@ -1,4 +1,4 @@
-"""The program fails or is told to quit: its terminal is as it was, and one line names a report."""
+"""After a crash the terminal is restored, and a line names the report."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.terminal
 
 TURNED_OFF = ("?1049l", "?1000l", "?1003l", "?1006l", "?2004l", "?1004l", "?25h")
-"""The alternate screen, the mouse, pasting, the focus of the window; and the cursor is shown."""
+"""Sequences that restore screen, mouse, paste, focus and cursor."""
 
 
 class Session:
-    """The program with a mistake in a terminal, with an unsaved edit."""
+    """The failing program in a terminal, with an unsaved edit."""
 
     def __init__(self, terminal: Terminal, home: Path) -> None:
         self.terminal, self.home, self.sent = terminal, home, b""
@@ -47,7 +47,7 @@ class Session:
         os.kill(int(found.stdout.split()[0]), number)
 
     def must_have_ended(self, code: int) -> str:
-        """Wait for the end; gives the report."""
+        """Wait for the end. Returns the report."""
         self.terminal.until(lambda: b"left-with-" in self.sent)
         self.terminal.settle()
         text = self.sent.decode()
@@ -75,7 +75,7 @@ def opened(project: Project, home: Path, kind: str) -> Terminal:
 
 
 @pytest.mark.parametrize("kind", ["handler", "thread", "rendering"])
-def test_an_exception_restores_the_terminal_and_names_a_report(project: Project, home: Path, kind: str) -> None:
+def test_exception_restores_the_terminal_and_names_a_report(project: Project, home: Path, kind: str) -> None:
     with opened(project, home, kind) as terminal:
         session = Session(terminal, home)
         terminal.send("?")
@@ -100,7 +100,7 @@ def test_sigquit_restores_the_terminal_and_names_a_report(project: Project, home
     assert ("failing_program.py" in report and " in hang" in report) == is_hung
 
 
-def test_a_thread_that_hangs_does_not_delay_the_end(project: Project, home: Path) -> None:
+def test_hanging_thread_does_not_delay_the_end(project: Project, home: Path) -> None:
     with opened(project, home, "hanging thread") as terminal:
         terminal.until_text("ready")
         terminal.send("?")

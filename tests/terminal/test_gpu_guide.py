@@ -1,4 +1,4 @@
-"""The original's GPU guide in a real terminal: its five edits by keyboard, and the same in one step.
+"""The five edits of the original's GPU guide, by keyboard and in one step.
 
 The guide began with a target as `attach` had written it, and changed by hand: the image, nvidiaDocker, the framework,
 PrepareEnvironment, and a dependency. `KEYS` counts what it takes here.
@@ -78,7 +78,7 @@ def root(tmp_path: Path) -> Path:
 
 
 class Typist:
-    """A terminal, and how many keys were pressed in it."""
+    """A terminal that counts key presses."""
 
     def __init__(self, terminal: Tmux) -> None:
         self.terminal = terminal
@@ -107,7 +107,7 @@ def files(root: Path) -> dict[str, str]:
     return {name: (root / "aml_config" / name).read_text() for name in ATTACHED}
 
 
-def test_the_five_steps_by_keyboard(typist: Typist, root: Path) -> None:
+def test_five_steps_by_keyboard(typist: Typist, root: Path) -> None:
     typist.press("/", *"vm.c", "Enter")
     typist.see("3 myvm.compute", "baseDockerImage")
     typist.press("Down", "Enter")
@@ -142,7 +142,7 @@ def test_the_five_steps_by_keyboard(typist: Typist, root: Path) -> None:
     print(f"keys for the five steps: {typist.keys}")
 
 
-def test_the_same_in_one_step(typist: Typist, root: Path) -> None:
+def test_gpu_ready_in_one_step(typist: Typist, root: Path) -> None:
     typist.press("2")
     typist.see("m GPU-ready")
     typist.press("m")

@@ -1,4 +1,4 @@
-"""Names, values and errors that hold control sequences change nothing in a real terminal."""
+"""Control sequences in names, values and errors have no effect in a real terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui_workbench.projects.project import Project
 pytestmark = pytest.mark.terminal
 
 HOSTILE = "\x1b]2;evil\x07\x1b[2J\u202eloss\x1b[c"
-"""Sets the title, clears the screen, turns the writing direction and asks for the device attributes."""
+"""Sets the title, clears the screen, reverses the text direction and requests the device attributes."""
 
 CRASH = """\
 import sys
@@ -49,7 +49,7 @@ def terminal(command: list[str]) -> Iterator[Tmux]:
 
 
 def is_untouched(tmux: Tmux) -> bool:
-    """The title is the terminal's own, and the cursor is where the last line ended: nothing was answered."""
+    """Check that the title is unchanged and that the terminal answered nothing."""
     return "evil" not in tmux.title and "\u202e" not in tmux.text()
 
 
@@ -71,7 +71,7 @@ def hostile_run(project: Project) -> None:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_hostile_names_are_shown_and_not_obeyed(project_root: Path, command: tuple[str, ...]) -> None:
+def test_control_sequences_in_names_are_shown(project_root: Path, command: tuple[str, ...]) -> None:
     with terminal(workbench(*command, "--project", str(project_root))) as tmux:
         tmux.until_text("left-with-0")
         assert is_untouched(tmux)
@@ -80,7 +80,7 @@ def test_hostile_names_are_shown_and_not_obeyed(project_root: Path, command: tup
 @pytest.mark.parametrize(
     ("script", "said"), [(CRASH, "RuntimeError"), (CRASH_OF_SCREENS, "Report:")], ids=["command", "screens"]
 )
-def test_tracebacks_are_shown_and_not_obeyed(project_root: Path, script: str, said: str) -> None:
+def test_control_sequences_in_tracebacks_are_shown(project_root: Path, script: str, said: str) -> None:
     code = script.format(hostile=HOSTILE, root=str(project_root))
     with terminal([sys.executable, "-c", code]) as tmux:
         tmux.until_text("left-with-", said)

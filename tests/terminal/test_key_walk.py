@@ -1,4 +1,4 @@
-"""Random keys in a real terminal: what it shows is what it shows after everything was written again.
+"""Random keys in a real terminal: a full repaint does not change the screen.
 
 A longer walk, which looks at more after each key, is in `tests/ui/test_key_walk.py`.
 """
@@ -29,7 +29,7 @@ SEED = os.environ.get("WALK_SEED", "1")
 REDRAW = "\x0c"
 MOVES = ("\x1b", "\x1b", "\r", "\r", "\t", "\x1b[Z", *(f"\x1b[{last}" for last in "ABCDHF"))
 PRESSED = (*"12345678/?abjkmnwxyz #", *MOVES)
-"""None of them leaves the program."""
+"""Keys that do not quit."""
 
 
 def seen(terminal: Terminal) -> list[str]:
@@ -40,7 +40,7 @@ def seen(terminal: Terminal) -> list[str]:
 
 
 def torn_rows(command: list[str], size: tuple[int, int], home: Path, keys: list[str], quiet: float) -> list[int]:
-    """The rows that a repaint changes after the last of these keys, when nothing came for `quiet` seconds before."""
+    """The rows that a repaint changes after these keys and `quiet` seconds without output."""
     with Terminal(command, columns=size[0], rows=size[1], changes={"HOME": str(home)}) as terminal:
         terminal.until(lambda: "ready" in terminal.text() or "✓" in terminal.text())
         for key in keys:
@@ -59,9 +59,7 @@ def rows_changed_by_repaint(terminal: Terminal, quiet: float) -> list[int]:
 
 @pytest.mark.timeout(420 + 2 * KEYS)
 @pytest.mark.parametrize("size", SIZES, ids=[f"{width}x{height}" for width, height in SIZES])
-def test_the_terminal_shows_the_same_after_a_repaint(
-    project: Project, home: Path, tmp_path: Path, size: tuple[int, int]
-) -> None:
+def test_repaint_changes_nothing(project: Project, home: Path, tmp_path: Path, size: tuple[int, int]) -> None:
     choose = random.Random(f"{SEED} {size}")
     command, pressed = workbench(project.root), list[str]()
     with Terminal(command, columns=size[0], rows=size[1], changes={"HOME": str(home)}) as terminal:

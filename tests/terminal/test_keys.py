@@ -1,4 +1,4 @@
-"""Keys that give the terminal to another program, and the user's own keys, in the real program."""
+"""Keys that start another program in the terminal, and the user's keymap, in the real program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ read answer
 
 @pytest.fixture
 def vim(tmp_path: Path) -> Path:
-    """What says how it was called, adds a line to the file if it may, and waits for enter."""
+    """An editor that prints its arguments, adds a line to a writable file, and waits for enter."""
     path = tmp_path / "bin" / "vim"
     path.parent.mkdir()
     path.write_text(EDITOR)
@@ -36,7 +36,7 @@ def vim(tmp_path: Path) -> Path:
     return path
 
 
-def test_e_opens_the_users_editor_at_the_line_and_what_it_wrote_is_shown(
+def test_e_opens_the_external_editor_at_the_line(
     open_project: Callable[..., Tmux], project_root: Path, vim: Path
 ) -> None:
     (project_root / "hello.py").write_text("print('one')\nprint('two')\n")
@@ -52,7 +52,7 @@ def test_e_opens_the_users_editor_at_the_line_and_what_it_wrote_is_shown(
     assert "enter comes back" not in terminal.text()
 
 
-def test_e_on_a_file_of_the_list_opens_it_without_a_place(
+def test_e_in_files_opens_the_file_without_a_line(
     open_project: Callable[..., Tmux], project_root: Path, vim: Path
 ) -> None:
     terminal = open_project(VISUAL=str(vim), EDITOR="false")
@@ -64,9 +64,7 @@ def test_e_on_a_file_of_the_list_opens_it_without_a_place(
     terminal.until_text("1 Files", "5 Jobs")
 
 
-def test_e_in_the_log_shows_a_copy_that_cannot_be_written(
-    open_project: Callable[..., Tmux], project_root: Path, vim: Path
-) -> None:
+def test_e_in_the_log_opens_a_read_only_copy(open_project: Callable[..., Tmux], project_root: Path, vim: Path) -> None:
     vim.write_text(EDITOR.replace('test -w "$file"', "false"))  # root may write anything
     terminal = open_project(EDITOR=str(vim))
     terminal.until_text("hello.py", "ready")
@@ -82,9 +80,7 @@ def test_e_in_the_log_shows_a_copy_that_cannot_be_written(
     terminal.until(lambda: not os.path.exists(os.path.dirname(copy)))
 
 
-def test_the_users_keys_are_those_that_count_and_are_shown(
-    open_project: Callable[..., Tmux], project_root: Path, home: Path
-) -> None:
+def test_keymap_sets_keys_and_labels(open_project: Callable[..., Tmux], project_root: Path, home: Path) -> None:
     keymap = home / ".config" / "workbench-tui" / "keys.yaml"
     keymap.parent.mkdir(parents=True)
     keymap.write_text('run.start: f5\nlist.down: "!"\nshell.open: ""\nview.zooom: z\n')
@@ -113,7 +109,7 @@ def test_e_on_a_target_opens_its_file(open_project: Callable[..., Tmux], project
     terminal.until_text("1 Files", "5 Jobs")
 
 
-def test_a_shell_opens_in_the_project_and_comes_back(open_project: Callable[..., Tmux], project_root: Path) -> None:
+def test_shell_opens_in_the_project(open_project: Callable[..., Tmux], project_root: Path) -> None:
     terminal = open_project()
     terminal.until_text("hello.py", "ready")
     terminal.press("1", "!")
@@ -124,9 +120,7 @@ def test_a_shell_opens_in_the_project_and_comes_back(open_project: Callable[...,
     terminal.until_text("1 Files", "5 Jobs", "ready")
 
 
-def test_a_shell_opens_in_the_copy_of_a_run_and_comes_back(
-    open_project: Callable[..., Tmux], project_root: Path
-) -> None:
+def test_shell_opens_in_the_copy_of_a_run(open_project: Callable[..., Tmux], project_root: Path) -> None:
     terminal = open_project()
     terminal.until_text("hello.py", "ready")
     terminal.press("C-r")
@@ -142,7 +136,7 @@ def test_a_shell_opens_in_the_copy_of_a_run_and_comes_back(
     terminal.until_text("1 run", "Details")
 
 
-def test_ctrl_l_draws_over_what_others_have_written(open_project: Callable[..., Tmux]) -> None:
+def test_ctrl_l_redraws_over_foreign_output(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project()
     terminal.until_text("hello.py", "ready")
     Path(terminal.call("display-message", "-p", "#{pane_tty}").strip()).write_text("\x1b[8;8HSomebody wrote this.")

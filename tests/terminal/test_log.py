@@ -1,4 +1,4 @@
-"""The log as a person meets it: real runs of scripts that print all kinds of things, in a real terminal."""
+"""The log of real runs in a real terminal."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FAILING = "def step():\n    raise ValueError('shapes [2, 3] do not match')\nstep
 
 @pytest.fixture
 def terminal(project: Project, home: Path, request: pytest.FixtureRequest) -> Iterator[Tmux]:
-    """The workbench, open on a project."""
+    """The workbench on a project."""
     name = f"{os.getpid()}-{request.node.name}"
     with Tmux(workbench(project.root), size=(120, 36), name=name, environment={"HOME": str(home)}) as opened:
         opened.until_text("hello.py ▾", "ready")
@@ -62,13 +62,13 @@ def terminal(project: Project, home: Path, request: pytest.FixtureRequest) -> It
 
 
 def run(terminal: Tmux, project: Project, script: str) -> None:
-    """Runs a script from the screen, and gives its log all of the screen."""
+    """Run a script and maximize its log."""
     with open(os.path.join(project.root, "hello.py"), "w", encoding="utf-8") as file:
         file.write(script)
     terminal.press("C-r", "4", "z")
 
 
-def test_what_a_script_prints_cannot_command_the_terminal(terminal: Tmux, project: Project) -> None:
+def test_script_output_cannot_control_the_terminal(terminal: Tmux, project: Project) -> None:
     run(terminal, project, HOSTILE)
     terminal.until_text("the last line", "11 lines")
     screen = terminal.text()
@@ -90,13 +90,13 @@ def test_what_a_script_prints_cannot_command_the_terminal(terminal: Tmux, projec
     assert "stolen" not in buffers.stdout
 
 
-def test_a_progress_bar_is_one_line_that_ends_as_it_should(terminal: Tmux, project: Project) -> None:
+def test_progress_bar_is_one_line(terminal: Tmux, project: Project) -> None:
     run(terminal, project, PROGRESS)
     terminal.until_text("100% of it", "done", "2 lines")
     assert terminal.text().count("% of it") == 1
 
 
-def test_a_search_is_typed_as_fast_as_one_likes(terminal: Tmux, project: Project) -> None:
+def test_search_takes_a_burst_of_keys(terminal: Tmux, project: Project) -> None:
     run(terminal, project, MANY)
     terminal.until_text("hay 4999", "5,000 lines")
     terminal.call("send-keys", "-l", "/needle\rN")  # one write: all keys arrive together
@@ -109,14 +109,14 @@ def test_a_search_is_typed_as_fast_as_one_likes(terminal: Tmux, project: Project
     terminal.until_text("hay 4999")
 
 
-def test_a_failure_says_why_above_the_log(terminal: Tmux, project: Project) -> None:
+def test_failure_shows_the_reason_above_the_log(terminal: Tmux, project: Project) -> None:
     run(terminal, project, FAILING)
     terminal.until_text("✗ ValueError: shapes [2, 3] do not match", "hello.py:2 in step")
     terminal.press("t")
     terminal.until_text("Traceback (most recent call last):")
 
 
-def test_a_log_is_read_by_keys_while_it_grows(terminal: Tmux, project: Project) -> None:
+def test_growing_log_is_read_with_keys(terminal: Tmux, project: Project) -> None:
     endless = "import itertools, time\nfor n in itertools.count():\n    print('line', n)\n    time.sleep(0.002)\n"
     run(terminal, project, endless)
     terminal.until_text("following, ", "line 200")

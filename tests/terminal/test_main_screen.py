@@ -1,4 +1,4 @@
-"""The main screen as a person meets it: the real program, in tmux, with real runs."""
+"""The main screen of the real program, in tmux, with real runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ for number in range(1000):
 def open_project(
     project: Project, home: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., Tmux]]:
-    """Opens the project in a terminal of a size; every terminal and every run ends with the test."""
+    """Opens the project in a terminal of a size. All terminals and runs end with the test."""
     opened: list[Tmux] = []
 
     def open_it(size: tuple[int, int] = WIDE, **environment: str) -> Tmux:
@@ -50,7 +50,7 @@ def open_project(
             Runs(project).cancel(run.run_id, grace=0)
 
 
-def test_one_command_opens_the_project_and_one_key_runs_it(open_project: Callable[..., Tmux]) -> None:
+def test_one_key_runs_the_script(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project()
     terminal.until_text("1 Files", "hello.py", "2 Compute targets", "ready", "3 Editor", "4 Log", "5 Jobs")
     terminal.press("C-r")
@@ -58,7 +58,7 @@ def test_one_command_opens_the_project_and_one_key_runs_it(open_project: Callabl
     assert any(line.rstrip("│ ").endswith("hello") for line in terminal.lines())
 
 
-def test_it_works_in_80_by_24_by_keyboard_alone(open_project: Callable[..., Tmux]) -> None:
+def test_keyboard_alone_works_at_80_by_24(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project(NARROW)
     terminal.until_text("1 Files  2 Targets  3 Editor  4 Log  5 Jobs", "hello.py ▾")
     terminal.press("C-r")
@@ -69,7 +69,7 @@ def test_it_works_in_80_by_24_by_keyboard_alone(open_project: Callable[..., Tmux
     terminal.until_text('print("hello")')
 
 
-def test_it_follows_its_terminal_through_every_size(open_project: Callable[..., Tmux]) -> None:
+def test_screen_follows_the_size_of_the_terminal(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project()
     terminal.until_text("ready")
     for width, height in ((200, 60), (60, 20), (30, 9), (100, 22), (12, 4), (160, 48)):
@@ -78,7 +78,7 @@ def test_it_follows_its_terminal_through_every_size(open_project: Callable[..., 
     terminal.until_text("1 Files", "5 Jobs", "ready")
 
 
-def test_leaving_gives_the_terminal_back_as_it_was(open_project: Callable[..., Tmux]) -> None:
+def test_quit_restores_the_terminal(open_project: Callable[..., Tmux]) -> None:
     terminal = open_project()
     terminal.until_text("ready")
     terminal.press("q")
@@ -86,7 +86,7 @@ def test_leaving_gives_the_terminal_back_as_it_was(open_project: Callable[..., T
     assert "1 Files" not in terminal.text()
 
 
-def test_the_terminal_can_be_killed_and_the_log_is_complete_afterwards(
+def test_log_is_complete_after_the_terminal_was_killed(
     open_project: Callable[..., Tmux], project: Project, project_root: Path
 ) -> None:
     (project_root / "hello.py").write_text(COUNTING)
@@ -106,19 +106,7 @@ def test_the_terminal_can_be_killed_and_the_log_is_complete_afterwards(
         assert file.read() == b"".join(b"line %d of the run\n" % number for number in range(1000))
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [{"TERM": "xterm"}, {"TERM": "linux"}, {"TERM": "screen"}, {"NO_COLOR": "1"}, {"COLORTERM": "truecolor"}],
-    ids=str,
-)
-def test_it_can_be_read_in_every_kind_of_terminal(
-    open_project: Callable[..., Tmux], environment: dict[str, str]
-) -> None:
-    terminal = open_project(**environment)
-    terminal.until_text("1 Files", "hello.py", "ready", "ctrl+r Run")
-
-
-def test_names_of_files_cannot_command_the_terminal(open_project: Callable[..., Tmux], project_root: Path) -> None:
+def test_file_names_cannot_control_the_terminal(open_project: Callable[..., Tmux], project_root: Path) -> None:
     (project_root / "\x1b]0;stolen title\x07\x1b[2Jx.py").write_text("")
     terminal = open_project()
     terminal.until_text("␛]0;stolen title␇␛[2Jx.py", "1 Files")

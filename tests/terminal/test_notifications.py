@@ -1,4 +1,4 @@
-"""Notifications and titles in the real program: what reaches a terminal, bare and around tmux."""
+"""Notifications and titles of the real program, in a bare terminal and in tmux."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ NOTIFIED = re.compile(rb"\x1b\]9;([^\x1b\x07]*)")
 
 @pytest.fixture(autouse=True)
 def outside_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the tests themselves run in."""
+    """Hides the terminal in which the tests run."""
     for name in ("TMUX", "STY", "VTE_VERSION"):
         monkeypatch.delenv(name, raising=False)
 
 
 class Heard:
-    """What came to the terminal, as bytes."""
+    """The bytes that the terminal got."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.data = b""
@@ -53,7 +53,7 @@ class Heard:
 
 
 def begin_run(project: Project) -> Path:
-    """A run that ends when the file is made."""
+    """A run that ends when the file is created."""
     from pathlib import Path
 
     go = Path(project.root, "go")
@@ -64,7 +64,7 @@ def begin_run(project: Project) -> Path:
     return go
 
 
-def test_who_looks_elsewhere_is_notified_and_the_title_says_it(project: Project) -> None:
+def test_unfocused_window_gets_notification_and_title(project: Project) -> None:
     with Terminal(workbench(project.root), changes={"TERM": "xterm-256color"}) as terminal:
         heard = Heard(terminal)
         terminal.until(lambda: all(text in terminal.text() for text in READY))
@@ -84,7 +84,7 @@ def test_who_looks_elsewhere_is_notified_and_the_title_says_it(project: Project)
         heard.until(b"\x1b[23;2t")
 
 
-def test_who_looks_here_is_not_notified_by_the_terminal(project: Project) -> None:
+def test_focused_window_gets_no_notification(project: Project) -> None:
     with Terminal(workbench(project.root), changes={"TERM": "xterm-256color"}) as terminal:
         heard = Heard(terminal)
         terminal.until(lambda: all(text in terminal.text() for text in READY))
@@ -96,7 +96,7 @@ def test_who_looks_here_is_not_notified_by_the_terminal(project: Project) -> Non
         assert heard.notifications == []
 
 
-def test_in_tmux_the_terminal_around_it_is_asked_and_the_pane_has_the_title(project: Project, home: Path) -> None:
+def test_notification_and_title_in_tmux(project: Project, home: Path) -> None:
     with Tmux(
         ["sh", "-c", f"printf '\\033]2;before\\033\\\\'; {' '.join(workbench(project.root))}"],
         size=(120, 36),

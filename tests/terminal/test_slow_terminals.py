@@ -1,4 +1,4 @@
-"""Terminals that read slowly, or no longer; and how often those at the end of a line are drawn."""
+"""Terminals that read slowly or not at all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ open("last", "w").write(str(number - 1))
 """
 
 HELD = 200_000
-"""Bytes that the system holds for a terminal that does not read, and what is drawn later: far below what is said."""
+"""Bytes in the buffer of the system and in later frames: far less than the script prints."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def terminal(project: Project, home: Path) -> Iterator[Terminal]:
             Runs(project).cancel(run.run_id, grace=0)
 
 
-def test_what_a_terminal_did_not_read_in_time_is_not_sent_later(terminal: Terminal, project: Project) -> None:
+def test_unread_frames_are_not_sent_later(terminal: Terminal, project: Project) -> None:
     Path(project.root, "hello.py").write_text(TALKING, "utf-8")
     terminal.send("\x12")
     terminal.until_text("of many")
@@ -60,7 +60,7 @@ def test_what_a_terminal_did_not_read_in_time_is_not_sent_later(terminal: Termin
     assert terminal.received - before < HELD
 
 
-def test_keys_are_taken_while_nobody_reads_the_terminal(terminal: Terminal, project: Project) -> None:
+def test_keys_work_while_output_is_not_read(terminal: Terminal, project: Project) -> None:
     Path(project.root, "hello.py").write_text(TALKING, "utf-8")
     terminal.send("\x12")
     terminal.until_text("of many")
@@ -72,7 +72,7 @@ def test_keys_are_taken_while_nobody_reads_the_terminal(terminal: Terminal, proj
     terminal.until_text("canceled")
 
 
-def test_a_terminal_that_goes_without_a_word_ends_the_program(terminal: Terminal) -> None:
+def test_closed_terminal_ends_the_program(terminal: Terminal) -> None:
     os.kill(terminal.pid, signal.SIGSTOP)
     os.close(terminal._fd)  # nobody holds the other side any more
     os.kill(terminal.pid, signal.SIGCONT)
@@ -81,7 +81,7 @@ def test_a_terminal_that_goes_without_a_word_ends_the_program(terminal: Terminal
     assert os.WIFEXITED(status)
 
 
-def test_a_terminal_that_goes_while_much_is_drawn_ends_the_program(terminal: Terminal, project: Project) -> None:
+def test_terminal_closed_during_output_ends_the_program(terminal: Terminal, project: Project) -> None:
     Path(project.root, "hello.py").write_text(TALKING, "utf-8")
     terminal.send("\x12")
     terminal.until_text("of many")

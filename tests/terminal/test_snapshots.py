@@ -1,4 +1,4 @@
-"""The main screen at three sizes, in colour and without: each cell against what was once looked at.
+"""Snapshots of the main screen at three sizes, with and without color.
 
 After a change that is wanted, `UPDATE_SNAPSHOTS=1 pytest tests/terminal/test_snapshots.py` writes them anew; look at
 the difference before it is kept.
@@ -29,7 +29,7 @@ ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "", "LANG": "C.UTF-8", "LC
 
 
 def seen(terminal: Terminal) -> str:
-    """Each row as text, and below it what stands in which look: the columns, colours and attributes."""
+    """Each row as text, followed by the columns of each style."""
     screen = terminal.screen
     rows = []
     for y in range(screen.lines):
@@ -49,7 +49,7 @@ def seen(terminal: Terminal) -> str:
 
 
 def look_of(cell: object) -> str:
-    """The look of a cell; of a blank one only what is seen of it."""
+    """The style of a cell; of a blank, its visible part."""
     names = ["bold", "italics", "underscore", "strikethrough", "reverse"]
     is_blank = getattr(cell, "data", "") == " "
     seen_on_blanks = ("underscore", "reverse")
@@ -60,7 +60,7 @@ def look_of(cell: object) -> str:
 
 @pytest.mark.parametrize("colors", ["colour", "none"])
 @pytest.mark.parametrize("size", SIZES, ids=[f"{width}x{height}" for width, height in SIZES])
-def test_the_main_screen(project: Project, size: tuple[int, int], colors: str) -> None:
+def test_main_screen_snapshot(project: Project, size: tuple[int, int], colors: str) -> None:
     if size[0] >= 180 and may_have_gpu_here():
         pytest.skip("this machine has a GPU: its pane shows it")
     root = Path(project.root)

@@ -1,4 +1,4 @@
-"""Over a real SSH connection that breaks: the run goes on, and the next start is where the last one was."""
+"""An SSH connection that breaks: runs continue, and the next start restores the view and unsaved edits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ for number in range(1000):
 """
 
 ONE_WAY = 0.1
-"""Seconds that a slow line takes in each direction: 200 ms until a key is answered."""
+"""Delay of a slow connection in each direction, in seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 @pytest.fixture
 def connect(sshd: Sshd, project: Project, home: Path) -> Iterator[Callable[..., Terminal]]:
-    """Opens the project over SSH, as often as it is called; everything ends with the test."""
+    """Opens the project over SSH at each call. All sessions end with the test."""
     opened: list[Terminal] = []
 
     def connected(port: int | None = None) -> Terminal:
@@ -76,7 +76,7 @@ BREAKS = [kill_client, kill_server]
 
 
 def open_hello(terminal: Terminal) -> None:
-    """The script in the editor, with the cursor behind the first line."""
+    """Open the script with the cursor after the first line."""
     terminal.send("1G" + ENTER)
     terminal.until_text('print("hello")')
     terminal.send("\x1b[F")
@@ -84,7 +84,7 @@ def open_hello(terminal: Terminal) -> None:
 
 
 def programs_on(project: Project) -> list[int]:
-    """The workbenches that have the project open."""
+    """The workbenches on the project."""
     found = []
     for entry in os.listdir("/proc"):
         try:
@@ -97,7 +97,7 @@ def programs_on(project: Project) -> list[int]:
 
 
 @pytest.mark.parametrize("broken", BREAKS)
-def test_an_edit_that_was_not_saved_is_back_with_its_place(
+def test_unsaved_edit_and_cursor_are_restored(
     broken: Callable[[Terminal, Sshd], None], connect: Callable[..., Terminal], sshd: Sshd, project: Project
 ) -> None:
     terminal = connect()
@@ -118,7 +118,7 @@ def test_an_edit_that_was_not_saved_is_back_with_its_place(
     wait_for(lambda: not list(Path(Recovery(project.root).base).rglob("*.json")), "the recovery file to go")
 
 
-def test_undo_takes_the_edits_away_that_came_back(connect: Callable[..., Terminal], sshd: Sshd) -> None:
+def test_undo_discards_restored_edits(connect: Callable[..., Terminal], sshd: Sshd) -> None:
     terminal = connect()
     open_hello(terminal)
     terminal.send("  # an edit")
@@ -131,7 +131,7 @@ def test_undo_takes_the_edits_away_that_came_back(connect: Callable[..., Termina
     assert 'print("hello")' in again.text()
 
 
-def test_a_file_that_changed_meanwhile_is_asked_about_and_nothing_is_lost(
+def test_changed_file_is_asked_about_and_nothing_is_lost(
     connect: Callable[..., Terminal], sshd: Sshd, project: Project
 ) -> None:
     terminal = connect()
@@ -147,9 +147,7 @@ def test_a_file_that_changed_meanwhile_is_asked_about_and_nothing_is_lost(
     assert Path(project.root, "hello.py").read_text("utf-8") == 'print("from elsewhere")\n'
 
 
-def test_two_workbenches_on_one_project_do_not_take_each_others_edits(
-    connect: Callable[..., Terminal], sshd: Sshd, project: Project
-) -> None:
+def test_two_workbenches_keep_their_own_edits(connect: Callable[..., Terminal], sshd: Sshd, project: Project) -> None:
     Path(project.root, "other.py").write_text("pass\n", "utf-8")
     one, other = connect(), connect()
     for terminal, name in ((one, "hello.py"), (other, "other.py")):
@@ -168,7 +166,7 @@ def test_two_workbenches_on_one_project_do_not_take_each_others_edits(
 
 
 @pytest.mark.parametrize("broken", BREAKS)
-def test_a_run_goes_on_and_is_shown_again(
+def test_run_continues_and_is_shown_again(
     broken: Callable[[Terminal, Sshd], None], connect: Callable[..., Terminal], sshd: Sshd, project: Project
 ) -> None:
     Path(project.root, "hello.py").write_text(COUNTING, "utf-8")
@@ -189,9 +187,7 @@ def test_a_run_goes_on_and_is_shown_again(
     assert log == [f"line {number} of the run" for number in range(1000)]
 
 
-def test_panes_zoom_run_bar_search_and_log_are_as_they_were(
-    connect: Callable[..., Terminal], sshd: Sshd, project: Project
-) -> None:
+def test_view_is_restored(connect: Callable[..., Terminal], sshd: Sshd, project: Project) -> None:
     Path(project.root, "hello.py").write_text("for n in range(500): print('line', n, '.')\n", "utf-8")
     terminal = connect()
     terminal.send(CTRL_R)
@@ -218,11 +214,11 @@ def test_panes_zoom_run_bar_search_and_log_are_as_they_were(
 
 
 def body_of(text: str) -> list[str]:
-    """The lines in the pane, without its scroll bar."""
+    """The lines of the pane without the scroll bar."""
     return [line[:-3].rstrip() for line in text.splitlines()[2:-2]]
 
 
-def test_keys_typed_at_once_over_a_slow_line_arrive_in_order(connect: Callable[..., Terminal], sshd: Sshd) -> None:
+def test_burst_of_keys_over_a_slow_line_keeps_its_order(connect: Callable[..., Terminal], sshd: Sshd) -> None:
     with SlowLine(sshd.port, ONE_WAY) as line:
         terminal = connect(line.port)
         open_hello(terminal)
@@ -231,7 +227,7 @@ def test_keys_typed_at_once_over_a_slow_line_arrive_in_order(connect: Callable[.
         terminal.close()
 
 
-def test_told_to_end_it_leaves_the_terminal_as_it_was(project: Project, home: Path) -> None:
+def test_sigterm_restores_the_terminal(project: Project, home: Path) -> None:
     from tests.terminal.tmux import Tmux, workbench
 
     name = f"{os.getpid()}-told-to-end"
@@ -249,9 +245,7 @@ def test_told_to_end_it_leaves_the_terminal_as_it_was(project: Project, home: Pa
     assert found.text == 'xprint("hello")\n'
 
 
-def test_a_workbench_whose_edits_were_thrown_away_leaves_none_behind(
-    connect: Callable[..., Terminal], project: Project
-) -> None:
+def test_discarded_edits_are_removed(connect: Callable[..., Terminal], project: Project) -> None:
     terminal = connect()
     open_hello(terminal)
     terminal.send("  # an edit")

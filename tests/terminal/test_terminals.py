@@ -1,4 +1,4 @@
-"""The program in terminals of many kinds: what is written to each, and what a person sees there."""
+"""The program in many kinds of terminals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SGR = re.compile(rb"\x1b\[([\d;]*)m")
 
 
 class Seen:
-    """The program in a terminal of some kind, on a project, until its screen is complete."""
+    """The complete main screen in a kind of terminal."""
 
     def __init__(self, project: Project, environment: dict[str, str], *arguments: str) -> None:
         variables = [f"{name}={value}" for name, value in environment.items()]
@@ -44,7 +44,7 @@ class Seen:
 
     @property
     def colors(self) -> set[str]:
-        """The kinds of colour that were asked for."""
+        """The kinds of color sequences that were written."""
         kinds = set()
         for codes in SGR.findall(self.raw):
             parts = codes.decode().split(";")
@@ -60,13 +60,13 @@ class Seen:
         return kinds
 
     def row_of(self, text: str) -> int:
-        """The row of the screen in which a text stands."""
+        """The screen row with the text."""
         return next(row for row, line in enumerate(self.terminal.screen.display) if text in line)
 
 
 @pytest.fixture
 def seen(project: Project) -> Iterator[Callable[..., Seen]]:
-    """Opens the program in a terminal of a kind."""
+    """Opens the program in a kind of terminal."""
     opened: list[Seen] = []
 
     def open_it(environment: dict[str, str], *arguments: str) -> Seen:
@@ -93,7 +93,7 @@ def seen(project: Project) -> Iterator[Callable[..., Seen]]:
     ],
     ids=["truecolor", "256", "xterm", "screen", "tmux-ascii", "linux", "vt100", "locale-C", "no-color"],
 )
-def test_each_terminal_gets_what_it_understands(
+def test_output_suits_the_terminal(
     seen: Callable[..., Seen], environment: dict[str, str], arguments: tuple[str, ...], colors: set[str], unicode: bool
 ) -> None:
     one = seen(environment, *arguments)
@@ -106,7 +106,7 @@ def test_each_terminal_gets_what_it_understands(
     assert (left.bg, left.reverse, left.underscore) != (other.bg, other.reverse, other.underscore)
 
 
-def test_without_colour_and_unicode_the_pane_with_the_focus_has_another_frame(seen: Callable[..., Seen]) -> None:
+def test_focused_pane_has_another_frame_without_color(seen: Callable[..., Seen]) -> None:
     one = seen({"TERM": "vt100"})
     lines = one.terminal.text().splitlines()
     assert any(line.startswith("#= 1 Files") for line in lines)
@@ -123,7 +123,7 @@ def test_without_colour_and_unicode_the_pane_with_the_focus_has_another_frame(se
     ],
     ids=["dumb", "unset", "small"],
 )
-def test_a_terminal_that_will_not_do_gets_one_sentence_and_no_sequence(
+def test_unsupported_terminal_gets_an_error_only(
     project: Project, environment: dict[str, str], size: tuple[int, int], said: str
 ) -> None:
     raw: list[bytes] = []
@@ -139,7 +139,7 @@ def test_a_terminal_that_will_not_do_gets_one_sentence_and_no_sequence(
     assert text.count("\n") == 1
 
 
-def test_what_is_no_terminal_gets_a_sentence(project: Project) -> None:
+def test_pipe_gets_an_error(project: Project) -> None:
     done = subprocess.run(
         workbench(project.root), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -148,13 +148,13 @@ def test_what_is_no_terminal_gets_a_sentence(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["tmux-256color", "screen"])
-def test_in_tmux_all_of_it_is_there(project: Project, home: Path, name: str) -> None:
+def test_tmux_shows_the_screen(project: Project, home: Path, name: str) -> None:
     command = ["env", f"TERM={name}", "COLORTERM=", *workbench(project.root)]
     with Tmux(command, size=(100, 30), name=f"{os.getpid()}-{name}", environment={"HOME": str(home)}) as terminal:
         terminal.until_text("╭─ 1 Files", "hello.py", "✓ local", "No run yet")
 
 
-def test_in_gnu_screen_all_of_it_is_there(project: Project, tmp_path: Path) -> None:
+def test_gnu_screen_shows_the_screen(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "screens"
     folder.mkdir(mode=0o700)
     changes = {"SCREENDIR": str(folder), "LC_ALL": "C.UTF-8"}

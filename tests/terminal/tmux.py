@@ -1,4 +1,4 @@
-"""The real program in a real terminal multiplexer, driven by keys and read as text."""
+"""The real program in tmux, driven by keys and read as text."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _NUMBERS = itertools.count(1)
 
 PATIENCE = 90.0
-"""Seconds after which what a test waits for counts as never coming."""
+"""Maximum time to wait for a condition, in seconds."""
 
 
 class Tmux:
-    """One tmux server with one window, of its own for each test. Ends with the `with` block, and all in it."""
+    """A new tmux server with one window. The `with` block ends it with all its programs."""
 
     def __init__(self, command: list[str], *, size: tuple[int, int], name: str, environment: Mapping[str, str]) -> None:
         # A server that was told to end may still be ending: its name is not used again.
@@ -53,15 +53,15 @@ class Tmux:
             self.call("send-keys", *(() if len(key) > 1 else ("-l",)), key)
 
     def resize(self, width: int, height: int) -> None:
-        """Give the window another size."""
+        """Resize the window."""
         self.call("resize-window", "-x", str(width), "-y", str(height))
 
     def lines(self) -> list[str]:
-        """What stands on the screen."""
+        """The rows of the screen."""
         return self.call("capture-pane", "-p").split("\n")
 
     def text(self) -> str:
-        """What stands on the screen, as one text."""
+        """The text of the screen."""
         return "\n".join(self.lines())
 
     @property
@@ -71,21 +71,21 @@ class Tmux:
 
     @property
     def title(self) -> str:
-        """The title that the program gave the window."""
+        """The title of the window."""
         return self.call("display-message", "-p", "#{pane_title}").strip()
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Wait until the condition holds. Fails with the screen when it never does."""
+        """Wait until the condition holds, or fail with the screen."""
         end = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < end, f"it never came to this:\n{self.text()}"
             time.sleep(0.02)
 
     def until_text(self, *texts: str) -> None:
-        """Wait until all of the texts stand on the screen."""
+        """Wait until the screen shows all texts."""
         self.until(lambda: all(text in self.text() for text in texts))
 
 
 def workbench(*arguments: str) -> list[str]:
-    """The command that starts the program with the interpreter of the tests."""
+    """The command that starts the program with this interpreter."""
     return [sys.executable, "-m", "tui_workbench", *arguments]

@@ -58,8 +58,8 @@ class PaintedDisplay(TerminalApp[Result]):
 
 
 def _seen(row: list[Cell]) -> list[Cell]:
-    """A row with the ground alone in place of the look of a blank, as a person sees it."""
-    return [(text, look.of_blanks if text == " " else look) for text, look in row]
+    """The row with the visible style of blanks: their background."""
+    return [(text, style.of_blanks if text == " " else style) for text, style in row]
 
 
 def _difference(y: int, row: list[Cell], whole: list[Cell]) -> str:

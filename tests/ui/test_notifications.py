@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,7 +43,7 @@ class Teller:
         self.app_focus = focused
         self.toasts: list[tuple[str, str]] = []
         self.written: list[str] = []
-        monkeypatch.setattr(terminal_sequences, "environment", lambda: {"TERM": "xterm"})
+        monkeypatch.setattr(os, "environ", {"TERM": "xterm"})
         monkeypatch.setattr(terminal_sequences, "write", lambda _app, sequence: self.written.append(sequence))
         monkeypatch.setattr("tui_workbench.ui.notifications.place_toasts", lambda _app: None)
 

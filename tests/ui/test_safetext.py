@@ -1,4 +1,4 @@
-"""Nothing that a terminal would obey leaves `safetext`, and nothing a person should read is lost on the way."""
+"""`safetext` removes everything unsafe and keeps everything readable."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class TestSafeText:
 
 class TestTruncateMiddle:
     @given(st.text(), st.integers(-1, 40))
-    def test_never_exceeds_the_width(self, text: str, width: int) -> None:
+    def test_result_fits_the_width(self, text: str, width: int) -> None:
         shown = truncate_middle(text, width)
         assert cell_len(shown) <= max(0, width)
         assert_safe(shown)
@@ -247,7 +247,6 @@ class TestSafeLine:
 
     @given(st.lists(st.sampled_from([b"\x1b[31m", b"\x1b[1m", b"\x1b[0m", b"\x1b[44m", b"text", "漢字 ".encode()])))
     def test_colors_are_the_same_with_and_without_a_cursor(self, parts: list[bytes]) -> None:
-        """The short way for coloured lines and the terminal's way agree: a backspace at the start changes nothing."""
         data = b"".join(parts)
         assert safe_line(b"\b" + data) == safe_line(data)
 

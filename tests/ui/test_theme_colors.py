@@ -1,7 +1,7 @@
-"""Every theme that comes with the program, measured: what is read can be read, and what differs is seen to differ.
+"""The built-in themes are readable, and their states and backgrounds are distinct.
 
-Contrast is WCAG's. How people see who lack a kind of cone is simulated after Machado, Oliveira and Fernandes (2009) at
-full severity; how different two colours look is their distance in Oklab, a hundred being that of black and white.
+Contrast is that of WCAG. Color blindness is simulated after Machado, Oliveira and Fernandes (2009) at full severity.
+The difference of two colors is their distance in Oklab; black and white have 100.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ Linear = tuple[float, float, float]
 
 @pytest.fixture(params=BUILT_IN, ids=lambda path: path.stem)
 def theme(request: pytest.FixtureRequest) -> themes.WorkbenchTheme:
-    """Each theme that comes with the program."""
+    """Each built-in theme."""
     return themes.read_theme(str(request.param))
 
 
 def linear(color: str) -> Linear:
-    """The light of a colour, each part from 0 to 1."""
+    """The linear light of a color, each part from 0 to 1."""
     parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return red, green, blue
@@ -70,7 +70,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def oklab(light: Linear) -> Linear:
-    """Where a colour lies for the eye."""
+    """The color in Oklab."""
     red, green, blue = (max(0.0, part) for part in light)
     long = math.cbrt(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue)
     medium = math.cbrt(0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue)
@@ -83,7 +83,7 @@ def oklab(light: Linear) -> Linear:
 
 
 def distance(one: str, other: str, without: str = "") -> float:
-    """How different two colours look, to who lacks a kind of cone when one is named."""
+    """The difference of two colors, for a kind of color blindness if given."""
     seen = []
     for color in (one, other):
         light = linear(color)
@@ -95,13 +95,13 @@ def distance(one: str, other: str, without: str = "") -> float:
 
 
 def closest_states(theme: themes.WorkbenchTheme, without: str = "") -> float:
-    """How different the two states look that are closest to each other."""
+    """The smallest difference of two states."""
     colors = [getattr(theme.palette, name) for name in STATES]
     return min(distance(one, other, without) for one, other in combinations(colors, 2))
 
 
 def least_contrast(theme: themes.WorkbenchTheme, inks: tuple[str, ...], grounds: tuple[str, ...]) -> tuple[float, str]:
-    """The ink and the ground that differ least, and how much."""
+    """The smallest contrast, with its foreground and background."""
     palette = theme.palette._asdict()
     return min((contrast(palette[ink], palette[ground]), f"{ink} on {ground}") for ink in inks for ground in grounds)
 

@@ -1,4 +1,4 @@
-"""What a theme file may hold, and what is said about one that is wrong."""
+"""Theme files and their errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUILT_IN = sorted(Path(directories.packaged("themes")).glob("*.yaml"))
 
 @pytest.fixture
 def user_themes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's theme folder, empty."""
+    """The user's empty theme folder."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     folder = tmp_path / "workbench-tui" / "themes"
     folder.mkdir(parents=True)
@@ -27,7 +27,7 @@ def slate() -> str:
 
 
 def error_of(folder: Path, text: str) -> str:
-    """What is said about a theme file of this text, without the folder."""
+    """The error for a theme file with this text, without the folder."""
     path = folder / "mine.yaml"
     path.write_text(text)
     with pytest.raises(ConfigurationError) as caught:
@@ -73,7 +73,7 @@ def test_broken_themes_are_listed_too(user_themes: Path) -> None:
 
 
 def test_unknown_theme_error_lists_the_themes() -> None:
-    with pytest.raises(UsageError, match=r"no theme 'neon'\. Known here: .*slate"):
+    with pytest.raises(UsageError, match=r"unknown theme 'neon'\. Choose from: .*slate"):
         themes.load_theme("neon")
 
 
@@ -81,18 +81,18 @@ def test_unquoted_color_has_a_separate_error(tmp_path: Path) -> None:
     text = slate().replace('accent: "#6cb6ff"', "accent: #6cb6ff")
     line = text.split("\n").index("accent: #6cb6ff") + 1
     assert f"mine.yaml:{line}:" in error_of(tmp_path, text)
-    assert "Put the colour in quotes" in error_of(tmp_path, text)
+    assert "Quote the color" in error_of(tmp_path, text)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('accent: "#6cb6ff"', 'accent: "blue"', "accent is 'blue', which is no colour. Write it as \"#rrggbb\"."),
-        ('accent: "#6cb6ff"', 'acent: "#6cb6ff"', "a theme has no 'acent'. Did you mean accent?"),
+        ('accent: "#6cb6ff"', 'accent: "blue"', "accent: invalid color 'blue'. Write it as \"#rrggbb\"."),
+        ('accent: "#6cb6ff"', 'acent: "#6cb6ff"', "unknown name 'acent'. Did you mean accent?"),
         ('accent: "#6cb6ff"', "accent: [1, 2]", "accent must be a single value"),
-        ("dark: true", "dark: perhaps", "dark is 'perhaps'. Write true or false."),
-        ('accent: "#6cb6ff"', 'accent: ]"#6cb6ff"', "this is no YAML"),
-        ('title: "Slate"', 'accent: "#000000"', "accent is set twice. Remove one."),
+        ("dark: true", "dark: perhaps", "dark: invalid value 'perhaps'. Write true or false."),
+        ('accent: "#6cb6ff"', 'accent: ]"#6cb6ff"', "invalid YAML"),
+        ('title: "Slate"', 'accent: "#000000"', "accent is set twice. Remove one of the lines."),
     ],
 )
 def test_errors_name_line_and_remedy(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -104,7 +104,7 @@ def test_errors_name_line_and_remedy(tmp_path: Path, old: str, new: str, said: s
 
 def test_missing_colors_are_named(tmp_path: Path) -> None:
     text = "\n".join(line for line in slate().split("\n") if not line.startswith(("faint:", "dark:")))
-    assert "the theme lacks dark, faint" in error_of(tmp_path, text)
+    assert "missing: dark, faint" in error_of(tmp_path, text)
 
 
 @pytest.mark.parametrize("text", ["", "just words\n", "- a\n- list\n"])
@@ -114,6 +114,6 @@ def test_file_without_mapping_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b'title: "caf\xe9"\n')
-    for name, said in (("latin.yaml", "it is not UTF-8 text"), ("missing.yaml", "No such file")):
+    for name, said in (("latin.yaml", "not UTF-8 text"), ("missing.yaml", "No such file")):
         with pytest.raises(ConfigurationError, match=said):
             themes.read_theme(str(tmp_path / name))

@@ -6,6 +6,7 @@ screens were opened, or twice about a run; a toast does not cover the cursor.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -94,7 +95,7 @@ class RunNotifier:
         self._app.notify(whole, severity=severity, timeout=TOAST_SECONDS, markup=False)
         if self._settings.notifications == "terminal" and not self._app.app_focus:
             sequence = terminal_sequences.notification(
-                self._project, whole, terminal_sequences.environment(), self._settings.notification_sequence
+                self._project, whole, os.environ, self._settings.notification_sequence
             )
             terminal_sequences.write(self._app, sequence)
 

@@ -21,13 +21,13 @@ TERMINAL = "tests.terminal.test_keys"
 """What leaves the screens is pressed in a real terminal."""
 
 ELSEWHERE = {
-    "shell.open": (TERMINAL, "test_a_shell_opens_in_the_project_and_comes_back"),
-    "one_run.shell": (TERMINAL, "test_a_shell_opens_in_the_copy_of_a_run_and_comes_back"),
-    "view.redraw": (TERMINAL, "test_ctrl_l_draws_over_what_others_have_written"),
-    "files.edit": (TERMINAL, "test_e_on_a_file_of_the_list_opens_it_without_a_place"),
+    "shell.open": (TERMINAL, "test_shell_opens_in_the_project"),
+    "one_run.shell": (TERMINAL, "test_shell_opens_in_the_copy_of_a_run"),
+    "view.redraw": (TERMINAL, "test_ctrl_l_redraws_over_foreign_output"),
+    "files.edit": (TERMINAL, "test_e_in_files_opens_the_file_without_a_line"),
     "targets.edit": (TERMINAL, "test_e_on_a_target_opens_its_file"),
-    "file.edit": (TERMINAL, "test_e_opens_the_users_editor_at_the_line_and_what_it_wrote_is_shown"),
-    "log.edit": (TERMINAL, "test_e_in_the_log_shows_a_copy_that_cannot_be_written"),
+    "file.edit": (TERMINAL, "test_e_opens_the_external_editor_at_the_line"),
+    "log.edit": (TERMINAL, "test_e_in_the_log_opens_a_read_only_copy"),
     "log.rank": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
     "log.rank_back": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
     "gpus.open": ("tests.ui.gpu.test_monitor", "test_enter_opens_the_run_on_the_gpu"),

@@ -1,4 +1,4 @@
-"""Jump mode: a letter on each place one can go to."""
+"""Jump mode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @given(st.integers(0, len(LETTERS) ** 2))
-def test_no_label_is_the_beginning_of_another(count: int) -> None:
+def test_labels_are_prefix_free(count: int) -> None:
     labels = labels_for(count)
     assert len(set(labels)) == len(labels) == count
     assert len({len(label) for label in labels}) <= 1
@@ -34,7 +34,7 @@ def letter_at(pilot: Pilot[list[Run]], x: int, y: int) -> str:
     return labels_for(len(places))[[(place.x, place.y) for place in places].index((x, y))]
 
 
-async def test_each_place_but_the_own_has_a_letter_in_sight_and_the_letter_goes_there(project: Project) -> None:
+async def test_label_goes_to_its_place(project: Project) -> None:
     async with opened(project) as pilot:
         screen, parts = screen_of(pilot), screen_of(pilot).panes
         corner = parts.jobs.region.offset
@@ -47,7 +47,7 @@ async def test_each_place_but_the_own_has_a_letter_in_sight_and_the_letter_goes_
         await until(lambda: screen.focused is not None and parts.jobs in screen.focused.ancestors)
 
 
-async def test_fields_and_tabs_of_the_editor_have_letters(project: Project, project_root: Path) -> None:
+async def test_fields_and_editor_tabs_have_labels(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         screen, parts = screen_of(pilot), screen_of(pilot).panes
         for name in ("hello.py", "aml_config/local.compute"):
@@ -62,7 +62,7 @@ async def test_fields_and_tabs_of_the_editor_have_letters(project: Project, proj
         await until(lambda: parts.editor.active.endswith("hello.py"))
 
 
-async def test_where_one_pane_fits_the_others_are_reached_by_their_tabs(project: Project) -> None:
+async def test_hidden_panes_are_reached_by_their_tabs(project: Project) -> None:
     async with opened(project, NARROW) as pilot:
         screen, parts = screen_of(pilot), screen_of(pilot).panes
         (tabs_line,) = [number for number, line in enumerate(screen_lines(pilot.app)) if "4 Log  5 Jobs" in line]
@@ -71,7 +71,7 @@ async def test_where_one_pane_fits_the_others_are_reached_by_their_tabs(project:
         await until(lambda: screen.focused is not None and parts.jobs in screen.focused.ancestors)
 
 
-async def test_any_other_key_leaves_all_as_it_is(project: Project) -> None:
+async def test_other_keys_leave_jump_mode(project: Project) -> None:
     async with opened(project) as pilot:
         focused = screen_of(pilot).focused
         for key in ("escape", "ctrl+g", "f5", "1"):
@@ -82,7 +82,7 @@ async def test_any_other_key_leaves_all_as_it_is(project: Project) -> None:
             assert screen_of(pilot).focused is focused
 
 
-async def test_keys_that_come_in_one_burst_are_taken_as_letters(project: Project) -> None:
+async def test_burst_of_keys_is_taken_as_a_label(project: Project) -> None:
     async with opened(project) as pilot:
         screen, parts = screen_of(pilot), screen_of(pilot).panes
         letter = letter_at(pilot, *parts.jobs.region.offset)

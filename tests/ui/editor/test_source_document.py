@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui_workbench.ui.editor.languages import language_of
-from tui_workbench.ui.terminal.code_document import MOST_PARSED_LINES, SourceDocument
+from tui_workbench.ui.terminal.code_document import MAX_PARSED_LINES, SourceDocument
 from tui_workbench.ui.terminal.safetext import is_safe
 from tui_workbench.ui.terminal.stand_ins import has_stand_ins, name_of, to_document, to_screen, to_source
 
@@ -90,8 +90,8 @@ class TestHighlights:
         assert spans(document) == spans(SourceDocument(document.text, "yaml"))
 
     def test_too_long_text_is_not_highlighted(self) -> None:
-        assert SourceDocument("a: 1\n" * MOST_PARSED_LINES, "yaml").highlights(0, 1) == {}
-        assert SourceDocument("a: 1\n" * (MOST_PARSED_LINES - 1), "yaml").highlights(0, 1)
+        assert SourceDocument("a: 1\n" * MAX_PARSED_LINES, "yaml").highlights(0, 1) == {}
+        assert SourceDocument("a: 1\n" * (MAX_PARSED_LINES - 1), "yaml").highlights(0, 1)
 
 
 class TestSize:

@@ -1,4 +1,4 @@
-"""Making a theme: the file in an editor, the choice of a theme open beside it."""
+"""The choice of a theme while a theme file is edited."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MINE = SLATE.replace('title: "Slate"', 'title: "Mine"')
 
 @pytest.fixture
 def mine(home: Path) -> Path:
-    """A theme of the user's own, as dark as the default one."""
+    """A theme of the user."""
     path = Path(directories.user_config_directory()) / "themes" / "mine.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(MINE)
@@ -35,13 +35,13 @@ def mine(home: Path) -> Path:
 
 
 def write(path: Path, old: str, new: str) -> None:
-    """Writes the theme with one change."""
+    """Write the theme with a change."""
     assert old in MINE
     path.write_text(MINE.replace(old, new))
 
 
 async def choose(pilot: Pilot[list[Run]], typed: str) -> None:
-    """Opens the choice and types."""
+    """Open the choice and type."""
     await pilot.press("ctrl+p")
     await until(lambda: "Commands" in seen(pilot))
     await pilot.press(*"theme", "enter")
@@ -68,7 +68,7 @@ async def test_error_in_an_edited_theme_appears_and_disappears(project: Project,
         await until(lambda: pilot.app.theme == "mine")
         write(mine, 'accent: "#6cb6ff"', 'accent: "blue"')
         line = MINE[: MINE.index("accent:")].count("\n") + 1
-        await until(lambda: f"line {line}: accent is 'blue', which is no colour" in seen(pilot))
+        await until(lambda: f"line {line}: accent: invalid color 'blue'" in seen(pilot))
         assert themes.palette_of(pilot.app.screen).accent == "#6cb6ff"
         write(mine, 'accent: "#6cb6ff"', 'accent: "#0000ff"')
         await until(lambda: themes.palette_of(pilot.app.screen).accent == "#0000ff")
@@ -96,12 +96,12 @@ async def test_themes_are_found_by_kind(project: Project) -> None:
 
 def test_unchanged_files_are_not_read_again(mine: Path) -> None:
     files = ThemeFiles()
-    assert files.look()
-    assert not files.look()
+    assert files.update()
+    assert not files.update()
     before = files.loaded
     write(mine, "Mine", "Changed")
     os.utime(mine, ns=(1, 1))
-    assert files.look()
+    assert files.update()
     assert [name for name, theme in files.loaded.items() if theme is not before[name]] == ["mine"]
 
 

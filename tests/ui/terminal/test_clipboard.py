@@ -1,4 +1,4 @@
-"""What is written for each kind of terminal so that its clipboard gets a text."""
+"""Copying to the clipboard of each kind of terminal."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ BARE = "\x1b]52;c;bmVlZGxl\x07"
 
 
 def of_screen(data: str) -> str:
-    """What GNU screen hands on to the terminal it is shown in."""
+    """The text that GNU screen passes on."""
     pieces = re.findall("\x1bP(.*?)\x1b\\\\", data, re.DOTALL)
     assert all(len(piece) <= 256 for piece in pieces)
     return "".join(pieces)
 
 
-def test_a_terminal_gets_the_text_itself() -> None:
+def test_terminal_gets_a_bare_sequence() -> None:
     assert clipboard.sequences("needle", {"TERM": "xterm-256color"}) == BARE
 
 
-def test_a_tmux_further_away_gets_it_in_both_ways_that_its_options_may_allow() -> None:
+def test_remote_tmux_gets_both_forms() -> None:
     sequences = clipboard.sequences("needle", {"TERM": "tmux-256color"})
     assert sequences == BARE + "\x1bPtmux;" + BARE.replace("\x1b", "\x1b\x1b") + "\x1b\\"
 
 
 @given(st.text())
-def test_gnu_screen_hands_on_what_it_gets_in_pieces(text: str) -> None:
+def test_gnu_screen_gets_pieces(text: str) -> None:
     bare = clipboard.sequences(text, {"TERM": "xterm"})
     assert of_screen(clipboard.sequences(text, {"TERM": "screen.xterm-256color", "STY": "1.pts-0.host"})) == bare
     encoded = bare.removeprefix("\x1b]52;c;").removesuffix("\x07")
     assert base64.b64decode(encoded).decode() == text
 
 
-def test_under_a_name_that_two_programs_have_both_forms_are_written() -> None:
+def test_ambiguous_term_gets_both_forms() -> None:
     sequences = clipboard.sequences("needle", {"TERM": "screen-256color"})
     assert sequences.startswith(BARE)
     assert of_screen(sequences.removeprefix(BARE)) == BARE
@@ -57,20 +57,20 @@ def test_under_a_name_that_two_programs_have_both_forms_are_written() -> None:
         ("short", {"TERM": "linux"}, "This terminal has no clipboard"),
         ("short", {"TERM": "vt220"}, "This terminal has no clipboard"),
         ("short", {"TERM": "vte-256color"}, ""),
-        ("x" * clipboard.MOST_BYTES, {"TERM": "xterm"}, ""),
-        ("ü" * (clipboard.MOST_BYTES // 2 + 1), {"TERM": "xterm"}, "This is too long for the clipboard of a terminal"),
+        ("x" * clipboard.MAX_BYTES, {"TERM": "xterm"}, ""),
+        ("ü" * (clipboard.MAX_BYTES // 2 + 1), {"TERM": "xterm"}, "The text is too long for a terminal clipboard"),
     ],
     ids=["short", "linux", "vt220", "vte", "longest", "too-long"],
 )
-def test_where_a_text_cannot_go_is_known_beforehand(text: str, environ: dict[str, str], said: str) -> None:
+def test_reasons_why_a_text_cannot_be_copied(text: str, environ: dict[str, str], said: str) -> None:
     assert clipboard.why_not(text, environ) == said
 
 
 VTE = {"TERM": "xterm-256color", "VTE_VERSION": "7006", "PATH": "/nowhere"}
 
 
-def test_a_terminal_that_lets_no_program_copy_is_known_where_it_can_be() -> None:
-    assert "lets no program copy" in clipboard.why_not("short", VTE)
+def test_terminal_without_osc52_is_detected_locally() -> None:
+    assert "does not allow copying" in clipboard.why_not("short", VTE)
     assert clipboard.why_not("short", {**VTE, "SSH_CONNECTION": "a 1 b 22"}) == ""
     assert clipboard.why_not("short", {**VTE, "TMUX": "x"}) == ""
 
@@ -87,7 +87,7 @@ def test_a_terminal_that_lets_no_program_copy_is_known_where_it_can_be() -> None
     ],
     ids=["wayland", "x11", "xsel", "macos", "over-ssh", "no-desktop"],
 )
-def test_the_desktop_copies_where_its_terminal_does_not(
+def test_desktop_program_replaces_osc52(
     tmp_path: Path, environ: dict[str, str], installed: list[str], expected: tuple[str, ...]
 ) -> None:
     for name in installed:
@@ -96,15 +96,15 @@ def test_the_desktop_copies_where_its_terminal_does_not(
     assert clipboard.desktop_command({**VTE, "PATH": str(tmp_path), **environ}) == expected
 
 
-def test_other_terminals_copy_by_themselves() -> None:
+def test_no_desktop_program_where_osc52_works() -> None:
     assert clipboard.desktop_command({"TERM": "xterm-256color", "DISPLAY": ":0", "PATH": os.environ["PATH"]}) == ()
 
 
-def test_the_longest_text_stays_below_what_terminals_read() -> None:
-    assert len(clipboard.sequences("x" * clipboard.MOST_BYTES, {"TERM": "xterm"})) <= 100_000
+def test_longest_text_stays_below_the_limit() -> None:
+    assert len(clipboard.sequences("x" * clipboard.MAX_BYTES, {"TERM": "xterm"})) <= 100_000
 
 
-def test_a_saved_text_is_the_users_alone(home: Path) -> None:
+def test_saved_text_is_private(home: Path) -> None:
     path = clipboard.save("one")
     assert clipboard.save("two\udcff") == path
     assert path == str(home / ".local/state/workbench-tui/copied.txt")

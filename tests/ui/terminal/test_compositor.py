@@ -1,4 +1,4 @@
-"""A new layout is painted whole, whatever was asked for before it."""
+"""A new layout is repainted in full even if a region was read before it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Sized(Static):
-    """Counts how often it was told of its size."""
+    """Counts its resize events."""
 
     DEFAULT_CSS = "Sized { border: round white; }"
-    told = 0
+    resized = 0
 
     def on_resize(self) -> None:
-        self.told += 1
+        self.resized += 1
 
 
 class TwoRows(Layout):
-    """Gives the first widget some lines, the second one the rest, and the others no place."""
+    """Places the first widget on some lines, the second on the rest, and the others nowhere."""
 
     name = "two rows"
     lines = 1
@@ -58,7 +58,6 @@ class Rows(Screen[None]):
         yield Static("nowhere", id="nowhere")
 
     def make_room(self, lines: int) -> None:
-        """As the main screen does for a question."""
         self.rows.lines = lines
         self._clear_arrangement_cache()
         self.refresh(layout=True)
@@ -69,19 +68,19 @@ class RowsApp(PaintedDisplay[None]):
         return Rows()
 
 
-async def test_a_place_read_before_the_new_layout_tears_nothing() -> None:
+async def test_region_read_before_the_layout_tears_no_rows() -> None:
     app = RowsApp()
     async with app.run_test(size=(40, 12)) as pilot:
         await pilot.pause()
         screen = app.screen
         assert isinstance(screen, Rows)
         body = screen.query_one(Sized)
-        told = body.told
-        # A widget without a place asked for a repaint: all places are looked up anew the next time one is read.
+        resized = body.resized
+        # Outdates `full_map`, so that the next read of a region rebuilds it.
         screen._compositor.update_widgets({screen.query_one("#nowhere")})
         screen.make_room(4)
         assert body.region.height == 8
         await pilot.pause()
         assert app.is_painted
         assert app.torn_rows() == []
-        assert body.told == told + 1
+        assert body.resized == resized + 1

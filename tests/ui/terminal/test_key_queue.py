@@ -1,4 +1,4 @@
-"""Keys that arrive together mean what they mean one by one."""
+"""Keys that arrive together have the same effect as one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui_workbench.ui.terminal.terminal_app import TerminalApp
 
 
 class Pad(Widget, can_focus=True):
-    """Takes letters for commands, and opens a field on `/`."""
+    """Has commands on letters, and opens a field on `/`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),
@@ -75,7 +75,7 @@ class PadApp(TerminalApp[None]):
         return "".join(field.value for field in self.query(Input))
 
 
-async def test_letters_behind_a_key_that_opens_a_field_go_into_the_field() -> None:
+async def test_letters_after_the_search_key_go_into_the_field() -> None:
     app = PadApp()
     async with app.run_test():
         app.type("x", "slash", "x", "a", "x")
@@ -83,7 +83,7 @@ async def test_letters_behind_a_key_that_opens_a_field_go_into_the_field() -> No
         assert app.pad.noted == ["x"]
 
 
-async def test_a_paste_waits_its_turn() -> None:
+async def test_paste_keeps_its_place_among_keys() -> None:
     app = PadApp()
     async with app.run_test():
         app.type("slash")
@@ -92,7 +92,7 @@ async def test_a_paste_waits_its_turn() -> None:
         await until(lambda: app.searched == "pastedx")
 
 
-async def test_a_letter_with_alt_is_a_command_and_no_text() -> None:
+async def test_letter_with_alt_is_not_text() -> None:
     app = PadApp()
     async with app.run_test():
         app.type("slash")
@@ -103,7 +103,7 @@ async def test_a_letter_with_alt_is_a_command_and_no_text() -> None:
         assert (app.searched, app.chosen) == ("a", ["r", "R"])
 
 
-async def test_a_widget_that_goes_away_holds_nothing_back() -> None:
+async def test_removed_widget_does_not_block_keys() -> None:
     app = PadApp()
     async with app.run_test():
         app.type("slash", "a")
@@ -116,7 +116,7 @@ async def test_a_widget_that_goes_away_holds_nothing_back() -> None:
         await until(lambda: app.pad.noted == ["x"])
 
 
-async def test_a_key_that_hangs_does_not_lock_a_person_out() -> None:
+async def test_hanging_key_does_not_block_keys() -> None:
     app = PadApp()
     async with app.run_test():
         app.type("w", "slash")
@@ -130,7 +130,7 @@ async def test_a_key_that_hangs_does_not_lock_a_person_out() -> None:
         await until(lambda: len(app.query(Input)) == 1 or app.pad.noted)
 
 
-async def test_keys_typed_ahead_wait_until_there_is_something_that_they_are_for() -> None:
+async def test_held_keys_wait_for_release() -> None:
     app = PadApp()
     async with app.run_test() as pilot:
         app.keys.hold()
@@ -142,8 +142,8 @@ async def test_keys_typed_ahead_wait_until_there_is_something_that_they_are_for(
         assert app.pad.noted == ["x", "x"]
 
 
-async def test_what_never_comes_locks_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_queue, "LONGEST_HOLD", 0.0)
+async def test_hold_ends_after_its_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_queue, "MAX_HOLD", 0.0)
     app = PadApp()
     async with app.run_test():
         app.keys.hold()

@@ -1,4 +1,4 @@
-"""A row of the log is a strip like any other, only quicker to make."""
+"""A `QuickStrip` behaves like a `Strip`."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def log_strip() -> QuickStrip:
 
 
 @pytest.mark.parametrize("cuts", [[14, 15], [15], [3, 9, 14, 15], [14], [1, 15]])
-def test_it_is_cut_as_any_strip(cuts: list[int]) -> None:
+def test_divide_equals_strip(cuts: list[int]) -> None:
     expected = Strip(SEGMENTS, WIDTH).divide(cuts)
     parts = log_strip().divide(cuts)
     assert [list(part) for part in parts] == [list(part) for part in expected]
     assert [part.cell_length for part in parts] == [part.cell_length for part in expected]
 
 
-def test_a_part_can_be_cut_further() -> None:
+def test_parts_can_be_divided() -> None:
     text, beside = log_strip().divide([14, 15])
     assert text.divide([3, 14])[1].text == "ch 1 漢字  "
     assert (beside.text, beside.cell_length) == (" ", 1)
 
 
-def test_what_textual_does_with_strips_works_on_it() -> None:
+def test_other_operations_equal_strip() -> None:
     expected = Strip(SEGMENTS, WIDTH)
     assert log_strip().crop(2, 9) == expected.crop(2, 9)
     assert log_strip().apply_style(Style(italic=True)) == expected.apply_style(Style(italic=True))
@@ -44,6 +44,6 @@ def test_what_textual_does_with_strips_works_on_it() -> None:
     assert log_strip().text == expected.text
 
 
-def test_a_strip_has_no_attributes_that_strips_do_not_have() -> None:
+def test_unknown_attributes_are_errors() -> None:
     with pytest.raises(AttributeError, match="colour"):
         _ = log_strip().colour

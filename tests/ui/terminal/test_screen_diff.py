@@ -1,4 +1,4 @@
-"""What is sent to the terminal: less than everything, and exactly what makes it show the same."""
+"""The screen buffer writes little, and the terminal shows what was drawn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual._cells import cell_len
 
-from tui_workbench.ui.terminal.screen_diff import BLANKS, Look, ScreenBuffer, look_of, transition
+from tui_workbench.ui.terminal.screen_diff import BLANKS, CellStyle, ScreenBuffer, cell_style, transition
 
 WIDTH, HEIGHT = 40, 4
 
@@ -20,7 +20,7 @@ WIDE = "\u4e2d\uac00\U0001f44d"
 
 
 class Painting(NamedTuple):
-    """A stretch that is painted: where it begins, and its texts with their codes."""
+    """A painted range: its start, and its texts with their codes."""
 
     x: int
     y: int
@@ -34,7 +34,7 @@ def paintings(alphabet: str) -> st.SearchStrategy[Painting]:
 
 
 def fitting(painting: Painting) -> Painting:
-    """What of it stands inside of the screen: Textual crops before it writes."""
+    """The part inside the screen: Textual crops before it writes."""
     room, kept = WIDTH - painting.x, []
     for text, codes in painting.pieces:
         while cell_len(text) > room:
@@ -45,7 +45,7 @@ def fitting(painting: Painting) -> Painting:
 
 
 def put(frame: ScreenBuffer, painting: Painting) -> None:
-    frame.put(painting.x, painting.y, [(text, look_of(codes)) for text, codes in painting.pieces])
+    frame.put(painting.x, painting.y, [(text, cell_style(codes)) for text, codes in painting.pieces])
 
 
 def plainly(painting: Painting) -> str:
@@ -55,7 +55,7 @@ def plainly(painting: Painting) -> str:
 
 
 class Screen:
-    """An emulated terminal, and what a person sees of it."""
+    """An emulated terminal."""
 
     def __init__(self) -> None:
         self._screen = pyte.Screen(WIDTH, HEIGHT)
@@ -75,7 +75,7 @@ class Screen:
 
 
 def seen_of(cell: pyte.screens.Char) -> object:
-    """A blank without lines and exchanged colours shows its ground alone."""
+    """A blank without lines and reversed colors shows its background alone."""
     if cell.data == " " and not (cell.underscore or cell.strikethrough or cell.reverse or cell.blink):
         return cell.bg
     return cell
@@ -83,7 +83,7 @@ def seen_of(cell: pyte.screens.Char) -> object:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(paintings(LETTERS), max_size=4), max_size=6), st.booleans())
-def test_the_terminal_shows_what_it_would_show_if_all_was_written(frames: list[list[Painting]], erases: bool) -> None:
+def test_terminal_shows_the_same_as_with_full_output(frames: list[list[Painting]], erases: bool) -> None:
     frame = ScreenBuffer(erases=erases)
     frame.resize(WIDTH, HEIGHT)
     lean, plain = Screen(), Screen()
@@ -98,7 +98,7 @@ def test_the_terminal_shows_what_it_would_show_if_all_was_written(frames: list[l
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(paintings(LETTERS + WIDE), max_size=4), max_size=5))
-def test_wide_characters_leave_nothing_of_what_stood_in_their_place(frames: list[list[Painting]]) -> None:
+def test_wide_characters_replace_old_cells(frames: list[list[Painting]]) -> None:
     frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
     lean = Screen()
@@ -122,43 +122,43 @@ def frame() -> ScreenBuffer:
     return frame
 
 
-def test_what_the_terminal_shows_already_is_not_sent(frame: ScreenBuffer) -> None:
+def test_unchanged_cells_are_not_written(frame: ScreenBuffer) -> None:
     put(frame, Painting(0, 1, [("name      value", "38;5;7;48;5;235"), (" " * 25, "48;5;235")]))
     assert frame.take((0, 0)) == ""
 
 
-def test_of_a_line_only_the_word_that_changed_is_sent(frame: ScreenBuffer) -> None:
+def test_only_the_changed_word_is_written(frame: ScreenBuffer) -> None:
     put(frame, Painting(0, 1, [("name      valid", "38;5;7;48;5;235")]))
     sent = frame.take((0, 0))
     assert "valid" in sent
     assert "name" not in sent
 
 
-def test_a_colour_of_blanks_that_nobody_sees_is_not_sent(frame: ScreenBuffer) -> None:
+def test_foreground_of_blanks_is_ignored(frame: ScreenBuffer) -> None:
     put(frame, Painting(15, 1, [(" " * 25, "1;38;5;196;48;5;235")]))
     assert frame.take((0, 0)) == ""
 
 
-def test_the_rest_of_a_line_is_erased_to_its_ground(frame: ScreenBuffer) -> None:
+def test_trailing_blanks_are_erased(frame: ScreenBuffer) -> None:
     put(frame, Painting(0, 1, [(" " * WIDTH, "48;5;100")]))
     sent = frame.take((0, 0))
     assert sent.endswith("\x1b[K\x1b[1H")
     assert " " * BLANKS not in sent
 
 
-def test_a_terminal_that_does_not_erase_to_the_ground_gets_blanks() -> None:
+def test_blanks_are_written_to_a_terminal_that_cannot_erase() -> None:
     frame = ScreenBuffer(erases=False)
     frame.resize(WIDTH, HEIGHT)
     put(frame, Painting(0, 1, [(" " * WIDTH, "48;5;100")]))
     assert " " * WIDTH in frame.take((0, 0))
 
 
-def test_after_another_program_had_the_terminal_all_is_sent_again(frame: ScreenBuffer) -> None:
+def test_forget_writes_everything_again(frame: ScreenBuffer) -> None:
     frame.forget()
     assert frame.take((0, 0)).count("value") == HEIGHT
 
 
-def test_cells_that_were_never_drawn_are_left_alone() -> None:
+def test_cells_never_drawn_are_not_written() -> None:
     frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
     put(frame, Painting(5, 2, [("x", "")]))
@@ -166,7 +166,7 @@ def test_cells_that_were_never_drawn_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "a\tb", "\x9b1m", "a\x07", "\x7f"], ids=ascii)
-def test_no_control_character_comes_out(text: str) -> None:
+def test_control_characters_are_not_written(text: str) -> None:
     frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
     put(frame, Painting(0, 0, [(text, "")]))
@@ -174,17 +174,17 @@ def test_no_control_character_comes_out(text: str) -> None:
     assert sent.isprintable()
 
 
-def test_a_picture_of_unsure_width_is_written_over_blanks_and_between_moves() -> None:
+def test_emoji_are_written_between_cursor_moves() -> None:
     frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
     put(frame, Painting(0, 0, [("a\U0001f44d\U0001f3fdb", "")]))
     assert "a  \x1b[1;2H\U0001f44d\U0001f3fd\x1b[1;4Hb" in frame.take((0, 0))
 
 
-def test_a_link_is_opened_and_closed() -> None:
+def test_link_is_opened_and_closed() -> None:
     frame = ScreenBuffer()
     frame.resize(WIDTH, HEIGHT)
-    frame.put(0, 0, [("see", look_of("4", "https://example.org")), (" it", look_of(""))])
+    frame.put(0, 0, [("see", cell_style("4", "https://example.org")), (" it", cell_style(""))])
     sent = frame.take((0, 0))
     assert sent.index("\x1b]8;;https://example.org\x1b\\") < sent.index("see") < sent.index("\x1b]8;;\x1b\\")
 
@@ -201,5 +201,5 @@ def test_a_link_is_opened_and_closed() -> None:
         ("31", "31", ""),
     ],
 )
-def test_the_shortest_way_from_look_to_look(old: str, new: str, change: str) -> None:
-    assert transition(Look(old), Look(new)) == change
+def test_transition_is_short(old: str, new: str, change: str) -> None:
+    assert transition(CellStyle(old), CellStyle(new)) == change

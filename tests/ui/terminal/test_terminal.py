@@ -1,4 +1,4 @@
-"""What is concluded from the environment of a terminal, and which terminals are told that they will not do."""
+"""The abilities of a terminal by its environment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tui_workbench.ui.terminal.capabilities import Terminal, UnsupportedTerminal
     ],
     ids=lambda value: " ".join(value.values()) if isinstance(value, dict) else "",
 )
-def test_colours_follow_from_the_name_and_from_what_stands_between(environ: dict[str, str], expected: Terminal) -> None:
+def test_colors_follow_from_the_environment(environ: dict[str, str], expected: Terminal) -> None:
     assert examine({"LANG": "en_US.UTF-8", **environ}) == expected
 
 
@@ -55,11 +55,11 @@ def test_colours_follow_from_the_name_and_from_what_stands_between(environ: dict
     ],
     ids=lambda value: " ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else "",
 )
-def test_unicode_is_drawn_unless_the_locale_says_otherwise(environ: dict[str, str], unicode: bool) -> None:
+def test_unicode_follows_from_the_locale(environ: dict[str, str], unicode: bool) -> None:
     assert examine({"TERM": "xterm", **environ}).unicode is unicode
 
 
-def test_ascii_can_be_asked_for() -> None:
+def test_ascii_only_disables_unicode() -> None:
     assert not examine({"TERM": "xterm", "LANG": "C.UTF-8"}, ascii_only=True).unicode
 
 
@@ -73,7 +73,7 @@ def test_ascii_can_be_asked_for() -> None:
         ("vt52", "TERM is 'vt52', a terminal without ANSI escape sequences"),
     ],
 )
-def test_a_terminal_that_cannot_show_the_screens_gets_a_sentence_with_a_remedy(name: str, said: str) -> None:
+def test_unsupported_terminal_is_an_error_with_a_remedy(name: str, said: str) -> None:
     with pytest.raises(UnsupportedTerminal) as caught:
         examine({"TERM": name})
     assert said in str(caught.value)
@@ -82,24 +82,24 @@ def test_a_terminal_that_cannot_show_the_screens_gets_a_sentence_with_a_remedy(n
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(39, 24), (80, 9)])
-def test_a_terminal_that_is_too_small_is_told_how_large_it_must_be(columns: int, lines: int) -> None:
+def test_small_terminal_is_an_error(columns: int, lines: int) -> None:
     with pytest.raises(UnsupportedTerminal, match=f"{columns} columns and {lines} lines, the screens need 40 and 10"):
         capabilities.check_size(columns, lines)
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(40, 10), (0, 0), (200, 60)])
-def test_one_that_is_large_enough_or_does_not_know_its_size_is_taken(columns: int, lines: int) -> None:
+def test_large_or_unknown_size_is_accepted(columns: int, lines: int) -> None:
     capabilities.check_size(columns, lines)
 
 
-def test_what_textual_is_told_no_child_process_inherits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_textual_variables_are_removed_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEXTUAL_COLOR_SYSTEM", raising=False)
     with capabilities.textual_environment(Terminal("256")):
         assert os.environ["TEXTUAL_COLOR_SYSTEM"] == "256"
     assert "TEXTUAL_COLOR_SYSTEM" not in os.environ
 
 
-def test_what_the_user_tells_textual_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_textual_variables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEXTUAL_COLOR_SYSTEM", "standard")
     with capabilities.textual_environment(Terminal("256")):
         assert os.environ["TEXTUAL_COLOR_SYSTEM"] == "standard"

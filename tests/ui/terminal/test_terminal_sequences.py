@@ -1,4 +1,4 @@
-"""What is said to the terminal itself."""
+"""Notifications and titles for each kind of terminal."""
 
 from __future__ import annotations
 
@@ -30,41 +30,41 @@ BARE = {"TERM": "xterm-256color"}
     ],
     ids=["xterm", "rxvt", "vte", "tmux", "screen", "console", "none", "browser"],
 )
-def test_each_terminal_is_told_in_its_own_way(environment: dict[str, str], expected: str) -> None:
+def test_notification_suits_the_terminal(environment: dict[str, str], expected: str) -> None:
     assert notification("project", "done", environment) == expected
 
 
-def test_the_user_may_choose_the_form() -> None:
+def test_settings_choose_the_form() -> None:
     assert notification("p", "x", BARE, "osc777").startswith("\x1b]777;")
     assert notification("p", "x", {"TERM": "rxvt"}, "osc9").startswith("\x1b]9;")
 
 
 @pytest.mark.parametrize("text", ["\x1b\\\x1b]0;stolen\x07", "\x9c\x9d0;stolen\x9c", "a\nb\tc", "x" * 1000])
-def test_no_text_ends_the_sequence_or_begins_another(text: str) -> None:
+def test_text_cannot_end_the_sequence(text: str) -> None:
     for said in (notification(text, text, BARE), notification(text, text, BARE, "osc777"), title(text, BARE)):
         inner = said.removeprefix("\x1b]").removesuffix("\x1b\\")
         assert not any(ord(character) < 32 or 0x7F <= ord(character) < 0xA0 for character in inner)
         assert len(said) < 500
 
 
-def test_a_field_of_the_longer_form_cannot_be_ended() -> None:
+def test_text_cannot_end_a_field() -> None:
     assert notification("a;b", "c;d", BARE, "osc777") == "\x1b]777;notify;a,b;c,d\x1b\\"
 
 
-def test_a_title_needs_no_passage_through_tmux() -> None:
+def test_title_is_not_wrapped_for_tmux() -> None:
     assert title("x", {"TERM": "tmux-256color", "TMUX": "/x,1,0"}) == "\x1b]2;x\x1b\\"
 
 
 @pytest.mark.parametrize("name", ["linux", "vt100", "dumb", ""])
-def test_a_console_is_told_nothing(name: str) -> None:
+def test_console_gets_nothing(name: str) -> None:
     assert not understands({"TERM": name})
 
 
-def test_tmux_takes_it_in_one_string_with_its_escapes_doubled() -> None:
+def test_tmux_gets_doubled_escapes() -> None:
     assert through_tmux("\x1b]2;title\x1b\\") == "\x1bPtmux;\x1b\x1b]2;title\x1b\x1b\\\x1b\\"
 
 
-def test_screen_takes_it_in_strings_that_it_does_not_cut() -> None:
+def test_screen_gets_short_strings() -> None:
     sequence = "\x1b]9;" + "é" * 300 + "\x1b\\"
     pieces = through_screen(sequence).split("\x1b\\")[:-1]
     assert all(piece.startswith("\x1bP") for piece in pieces)

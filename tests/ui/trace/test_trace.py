@@ -32,7 +32,7 @@ def called(*words: str, code: int = 0, said: bytes = b"", kind: str = trace.GIT)
 
 @asynccontextmanager
 async def calls(project: Project, size: tuple[int, int] = (120, 36)) -> AsyncIterator[Workbench]:
-    """The screen, as the key on the main one opens it."""
+    """Open the screen from the main screen."""
     called("git", "first")
     called("git", "second", code=128, said=b"fatal: it is broken\n")
     trace.Call(trace.SSH, ("sh", "-c", "echo 1\necho 2"), login="-p 22 me@there").end(0)
@@ -43,7 +43,7 @@ async def calls(project: Project, size: tuple[int, int] = (120, 36)) -> AsyncIte
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=["small", "large"])
-async def test_each_call_stands_there_with_its_result(project: Project, size: tuple[int, int]) -> None:
+async def test_calls_are_listed_with_results(project: Project, size: tuple[int, int]) -> None:
     async with calls(project, size) as pilot:
         text = seen(pilot)
         assert "git first" in text
@@ -51,7 +51,7 @@ async def test_each_call_stands_there_with_its_result(project: Project, size: tu
         assert "1 failed" in text
 
 
-async def test_the_call_under_the_cursor_is_shown_whole_and_what_it_complained_of(project: Project) -> None:
+async def test_selected_call_is_shown_with_its_errors(project: Project) -> None:
     async with calls(project) as pilot:
         await pilot.press("g", "slash", *"broken")
         await until(lambda: "fatal: it is broken" in seen(pilot))
@@ -60,14 +60,14 @@ async def test_the_call_under_the_cursor_is_shown_whole_and_what_it_complained_o
         await until(lambda: "git first" in seen(pilot))
 
 
-async def test_y_copies_a_line_for_a_shell(project: Project) -> None:
+async def test_y_copies_a_shell_command(project: Project) -> None:
     async with calls(project) as pilot:
         await pilot.press("slash", *"me@there", "enter", "y")
         await until(lambda: "copied" in seen(pilot))
         assert pilot.app.clipboard == "ssh -p 22 me@there 'sh -c '\"'\"'echo 1\necho 2'\"'\"''\n"
 
 
-async def test_f_leaves_only_what_failed(project: Project) -> None:
+async def test_f_shows_failed_calls_only(project: Project) -> None:
     async with calls(project) as pilot:
         await pilot.press("f")
         await until(lambda: "git first" not in seen(pilot))
@@ -76,7 +76,7 @@ async def test_f_leaves_only_what_failed(project: Project) -> None:
         await until(lambda: "git first" in seen(pilot))
 
 
-async def test_the_cursor_goes_on_with_the_newest_call_and_stays_on_another(project: Project) -> None:
+async def test_cursor_follows_the_newest_call_or_stays(project: Project) -> None:
     async with calls(project) as pilot:
         screen = pilot.app.screen
         assert isinstance(screen, TraceScreen)
@@ -91,7 +91,7 @@ async def test_the_cursor_goes_on_with_the_newest_call_and_stays_on_another(proj
         assert screen.calls.current == first
 
 
-async def test_a_call_that_goes_on_ends_before_ones_eyes(project: Project) -> None:
+async def test_running_call_is_updated_at_its_end(project: Project) -> None:
     async with calls(project) as pilot:
         running = trace.Call(trace.DOCKER, ("docker", "pull", "image"), log_start=True)
         await until(lambda: "running" in seen(pilot))
@@ -99,7 +99,7 @@ async def test_a_call_that_goes_on_ends_before_ones_eyes(project: Project) -> No
         await until(lambda: "running" not in seen(pilot) and "no route" in seen(pilot))
 
 
-async def test_a_run_leads_to_its_own_calls_and_a_to_all(project: Project) -> None:
+async def test_a_switches_between_calls_of_the_run_and_all(project: Project) -> None:
     past_run(project, 1)
     (run,) = Runs(project).list()
     with trace.for_run(run.directory):
@@ -116,7 +116,7 @@ async def test_a_run_leads_to_its_own_calls_and_a_to_all(project: Project) -> No
         await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
 
 
-async def test_what_a_call_says_is_shown_and_not_obeyed(project: Project) -> None:
+async def test_control_sequences_in_calls_are_shown_not_executed(project: Project) -> None:
     called("git", "[bold]x[/]\x1b[31m", code=1, said=b"\x1b]0;title\x07[red]no")
     async with calls(project) as pilot:
         await pilot.press("slash", *"title")

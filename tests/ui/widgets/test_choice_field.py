@@ -57,7 +57,7 @@ async def test_enter_opens_the_list_at_the_value_and_enter_chooses() -> None:
         assert app.focused is app.field
 
 
-async def test_typing_narrows_and_enter_takes_the_best() -> None:
+async def test_typing_filters_and_enter_takes_the_best() -> None:
     app = ChoiceApp()
     async with app.run_test(size=(60, 20)) as pilot:
         await press(pilot, "space", "g", "p", "u", "enter")
@@ -73,7 +73,7 @@ async def test_escape_chooses_nothing() -> None:
         assert not app.query(ChoiceList)
 
 
-async def test_going_elsewhere_closes_the_list_and_keeps_the_focus_there() -> None:
+async def test_losing_the_focus_closes_the_list() -> None:
     app = ChoiceApp()
     async with app.run_test(size=(60, 20)) as pilot:
         await press(pilot, "enter")
@@ -85,7 +85,7 @@ async def test_going_elsewhere_closes_the_list_and_keeps_the_focus_there() -> No
         assert app.picked == []
 
 
-async def test_a_click_opens_and_a_click_chooses() -> None:
+async def test_click_opens_the_list_and_chooses() -> None:
     app = ChoiceApp()
     async with app.run_test(size=(60, 20)) as pilot:
         await pilot.click("#field")
@@ -96,7 +96,7 @@ async def test_a_click_opens_and_a_click_chooses() -> None:
         assert app.picked == ["docker"]
 
 
-async def test_text_that_no_choice_matches_is_taken_where_that_is_allowed() -> None:
+async def test_free_text_is_accepted_if_allowed() -> None:
     app = ChoiceApp(free="use")
     async with app.run_test(size=(60, 20)) as pilot:
         await press(pilot, "enter", "x", ".", "p", "y")
@@ -105,7 +105,7 @@ async def test_text_that_no_choice_matches_is_taken_where_that_is_allowed() -> N
         assert app.picked == ["x.py"]
 
 
-async def test_text_that_no_choice_matches_is_not_taken_elsewhere() -> None:
+async def test_free_text_is_rejected_otherwise() -> None:
     app = ChoiceApp()
     async with app.run_test(size=(60, 20)) as pilot:
         await press(pilot, "enter", "q")
@@ -114,7 +114,7 @@ async def test_text_that_no_choice_matches_is_not_taken_elsewhere() -> None:
         assert app.picked == []
 
 
-async def test_a_long_value_is_cut_in_its_middle() -> None:
+async def test_long_value_is_shortened_in_the_middle() -> None:
     app = ChoiceApp()
     async with app.run_test(size=(60, 20)) as pilot:
         app.field.styles.max_width = 16

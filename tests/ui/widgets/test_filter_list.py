@@ -1,4 +1,4 @@
-"""The filter of lists and of texts: one way for all of them."""
+"""The filter of lists and text views."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def keys(app: ListApp) -> list[str]:
     return [row.key for row in app.list.rows]
 
 
-async def test_rows_that_hold_all_words_stay_whatever_piece_they_stand_in() -> None:
+async def test_filter_matches_all_words_in_any_piece() -> None:
     app = ListApp()
     async with app.run_test(size=(50, 8)) as pilot:
         await pilot.press("slash", *"TRAIN fail")
@@ -49,7 +49,7 @@ async def test_rows_that_hold_all_words_stay_whatever_piece_they_stand_in() -> N
         assert keys(app) == ["0"]
 
 
-async def test_enter_goes_back_to_the_rows_that_are_left_and_escape_shows_all() -> None:
+async def test_enter_keeps_the_filter_and_escape_clears_it() -> None:
     app = ListApp()
     async with app.run_test(size=(50, 8)) as pilot:
         await pilot.press("slash", *"train", "enter", "j")
@@ -59,7 +59,7 @@ async def test_enter_goes_back_to_the_rows_that_are_left_and_escape_shows_all() 
         assert "/" not in lines_of(app.list)[-1]
 
 
-async def test_a_filter_that_was_ended_is_brought_back_by_enter_and_replaced_by_typing() -> None:
+async def test_previous_filter_is_restored_by_enter() -> None:
     app = ListApp()
     async with app.run_test(size=(50, 8)) as pilot:
         await pilot.press("slash", *"eval", "escape", "slash", "enter")
@@ -68,7 +68,7 @@ async def test_a_filter_that_was_ended_is_brought_back_by_enter_and_replaced_by_
         assert keys(app) == ["1"]
 
 
-async def test_letters_and_arrows_while_it_is_typed() -> None:
+async def test_letters_and_arrows_while_typing_a_filter() -> None:
     app = ListApp()
     async with app.run_test(size=(50, 8)) as pilot:
         await pilot.press("slash", *"jk", "enter")
@@ -77,7 +77,7 @@ async def test_letters_and_arrows_while_it_is_typed() -> None:
         assert app.list.current == "1"
 
 
-async def test_rows_that_come_while_it_stands_are_filtered() -> None:
+async def test_new_rows_are_filtered() -> None:
     app = ListApp()
     async with app.run_test(size=(50, 8)) as pilot:
         await pilot.press("slash", *"train", "enter")
@@ -86,7 +86,7 @@ async def test_rows_that_come_while_it_stands_are_filtered() -> None:
         assert app.list.current == "0"
 
 
-async def test_the_last_row_is_never_hidden_by_the_line_of_the_filter() -> None:
+async def test_filter_line_hides_no_row() -> None:
     app = ListApp()
     async with app.run_test(size=(50, 8)) as pilot:
         app.list.show_rows([Row(str(number), Piece(f"row {number:03}")) for number in range(100)])
@@ -95,7 +95,7 @@ async def test_the_last_row_is_never_hidden_by_the_line_of_the_filter() -> None:
         assert lines_of(app.list)[-1].split() == ["/row", "100", "of", "100"]
 
 
-async def test_a_burst_of_keys_and_a_paste_are_taken_in_order() -> None:
+async def test_burst_of_keys_and_paste_keep_their_order() -> None:
     app = ListApp()
     async with app.run_test(size=(50, 8)):
         for key in ("slash", *"eval", "enter"):
@@ -113,7 +113,7 @@ class TextApp(App[None]):
 
 
 @pytest.mark.parametrize("kind", ["text", "lines"])
-async def test_texts_are_filtered_in_the_same_way(kind: str) -> None:
+async def test_text_views_are_filtered_too(kind: str) -> None:
     lines = [(Piece(name),) for name in NAMES]
     view = TextView() if kind == "text" else TextView(make=lambda width: lines)
     app = TextApp(view)

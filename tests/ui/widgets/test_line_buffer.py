@@ -15,7 +15,7 @@ def typed(buffer: LineBuffer, *keys: str) -> LineBuffer:
     return buffer
 
 
-def test_the_first_letter_replaces_a_fresh_value_and_a_movement_keeps_it() -> None:
+def test_first_letter_replaces_a_fresh_value() -> None:
     assert typed(LineBuffer("old"), *"new").text == "new"
     assert typed(LineBuffer("old"), "end", "x").text == "oldx"
     assert typed(LineBuffer("old"), "left", "x").text == "xold"
@@ -36,26 +36,26 @@ def test_the_first_letter_replaces_a_fresh_value_and_a_movement_keeps_it() -> No
         (("ctrl+e", "right"), "one two", 7),
     ],
 )
-def test_keys_edit_as_in_any_line_of_text(keys: tuple[str, ...], text: str, cursor: int) -> None:
+def test_keys_edit_the_line(keys: tuple[str, ...], text: str, cursor: int) -> None:
     buffer = typed(LineBuffer("one two"), *keys)
     assert (buffer.text, buffer.cursor) == (text, cursor)
 
 
-def test_what_means_nothing_to_a_line_is_left_to_others() -> None:
+def test_other_keys_are_not_handled() -> None:
     buffer = LineBuffer("a")
     assert not buffer.press("ctrl+s", None)
     assert not buffer.press("pagedown", None)
     assert buffer.is_fresh
 
 
-def test_line_ends_in_pasted_text_become_blanks() -> None:
+def test_pasted_line_ends_become_spaces() -> None:
     buffer = LineBuffer()
     buffer.insert("a\r\nb\nc")
     assert buffer.text == "a b c"
 
 
 @given(st.text(st.sampled_from("ab 中é\x1b\u202e"), max_size=40), st.integers(0, 40), st.integers(4, 30))
-def test_the_window_holds_the_cursor_fits_and_is_safe(text: str, cursor: int, width: int) -> None:
+def test_window_contains_the_cursor_fits_and_is_safe(text: str, cursor: int, width: int) -> None:
     buffer = LineBuffer(text)
     buffer.cursor = min(cursor, len(text))
     window = buffer.window(width)
@@ -65,7 +65,7 @@ def test_the_window_holds_the_cursor_fits_and_is_safe(text: str, cursor: int, wi
     assert is_safe("a" + shown)
 
 
-def test_a_click_puts_the_cursor_on_the_character_there() -> None:
+def test_click_moves_the_cursor() -> None:
     buffer = LineBuffer("中ab")
     for cell, cursor in ((0, 0), (1, 0), (2, 1), (3, 2), (9, 3)):
         buffer.go_to_cell(cell, 20)

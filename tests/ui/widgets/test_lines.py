@@ -1,4 +1,4 @@
-"""The lines around the panes: header, tabs, notice, the last line of a run."""
+"""The lines around the panes: header, tabs, notice and the last line of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class OneApp(App[None]):
-    """One widget at the top of the screen."""
+    """An app with one widget."""
 
     def __init__(self, widget: Widget) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class OneApp(App[None]):
         self.told.append(event.notice.text)
 
 
-async def test_the_header_says_project_branch_runs_and_targets() -> None:
+async def test_header_shows_project_branch_runs_and_targets() -> None:
     header = Header("digits", id="header")
     async with OneApp(header).run_test(size=(80, 5)) as pilot:
         header.branch = "main"
@@ -55,7 +55,7 @@ async def test_the_header_says_project_branch_runs_and_targets() -> None:
         assert line.split() == ["digits", "main", "±2", *runs, "local", "✓", "old-vm", "✗"]
 
 
-async def test_where_there_is_little_room_the_header_leaves_targets_out() -> None:
+async def test_narrow_header_omits_targets() -> None:
     header = Header("a-project-with-a-very-long-name", id="header")
     async with OneApp(header).run_test(size=(40, 5)) as pilot:
         header.targets = tuple((f"target-{number}", READY) for number in range(9))
@@ -66,7 +66,7 @@ async def test_where_there_is_little_room_the_header_leaves_targets_out() -> Non
         assert len(line) <= 40
 
 
-async def test_names_in_the_header_are_shown_and_not_obeyed() -> None:
+async def test_control_sequences_in_the_header_are_shown() -> None:
     header = Header("a\x1b[2Jb[red]", id="header")
     async with OneApp(header).run_test(size=(80, 5)) as pilot:
         header.branch = "x\x1b]0;t\x07"
@@ -74,7 +74,7 @@ async def test_names_in_the_header_are_shown_and_not_obeyed() -> None:
         assert "a␛[2Jb[red]  x␛]0;t␇" in lines_of(header)[0]
 
 
-async def test_tabs_are_numbered_and_can_be_clicked() -> None:
+async def test_tabs_are_numbered_and_clickable() -> None:
     tabs = TabRow((("files", "Files"), ("log", "Log")), id="tabs")
     app = OneApp(tabs)
     async with app.run_test(size=(80, 5)) as pilot:
@@ -84,7 +84,7 @@ async def test_tabs_are_numbered_and_can_be_clicked() -> None:
 
 
 @pytest.mark.parametrize(("width", "lines"), [(200, 1), (60, 2), (30, 5)])
-def test_an_error_takes_as_many_lines_as_it_needs(width: int, lines: int) -> None:
+def test_error_is_shown_in_full(width: int, lines: int) -> None:
     notice = Notice(id="notice")
     notice._text, notice._wrong = "word " * 22, True
     shown = notice.lines(width)
@@ -93,7 +93,7 @@ def test_an_error_takes_as_many_lines_as_it_needs(width: int, lines: int) -> Non
     assert [mark.text.strip() for mark, _ in shown] == ["✗", *[""] * (lines - 1)]
 
 
-async def test_something_said_in_passing_takes_one_line_and_gives_way_to_the_next() -> None:
+async def test_message_takes_one_line() -> None:
     notice = Notice(id="notice")
     app = OneApp(notice)
     notice.styles.height = 4
@@ -107,7 +107,7 @@ async def test_something_said_in_passing_takes_one_line_and_gives_way_to_the_nex
         assert lines_of(notice)[0].strip() == "short␛[2J"
 
 
-async def test_what_stands_stays_below_whatever_is_said() -> None:
+async def test_standing_text_stays_below_messages() -> None:
     notice = Notice(id="notice")
     notice.styles.height = 4
     async with OneApp(notice).run_test(size=(60, 5)) as pilot:
@@ -130,17 +130,17 @@ async def test_what_stands_stays_below_whatever_is_said() -> None:
         (b"x" * 10_000, b"x" * 4096),
     ],
 )
-def test_the_last_line_that_says_something(tmp_path: Path, data: bytes, last: bytes) -> None:
+def test_last_line_with_text(tmp_path: Path, data: bytes, last: bytes) -> None:
     path = tmp_path / "output.log"
     path.write_bytes(data)
     assert last_line(str(path)) == last
 
 
-def test_a_log_that_is_not_there_says_nothing(tmp_path: Path) -> None:
+def test_missing_log_has_no_last_line(tmp_path: Path) -> None:
     assert last_line(str(tmp_path / "none")) == b""
 
 
-async def test_the_last_line_of_a_run_is_followed_while_it_goes_on(tmp_path: Path) -> None:
+async def test_last_line_of_a_run_is_followed(tmp_path: Path) -> None:
     line = LatestLine(id="latest")
     run = make_run(RunState.RUNNING)._replace(directory=str(tmp_path))
     log = tmp_path / os.path.basename(run.log_path)
@@ -155,7 +155,7 @@ async def test_the_last_line_of_a_run_is_followed_while_it_goes_on(tmp_path: Pat
         assert line._timer is None
 
 
-async def test_without_a_run_it_says_how_to_get_one() -> None:
+async def test_hint_is_shown_without_a_run() -> None:
     line = LatestLine(id="latest")
     async with OneApp(line).run_test(size=(80, 5)) as pilot:
         line.show_run(None, hint="ctrl+r runs it.")

@@ -1,4 +1,4 @@
-"""The line that tells how far something is."""
+"""The progress line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def text_of(progress: Progress | None, width: int) -> tuple[str, str]:
     return "".join(piece.text for piece in left), "".join(piece.text for piece in right)
 
 
-def test_it_tells_what_how_much_how_fast_and_how_long() -> None:
+def test_line_shows_step_amount_speed_and_time_left() -> None:
     left, right = text_of(sending(1.2e9), 120)
     assert left.startswith(" sending")
     assert "█" in left
@@ -45,7 +45,7 @@ def test_it_tells_what_how_much_how_fast_and_how_long() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
-def test_every_part_keeps_its_place_and_all_fits(width: int) -> None:
+def test_parts_keep_their_places(width: int) -> None:
     shapes = set()
     for done, rate, seconds in ((0, 0, 0.5), (1e3, 10, 1), (1.2e9, 45e6, 9), (1.9e9, 9.9e9, 1e4)):
         left, right = text_of(sending(done, rate, seconds), width)
@@ -54,7 +54,7 @@ def test_every_part_keeps_its_place_and_all_fits(width: int) -> None:
     assert len(shapes) == 1
 
 
-def test_without_a_total_there_is_no_bar() -> None:
+def test_no_bar_without_a_total() -> None:
     left, right = text_of(Progress("listing", 1200, 0, "files", 0.0, 100.0, 5.0), 100)
     assert "█" not in left
     assert "░" not in left
@@ -62,7 +62,7 @@ def test_without_a_total_there_is_no_bar() -> None:
     assert text_of(None, 100) == ("", "")
 
 
-def test_what_is_not_ours_is_shown_safely() -> None:
+def test_foreign_text_is_made_safe() -> None:
     left, _ = text_of(Progress("\x1b[31m", 1, 2, "files", 0.0), 100)
     assert "\x1b" not in left
 
@@ -75,7 +75,7 @@ def write_progress(path: Path, progress: Progress | None) -> None:
 
 
 class OneLine(App[None]):
-    """Shows the line alone."""
+    """An app with the line only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class OneLine(App[None]):
         yield self.line
 
 
-async def test_a_runs_line_is_there_while_there_is_something_to_tell(project: Project) -> None:
+async def test_line_is_visible_while_there_is_progress(project: Project) -> None:
     past_run(project, 1)
     (run,) = Runs(project).list()
     run = run._replace(state=RunState.PREPARING)

@@ -1,4 +1,4 @@
-"""A question: its keys, and how it is laid out at any width."""
+"""The keys and the layout of a question."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class QuestionApp(App[None]):
 
 
 @pytest.mark.parametrize(("key", "answer"), [("y", "go"), ("enter", "go"), ("n", ""), ("escape", "")])
-async def test_yes_and_no_have_the_same_keys_everywhere(key: str, answer: str) -> None:
+async def test_keys_of_yes_and_no(key: str, answer: str) -> None:
     app = QuestionApp(Question("Go?", yes_no("go")))
     async with app.run_test() as pilot:
         app.row.focus()
@@ -46,7 +46,7 @@ async def test_yes_and_no_have_the_same_keys_everywhere(key: str, answer: str) -
 @pytest.mark.parametrize(
     "question", [Question("Trust it?", yes_no("go"), needs_letter=True), Question("Quit?", CHOICES)]
 )
-async def test_enter_answers_nothing_where_a_letter_is_needed(question: Question) -> None:
+async def test_enter_gives_no_answer_if_a_letter_is_needed(question: Question) -> None:
     app = QuestionApp(question)
     async with app.run_test() as pilot:
         app.row.focus()
@@ -56,7 +56,7 @@ async def test_enter_answers_nothing_where_a_letter_is_needed(question: Question
 
 @pytest.mark.parametrize("has_focus", [False, True])
 @pytest.mark.parametrize("choices", [yes_no("go"), CHOICES])
-async def test_a_key_and_its_label_stand_in_one_line(choices: tuple[Choice, ...], has_focus: bool) -> None:
+async def test_key_and_label_are_in_one_line(choices: tuple[Choice, ...], has_focus: bool) -> None:
     app = QuestionApp(Question(TEXT, choices))
     async with app.run_test(size=(40, 20)) as pilot:
         if has_focus:
@@ -68,7 +68,7 @@ async def test_a_key_and_its_label_stand_in_one_line(choices: tuple[Choice, ...]
             assert all(any(f"{choice.key} {choice.label}" in line for line in lines) for choice in choices), lines
 
 
-async def test_a_click_on_a_label_in_a_later_line_gives_its_answer() -> None:
+async def test_click_on_a_label_answers() -> None:
     app = QuestionApp(Question(TEXT, CHOICES))
     async with app.run_test(size=(50, 20)) as pilot:
         app.row.focus()

@@ -1,4 +1,4 @@
-"""The list that files, targets, runs and choices are shown by."""
+"""The list of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ListApp(App[None]):
-    """A list of 40 x 5, and what it told."""
+    """A list of 40 x 5 that records its messages."""
 
     CSS = "RowList { width: 40; height: 5; }"
 
@@ -45,7 +45,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     await pilot.pause()
 
 
-async def test_keys_move_the_cursor_and_stop_at_both_ends() -> None:
+async def test_keys_move_the_cursor() -> None:
     app = ListApp()
     async with app.run_test() as pilot:
         app.rows.show_rows(rows(*"abcdefghij"))
@@ -66,7 +66,7 @@ async def test_keys_move_the_cursor_and_stop_at_both_ends() -> None:
             assert app.rows.current == at, keys
 
 
-async def test_the_cursor_is_always_in_sight() -> None:
+async def test_cursor_is_always_visible() -> None:
     app = ListApp()
     async with app.run_test() as pilot:
         app.rows.show_rows(rows(*map(str, range(50))))
@@ -77,7 +77,7 @@ async def test_the_cursor_is_always_in_sight() -> None:
         assert content_of(app.rows)[0].startswith("row 0")
 
 
-async def test_the_cursor_stays_on_its_row_when_rows_come_and_go_around_it() -> None:
+async def test_cursor_stays_on_its_row() -> None:
     app = ListApp()
     async with app.run_test() as pilot:
         app.rows.show_rows(rows(*"abc"))
@@ -90,7 +90,7 @@ async def test_the_cursor_stays_on_its_row_when_rows_come_and_go_around_it() -> 
         assert app.moved == []
 
 
-async def test_the_cursor_stays_at_its_place_when_its_row_goes() -> None:
+async def test_cursor_stays_at_its_index_without_its_row() -> None:
     app = ListApp()
     async with app.run_test() as pilot:
         app.rows.show_rows(rows(*"abc"))
@@ -103,7 +103,7 @@ async def test_the_cursor_stays_at_its_place_when_its_row_goes() -> None:
         assert app.moved == ["b"]
 
 
-async def test_the_owner_can_put_the_cursor_on_a_row() -> None:
+async def test_show_rows_sets_the_cursor() -> None:
     app = ListApp()
     async with app.run_test() as pilot:
         app.rows.show_rows(rows(*"abc"), current="c")
@@ -111,7 +111,7 @@ async def test_the_owner_can_put_the_cursor_on_a_row() -> None:
         assert app.rows.current == "c"
 
 
-async def test_an_empty_list_says_what_to_do_and_has_no_current_row() -> None:
+async def test_empty_list_shows_its_hint() -> None:
     app = ListApp()
     async with app.run_test() as pilot:
         app.rows.show_rows([], empty=("Nothing here.", "a long line that teaches wraps where the list ends"))
@@ -121,7 +121,7 @@ async def test_an_empty_list_says_what_to_do_and_has_no_current_row() -> None:
         assert content_of(app.rows) == ["Nothing here.", "a long line that teaches wraps where", "the list ends"]
 
 
-async def test_a_click_puts_the_cursor_on_the_row_and_is_told() -> None:
+async def test_click_selects_the_row_and_posts_a_message() -> None:
     app = ListApp()
     async with app.run_test() as pilot:
         app.rows.show_rows(rows(*"abc"))
@@ -135,7 +135,7 @@ async def test_a_click_puts_the_cursor_on_the_row_and_is_told() -> None:
 
 
 @pytest.mark.parametrize("width", [12, 20, 40])
-async def test_a_long_name_gives_way_in_its_middle_and_the_right_edge_stays(width: int) -> None:
+async def test_long_name_is_shortened_in_the_middle(width: int) -> None:
     app = ListApp()
     async with app.run_test() as pilot:
         app.rows.styles.width = width
@@ -151,7 +151,7 @@ async def test_a_long_name_gives_way_in_its_middle_and_the_right_edge_stays(widt
         assert ".py" in line or width == 12
 
 
-async def test_rows_that_are_the_same_are_not_drawn_again() -> None:
+async def test_equal_rows_are_not_drawn_again() -> None:
     app = ListApp()
     async with app.run_test() as pilot:
         app.rows.show_rows(rows(*"abc"))

@@ -14,9 +14,7 @@ LABELS = st.lists(
 
 
 @given(LABELS, st.integers(0, 11), st.integers(20, 120))
-def test_it_fits_and_shows_the_active_tab_and_says_where_each_tab_is(
-    labels: list[Label], active: int, width: int
-) -> None:
+def test_title_fits_and_shows_the_active_tab(labels: list[Label], active: int, width: int) -> None:
     active %= len(labels)
     title = tab_title(3, labels, active, width, PALETTE)
     assert title.content.cell_length <= width
@@ -27,7 +25,7 @@ def test_it_fits_and_shows_the_active_tab_and_says_where_each_tab_is(
         assert {title.tab_at(column) for column in range(start, end)} == {index}
 
 
-def test_it_reads_like_the_tabs_it_stands_for() -> None:
+def test_title_lists_the_tabs() -> None:
     title = tab_title(3, [Label("train.py", "●"), Label("local.compute")], 1, 60, PALETTE)
     assert title.content.plain == "3 train.py ●  local.compute"
     assert title.tab_at(0) is None
@@ -35,12 +33,12 @@ def test_it_reads_like_the_tabs_it_stands_for() -> None:
     assert title.tab_at(20) == 1
 
 
-def test_tabs_that_do_not_fit_are_counted_at_the_side_where_they_are() -> None:
+def test_hidden_tabs_are_counted() -> None:
     labels = [Label(f"module_{number}.py") for number in range(9)]
     assert tab_title(3, labels, 4, 40, PALETTE).content.plain == "3 ‹4 module_4.py  module_5.py 3›"
 
 
-def test_equal_names_are_told_apart_by_their_folders() -> None:
+def test_equal_names_get_their_folders() -> None:
     assert short_names(["/p/a/x.py", "/p/b/x.py", "/p/y.py"]) == ["a/x.py", "b/x.py", "y.py"]
     assert short_names(["/p/a/c/x.py", "/p/b/c/x.py"]) == ["a/c/x.py", "b/c/x.py"]
     assert short_names(["/x.py"]) == ["x.py"]

@@ -1,4 +1,4 @@
-"""Fields for text, and how what is typed finds its way."""
+"""Text fields and the search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATHS = ["train.py", "aml_config/local.compute", "aml_config/train.compute", "da
         ("zebra", []),
     ],
 )
-def test_every_word_must_be_there_and_the_best_comes_first(needle: str, found: list[str]) -> None:
+def test_all_words_must_match_and_the_best_comes_first(needle: str, found: list[str]) -> None:
     assert matches(needle, PATHS) == found
 
 
@@ -40,7 +40,7 @@ class FieldApp(App[None]):
         self.told.append("left")
 
 
-async def test_up_and_down_belong_to_the_list_and_escape_leaves() -> None:
+async def test_search_field_posts_steps_and_leaves() -> None:
     app = FieldApp()
     async with app.run_test() as pilot:
         await pilot.press("down", "up", "x", "escape")
@@ -49,7 +49,7 @@ async def test_up_and_down_belong_to_the_list_and_escape_leaves() -> None:
         assert app.query_one(SearchField).value == "x"
 
 
-async def test_the_cursor_never_blinks_because_that_is_a_write_twice_a_second_for_ever() -> None:
+async def test_cursor_does_not_blink() -> None:
     app = FieldApp()
     async with app.run_test():
         assert not app.query_one(SearchField).cursor_blink
@@ -63,13 +63,13 @@ async def test_the_cursor_never_blinks_because_that_is_a_write_twice_a_second_fo
         ("nyp", []),
     ],
 )
-def test_letters_in_their_order_find_a_path(needle: str, found: list[str]) -> None:
+def test_scattered_letters_match_a_path(needle: str, found: list[str]) -> None:
     assert matches(needle, ["src/trees/run_net.py", "docs/extra.md", "src/train.py"]) == found
 
 
-def test_what_holds_the_word_comes_before_what_has_its_letters() -> None:
+def test_words_rank_above_scattered_letters() -> None:
     assert matches("run", ["r_u_n.py", "old/run.py"]) == ["old/run.py", "r_u_n.py"]
 
 
-def test_letters_are_not_sought_behind_the_first_line() -> None:
+def test_scattered_letters_match_the_first_line_only() -> None:
     assert matches("xz", ["name\nx and z"]) == []

@@ -1,4 +1,4 @@
-"""The screens in a browser: the server, its page and its driver.
+"""The server that shows the screens in a browser.
 
-The screens themselves do not know that a browser shows them.
+The screens are the same as in a terminal.
 """

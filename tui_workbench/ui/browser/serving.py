@@ -1,8 +1,8 @@
-"""The screens in a browser: a server for this machine alone, for whom it was started by, also through `ssh -L`.
+"""The screens in a browser: a server on the loopback address, also usable through `ssh -L`.
 
-The invariants: nothing is answered that does not come from a page of this server, by a name of this machine, with a key
-that only this server gives out; a key in an address opens one browser, once; and when the server ends, so do the
-programs whose screens it showed. Runs go on, as they do whenever screens are left.
+Every request must come from a page of this server, use a name of this machine, and carry a cookie that this server
+issued. The token in an address opens one browser, once. When the server ends, it ends the workbenches that it started;
+their runs continue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 
 HOST = "127.0.0.1"
 NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""What a browser on this machine may call us; anything else is a page that had its own name lead here."""
+"""Accepted host names; others indicate DNS rebinding."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self' data:; "
@@ -43,12 +43,12 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-DRIVER = "tui_workbench.ui.browser.serving_driver:BrowserDriver"
+DRIVER = "tui_workbench.ui.terminal.browser_driver:BrowserDriver"
 
-FAREWELL_SECONDS = 3.0
-"""How long a program may take to leave when its browser or the server has gone."""
+SHUTDOWN_SECONDS = 3.0
+"""Maximum time for a workbench to leave after its browser or the server has gone."""
 
-# The names of elements and classes are those that the script of textual-serve looks for. Nothing comes from elsewhere.
+# The script of textual-serve expects these names of elements and classes.
 _HEAD = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -78,8 +78,8 @@ PAGE = (
 </head>
 <body>
 <div id="terminal" class="textual-terminal" data-session-websocket-url="{socket}" data-font-size="16"></div>
-<div class="note opening">workbench-tui opens …</div>
-<div class="note closed"><p>The workbench was left. <a href="/">Open it again</a></p></div>
+<div class="note opening">Opening workbench-tui …</div>
+<div class="note closed"><p>Closed. <a href="/">Open again</a></p></div>
 <span id="start" hidden></span>
 </body>
 </html>
@@ -87,7 +87,7 @@ PAGE = (
 )
 
 FOCUS = "addEventListener('load', () => document.querySelector('.xterm-helper-textarea').focus());\n"
-"""What the page runs beside that: keys are for the screens, without a click on them first."""
+"""A script that gives the screens the keys without a click."""
 
 REFUSED = (
     _HEAD
@@ -100,53 +100,52 @@ REFUSED = (
 """
 )
 
-_NOT_OF_A_BROWSER = ("TMUX", "TMUX_PANE", "STY", "NO_COLOR", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
+_TERMINAL_VARIABLES = ("TMUX", "TMUX_PANE", "STY", "NO_COLOR", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
 
 
-class Keys:
-    """Which key opens the server, and which cookies were given out."""
+class Access:
+    """The token of the address, and the cookies that were issued."""
 
     def __init__(self) -> None:
-        self.in_address = secrets.token_urlsafe(32)
+        self.token = secrets.token_urlsafe(32)
         self._cookies: list[str] = []
 
-    def exchange(self, key: str) -> str | None:
-        """A cookie for the key of the address, which then is another one; None for any other key."""
-        if not _same(key, self.in_address):
+    def exchange(self, token: str) -> str | None:
+        """Issue a cookie for the token and replace the token. Returns None for a wrong token."""
+        if not _equal(token, self.token):
             return None
-        self.in_address = secrets.token_urlsafe(32)
+        self.token = secrets.token_urlsafe(32)
         self._cookies.append(secrets.token_urlsafe(32))
         return self._cookies[-1]
 
-    def knows(self, cookie: str) -> bool:
-        """True for a cookie that was given out."""
-        return sum(_same(cookie, known) for known in self._cookies) > 0
+    def allows(self, cookie: str) -> bool:
+        """Return True for a cookie that was issued."""
+        return sum(_equal(cookie, known) for known in self._cookies) > 0  # compares all: constant time
 
 
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(errors="surrogateescape"), other.encode())
+def _equal(value: str, secret: str) -> bool:
+    return hmac.compare_digest(value.encode(errors="surrogateescape"), secret.encode())
 
 
 class Screens(AppService):
-    """One workbench, in a process of its own, and the browser that shows it."""
+    """A workbench process and the browser that shows it."""
 
     def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
         environment = super()._build_environment(width, height)
-        for name in _NOT_OF_A_BROWSER:
+        for name in _TERMINAL_VARIABLES:
             environment.pop(name, None)
         return {**environment, IN_BROWSER: DRIVER, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
     async def run(self) -> None:
-        """Hand on what the program shows until it has left, then close the page."""
         await super().run()
         await self.remote_close()
 
     async def stop(self) -> None:
-        """Have the program leave, and see to it."""
+        """Ask the workbench to leave, and kill it after `SHUTDOWN_SECONDS`."""
         if self._task is None or self._process is None:
             return
         try:
-            await asyncio.wait_for(asyncio.shield(super().stop()), FAREWELL_SECONDS)
+            await asyncio.wait_for(asyncio.shield(super().stop()), SHUTDOWN_SECONDS)
         except TimeoutError:
             self._process.kill()
         await self._process.wait()
@@ -156,9 +155,9 @@ class Server(TextualServer):
     """Serves the screens of one project."""
 
     def __init__(self, project: str, port: int) -> None:
-        """Raises UsageError when the port is taken, and StorageError when it may not be used."""
+        """Raises UsageError if the port is in use, and StorageError if it needs root."""
         self._listening = _listen(port)
-        self.keys = Keys()
+        self.access = Access()
         self._open: set[Screens] = set()
         self._name = safe_text(os.path.basename(project))
         program = shlex.join([sys.executable, "-P", "-m", "tui_workbench", project])
@@ -166,21 +165,20 @@ class Server(TextualServer):
 
     @property
     def address(self) -> str:
-        """The address that opens one browser."""
-        return f"http://{HOST}:{self.port}/?token={self.keys.in_address}"
+        return f"http://{HOST}:{self.port}/?token={self.access.token}"
 
     @property
     def cookie_name(self) -> str:
-        """The cookie's name. Browsers do not keep the cookies of two ports apart."""
+        """The name of the cookie, with the port: browsers share cookies between ports."""
         return f"workbench-tui-{self.port}"
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Serve until this process is told to end; `started` is called when browsers can come."""
+        """Serve until SIGINT, SIGTERM or SIGHUP. Calls `started` when browsers can connect."""
         ending = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, ending.set)
-        runner = web.AppRunner(await self._make_app(), access_log=None, shutdown_timeout=FAREWELL_SECONDS)
+        runner = web.AppRunner(await self._make_app(), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         try:
             await web.SockSite(runner, self._listening).start()
@@ -203,39 +201,39 @@ class Server(TextualServer):
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Refuse what does not come from a page of ours, or without a key."""
+        """Refuse requests from other pages, and requests without a valid cookie or token."""
         cookie = None
-        if not self._is_from_here(request):
-            response: web.StreamResponse = _refusal("This page is shown to browsers on its own machine only.")
+        if not self._is_same_origin(request):
+            response: web.StreamResponse = _refusal("Only browsers on this machine are accepted.")
         elif (token := request.query.get("token")) is not None and request.path == "/":
-            cookie = self.keys.exchange(token)
+            cookie = self.access.exchange(token)
             response = (
-                _refusal("This address was used already, or is not the one that was printed last.")
+                _refusal("This address has been used, or is not the last one that was printed.")
                 if cookie is None
-                # The address with the key is not to stay in the browser's history.
+                # Keep the token out of the browser's history.
                 else web.HTTPSeeOther("/")
             )
-        elif not self.keys.knows(request.cookies.get(self.cookie_name, "")):
+        elif not self.access.allows(request.cookies.get(self.cookie_name, "")):
             response = _refusal("Open the address that `workbench-tui serve` printed.")
         else:
             response = await handler(request)
         if cookie is not None:
             response.set_cookie(self.cookie_name, cookie, path="/", httponly=True, samesite="Strict")
-            _tell(f"Opened. For one more browser:  {self.address}")
+            _print(f"Opened. Address for another browser:  {self.address}")
         if not response.prepared:
             socket_policy = POLICY.replace("{socket}", f"ws://{request.host}")
             response.headers.update({**HEADERS, "Content-Security-Policy": socket_policy})
         return response
 
-    def _is_from_here(self, request: web.Request) -> bool:
-        """True when the browser was led here by a name of this machine, and by no other site's page."""
+    def _is_same_origin(self, request: web.Request) -> bool:
+        """Return True for a name of this machine, and no page of another site."""
         host = request.headers.get("Host", "")
         name, _, port = host.rpartition(":")
         if host not in NAMES and (name not in NAMES or not port.isdecimal()):
             return False
         origin = request.headers.get("Origin")
         if origin is None:
-            # A page of another site can only bring a browser here by leading it to the start.
+            # Without Origin, only a page can be requested, not the connection for keys.
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
 
@@ -247,7 +245,7 @@ class Server(TextualServer):
         return web.Response(text=FOCUS, content_type="text/javascript")
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Start a workbench, and show it until it or the browser leaves."""
+        """Start a workbench and show it until it or the browser leaves."""
         websocket = web.WebSocketResponse(heartbeat=15)
         await websocket.prepare(request)
 
@@ -264,15 +262,15 @@ class Server(TextualServer):
         self._open.add(screens)
         try:
             await screens.start(_size(request, "width", 80), _size(request, "height", 24))
-            await self._obey(websocket, screens)
+            await self._handle_messages(websocket, screens)
         finally:
             await screens.stop()
             self._open.discard(screens)
             await websocket.close()
         return websocket
 
-    async def _obey(self, websocket: web.WebSocketResponse, screens: Screens) -> None:
-        """Do what the page asks, until it closes or says what no page of ours says."""
+    async def _handle_messages(self, websocket: web.WebSocketResponse, screens: Screens) -> None:
+        """Handle the messages of the page until it closes or sends an invalid one."""
         async for message in websocket:
             if message.type != WSMsgType.TEXT:
                 return
@@ -291,41 +289,41 @@ class Server(TextualServer):
 
 
 def serve(project: str, port: int) -> None:
-    """Serve the screens of a project on this machine until the process is told to end. Port 0 is any that is free.
+    """Serve the screens of a project until a signal ends the process. Port 0 is any free port.
 
-    Raises UsageError when the port is taken, and StorageError when it may not be used.
+    Raises UsageError if the port is in use, and StorageError if it needs root.
     """
     server = Server(project, port)
-    asyncio.run(server.run(lambda: _tell(invitation(server))))
+    asyncio.run(server.run(lambda: _print(startup_message(server))))
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
-def invitation(server: Server) -> str:
-    """What is printed when browsers can come."""
+def startup_message(server: Server) -> str:
+    """The address of the server, and the command to reach it from another machine."""
     return f"""\
-In a browser on this machine:  {server.address}
-From another machine, there first:  {tunnel(server.port)}
-The address opens one browser. ctrl+c ends this; runs go on."""
+Open:  {server.address}
+From another machine, run first:  {tunnel_command(server.port)}
+The link works once. ctrl+c stops the server; runs continue."""
 
 
-def tunnel(port: int) -> str:
-    """The command that brings the port of this machine to another one."""
+def tunnel_command(port: int) -> str:
+    """The `ssh` command that forwards the port to another machine."""
     import getpass
 
-    # What the user's own connection has reached is better than a name that may mean nothing elsewhere.
+    # The address of the user's SSH connection is reachable; the host name may not resolve elsewhere.
     parts = os.environ.get("SSH_CONNECTION", "").split()
     host, at = (parts[2], parts[3]) if len(parts) == 4 else (socket.gethostname(), "22")
     to_port = ["-p", at] if at != "22" else []
     return shlex.join(["ssh", "-N", *to_port, "-L", f"{port}:{HOST}:{port}", f"{getpass.getuser()}@{host}"])
 
 
-def _size(request: web.Request, name: str, usual: int) -> int:
+def _size(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, "")
-    return max(1, min(int(text), 1000)) if text.isdecimal() and len(text) < 6 else usual
+    return max(1, min(int(text), 1000)) if text.isdecimal() and len(text) < 6 else default
 
 
 def _refusal(text: str) -> web.Response:
@@ -338,8 +336,10 @@ def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except PermissionError as error:
-        raise StorageError(f"port {port} may not be used", remedy="Choose one above 1023 with --port.") from error
+        raise StorageError(
+            f"no permission to use port {port}", remedy="Choose a port above 1023 with --port."
+        ) from error
     except OSError as error:
         raise UsageError(
-            f"port {port} of this machine is taken", remedy="Choose another with --port, or 0 for any that is free."
+            f"port {port} is in use", remedy="Choose another port with --port, or 0 for any free port."
         ) from error

@@ -39,7 +39,6 @@ class Command(NamedTuple):
 
     @property
     def keys(self) -> str:
-        """The comma-separated keys, with the user's keymap."""
         return _chosen.get(self.id, self.default_keys)
 
     @property

@@ -100,7 +100,6 @@ class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
             yield shown
 
     def on_key(self, event: events.Key) -> None:
-        """Go to the place of the typed label; leave if no label matches."""
         if any(event.key in command.keys.split(",") for command in JUMP):
             return
         event.stop()

@@ -21,7 +21,7 @@ from textual.widgets.text_area import Edit, Location, Selection, TextAreaTheme
 from tui_workbench.ui.commands.editor_commands import TEXT_EDITOR
 from tui_workbench.ui.editor import languages
 from tui_workbench.ui.terminal.code_area import CodeArea
-from tui_workbench.ui.terminal.code_document import MOST_PARSED_LINES
+from tui_workbench.ui.terminal.code_document import MAX_PARSED_LINES
 from tui_workbench.ui.terminal.key_queue import run_binding
 from tui_workbench.ui.terminal.stand_ins import name_of, to_document, to_screen, to_source
 from tui_workbench.ui.themes.themes import Palette, palette_of
@@ -108,8 +108,8 @@ class TextEditor(CodeArea, inherit_bindings=False):
     def language_note(self) -> str:
         """The language of the highlighting, or why there is none; "" for plain text."""
         name = languages.LANGUAGE_NAMES.get(self.source_language, self.source_language.capitalize())
-        if name and self.document.line_count > MOST_PARSED_LINES and self.document.query is None:
-            return f"{name}, not highlighted: over {MOST_PARSED_LINES:,} lines"
+        if name and self.document.line_count > MAX_PARSED_LINES and self.document.query is None:
+            return f"{name}, not highlighted: over {MAX_PARSED_LINES:,} lines"
         return name
 
     @property

@@ -180,7 +180,7 @@ class LogPane(Pane):
     def _show_status(self, text: str) -> None:
         if text != self._status:
             self._status = text
-            self.set_subtitle(Content(text))
+            self.border_subtitle = Content(text)
 
     def _status_text(self) -> str:
         run, state = self._run, self.view.state

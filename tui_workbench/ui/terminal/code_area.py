@@ -1,6 +1,6 @@
-"""Textual's text area, quick in long texts: highlighted once a frame, and only where it is seen.
+"""A text area that is fast in long texts: it highlights visible rows only, once per frame.
 
-Subclasses draw over the finished lines in `finish_line`, and set the colours in `show_colors`.
+Subclasses draw over finished lines in `finish_line`, and set the colors in `show_colors`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tui_workbench.ui.terminal.code_document import SourceDocument, UnwrappedDoc
 
 
 class CodeArea(TextArea, inherit_bindings=False):
-    """A text area for code. `source_language` is what the next text that is loaded is highlighted as."""
+    """A text area for code. `source_language` is the language of the next text that is loaded."""
 
     document: SourceDocument
 
@@ -39,24 +39,22 @@ class CodeArea(TextArea, inherit_bindings=False):
 
     @property
     def uncached_rows(self) -> Collection[int]:
-        """The rows that `finish_line` draws over, which are drawn anew each time."""
+        """The rows that are drawn again in each frame."""
         return ()
 
     def finish_line(self, strip: Strip, row: int) -> Strip:
-        """Draw over a line."""
         return strip
 
     def show_colors(self) -> None:
-        """Register the theme `workbench` with the colours of the app's theme."""
+        """Register the theme `workbench` with the colors of the app's theme."""
 
     def insert_typed(self, text: str, start: Location, end: Location) -> EditResult | None:
-        """Replace a stretch as if the text had been typed."""
         return self._replace_via_keyboard(text, start, end)
 
     # --- The text
 
     def _set_document(self, text: str, language: str | None) -> None:
-        # Textual's own builds its slow document and compiles the query anew for every editor.
+        # Textual would make its slow document and compile the query again for each editor.
         self.document = SourceDocument(text, self.source_language)
         self.wrapped_document = UnwrappedDocument(self.document, tab_width=self.indent_width)
         self.navigator = DocumentNavigator(self.wrapped_document)
@@ -65,13 +63,13 @@ class CodeArea(TextArea, inherit_bindings=False):
         self._rewrap_and_refresh_virtual_size()
 
     def edit_at_once(self, edit: Edit) -> None:
-        """Make an edit that undo takes back by itself."""
+        """Make an edit that is one step of undo."""
         self.history.checkpoint()
         self.edit(edit)
         self.history.checkpoint()
 
     def _build_highlight_map(self) -> None:
-        # Called after every edit: what the visible rows mean is asked when they are drawn, once a frame.
+        # Called after every edit. The visible rows are highlighted when they are drawn.
         self._line_cache.clear()
         self._highlights.clear()
         self._highlighted_rows = range(0)
@@ -96,7 +94,7 @@ class CodeArea(TextArea, inherit_bindings=False):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        # The key of Textual's cache leaves out what is drawn over a line.
+        # Textual's cache does not know `finish_line`.
         uncached = self.scroll_offset.y + y in self.uncached_rows
         return self._render_line(y) if uncached else super().render_line(y)
 
@@ -115,7 +113,7 @@ class CodeArea(TextArea, inherit_bindings=False):
     # --- Scrolling
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        """Scroll to the cursor, in a hidden text as soon as it is shown: until then it has no width to scroll in."""
+        """Scroll to the cursor, in a hidden text as soon as it is shown and has a width."""
         if self.size and self.is_on_screen:
             return super().scroll_cursor_visible(center, animate)
         self._scroll_when_shown = "center" if center else self._scroll_when_shown or "visible"

@@ -1,7 +1,4 @@
-"""The text that an editor holds: lines of one row each, parsed as a whole and only when somebody asks what they mean.
-
-The invariant: lines end at a line feed and nowhere else.
-"""
+"""The document of an editor: unwrapped lines that are parsed as a whole, on demand. Lines end at line feeds only."""
 
 from __future__ import annotations
 
@@ -20,19 +17,19 @@ from textual.widgets.text_area import EditResult, Location, WrappedDocument
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
 
-MOST_PARSED_LINES = 3_000
-"""Above this many lines a text is not highlighted: a key in a long JSON list would take longer than a frame."""
+MAX_PARSED_LINES = 3_000
+"""Longer texts are not highlighted: a key in a long JSON list would take longer than a frame."""
 
 
 def preload(languages: tuple[str, ...] = ("yaml", "python", "markdown")) -> None:
-    """Import the grammars and compile their queries, 5 to 20 ms each; for a thread of a screen that is idle."""
+    """Import the grammars and compile their queries, 5 to 20 ms each. To be called in a thread."""
     for language in languages:
         _grammar(language)
 
 
 @cache
 def _grammar(language: str) -> tuple[Language, Query] | None:
-    """The grammar and its compiled highlight query, compiled once for all editors; None when it is not installed."""
+    """The grammar and its highlight query, compiled once for all editors; None if not installed."""
     from tree_sitter import Query, QueryError
 
     grammar = get_language(language) if language else None
@@ -41,8 +38,7 @@ def _grammar(language: str) -> tuple[Language, Query] | None:
     try:
         return grammar, Query(grammar, TextArea._get_builtin_highlight_query(language))
     except QueryError:
-        # A grammar of another version than the query was written for: plain text is the honest answer.
-        return None
+        return None  # the query is for another version of the grammar
 
 
 @lru_cache(maxsize=65_536)
@@ -51,24 +47,24 @@ def _width_of(line: str, tab_width: int) -> int:
 
 
 class SourceDocument(TextDocument):
-    """Lines of text that are parsed as a whole and only when somebody asks what they mean.
+    """Lines of text that are parsed as a whole, on demand.
 
-    Textual's own syntax-aware document lets the parser call back for every token of every line, on every key: 9 ms at
-    300 lines. Handing it one block of bytes, once a frame, takes a fiftieth of that.
+    In Textual's document the parser calls back for every token at every key: 9 ms at 300 lines. Parsing one `bytes`
+    object once per frame takes a fiftieth of that.
     """
 
     def __init__(self, text: str, language: str = "") -> None:
         super().__init__("")
         self._lines = text.split("\n")
         self._plain = is_plain(text)
-        grammar = _grammar(language) if language and len(self._lines) <= MOST_PARSED_LINES else None
+        grammar = _grammar(language) if language and len(self._lines) <= MAX_PARSED_LINES else None
         self.query: Query | None = grammar[1] if grammar else None
         self._grammar = grammar[0] if grammar else None
         self._tree: Tree | None = None
         self._parsed = False
 
     def replace_range(self, start: Location, end: Location, text: str) -> EditResult:
-        """Replace the text between two locations; the only way to change the document."""
+        """Replace the text between two locations. All edits use this method."""
         top, bottom = sorted((start, end))
         self._plain = self._plain and is_plain(text)
         if self._tree is None:
@@ -88,7 +84,7 @@ class SourceDocument(TextDocument):
         return result
 
     def highlights(self, first_row: int, last_row: int) -> dict[str, list[Node]]:
-        """The nodes that the language's query names, of those that touch the rows; empty without a language."""
+        """The nodes in these rows by the name of their highlight; empty without a language."""
         from tree_sitter import Parser, QueryCursor
 
         if self._grammar is None or self.query is None:
@@ -103,7 +99,6 @@ class SourceDocument(TextDocument):
         return cursor.captures(tree.root_node)
 
     def get_size(self, tab_width: int) -> Size:
-        """Cells of the widest line, and the number of lines."""
         widths = map(len, self._lines) if self._plain else (_width_of(line, tab_width) for line in self._lines)
         return Size(max(widths), len(self._lines))
 
@@ -118,56 +113,53 @@ class SourceDocument(TextDocument):
 
 
 def is_plain(text: str) -> bool:
-    """True when every character is one cell wide."""
+    """Return True if every character is known to be one cell wide."""
     return text.isascii() and "\t" not in text
 
 
 class UnwrappedDocument(WrappedDocument):
-    """A document whose every line is one row.
+    """A document in which each line is one row.
 
-    Textual's own keeps lists about every line even where nothing wraps, and counts them for each row that is drawn:
-    160 ms to open 24,000 lines and 30 ms a key.
+    Textual's `WrappedDocument` keeps tables of all lines even if nothing wraps: 160 ms to open 24,000 lines, and 30 ms
+    per key.
     """
 
     def wrap(self, width: int, tab_width: int | None = None) -> None:
-        """Take over the width of a tab; nothing wraps."""
+        """Set the width of a tab; nothing wraps."""
         self._width = 0
         if tab_width:
             self._tab_width = tab_width
         self._offset_to_line_info = cast("list[tuple[int, int]]", _Rows())
 
     def wrap_range(self, start: Location, old_end: Location, new_end: Location) -> None:
-        """Nothing is kept that an edit could change."""
+        """Do nothing: there are no tables to update."""
 
     @property
     def height(self) -> int:
-        """Rows, which are lines."""
         return self.document.line_count
 
     def offset_to_location(self, offset: Offset) -> Location:
-        """The location at a cell of the unscrolled text, or the nearest one."""
+        """The location at, or nearest to, a cell of the unscrolled text."""
         row = min(max(offset.y, 0), self.document.line_count - 1)
         return row, cell_width_to_column_index(self.document.get_line(row), max(offset.x, 0), self._tab_width)
 
     def location_to_offset(self, location: Location) -> Offset:
-        """The cell of a location in the unscrolled text."""
         row = min(max(location[0], 0), self.document.line_count - 1)
         before = self.document.get_line(row)[: location[1]]
         return Offset(len(before) if is_plain(before) else cell_len(expand_tabs_inline(before, self._tab_width)), row)
 
     def get_sections(self, line_index: int) -> list[str]:
-        """The one section of a line."""
         return [self.document.get_line(line_index)]
 
     def get_offsets(self, line_index: int) -> list[int]:
-        """Where the line wraps: nowhere. Raises ValueError when there is no such line."""
+        """The columns at which the line wraps: none. Raises ValueError for a line that does not exist."""
         if not 0 <= line_index < self.document.line_count:
-            raise ValueError(f"there is no line {line_index} among {self.document.line_count}")
+            raise ValueError(f"line {line_index} of {self.document.line_count}")
         return []
 
 
 class _Rows:
-    """Line and section of each row, without a list of them."""
+    """The line and section of each row, computed instead of stored."""
 
     def __getitem__(self, row: int) -> tuple[int, int]:
         return row, 0

@@ -1,8 +1,8 @@
-"""Screens that repaint what a new layout moved, also when the new places were read before it.
+"""A compositor that repaints moved widgets even if their regions were read before the layout.
 
-Textual compares a new layout with `full_map` to find what moved. When that map is out of date and a widget is asked for
-its place, it is made anew, from the rules as they are by then. Between a change of the rules and the layout, it holds
-the new places already: the comparison finds nothing, nothing is painted, and widgets are not told of their new size.
+Textual compares a new layout with `full_map`. Reading a region rebuilds an outdated `full_map` from the current rules.
+If that happens between a change of the rules and the layout, the comparison finds no difference: nothing is repainted,
+and widgets get no `Resize`.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from textual.widget import Widget
 
 
 class RepaintingCompositor(Compositor):
-    """Compares each layout with the one before it."""
+    """Compares each layout with the previous layout instead of `full_map`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._laid_out: CompositorMap = {}
 
     def reflow(self, parent: Widget, size: Size) -> ReflowResult:
-        """Lay out everything, and mark what moved since the last layout."""
+        """Lay out all widgets, and mark those that moved since the last layout."""
         self._full_map = self._laid_out
         result = super().reflow(parent, size)
         self._laid_out = self._full_map
         return result
 
     def reflow_visible(self, parent: Widget, size: Size) -> set[Widget]:
-        """Lay out what is visible after scrolling, and mark what moved since the last layout."""
+        """Lay out visible widgets after scrolling, and mark those that moved since the last layout."""
         exposed = super().reflow_visible(parent, size)
         self._laid_out = {**self._laid_out, **(self._visible_map or {})}
         return exposed
 
 
 def install_compositor(screen: Screen[Any]) -> None:
-    """Let a new screen compare each layout with the one before it."""
+    """Use `RepaintingCompositor` in a new screen."""
     screen._compositor = RepaintingCompositor()

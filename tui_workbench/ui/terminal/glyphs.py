@@ -1,9 +1,7 @@
-"""The one place where what is drawn becomes ASCII, for terminals that have nothing else.
+"""A line filter that draws everything in ASCII, for terminals without Unicode.
 
-Every line of every screen passes through `AsciiOnly` after all else was done with it, so no widget needs to know. The
-invariant: a text keeps its width in cells, and what comes out is printable ASCII. Glyphs that we draw have a form of
-their own, so that different states stay different; letters of other people's texts lose their accents, and what has no
-likeness becomes `?`.
+Text keeps its width in cells. The glyphs of the workbench have distinct forms, letters lose their accents, and other
+characters become `?`.
 """
 
 from __future__ import annotations
@@ -24,8 +22,8 @@ _FORMS = {
     "o": "○◯◦⚬",
     ".": "◌☐·⋅▫∙",
     "/": "⊘∕⁄",
-    ">": "▸▶►→›»≻⇒⟶➜➤❯▷",
-    "<": "◂◀◄←‹«⇐⟵❮◁",
+    ">": "▸▶►→›»≻⇒⟶➜➤❯▷≥",
+    "<": "◂◀◄←‹«⇐⟵❮◁≤",
     "^": "↑▴△⇧⬆⌃",
     "v": "▾▼↓▽⇩⬇⌄",
     "#": "█▓▦▩■◼⬛▉▇┃┏┓┗┛┣┫┳┻╋",
@@ -55,11 +53,11 @@ _FORMS = {
 
 _BRAILLE_ROWS = (0x01 | 0x08, 0x02 | 0x10, 0x04 | 0x20, 0x40 | 0x80)
 _DOTS = {0b0000: " ", 0b0001: "'", 0b0010: "-", 0b0100: "-", 0b1000: ".", 0b0011: '"', 0b0110: "=", 0b1100: ","}
-"""What stands for the dots of a braille cell, by the rows (the topmost is the lowest bit) that have any."""
+"""Forms of braille cells, by a bit for each row with dots; the lowest bit is the top row."""
 
 
 class _Table(dict[int, str]):
-    """What `str.translate` puts in the place of a character; learns what it is asked."""
+    """A table for `str.translate`, filled on demand."""
 
     def __missing__(self, code: int) -> str:
         form = self[code] = _form(chr(code))
@@ -87,22 +85,16 @@ def _braille(dots: int) -> str:
 _TABLE = _Table({ord(character): form for form, characters in _FORMS.items() for character in characters})
 
 
-def to_ascii(text: str) -> str:
-    """The text in printable ASCII, as many cells wide as it was."""
-    return text if text.isascii() else text.translate(_TABLE)
-
-
 class AsciiOnly(LineFilter):
     """Draws every line in ASCII."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same segments in ASCII."""
         return [Segment(_drawn(text, style), style, control) for text, style, control in segments]
 
 
 def _drawn(text: str, style: Style | None) -> str:
     if text.isascii():
         return text
-    # An end of a scroll bar is a part of a cell, and ASCII has none.
+    # ASCII has no partial blocks for the ends of a scroll bar.
     is_bar = style is not None and "@mouse.down" in style.meta
     return " " * cell_len(text) if is_bar else text.translate(_TABLE)

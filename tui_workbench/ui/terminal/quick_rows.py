@@ -1,7 +1,6 @@
-"""Rows of a view that is painted often, as a log that grows: each is drawn once, and not by way of Textual's box model.
+"""A view for rows that are painted often, such as those of a growing log. Rows are cached and skip the box model.
 
-The invariant: a `QuickStrip` is a `Strip` in everything; what is quicker is only when its caches are made, and that it
-knows where it will be cut.
+A `QuickStrip` behaves like a `Strip`, but makes its caches on demand and knows where it will be cut.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from textual.strip import Strip
 
 CACHE_SIZE = 4
 
-MOST_STYLES = 4096
-"""Styles that are kept as the terminal can show them; a log of colour gradients has any number."""
+MAX_STYLES = 4096
+"""Maximum number of cached styles; a log with color gradients can have any number."""
 
 
 class QuickStrip(Strip):
-    """A row whose last segment, of `beside` cells, lies under the scroll bar."""
+    """A row whose last segment, of `beside` cells, is under the scroll bar."""
 
     __slots__ = ("_beside",)
 
     def __init__(self, segments: list[Segment], cell_length: int, beside: int = 0) -> None:
-        """`segments` take `cell_length` cells in all."""
-        # Not Textual's own: it makes seven caches for each row, half of the time of a frame.
+        """`cell_length` is the width of all segments."""
+        # Without `super().__init__`, which makes seven caches for each row and takes half of the time of a frame.
         self._segments = segments
         self._cell_length = cell_length
         self._beside = beside
@@ -38,7 +37,7 @@ class QuickStrip(Strip):
         self._cell_count = None
 
     def __getattr__(self, name: str) -> Any:
-        """A cache that was not made yet."""
+        """Make a cache on demand."""
         if not name.endswith("_cache"):
             raise AttributeError(name)
         cache: FIFOCache[Any, Any] = FIFOCache(CACHE_SIZE)
@@ -46,7 +45,7 @@ class QuickStrip(Strip):
         return cache
 
     def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
-        """The parts between the cuts. Between text and scroll bar, where a row is cut in most frames, at no cost."""
+        """The parts between the cuts; fast for the usual cut between text and scroll bar."""
         cuts = list(cuts)
         length, beside = self.cell_length, self._beside
         if beside and cuts == [length - beside, length]:
@@ -55,7 +54,7 @@ class QuickStrip(Strip):
 
 
 class QuickRows(ScrollView, inherit_bindings=False):
-    """A view without border and padding, whose last cell of each row is a scroll bar."""
+    """A view without border and padding; the last cell of each row is the scroll bar."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -63,11 +62,11 @@ class QuickRows(ScrollView, inherit_bindings=False):
         self._filtered: dict[Style, Style] = {}
 
     def draw_rows(self, rows: Sequence[int]) -> Iterable[list[Segment]]:
-        """The segments of rows of the screen, and at the end of each what lies under the scroll bar, one cell."""
+        """The segments of rows of the screen, each with a segment of one cell under the scroll bar at its end."""
         raise NotImplementedError
 
     def _set_dirty(self, *regions: Region) -> None:
-        # Textual calls this also where it resizes the view, without `refresh`.
+        # Textual also calls this after a resize, without `refresh`.
         for row in (y for region in regions for y in region.line_range):
             self._drawn.pop(row, None)
         if not regions:
@@ -90,11 +89,11 @@ class QuickRows(ScrollView, inherit_bindings=False):
         return strips if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in strips]
 
     def _filter(self, style: Style | None) -> Style:
-        """The style as the terminal can show it: without the terminal's own palette, or without any colour."""
+        """The style after the line filters."""
         style = style or Style.null()
         filtered = self._filtered.get(style)
         if filtered is None:
-            if len(self._filtered) >= MOST_STYLES:
+            if len(self._filtered) >= MAX_STYLES:
                 self._filtered.clear()
             segments = [Segment(" ", style)]
             for line_filter in self.get_line_filters():

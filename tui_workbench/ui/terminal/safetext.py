@@ -1,12 +1,10 @@
-"""The one choke point for text that is not ours: nothing that a terminal would obey leaves this module.
+"""Make text of any origin safe to print. All foreign text on the screens passes through this module.
 
-Whatever goes in (a log line, a file name, an exception's text, a YAML value), what comes out holds only printable
-characters: every control character, every invisible or direction-changing one and every undecodable byte is shown as a
-glyph that a person can see and name. `safe_text` gives plain text, `safe_line` one line of a log with its SGR colours
-kept as styles, never as bytes.
+The result has printable characters only. Control characters, invisible or direction-changing characters and undecodable
+bytes become visible glyphs. `safe_text` returns plain text; `safe_line` returns a line of a log, with its SGR colors as
+styles.
 
-Both give *text*, not markup: wrap it in `rich.text.Text` or `textual.content.Content`, never in an f-string that is
-parsed as markup.
+Both return *text*, not markup: wrap it in `rich.text.Text` or `textual.content.Content`, and never parse it as markup.
 """
 
 from __future__ import annotations
@@ -26,36 +24,35 @@ from tui_workbench.core.plaintext import GLYPHS, INVISIBLE, UNSAFE
 from tui_workbench.core.plaintext import glyph as glyph
 
 TAB_SIZE = 8
-"""Columns between tab stops, as in every terminal."""
 
 MAX_COLUMN = 4096
-"""How far cursor movements inside a line may lead: the few bytes of `CSI 9999 C` ask for pages of spaces."""
+"""The last column for cursor movements; otherwise `CSI 9999 C` would make pages of spaces."""
 
 _UNSAFE = re.compile(UNSAFE)
 
-# What a line of a log may do with the cursor and the pen; every other escape sequence falls to the last branches, as a
-# visible ESC. Each ESC stands for itself, because the next one may begin a sequence that is obeyed.
+# Sequences that are interpreted in a line of a log. The last branches match any other ESC, one at a time, because the
+# next one may begin a sequence that is interpreted.
 _SPECIAL = re.compile(
     "\x1b\\[(?P<sgr>[0-9;:]{0,128})m|\x1b\\[(?P<count>[0-9]{0,4})(?P<move>[CDGK])|(?P<control>[\r\b\t])|\x1b"
     f"|[\\x00-\\x07\\n-\\f\\x0e-\\x1a\\x1c-\\x1f{INVISIBLE}]+"
 )
 
 GLYPH_STYLE = Style(dim=True)
-"""How a glyph that stands for something invisible looks, so that it cannot be taken for text that says the same."""
+"""The style of glyphs for invisible characters, to distinguish them from the same text."""
 
 
 def is_safe(text: str) -> bool:
-    """True when `safe_text` would return the text as it is."""
+    """Return True if `safe_text` would not change the text."""
     if text.isascii():
         return text.isprintable()
     return _UNSAFE.search(text) is None and get_character_cell_size(text[0]) > 0
 
 
 def safe_text(text: str, *, multiline: bool = False) -> str:
-    r"""Plain text with everything invisible made visible.
+    r"""Replace unsafe characters by visible glyphs, and tabs by spaces. Idempotent.
 
-    Tabs become spaces up to the next tab stop. With `multiline` the newline stays (`\r\n` counts as one); otherwise it
-    is shown as `␊`, because a file name with a newline in it must not look like two. Idempotent.
+    With `multiline`, newlines stay (`\r\n` counts as one). Otherwise they become `␊`, so that a file name with a
+    newline does not look like two.
     """
     if is_safe(text):
         return text
@@ -66,9 +63,9 @@ def safe_text(text: str, *, multiline: bool = False) -> str:
 
 
 def truncate_middle(text: str, width: int) -> str:
-    """The text in at most `width` terminal cells: its start and its end, with `…` for what is left out between.
+    """The text in at most `width` cells, with `…` for the omitted middle. The text is made safe first.
 
-    For paths, names and identifiers, whose two ends both tell something. The text is made safe first.
+    For paths, names and identifiers, of which both ends matter.
     """
     text = safe_text(text)
     if width <= 0:
@@ -89,24 +86,22 @@ def truncate_end(text: str, width: int) -> str:
 
 
 class SafeLine(NamedTuple):
-    """One line as it may be shown: its characters, and spans (start, end, style) in order, not overlapping."""
+    """A safe line: its characters, and spans (start, end, style) in order, not overlapping."""
 
     plain: str
     spans: tuple[tuple[int, int, Style], ...] = ()
 
     @property
     def cells(self) -> int:
-        """How wide it is, in terminal cells."""
         return cell_len(self.plain)
 
 
 def safe_line(data: bytes) -> SafeLine:
-    r"""One line of a log, without its newline, as a terminal would show it in the end.
+    r"""A line of a log, without its newline, as a terminal would finally show it.
 
-    Kept: UTF-8 text and SGR colours (16, 256, true colour) and attributes, except blinking and concealing. Obeyed
-    inside the line: `\r`, `\b`, tabs, and the sequences progress bars use (cursor left, right and to a column; erase in
-    line). Everything else is shown, not obeyed: an `ESC` that begins any other sequence is `␛`, a byte that is no UTF-8
-    is `<FF>`.
+    SGR colors and attributes are kept, except blinking and concealing. `\r`, `\b`, tabs and the sequences of progress
+    bars (cursor left, right and to a column; erase in line) are interpreted within the line. Everything else is shown:
+    any other `ESC` as `␛`, a byte that is not UTF-8 as `<FF>`.
     """
     text = data.decode("utf-8", "surrogateescape")
     if is_safe(text):
@@ -128,7 +123,7 @@ def safe_line(data: bytes) -> SafeLine:
 
 
 class _Row:
-    """One row of a terminal: cells of one character each; a wide character is followed by an empty cell."""
+    """A row of terminal cells. A wide character is followed by an empty cell."""
 
     def __init__(self) -> None:
         self.cells: list[str] = []
@@ -136,7 +131,7 @@ class _Row:
         self.column = 0
 
     def write(self, text: str, style: Style | None) -> None:
-        """Writes text that is safe at the cursor, over whatever stands there, and moves the cursor behind it."""
+        """Write safe text at the cursor, replacing the cells, and move the cursor after it."""
         if not text:
             return
         cells: list[str] = []
@@ -153,7 +148,6 @@ class _Row:
         self._put(cells, style)
 
     def _combine(self, cells: list[str], mark: str) -> None:
-        """A combining mark belongs to the character before it, wherever that was written."""
         for index in range(len(cells) - 1, -1, -1):
             if cells[index]:
                 cells[index] += mark
@@ -170,7 +164,7 @@ class _Row:
             missing = start - len(self.cells)
             self.cells.extend(" " * missing)
             self.styles.extend([None] * missing)
-        # Half of a wide character that is written over leaves a space.
+        # The other half of an overwritten wide character becomes a space.
         if 0 < start < len(self.cells) and self.cells[start] == "":
             self.cells[start - 1] = " "
         if end < len(self.cells) and self.cells[end] == "":
@@ -180,7 +174,7 @@ class _Row:
         self.column = end
 
     def control(self, character: str) -> None:
-        """Obeys a carriage return, a backspace or a tab; what the cursor passes over stays."""
+        """Move the cursor for a carriage return, a backspace or a tab."""
         if character == "\r":
             self.column = 0
         elif character == "\b":
@@ -189,7 +183,7 @@ class _Row:
             self.column = (self.column // TAB_SIZE + 1) * TAB_SIZE
 
     def move(self, kind: str, count: int) -> None:
-        """Obeys `CSI n C`, `CSI n D`, `CSI n G` and `CSI n K`."""
+        """Execute `CSI n C`, `CSI n D`, `CSI n G` or `CSI n K`."""
         if kind == "K":
             self._erase(count)
         elif kind == "C":
@@ -216,7 +210,6 @@ class _Row:
             self.styles[:end] = [None] * end
 
     def line(self) -> SafeLine:
-        """What stands in the row."""
         spans: list[tuple[int, int, Style]] = []
         start = 0
         for style, cells in groupby(zip(self.cells, self.styles, strict=True), key=itemgetter(1)):
@@ -232,7 +225,7 @@ _ENDED = {22: {"bold", "dim"}, 23: {"italic"}, 24: {"underline"}, 27: {"reverse"
 
 
 class Pen(NamedTuple):
-    """The attributes that the next character gets: what SGR sequences have set so far."""
+    """The attributes of the next character, as set by SGR sequences."""
 
     attributes: frozenset[str] = frozenset()
     color: Color | None = None
@@ -241,15 +234,15 @@ class Pen(NamedTuple):
 
 @lru_cache(4096)
 def _style(pen: Pen) -> Style | None:
-    """The pen as a style; None when it changes nothing. Equal pens give the same object."""
+    """The pen as a style, None for the default pen. Equal pens give the same object."""
     attributes: Mapping[str, Any] = dict.fromkeys(pen.attributes, True)
     return None if pen == Pen() else Style(color=pen.color, bgcolor=pen.background, **attributes)
 
 
 @lru_cache(4096)
 def _apply(pen: Pen, parameters: str) -> Pen:
-    """The pen after one SGR sequence, given what stands between `CSI` and `m`. Unknown codes change nothing."""
-    # The colon form carries its parts in one parameter: `38:2::R:G:B`, where the empty one names a colour space.
+    """The pen after an SGR sequence with these parameters. Unknown codes are ignored."""
+    # The colon form is one parameter: `38:2::R:G:B`, with an empty color space.
     codes = iter([_codes(part) for part in parameters.split(";")])
     for code in codes:
         head = code[0]
@@ -265,7 +258,7 @@ def _apply(pen: Pen, parameters: str) -> Pen:
 
 
 def _codes(part: str) -> list[int]:
-    # Beyond four digits no code means anything, and int() is slow, later refuses, on thousands of them.
+    # No code has more than four digits, and int() is slow for thousands of them.
     return [int(number) if 0 < len(number) < 5 else 0 if not number else -1 for number in part.split(":")]
 
 
@@ -287,7 +280,7 @@ def _apply_code(pen: Pen, code: int) -> Pen:
 
 
 def _extended_color(inside: list[int], following: Iterator[list[int]]) -> Color | None:
-    """The colour of `38;5;N`, `38;2;R;G;B` and their colon forms; None when it is not well formed."""
+    """The color of `38;5;N`, `38;2;R;G;B` and their colon forms, or None if malformed."""
     if inside:
         kind, rest = inside[0], inside[1:]
         if kind == 2:
@@ -303,7 +296,7 @@ def _extended_color(inside: list[int], following: Iterator[list[int]]) -> Color 
 
 
 def _anchor(text: str) -> str:
-    """A combining mark at the very start would sit on whatever stands before it on the screen: it gets a circle."""
+    """Put a circle before a combining mark at the start, which would change the cell before the text."""
     return "◌" + text if text and get_character_cell_size(text[0]) == 0 else text
 
 
@@ -321,12 +314,12 @@ def _join_at_tab_stops(pieces: Iterable[str]) -> str:
 
 
 def is_control(character: str) -> bool:
-    """Whether it moves the cursor or begins a sequence."""
+    """Return True for a C0 or C1 control character."""
     return character < " " or "\x7f" <= character <= "\x9f"
 
 
 def clusters(text: str) -> list[str]:
-    """The text in pieces that are drawn as one: a letter and what combines with it; their widths add up to its own."""
+    """Split the text into letters with their combining characters, or not at all if the widths would not add up."""
     found: list[str] = []
     for character in text:
         joins = found and (cell_len(character) == 0 or found[-1][-1] == "\u200d")

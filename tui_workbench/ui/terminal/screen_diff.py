@@ -1,8 +1,7 @@
-"""What the terminal shows, cell by cell, and the shortest way we know to make it show something else.
+"""A buffer of screen cells, and a short sequence that changes the terminal to the content of the buffer.
 
-The invariants: what `take` has given, read by a terminal, makes it show what was drawn; a cell of whose content nobody
-can be sure is `UNKNOWN`, which equals nothing that is drawn; a blank cell is its ground alone, because nobody sees the
-colour of a letter that is not there. Control characters in what is drawn never come out.
+A cell is `UNKNOWN`, which differs from all drawn cells, if the terminal may show anything there. Blanks are compared by
+their background alone. Control characters are never written.
 """
 
 from __future__ import annotations
@@ -18,30 +17,30 @@ from rich.cells import cell_len
 from tui_workbench.ui.terminal.safetext import clusters, is_control
 
 REST = ""
-"""The text of all cells but the first of a character that is wider than one."""
+"""The text of the second cell of a wide character."""
 
 GAP = 6
-"""Cells that are written again rather than skipped: to move the cursor costs as much."""
+"""Gaps up to this size are written again, because moving the cursor takes as many bytes."""
 
-LONGEST_WORD = 16
-"""Cells of a word that is written whole when a part of it changed, so that who reads along reads words."""
+MAX_WORD = 16
+"""Changed words up to this size are written whole, for screen readers and recordings."""
 
 BLANKS = 12
-"""Blanks from which on erasing them is shorter than writing them."""
+"""The number of blanks from which erasing is shorter than writing."""
 
 _UNSURE = re.compile(r"[\U0001f000-\U0001ffff\ufe00-\ufe0f\u200d\U000e0000-\U0010ffff]")
 
 _PARAMETER = re.compile(r"[34]8;5;\d+|[34]8;2;\d+;\d+;\d+|\d+")
 
 _ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
-"""What ends an attribute on every terminal; the others are ended by a reset."""
+"""The codes that end an attribute on every terminal; other attributes need a reset."""
 
 _SEEN_ON_BLANKS = frozenset({"4", "5", "6", "7", "9", "21", "51", "52", "53"})
-"""Attributes that are seen where no letter is: lines, boxes, exchanged colours."""
+"""Attributes that are visible on blanks: lines, boxes, reversed colors."""
 
 
-class Look:
-    """How a cell looks: attributes, foreground and background as SGR parameters, "" being the terminal's own colour."""
+class CellStyle:
+    """Attributes, foreground and background of a cell as SGR parameters; "" is the default color."""
 
     def __init__(self, codes: str, link: str = "") -> None:
         self.codes, self.link = codes, link
@@ -57,24 +56,24 @@ class Look:
                 attributes.add(parameter)
         self.attributes = frozenset(attributes)
         is_plain = not link and not self.attributes & _SEEN_ON_BLANKS
-        self.ground = self.background if is_plain else None
-        """What a blank shows, when that is its background alone."""
+        self.blank_background = self.background if is_plain else None
+        """The background if a blank shows nothing else."""
 
     @property
-    def of_blanks(self) -> Look:
-        """The one look that all looks with this ground share for their blanks."""
-        return self if self.ground is None else look_of(self.ground)
+    def of_blanks(self) -> CellStyle:
+        """The style of blanks, shared by all styles with this background."""
+        return self if self.blank_background is None else cell_style(self.blank_background)
 
 
 @lru_cache(10_000)
-def look_of(codes: str, link: str = "") -> Look:
-    """The one look for these SGR parameters: looks are compared by identity."""
-    return Look(codes, link)
+def cell_style(codes: str, link: str = "") -> CellStyle:
+    """The style for these SGR parameters; the same object each time, because styles are compared by identity."""
+    return CellStyle(codes, link)
 
 
 @lru_cache(10_000)
-def transition(old: Look | None, new: Look) -> str:
-    """The control sequence after which letters look like `new`; `old` is None when nobody knows how they look now."""
+def transition(old: CellStyle | None, new: CellStyle) -> str:
+    """The sequence that changes the style to `new`; `old` is None for an unknown style."""
     whole = f"\x1b[0;{new.codes}m" if new.codes else "\x1b[m"
     link = f"\x1b]8;;{new.link}\x1b\\" if new.link != (old.link if old is not None else "") else ""
     if old is None:
@@ -93,16 +92,16 @@ def transition(old: Look | None, new: Look) -> str:
     return link + min(change, whole, key=len)
 
 
-Cell = tuple[str, Look]
-"""A character with what combines with it, and its look."""
+Cell = tuple[str, CellStyle]
+"""A character with its combining characters, and its style."""
 
-UNKNOWN: Cell = ("\0", Look(""))
+UNKNOWN: Cell = ("\0", CellStyle(""))
 
 
 class ScreenBuffer:
-    """A frame to draw into with `put`; what the terminal does not show of it yet comes from `take`, as text for it.
+    """A buffer to draw into with `put`; `take` returns the text that updates the terminal.
 
-    `erases` says that the terminal erases to the background that is set.
+    `erases` tells that the terminal erases with the current background color.
     """
 
     def __init__(self, *, erases: bool = True) -> None:
@@ -113,30 +112,29 @@ class ScreenBuffer:
     # --- Drawing
 
     def resize(self, width: int, height: int) -> None:
-        """Begin anew at this size, with nothing drawn and nothing known of the terminal."""
+        """Clear the buffer and set its size."""
         self.width, self.height = width, height
         self.rows = [[UNKNOWN] * width for _ in range(height)]
-        """What is drawn."""
         self.forget()
 
     def forget(self) -> None:
-        """The terminal may show anything now: all that is drawn is written again by the next `take`."""
+        """Let the next `take` write everything, because the terminal may show anything."""
         self._shown = [[UNKNOWN] * self.width for _ in range(self.height)]
         self._changed = set(range(self.height))
-        self._pen: Look | None = None
+        self._pen: CellStyle | None = None
         self._place: tuple[int, int] | None = None
 
-    def put(self, x: int, y: int, pieces: Iterable[tuple[str, Look]]) -> None:
-        """Draw texts, each with its look, one behind the other from this cell on; what is outside is left out."""
+    def put(self, x: int, y: int, pieces: Iterable[tuple[str, CellStyle]]) -> None:
+        """Draw consecutive texts with their styles from this cell on, cut off at the edge."""
         if not 0 <= y < self.height:
             return
         new: list[Cell] = []
-        for text, look in pieces:
-            new += zip(_cells(text), repeat(look if text.strip(" ") else look.of_blanks))
+        for text, style in pieces:
+            new += zip(_cells(text), repeat(style if text.strip(" ") else style.of_blanks))
         old = self.rows[y]
         end = min(x + len(new), self.width)
         row = [*old[:x], *new[: end - x], *old[end:]]
-        # Of a wide character that loses a part nothing is left.
+        # A wide character that loses a part becomes blank.
         if old[x : x + 1] and old[x][0] == REST:
             _blank_before(row, x)
         if x + len(new) > end and new[end - x][0] == REST:
@@ -150,36 +148,35 @@ class ScreenBuffer:
     # --- Writing
 
     def take(self, cursor: tuple[int, int]) -> str:
-        """What makes the terminal show all that was drawn, with the cursor there; "" when it does already."""
+        """The text that updates the terminal and places the cursor; "" if nothing has changed."""
         for y in sorted(self._changed):
             row = self.rows[y]
             for start, end in _changes(row, self._shown[y]):
                 x = start
-                for look, cells in groupby(row[start:end], key=itemgetter(1)):
+                for style, cells in groupby(row[start:end], key=itemgetter(1)):
                     texts = [text for text, _ in cells]
-                    # What was never drawn is nobody's: it stays as it is.
-                    if look is not UNKNOWN[1]:
-                        self._write_run(x, y, texts, look)
+                    if style is not UNKNOWN[1]:  # skip cells that were never drawn
+                        self._write_run(x, y, texts, style)
                     x += len(texts)
             self._shown[y] = row
         self._changed.clear()
         if self._pen is not None and self._pen.link:
-            self._set_pen(look_of(""))
+            self._set_pen(cell_style(""))
         self._move(*cursor)
         text = "".join(self._out)
         self._out.clear()
         return text
 
-    def _write_run(self, x: int, y: int, texts: list[str], look: Look) -> None:
+    def _write_run(self, x: int, y: int, texts: list[str], style: CellStyle) -> None:
         parts = [texts]
-        if look.ground is not None and self._erases and " " * BLANKS in "".join(texts):
+        if style.blank_background is not None and self._erases and " " * BLANKS in "".join(texts):
             parts = [list(part) for _, part in groupby(texts, key=" ".__eq__)]
         for part in parts:
             self._move(x, y)
-            is_blank = look.ground is not None and set(part) == {" "}
-            # The colour of letters does not matter for blanks.
-            if not (is_blank and self._pen is not None and self._pen.ground == look.ground):
-                self._set_pen(look)
+            is_blank = style.blank_background is not None and set(part) == {" "}
+            # The foreground of blanks does not matter.
+            if not (is_blank and self._pen is not None and self._pen.blank_background == style.blank_background):
+                self._set_pen(style)
             if is_blank and self._erases and len(part) >= BLANKS:
                 self._out.append("\x1b[K" if x + len(part) >= self.width else f"\x1b[{len(part)}X")
             else:
@@ -193,7 +190,7 @@ class ScreenBuffer:
         else:
             for place, text in enumerate(texts, x):
                 if is_unsure(text):
-                    # A terminal that takes it for wider or narrower spoils no other cell.
+                    # Place it between cursor moves, so that a terminal with another width spoils no other cell.
                     self._out.append(" " * cell_len(text))
                     self._place = None
                     self._move(place, y)
@@ -202,13 +199,13 @@ class ScreenBuffer:
                     self._move(place + cell_len(text), y)
                 else:
                     self._out.append(text)
-        # In the last column terminals differ in where the cursor is.
+        # After the last column, terminals differ in the place of the cursor.
         self._place = (end, y) if end < self.width else None
 
-    def _set_pen(self, look: Look) -> None:
-        if look is not self._pen:
-            self._out.append(transition(self._pen, look))
-            self._pen = look
+    def _set_pen(self, style: CellStyle) -> None:
+        if style is not self._pen:
+            self._out.append(transition(self._pen, style))
+            self._pen = style
 
     def _move(self, x: int, y: int) -> None:
         if self._place == (x, y):
@@ -222,7 +219,7 @@ class ScreenBuffer:
 
 
 def _changes(row: Sequence[Cell], shown: Sequence[Cell]) -> Iterator[tuple[int, int]]:
-    """The stretches of a row that must be written: whole words, and gaps between them that are no longer than GAP."""
+    """The ranges of a row that must be written: whole words, joined over gaps of up to GAP cells."""
     spans: list[list[int]] = []
     for x, differs in enumerate(map(ne, row, shown)):
         if differs and spans and x - spans[-1][1] <= GAP:
@@ -238,15 +235,14 @@ def _changes(row: Sequence[Cell], shown: Sequence[Cell]) -> Iterator[tuple[int, 
 
 
 def _whole_words(row: Sequence[Cell], start: int, end: int) -> tuple[int, int]:
-    """The stretch, grown to the ends of the words that it cuts, as long as they are words."""
+    """The range, extended to whole words of up to MAX_WORD cells and to whole wide characters."""
     first, last = start, end
     while first > 0 and row[first][0] != " " and row[first - 1][0] != " ":
         first -= 1
     while last < len(row) and row[last - 1][0] != " " and row[last][0] != " ":
         last += 1
-    start = first if start - first < LONGEST_WORD else start
-    end = last if last - end < LONGEST_WORD else end
-    # A wide character is written whole.
+    start = first if start - first < MAX_WORD else start
+    end = last if last - end < MAX_WORD else end
     while start > 0 and row[start][0] == REST:
         start -= 1
     while end < len(row) and row[end][0] == REST:
@@ -255,21 +251,20 @@ def _whole_words(row: Sequence[Cell], start: int, end: int) -> tuple[int, int]:
 
 
 def _blank_before(row: list[Cell], x: int) -> None:
-    """Blank the wide character before a cut that goes through it."""
+    """Blank a wide character that is cut at x."""
     start = x - 1
     while start > 0 and row[start][0] == REST:
         start -= 1
-    row[start:x] = [(" ", look.of_blanks) for _, look in row[start:x]]
+    row[start:x] = [(" ", style.of_blanks) for _, style in row[start:x]]
 
 
 @lru_cache(4096)
 def _is_narrow(character: str) -> bool:
-    """Whether it is a cell by itself."""
     return not is_control(character) and cell_len(character) == 1
 
 
 def _cells(text: str) -> Sequence[str]:
-    """The text with exactly one string for each cell."""
+    """A string for each cell of the text."""
     if (text.isascii() and text.isprintable()) or all(map(_is_narrow, set(text))):
         return text
     cells: list[str] = []
@@ -281,5 +276,5 @@ def _cells(text: str) -> Sequence[str]:
 
 
 def is_unsure(text: str) -> bool:
-    """Whether terminals differ in how wide this is: pictures, what joins them, and what changes them."""
+    """Return True if terminals differ in the width of the text, as for emoji."""
     return not text.isascii() and _UNSURE.search(text) is not None

@@ -1,6 +1,6 @@
-"""Stand-ins for characters that a terminal might obey or not show, for texts that are edited.
+"""Placeholders for unsafe and invisible characters in texts that are edited.
 
-The invariant: `to_source` gives back exactly the characters that `to_document` was given.
+`to_source` restores exactly the text that `to_document` was given.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from rich.cells import cell_len
 from tui_workbench.ui.terminal.safetext import glyph, is_safe
 
 _FIRST_STAND_IN = 0xFB000
-"""A stretch of a private-use plane that no icon font uses (Nerd Fonts end at U+F1AF0): such text passes unchanged."""
+"""The start of a private-use range that no icon font uses (Nerd Fonts end at U+F1AF0)."""
 
 _KEPT = {"\n", "\t"}
 _ANCHOR = "a"
-"""A combining mark is safe after a letter, and an editor shows it so."""
+"""Combining marks are safe after a letter."""
 
 _stand_ins: dict[str, str] = {}
 _characters: dict[str, str] = {}
@@ -24,28 +24,28 @@ _STAND_IN = re.compile("[\U000fb000-\U000fffff]")
 
 
 def has_stand_ins(source: str) -> bool:
-    """True when text from outside holds characters of the private stretch: it could not be told from stand-ins."""
+    """Return True if a source text already contains characters of the private-use range."""
     return _STAND_IN.search(source) is not None
 
 
 def to_document(source: str) -> str:
-    """Text with a stand-in for each character that is not safe to draw; tabs and line feeds stay."""
+    """Replace each character that is unsafe to draw by a stand-in; tabs and line feeds stay."""
     unsafe = {character for character in set(source) - _KEPT if not is_safe(_ANCHOR + character)}
     return source.translate({ord(character): _stand_in(character) for character in unsafe}) if unsafe else source
 
 
 def to_source(text: str) -> str:
-    """What `to_document` was given."""
+    """Restore the characters that `to_document` replaced."""
     return text if text.isascii() else _STAND_IN.sub(lambda match: _characters.get(match[0], match[0]), text)
 
 
 def to_screen(text: str) -> str:
-    """Text of a document as it may be drawn: a glyph one cell wide for each stand-in."""
+    """Replace each stand-in by a glyph of one cell, for drawing."""
     return _STAND_IN.sub(lambda match: _glyph_of(match[0]), text)
 
 
 def name_of(character: str) -> str:
-    """What a stand-in stands for, as people write it (`U+202E`); "" for any other character."""
+    """The code point behind a stand-in (`U+202E`); "" for any other character."""
     hidden = _characters.get(character)
     return f"U+{ord(hidden):04X}" if hidden else ""
 

@@ -25,7 +25,7 @@ from textual.signal import Signal
 from textual.strip import Strip
 
 from tui_workbench.ui.terminal.key_queue import KeyQueue
-from tui_workbench.ui.terminal.screen_diff import Look, ScreenBuffer, look_of
+from tui_workbench.ui.terminal.screen_diff import CellStyle, ScreenBuffer, cell_style
 from tui_workbench.ui.terminal.terminal_driver import TerminalDriver
 
 Result = TypeVar("Result")
@@ -42,13 +42,12 @@ class FramePainter:
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
-        self._looks: dict[Style | None, Look] = {}
+        self._styles: dict[Style | None, CellStyle] = {}
         # GNU screen erases with the default background, whatever TERM says.
         erases = os.environ.get("TERM", "").startswith(ERASING) and not {"STY", "TMUX"} & os.environ.keys()
         self.frame = ScreenBuffer(erases=erases)
 
     def draw(self, update: LayoutUpdate | ChopsUpdate) -> None:
-        """Draw an update of the compositor."""
         size = self._app.size
         if (size.width, size.height) != (self.frame.width, self.frame.height):
             self.frame.resize(size.width, size.height)
@@ -63,18 +62,18 @@ class FramePainter:
                     whole = strip if is_whole else strip.crop(0, min(end, right) - x)
                     self.frame.put(x, y, self._pieces([whole]))
 
-    def _pieces(self, strips: Iterable[Strip]) -> list[tuple[str, Look]]:
-        return [(text, self._look(style)) for strip in strips for text, style, _ in strip._segments]
+    def _pieces(self, strips: Iterable[Strip]) -> list[tuple[str, CellStyle]]:
+        return [(text, self._cell_style(style)) for strip in strips for text, style, _ in strip._segments]
 
-    def _look(self, style: Style | None) -> Look:
-        look = self._looks.get(style)
-        if look is None:
+    def _cell_style(self, style: Style | None) -> CellStyle:
+        known = self._styles.get(style)
+        if known is None:
             system = self._app.console._color_system or ColorSystem.TRUECOLOR
             codes, link = ("", "") if style is None else (Strip.render_ansi(style, system), style._link or "")
-            if len(self._looks) >= MAX_STYLES:
-                self._looks.clear()
-            look = self._looks[style] = look_of(codes, link)
-        return look
+            if len(self._styles) >= MAX_STYLES:
+                self._styles.clear()
+            known = self._styles[style] = cell_style(codes, link)
+        return known
 
 
 class TerminalApp(App[Result], inherit_bindings=False):
@@ -113,7 +112,6 @@ class TerminalApp(App[Result], inherit_bindings=False):
         await super().on_event(event)
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
-        """Run the command of the key, or show why it is unavailable."""
         done = await super()._check_bindings(key, priority)
         if not done and not priority and (reason := self.why_refused(key)):
             self.show_refusal(reason)

@@ -1,8 +1,7 @@
-"""Textual's driver for terminals on Linux, for lines that are slow and terminals that go away.
+"""A driver for slow connections and for terminals that disappear.
 
-The invariants: the loop that draws never waits for the terminal (a frame is handed over when what was handed over
-before has been written, so a slow line gets fewer frames and never old ones); a terminal that is gone is a hangup, and
-what would have been written to it is dropped.
+The event loop never waits for the terminal: a frame is written only after the previous one, so a slow connection gets
+fewer frames, but never old ones. If the terminal is gone, output is dropped and the process gets SIGHUP.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from tui_workbench.ui.terminal.terminal_sequences import RESTORE_TITLE
 
 MODES = "?2004 ?2048 ?1000 ?1002 ?1003 ?1006 ?1015 ?1004 ?1049"
-"""What the screens turn on: pasting, sizes, the mouse, the focus of the window, the alternate screen."""
+"""Modes that the screens turn on: paste, sizes, mouse, window focus, alternate screen."""
 
 RESTORING = "".join(
     ["\x1b[m\x1b[<u", *(f"\x1b[{mode}l" for mode in MODES.split()), "\x1b[?7h\x1b[?25h", RESTORE_TITLE]
@@ -29,47 +28,45 @@ RESTORING = "".join(
 
 
 class TerminalDriver(LinuxDriver):
-    """Knows whether all was written, and tells when it is."""
+    """Knows whether all output has been written."""
 
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
-        self._written = TerminalFile(cast("IO[str]", self._file), self._tell)
+        self._written = TerminalFile(cast("IO[str]", self._file), self._flushed)
         self._file = cast("Any", self._written)
         self._handed = 0
         self._when_written: Callable[[], None] | None = None
         self._drawing_loop: asyncio.AbstractEventLoop | None = None
 
     def write(self, data: str) -> None:
-        """Hand something over to be written."""
         self._handed += 1
         super().write(data)
 
     def is_free(self, otherwise: Callable[[], None]) -> bool:
-        """Whether all that was handed over is written; if not, `otherwise` is called in this loop once it is."""
-        # Said before it is looked at: the other thread writes first and looks then, so one of both sees the other.
+        """Return True if all output is written. Otherwise call `otherwise` in this loop when it is."""
+        # Set before the comparison: the other thread counts first and then reads `_when_written`.
         self._drawing_loop, self._when_written = asyncio.get_running_loop(), otherwise
         if self._written.count < self._handed:
             return False
         self._when_written = None
         return True
 
-    def _tell(self) -> None:
-        """In the thread that writes: all is written."""
+    def _flushed(self) -> None:
         call, self._when_written = self._when_written, None
         if call is not None and self._drawing_loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has just been closed
                 self._drawing_loop.call_soon_threadsafe(call)
 
     def stop_application_mode(self) -> None:
-        """Leave the terminal as it was; not every terminal forgets the colours with the screen."""
+        """Also reset the colors, which some terminals keep after the alternate screen."""
         self.write("\x1b[m")
         super().stop_application_mode()
 
     def restore_now(self) -> None:
-        """Do what leaving does for the terminal, without the thread that writes and without the event loop."""
-        self._written.is_gone = True  # nothing else is written from now on
+        """Restore the terminal without the event loop and the thread that writes."""
+        self._written.is_gone = True  # stops other output
         with contextlib.suppress(OSError, termios.error):
             os.write(self._written.fileno(), RESTORING)
             if self.attrs_before is not None:
@@ -83,7 +80,7 @@ class TerminalDriver(LinuxDriver):
 
 
 class TerminalFile:
-    """The file that is written to; `count` writes were carried out, and flushed. Survives the terminal."""
+    """A file that survives its terminal; `count` writes have been flushed."""
 
     def __init__(self, file: IO[str], when_flushed: Callable[[], None]) -> None:
         self._file = file
@@ -93,12 +90,10 @@ class TerminalFile:
         self.is_gone = False
 
     def write(self, text: str) -> None:
-        """Write, unless the terminal is gone."""
         self._begun += 1
         self._do(lambda: self._file.write(text))
 
     def flush(self) -> None:
-        """Let the terminal have it."""
         begun = self._begun
         self._do(self._file.flush)
         self.count = begun
@@ -114,14 +109,12 @@ class TerminalFile:
             hang_up()
 
     def fileno(self) -> int:
-        """The descriptor of the terminal."""
         return self._file.fileno()
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
         return self._file.isatty()
 
 
 def hang_up() -> None:
-    """What the system tells the program when its terminal goes; it does not tell those who are in the background."""
+    """Send SIGHUP to this process. The kernel sends it only to the foreground processes of a terminal."""
     os.kill(os.getpid(), signal.SIGHUP)

@@ -1,7 +1,7 @@
-"""What is said to the terminal itself and not drawn: its notifications and its title, through tmux where that is there.
+"""Escape sequences for notifications and the window title, also through tmux and GNU screen.
 
-The invariants: no text can end a sequence or begin another one; where something else than a terminal shows the screens,
-and where a terminal is known not to understand, nothing is written.
+No text can end a sequence or begin another one. Nothing is written in a browser, nor to a terminal that is known not to
+understand the sequences.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from tui_workbench.ui.formatting import RUN_STATES
 from tui_workbench.ui.terminal.capabilities import IN_BROWSER
 from tui_workbench.ui.terminal.safetext import safe_text
 
-LONGEST = 200
-"""Characters of a title or a message: more no terminal shows."""
+MAX_LENGTH = 200
+"""Maximum number of characters of a title or message."""
 
 SCREEN_CHUNK = 240
-"""Bytes of one piece through GNU screen, which cuts its strings at 256."""
+"""Bytes of a piece through GNU screen, which cuts strings at 256."""
 
 OSC9, OSC777 = "osc9", "osc777"
 
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;2t", "\x1b[23;2t"
-"""xterm's stack of titles, which tmux has too. Who knows none keeps the last title."""
+"""The stack of titles of xterm and tmux. Other terminals keep the last title."""
 
 _SILENT = ("linux", "vt", "ansi", "dumb", "cygwin")
-"""Names of terminals without either begin so; the consoles among them print what they do not understand."""
+"""Prefixes of TERM for terminals without notifications and titles; consoles would print the sequences."""
 
 _COUNTED = (RunState.RUNNING, RunState.FINALIZING, RunState.PREPARING, RunState.QUEUED, RunState.UNKNOWN)
 
 
 def understands(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal of this environment may be told anything at all."""
+    """Return True if the terminal of this environment may get notifications and titles."""
     return IN_BROWSER not in environ and bool(name := environ.get("TERM", "")) and not name.startswith(_SILENT)
 
 
 def notification(title: str, text: str, environ: Mapping[str, str], chosen: str = "auto") -> str:
-    """What asks the terminal to notify its person; empty where it would not understand. Texts are of any origin.
+    """The sequence for a notification, or "" for a terminal without. Texts may be of any origin.
 
-    Some understand one form and some the other, and those that know both would notify twice.
+    Only one form is sent, because terminals that know both would notify twice.
     """
     if not understands(environ):
         return ""
@@ -54,40 +54,35 @@ def notification(title: str, text: str, environ: Mapping[str, str], chosen: str 
     if form == OSC777:
         bare = f"\x1b]777;notify;{title.replace(';', ',')};{text.replace(';', ',')}\x1b\\"
     else:
-        # `4;` at the beginning would be a progress bar.
+        # Begins with the title, because `4;` would be a progress bar.
         bare = f"\x1b]9;{title}: {text}\x1b\\"
     return _outwards(bare, environ)
 
 
 def title(text: str, environ: Mapping[str, str]) -> str:
-    """What gives the window, or tmux's pane, this title."""
+    """The sequence that sets the title of the window or of the tmux pane."""
     return f"\x1b]2;{_plain(text)}\x1b\\" if understands(environ) else ""
 
 
 def write(app: App[Any], sequence: str) -> None:
-    """Say it to the terminal of the app, if it has one."""
+    """Write a sequence to the terminal of the app, if it has one."""
     if sequence and app._driver is not None and not app.is_headless:
         app._driver.write(sequence)
 
 
-def environment() -> Mapping[str, str]:
-    """That of this process, in which its terminal is described."""
-    return os.environ
-
-
 def _plain(text: str) -> str:
-    return safe_text(text)[:LONGEST]
+    return safe_text(text)[:MAX_LENGTH]
 
 
 def through_tmux(sequence: str) -> str:
-    """The sequence as tmux hands it on, where its `allow-passthrough` is on."""
+    """Wrap a sequence for tmux with `allow-passthrough`."""
     return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
 
 
 def through_screen(sequence: str) -> str:
-    """The sequence as GNU screen hands it on, in pieces.
+    """Wrap a sequence for GNU screen, in pieces.
 
-    Its strings end with the first string terminator; one at the end becomes a BEL, which means the same.
+    A string of screen ends at the first string terminator, so that of the sequence becomes the equivalent BEL.
     """
     data = sequence.removesuffix("\x1b\\")
     data = sequence if data == sequence else data + "\x07"
@@ -102,14 +97,13 @@ def through_screen(sequence: str) -> str:
 
 
 def _outwards(sequence: str, environ: Mapping[str, str]) -> str:
-    """The sequence as it gets through what stands between us and the terminal."""
     if "TMUX" in environ or environ.get("TERM", "").startswith("tmux"):
         return through_tmux(sequence)
     return through_screen(sequence) if environ.get("STY") else sequence
 
 
 def window_title(project: str, active: Sequence[str], ended: str = "") -> str:
-    """`● 1 running · project`; what has `ended` meanwhile comes first. `active` are the states of active runs."""
+    """The title: `● 1 running · project`. `active` are the states of active runs; `ended` comes first."""
     counted = [
         f"{RUN_STATES[state].glyph} {active.count(state)} {RUN_STATES[state].word}"
         for state in _COUNTED
@@ -119,10 +113,7 @@ def window_title(project: str, active: Sequence[str], ended: str = "") -> str:
 
 
 class WindowTitle:
-    """Keeps the title of the window, and so the name of tmux's pane, while the screens are shown.
-
-    Whoever gets the terminal from us, for a while or for good, finds the title that was there before.
-    """
+    """Sets the title of the window or tmux pane while the screens are shown, and restores it afterwards."""
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
@@ -130,31 +121,30 @@ class WindowTitle:
         self._is_shown = False
 
     def begin(self) -> None:
-        """Remember the title that is there. To be called once, on the app's own thread."""
-        main = self._app.screen_stack[0]  # what opens over it may not be there yet, and goes away again
+        """Save the current title. To be called once, in the app's thread."""
+        main = self._app.screen_stack[0]  # other screens come and go
         self._app.app_suspend_signal.subscribe(main, self.end)
         self._app.app_resume_signal.subscribe(main, self._take)
         self._take()
 
     def show(self, text: str) -> None:
-        """Have this title, of any origin."""
+        """Set the title, of any origin."""
         if text != self._text:
             self._text = text
             if self._is_shown:
                 self._write()
 
     def _take(self, _app: object = None) -> None:
-        if not self._is_shown and understands(environment()):
+        if not self._is_shown and understands(os.environ):
             self._is_shown = True
             write(self._app, SAVE_TITLE)
             if self._text:
                 self._write()
 
     def end(self, _app: object = None) -> None:
-        """Have the title again that was there."""
         if self._is_shown:
             self._is_shown = False
             write(self._app, RESTORE_TITLE)
 
     def _write(self) -> None:
-        write(self._app, title(self._text, environment()))
+        write(self._app, title(self._text, os.environ))

@@ -1,4 +1,4 @@
-"""Textual's private facts about widgets: the bindings of a node, and which part of a screen can be seen."""
+"""Functions for private parts of Textual: bindings, visible widgets and layout caches."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def bindings_of(node: DOMNode) -> Mapping[str, list[Binding]]:
 
 
 def set_bindings(node: DOMNode, bindings: Iterable[BindingType]) -> None:
-    """Give a node other bindings than its class has. Textual has bindings of classes only."""
+    """Replace the bindings of a node. In Textual, only classes have bindings."""
     node._bindings = BindingsMap(bindings)
 
 
 def binding_chain(screen: Screen[Any]) -> Iterable[tuple[DOMNode, BindingsMap]]:
-    """The nodes that a key of the screen reaches, from the focus outwards, with their bindings."""
+    """The nodes that a key reaches, from the focus outwards, with their bindings."""
     return screen._modal_binding_chain
 
 
 def is_in_layout(widget: Widget) -> bool:
-    """Whether the layout gives the widget a place: one without has no region on the screen, whatever `display` says."""
+    """Return True if the layout places the widget on the screen, which `display` alone does not tell."""
     return widget.is_attached and widget in widget.screen._compositor.visible_widgets
 
 
 def clear_arrangement(widget: Widget) -> None:
-    """Have the widget's layout asked anew where it depends on more than Textual knows."""
+    """Discard the cached layout of a widget, because it depends on state that Textual does not know."""
     widget._clear_arrangement_cache()

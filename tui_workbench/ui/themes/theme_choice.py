@@ -1,7 +1,6 @@
-"""Choosing a theme: each is shown as the cursor comes to it, and the one that was there before comes back on escape.
+"""The choice of a theme: the selected theme is shown at once, and escape restores the previous one.
 
-While one chooses, files of themes are looked at: what is written to one is seen at once, in the list or on the whole
-screen, so that a theme can be made with an editor in one window and the workbench in the other.
+Meanwhile theme files are polled. A theme that is edited in another window is shown as soon as it is saved.
 """
 
 from __future__ import annotations
@@ -20,35 +19,33 @@ from tui_workbench.ui.themes import themes
 from tui_workbench.ui.widgets.pieces import Piece, Row
 
 Loaded = dict[str, themes.WorkbenchTheme | WorkbenchError]
-"""What was read, by the names of the themes: themes, and what is wrong with files that hold none."""
+"""Themes by name, or the errors of their files."""
 
-LOOK_SECONDS = 0.25
-"""How often the files are looked at."""
+POLL_SECONDS = 0.25
 
 
 class ShowsThemes(Protocol):
-    """An app whose colours can be changed while it runs."""
+    """An app that can change its theme while it runs."""
 
-    def show_theme(self, theme: themes.WorkbenchTheme) -> None:
-        """Show everything in these colours."""
+    def show_theme(self, theme: themes.WorkbenchTheme) -> None: ...
 
 
 async def restore_theme(app: App[Any], name: str) -> None:
-    """Show and remember the theme that was there before. Raises WorkbenchError when it is no longer right."""
+    """Show and save the previous theme. Raises WorkbenchError if it is invalid now."""
     theme = await asyncio.to_thread(themes.load_theme, name)
     _show(app, theme)
     await asyncio.to_thread(themes.save_theme, name)
 
 
 class ThemeFiles:
-    """All themes as their files are now; files that did not change are not read again. To be used by one thread."""
+    """All themes; only changed files are read again. Not thread-safe."""
 
     def __init__(self) -> None:
         self.loaded: Loaded = {}
         self._signatures: dict[str, tuple[str, int, int]] = {}
 
-    def look(self) -> bool:
-        """Read what has changed. True when anything did. Blocks."""
+    def update(self) -> bool:
+        """Read changed files. Returns True if there are any. Blocks."""
         now = {name: _signature(name) for name in themes.theme_names()}
         if now == self._signatures:
             return False
@@ -61,22 +58,22 @@ class ThemeFiles:
 
 
 async def choose_theme(app: App[Any]) -> None:
-    """Let the user choose, and remember the choice. Raises WorkbenchError. To be awaited in a worker."""
+    """Let the user choose a theme, and save the choice. Raises WorkbenchError. To be awaited in a worker."""
     files = ThemeFiles()
-    await asyncio.to_thread(files.look)
+    await asyncio.to_thread(files.update)
     before, loaded = app.current_theme, files.loaded
 
     def preview(name: str) -> None:
         _show(app, loaded.get(name))
 
     screen = PaletteScreen("Theme", _rows(loaded), current=before.name, preview=preview)
-    screen.styles.background = "transparent"  # the colours are looked at behind it
+    screen.styles.background = "transparent"  # keeps the preview visible
 
     async def follow() -> None:
         nonlocal loaded
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            if await asyncio.to_thread(files.look):
+            await asyncio.sleep(POLL_SECONDS)
+            if await asyncio.to_thread(files.update):
                 loaded = files.loaded
                 screen.choices.show_choices(_rows(loaded))
                 preview(screen.choices.current)
@@ -96,7 +93,6 @@ async def choose_theme(app: App[Any]) -> None:
 
 
 def _show(app: App[Any], theme: object) -> None:
-    """Show everything in these colors, if that is a theme of ours."""
     if isinstance(theme, themes.WorkbenchTheme):
         cast(ShowsThemes, app).show_theme(theme)
 
@@ -109,7 +105,7 @@ def _load(name: str) -> themes.WorkbenchTheme | WorkbenchError:
 
 
 def _signature(name: str) -> tuple[str, int, int]:
-    """Which file holds the theme, and what tells one version of it from the next."""
+    """The path, modification time and size of a theme's file."""
     for directory in directories.theme_directories():
         path = os.path.join(directory, name + themes.SUFFIX)
         try:
@@ -121,14 +117,14 @@ def _signature(name: str) -> tuple[str, int, int]:
 
 
 def _rows(loaded: Loaded) -> dict[str, Row]:
-    """The rows, by the text that each is found by."""
+    """The rows by the text to search in."""
     rows = {}
     for name, theme in loaded.items():
         if isinstance(theme, WorkbenchError):
             where = f"line {theme.line}: " if theme.line else ""
-            said = Piece(safe_text(f"{where}{theme.message}"), "muted")
+            message = Piece(safe_text(f"{where}{theme.message}"), "muted")
             before = (Piece("✗ ", "error"), Piece(f"{safe_text(name)}  "))
-            rows[f"{name} problem"] = Row(name, said, before=before, right=(Piece("problem", "error"),))
+            rows[f"{name} problem"] = Row(name, message, before=before, right=(Piece("problem", "error"),))
         else:
             kind = "dark" if theme.dark else "light"
             own = not theme.path.startswith(directories.packaged("themes") + os.sep)

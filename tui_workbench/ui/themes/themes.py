@@ -1,11 +1,10 @@
-"""Themes: one flat YAML file each, checked whole, so that a theme in use has every colour.
+"""Themes: flat YAML files with a value for every color.
 
-A theme file is a mapping of names to scalars. The built-in ones keep to `name: "value"` lines, which are read here
-without a YAML parser: importing one would cost a tenth of the first frame. Any other line makes the whole file go
-through PyYAML. Both ways give the same values with the same places, and only then are they checked.
+Files of `name: "value"` lines, such as the built-in themes, are read without PyYAML, whose import would take a tenth of
+the time to the first frame. All other files are read with PyYAML; the values and the checks are the same.
 
-Widgets that draw their own lines take colours from `palette_of(widget)`, those that use CSS from Textual's own variable
-names (`$foreground`, `$panel`, `$border`, ...), which every theme sets.
+Widgets that draw their own lines take colors from `palette_of(widget)`. CSS uses Textual's variables (`$foreground`,
+`$panel`, `$border`, ...), which every theme sets.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ DEFAULT_THEME = "slate"
 SUFFIX = ".yaml"
 
 _FLAT_LINE = re.compile(r'(?P<key>[a-z]+):[ ]+(?:"(?P<quoted>[^"\\]*)"|(?P<plain>true|false))[ ]*(?:[ ]#.*)?')
-_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 
 READABLE = 4.5
-"""The contrast below which text is hard to read."""
+"""The minimum contrast of text, by WCAG 2 AA."""
 
-GROUNDS = ("background", "raised", "marked")
+BACKGROUNDS = ("background", "raised", "marked")
 STATES = ("running", "success", "warning", "error")
-INKS = ("text", "muted", "accent", *STATES)
+FOREGROUNDS = ("text", "muted", "accent", *STATES)
 SYNTAX = ("comment", "keyword", "string", "number", "function", "type")
 
 
 class Palette(NamedTuple):
-    """The colours of a theme, each `#rrggbb`; what each is for stands in `themes/slate.yaml`."""
+    """The colors of a theme, each `#rrggbb`. `themes/slate.yaml` explains them."""
 
     background: str
     raised: str
@@ -65,7 +64,7 @@ class Palette(NamedTuple):
 
 
 class WorkbenchTheme(Theme):
-    """A theme as Textual wants it, with its palette, its title for people and the file it came from."""
+    """A Textual theme with its palette, its title and the path of its file."""
 
     def __init__(self, name: str, title: str, dark: bool, palette: Palette, path: str) -> None:
         super().__init__(
@@ -89,7 +88,7 @@ class WorkbenchTheme(Theme):
 
 
 class _Value(NamedTuple):
-    """A scalar of a theme file as it is written, with its place; `null` where YAML reads nothing."""
+    """The text of a scalar in a theme file, with its place; `null` is true for an empty value."""
 
     text: str
     line: int
@@ -98,21 +97,21 @@ class _Value(NamedTuple):
 
 
 def load_theme(name: str) -> WorkbenchTheme:
-    """The theme of this name, from the user's themes or the built-in ones.
+    """Load a theme of the user, or a built-in one.
 
-    Raises UsageError when there is no such theme, and ConfigurationError with file and line when its file is wrong.
+    Raises UsageError for an unknown name, and ConfigurationError with file and line for an invalid file.
     """
     for directory in directories.theme_directories():
         path = os.path.join(directory, name + SUFFIX)
         if os.path.isfile(path):
             return read_theme(path)
-    raise UsageError(f"there is no theme {name!r}", remedy=f"Known here: {', '.join(theme_names())}.")
+    raise UsageError(f"unknown theme {name!r}", remedy=f"Choose from: {', '.join(theme_names())}.")
 
 
 def saved_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
-    """The theme that was chosen last, or the default one; and what is wrong with the chosen one, if that is why."""
+    """The theme that was chosen last. If it is invalid, the default theme and the error."""
     try:
-        with open(_memory(), encoding="utf-8") as file:
+        with open(_choice_path(), encoding="utf-8") as file:
             name = file.read().strip()
     except (OSError, UnicodeDecodeError):
         name = DEFAULT_THEME
@@ -123,17 +122,17 @@ def saved_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
 
 
 def save_theme(name: str) -> None:
-    """Start with this theme from now on. Blocks; raises StorageError."""
-    with storage_errors("write", _memory()):
-        write_if_changed(_memory(), f"{name}\n".encode())
+    """Save the choice of a theme. Blocks; raises StorageError."""
+    with storage_errors("write", _choice_path()):
+        write_if_changed(_choice_path(), f"{name}\n".encode())
 
 
-def _memory() -> str:
+def _choice_path() -> str:
     return os.path.join(directories.user_state_directory(), "theme")
 
 
 def theme_names() -> list[str]:
-    """The names of all themes, sorted, whether or not their files are right."""
+    """The sorted names of all themes, including invalid ones."""
     names: set[str] = set()
     for directory in directories.theme_directories():
         with contextlib.suppress(OSError):
@@ -143,13 +142,13 @@ def theme_names() -> list[str]:
 
 
 def read_theme(path: str) -> WorkbenchTheme:
-    """The theme in a file, named like the file. Raises ConfigurationError when it cannot be read or is wrong."""
+    """Read a theme, named like its file. Raises ConfigurationError."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigurationError(f"the theme cannot be read: {reason}", file=path) from error
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise ConfigurationError(f"cannot read the theme: {reason}", file=path) from error
     values = _flat_values(text)
     if values is None:
         values = _yaml_values(text, path)
@@ -157,14 +156,14 @@ def read_theme(path: str) -> WorkbenchTheme:
 
 
 def palette_of(node: DOMNode) -> Palette:
-    """The palette of the theme that the node's app shows now; the default theme's in an app that has none of ours."""
+    """The palette of the current theme of the node's app, or of the default theme in another app."""
     theme = node.app.current_theme
     return theme.palette if isinstance(theme, WorkbenchTheme) else _default_palette()
 
 
 @lru_cache(1024)
 def style(color: str, background: str | None = None, *, bold: bool = False, italic: bool = False) -> Style:
-    """A Rich style of palette colours. Equal arguments give the same object."""
+    """A Rich style of palette colors. Equal arguments return the same object."""
     return Style(color=color, bgcolor=background, bold=bold or None, italic=italic or None)
 
 
@@ -174,7 +173,7 @@ def _default_palette() -> Palette:
 
 
 def _flat_values(text: str) -> dict[str, _Value] | None:
-    """The values of a file of nothing but comments and `name: "value"` lines; None when it holds anything else."""
+    """The values of a file of comments and `name: "value"` lines, or None for any other file."""
     values: dict[str, _Value] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line or line.startswith("#"):
@@ -189,7 +188,7 @@ def _flat_values(text: str) -> dict[str, _Value] | None:
 
 
 def _yaml_values(text: str, path: str) -> dict[str, _Value]:
-    """The same by way of PyYAML, for every other way to write a flat mapping. Raises ConfigurationError."""
+    """The values of any flat YAML mapping. Raises ConfigurationError."""
     import yaml
 
     try:
@@ -197,17 +196,19 @@ def _yaml_values(text: str, path: str) -> dict[str, _Value]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise ConfigurationError(f"this is no YAML: {error.problem}", file=path, line=line, column=column) from error
+        raise ConfigurationError(f"invalid YAML: {error.problem}", file=path, line=line, column=column) from error
     except yaml.YAMLError as error:
-        raise ConfigurationError(f"this is no YAML: {str(error).splitlines()[0]}", file=path) from error
+        raise ConfigurationError(f"invalid YAML: {str(error).splitlines()[0]}", file=path) from error
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigurationError("a theme is a list of `name: value` lines", file=path, line=1, remedy=_COPY_REMEDY)
+        raise ConfigurationError("expected lines of `name: value`", file=path, line=1, remedy=_COPY_REMEDY)
     values: dict[str, _Value] = {}
     for key_node, node in root.value:
         key = str(key_node.value)
         line, column = key_node.start_mark.line + 1, key_node.start_mark.column + 1
         if key in values:
-            raise ConfigurationError(f"{key} is set twice", file=path, line=line, column=column, remedy="Remove one.")
+            raise ConfigurationError(
+                f"{key} is set twice", file=path, line=line, column=column, remedy="Remove one of the lines."
+            )
         if not isinstance(node, yaml.ScalarNode):
             raise ConfigurationError(f"{key} must be a single value", file=path, line=line, column=column)
         line, column = node.start_mark.line + 1, node.start_mark.column + 1
@@ -215,11 +216,11 @@ def _yaml_values(text: str, path: str) -> dict[str, _Value]:
     return values
 
 
-_COPY_REMEDY = f"themes/{DEFAULT_THEME}{SUFFIX} of the program is an example with every name."
+_COPY_REMEDY = f"See themes/{DEFAULT_THEME}{SUFFIX} of the program for an example with all names."
 
 
 def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
-    """The theme, or a ConfigurationError for the first thing in the file that is not as it must be."""
+    """The theme of these values. Raises ConfigurationError for the first error."""
 
     def place(value: _Value) -> Any:
         return {"file": path, "line": value.line, "column": value.column}
@@ -230,23 +231,23 @@ def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
             continue
         if key not in Palette._fields:
             remedy = _nearest(key) or _COPY_REMEDY
-            raise ConfigurationError(f"a theme has no {key!r}", remedy=remedy, **place(value._replace(column=1)))
+            raise ConfigurationError(f"unknown name {key!r}", remedy=remedy, **place(value._replace(column=1)))
         if value.null:
             raise ConfigurationError(
                 f"{key} has no value",
-                remedy='Put the colour in quotes ("#rrggbb"): YAML takes what follows a bare # for a comment.',
+                remedy='Quote the color, as in "#rrggbb". In YAML, an unquoted # begins a comment.',
                 **place(value),
             )
-        if not _COLOUR.fullmatch(value.text):
+        if not _COLOR.fullmatch(value.text):
             raise ConfigurationError(
-                f"{key} is {value.text!r}, which is no colour", remedy='Write it as "#rrggbb".', **place(value)
+                f"{key}: invalid color {value.text!r}", remedy='Write it as "#rrggbb".', **place(value)
             )
     missing = [field for field in ("dark", *Palette._fields) if field not in values]
     if missing:
-        raise ConfigurationError(f"the theme lacks {', '.join(missing)}", file=path, remedy=_COPY_REMEDY)
+        raise ConfigurationError(f"missing: {', '.join(missing)}", file=path, remedy=_COPY_REMEDY)
     dark = values["dark"]
     if dark.text not in ("true", "false"):
-        raise ConfigurationError(f"dark is {dark.text!r}", remedy="Write true or false.", **place(dark))
+        raise ConfigurationError(f"dark: invalid value {dark.text!r}", remedy="Write true or false.", **place(dark))
     title = values["title"].text if "title" in values else name
     palette = Palette(**{field: values[field].text.lower() for field in Palette._fields})
     return WorkbenchTheme(name, title, dark.text == "true", palette, path)
@@ -260,7 +261,7 @@ def _nearest(key: str) -> str:
 
 
 def _css_variables(palette: Palette) -> dict[str, str]:
-    """What Textual's own widgets look up, so that they match the lines that we draw ourselves."""
+    """The CSS variables of Textual's widgets, in the colors of the palette."""
     return {
         "text": palette.text,
         "text-muted": palette.muted,
@@ -292,20 +293,17 @@ def _css_variables(palette: Palette) -> dict[str, str]:
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast of two colours (`#rrggbb`), from 1 for equal ones to 21 for black and white."""
+    """The contrast of two colors (`#rrggbb`) by WCAG 2, from 1 to 21."""
     light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
 def theme_warnings(palette: Palette) -> Iterator[str]:
-    """A sentence for everything that a person may be unable to read or to tell apart, measured as WCAG 2 does.
-
-    A theme with theme_warnings can be used all the same.
-    """
+    """A sentence for each pair of colors that is hard to read or to distinguish. The theme can still be used."""
     colors = palette._asdict()
-    pairs = [(ink, ground) for ink in INKS for ground in GROUNDS]
+    pairs = [(ink, ground) for ink in FOREGROUNDS for ground in BACKGROUNDS]
     pairs += [(ink, ground) for ink in SYNTAX for ground in ("background", "marked")]
-    pairs += [(ink, "selected") for ink in (*INKS, "function")]
+    pairs += [(ink, "selected") for ink in (*FOREGROUNDS, "function")]
     pairs += [(ink, "selection") for ink in ("text", *SYNTAX)]
     for ink, ground in pairs:
         ratio = contrast(colors[ink], colors[ground])
@@ -313,11 +311,11 @@ def theme_warnings(palette: Palette) -> Iterator[str]:
             yield f"{ink} on {ground} is hard to read: {ratio:.1f} to 1, below {READABLE}"
     for name in ("selected", "marked", "raised"):
         if colors[name] == colors["background"]:
-            yield f"{name} is the same as background: it will not be seen"
+            yield f"{name} equals background and will be invisible"
     for place, name in enumerate(STATES):
         for other in STATES[place + 1 :]:
             if colors[name] == colors[other]:
-                yield f"{name} and {other} have the same colour"
+                yield f"{name} and {other} have the same color"
 
 
 def _luminance(color: str) -> float:

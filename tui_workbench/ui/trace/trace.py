@@ -1,7 +1,7 @@
-"""The trace of calls: what the workbench has called of ssh, docker, git and other programs, and how that went.
+"""The trace of calls: all calls of ssh, docker, git and other programs with their results.
 
-The invariants: the file is read, and rows are made, in threads; a look costs what has changed since the last one; the
-cursor stays on its call while others come, and goes on with the newest one when it stood there.
+The trace is read, and rows are made, in threads; an update costs as much as has changed. The cursor stays on its call,
+or follows the newest one.
 """
 
 from __future__ import annotations
@@ -39,35 +39,34 @@ from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
-LOOK_SECONDS = 0.5
-"""How often is looked whether something was called."""
+POLL_SECONDS = 0.5
 
-NOTHING_YET = ("Nothing was called yet.", "ssh, docker, git and other programs stand here as soon as one is needed.")
-NOTHING_OF_RUN = ("Nothing was called for this run.", "a shows what was called for everything.")
-NOTHING_FOUND = ("No call matches the filter.", "esc ends it.")
+NO_CALLS = ("No calls yet.", "Calls of ssh, docker, git and other programs are listed here.")
+NO_CALLS_OF_RUN = ("No calls for this run.", "a shows all calls.")
+NO_MATCH = ("No matching call.", "esc clears the filter.")
 
-MOST_SHOWN = 5_000
-"""Calls in the list; of more, the newest."""
+MAX_SHOWN = 5_000
+"""Maximum number of calls in the list; the oldest are omitted."""
 
 WIDE = 110
-"""Columns from which on there is room for the kind and the result in words."""
+"""Columns from which on kind and result are shown."""
 
 LOOKS = {ENDED: ("✓", "success"), FAILED: ("✗", "error"), RUNNING: ("●", "running"), LOST: ("?", "warning")}
 """A glyph and a colour for each state of a call."""
 
-SHORTEST_LINE = 20
+MIN_TEXT_WIDTH = 20
 
 
 class TraceScreen(HistoryScreen, inherit_bindings=False):
-    """Shows the calls of all, or of one run. Its result is always ""."""
+    """Shows the calls of all runs or of one. Its result is always ""."""
 
     BINDINGS = TRACE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*TRACE, *HISTORY)
     AUTO_FOCUS = "RowList"
     heading = "Calls"
     about = (
-        "Every call of ssh, docker, git and other programs that the workbench has made, with its time and its result. "
-        "y copies one as a line for a shell that does the same. Secrets stand as ***."
+        "Every call of ssh, docker, git and other programs, with its time and result. "
+        "y copies a call as a shell command. Secrets are shown as ***."
     )
     DEFAULT_CSS = """
     TraceScreen > RowList { height: 3fr; min-height: 4; }
@@ -76,13 +75,13 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
     """
 
     def __init__(self, project: Project, run: Run | None = None, *, of_run: bool = False) -> None:
-        """`run` is the one that `a` leads to; with `of_run` its calls are shown first, else those of all."""
+        """`a` switches between the calls of `run` and all calls; `of_run` begins with those of the run."""
         super().__init__(project)
         self._run = run
         self._of_run = of_run
         self._only_failed = False
         self._reader = self._reader_of_calls()
-        self._found: Found | None = None
+        self._found: FoundCalls | None = None
         self._shown: TracedCall | None = None
         self._follows = True
         self.calls = RowList()
@@ -94,7 +93,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._look()
-        self.set_interval(LOOK_SECONDS, lambda: self._look() if self.is_current else None)
+        self.set_interval(POLL_SECONDS, lambda: self._look() if self.is_current else None)
 
     def on_resize(self) -> None:
         self._look()
@@ -108,7 +107,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
         words = f"{self.filter_row.text} {'failed' if self._only_failed else ''}"
         self.ask("calls", partial(self._reader.look, words, self.size.width), self._show)
 
-    def _show(self, found: Found) -> None:
+    def _show(self, found: FoundCalls) -> None:
         if found is self._found:
             return
         self._found = found
@@ -116,16 +115,16 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
         number = count(total, "call") if shown == total else f"{shown:,} of {count(total, 'call')}"
         failed = (Piece(f"   ✗ {found.failed:,} failed", "error"),) if found.failed else ()
         self.head.show(self.subject, right=(Piece(number, "muted"), *failed))
-        empty = NOTHING_OF_RUN if self._of_run else NOTHING_YET
+        empty = NO_CALLS_OF_RUN if self._of_run else NO_CALLS
         current = found.rows[-1].key if self._follows and found.rows else None
-        self.calls.show_rows(found.rows, empty=NOTHING_FOUND if found.total else empty, current=current)
+        self.calls.show_rows(found.rows, empty=NO_MATCH if found.total else empty, current=current)
         self._show_details()
 
     @property
     def subject(self) -> str:
         if self._of_run and self._run is not None:
             return f"for {run_title(self._run)}"
-        return "of all your workbenches"
+        return "of all projects"
 
     @property
     def _current(self) -> TracedCall | None:
@@ -156,7 +155,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
 
     def action_failed(self) -> None:
         self._only_failed = not self._only_failed
-        self.say("Only calls that failed." if self._only_failed else "")
+        self.say("Only failed calls." if self._only_failed else "")
         self._look()
 
     def action_toggle_run(self) -> None:
@@ -167,7 +166,6 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
         self._look()
 
     def action_leave(self) -> None:
-        """End the filter; without one go back."""
         if self.details.has_focus:
             self.set_focus(self.calls)
         elif self._only_failed and not self.filter_row.display:
@@ -183,18 +181,18 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
     def action_copy(self) -> None:
         call = self._current
         if call is not None and copy(self.app, shell_line(call) + "\n"):
-            self.say("The line is copied.")
+            self.say("Shell command copied.")
 
     def why_not(self, action: str) -> str:
         if action in ("copy", "read") and self._current is None:
-            return "No call is under the cursor."
+            return "No call is selected."
         if action == "toggle_run" and self._run is None:
             return "No run is selected."
         return super().why_not(action)
 
 
-class Found(NamedTuple):
-    """What a look at the calls came to: those that match, as rows too, and how many there are in all."""
+class FoundCalls(NamedTuple):
+    """The calls that match the filter with their rows, and the numbers of all and of failed calls."""
 
     calls: Sequence[TracedCall]
     rows: Sequence[Row]
@@ -203,19 +201,19 @@ class Found(NamedTuple):
 
 
 class CallReader:
-    """The calls in the trace of one folder, as they are shown. Any thread may call it; its calls block."""
+    """Reads the trace of a folder and makes the rows. Thread-safe; blocks."""
 
     def __init__(self, folder: str) -> None:
         self._file = TraceFile(folder)
         self._lock = threading.Lock()
         self._rows: dict[str, tuple[TracedCall, str, Row]] = {}
         self._asked: tuple[str, bool] | None = None
-        self._found = Found((), (), 0, 0)
+        self._found = FoundCalls((), (), 0, 0)
 
-    def look(self, words: str, width: int) -> Found:
-        """The newest calls in which each of the words stands, for a list of this width.
+    def look(self, words: str, width: int) -> FoundCalls:
+        """The newest calls that contain all words, for a list of this width.
 
-        The same object as before when nothing is different.
+        Returns the same object as before if nothing has changed.
         """
         wide = width >= WIDE
         with self._lock:
@@ -227,10 +225,10 @@ class CallReader:
             if self._asked is None or self._asked[1] != wide:
                 self._rows.clear()
             self._asked = (words, wide)
-            calls = self._file.calls[-MOST_SHOWN:]
+            calls = self._file.calls[-MAX_SHOWN:]
             drawn = [self._drawn(call, wide=wide) for call in calls]
             chosen = [each for each in drawn if not words.strip() or matches(each[0], words)]
-            self._found = Found(
+            self._found = FoundCalls(
                 [call for call, _, _ in chosen],
                 [row for _, _, row in chosen],
                 len(calls),
@@ -247,18 +245,17 @@ class CallReader:
 
 
 def key_of(call: TracedCall) -> str:
-    """What names a call among all: the number of a process comes again, in time."""
+    """A unique key of a call. Process ids alone are reused."""
     return f"{call.id} {call.started}"
 
 
 def _row(call: TracedCall, *, wide: bool) -> Row:
-    """The call as a row of a list."""
     glyph, role = LOOKS[call.state]
     moment = time.strftime("%H:%M:%S", time.localtime(call.started))
     before = [Piece(f"{moment} ", "muted"), Piece(f"{glyph} ", role)]
     if wide:
         before.append(Piece(f"{call.result:<10.10}", role if call.state != ENDED else "muted"))
-    before.append(Piece(f"{taken(call):>8}  ", "muted"))
+    before.append(Piece(f"{duration(call):>8}  ", "muted"))
     if wide:
         before.append(Piece(f"{call.kind:<8}", "function"))
     elif call.state == FAILED and call.code:
@@ -266,8 +263,8 @@ def _row(call: TracedCall, *, wide: bool) -> Row:
     return Row(key_of(call), Piece(safe_text(short_line(call))), tuple(before))
 
 
-def taken(call: TracedCall) -> str:
-    """How long it took, in at most eight cells; empty while it goes on."""
+def duration(call: TracedCall) -> str:
+    """The duration of a call in at most eight cells, or "" while it is running."""
     if call.seconds is None:
         return ""
     if call.seconds < 1:
@@ -276,10 +273,10 @@ def taken(call: TracedCall) -> str:
 
 
 def details_of(call: TracedCall, width: int) -> list[Line]:
-    """The call whole: its line for a shell, what it complained of, when and for whom."""
+    """The result, time and run of a call, its error output, and its shell command."""
     glyph, role = LOOKS[call.state]
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.started))
-    took = f" after {taken(call)}" if call.seconds is not None else ""
+    took = f" after {duration(call)}" if call.seconds is not None else ""
     lines: list[Line] = [
         (Piece(f"{glyph} {safe_text(call.result) or 'ended'}{took}", role), Piece(f"   {at}   {call.kind}", "muted"))
     ]
@@ -296,7 +293,7 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     for line in text.split("\n") if text else ():
         yield from textwrap.wrap(
             safe_text(line),
-            max(width, SHORTEST_LINE),
+            max(width, MIN_TEXT_WIDTH),
             break_on_hyphens=False,
             replace_whitespace=False,
             drop_whitespace=False,

@@ -133,7 +133,6 @@ class ChoiceList(SearchList):
         self.absolute_offset = Offset(field.region.x, field.region.bottom)
 
     def show_options(self, options: tuple[Row, ...], current: str | None = None) -> None:
-        """Show these choices, with the cursor on the key `current`."""
         self.show_choices({row.key: row for row in options}, current)
 
     def found(self) -> list[Row]:

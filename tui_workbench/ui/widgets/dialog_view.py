@@ -81,7 +81,6 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         return 0
 
     def lines(self, width: int) -> Iterable[DialogLine]:
-        """All lines, for a view of this width."""
         raise NotImplementedError
 
     def value_changed(self) -> None:
@@ -89,7 +88,6 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         self.rebuild()
 
     def why_not(self, action: str) -> str:
-        """The reason why an action is unavailable now, or ""."""
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -99,17 +97,14 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def values(self) -> dict[str, str]:
-        """The values by the keys of the fields."""
         return {key: buffer.text for key, buffer in self._buffers.items()}
 
     @property
     def current(self) -> DialogField | None:
-        """The field under the cursor."""
         fields = self.fields
         return fields[self._cursor] if self._cursor < len(fields) else None
 
     def buffer(self, key: str) -> LineBuffer:
-        """The edited text of a field."""
         return self._buffers.setdefault(key, LineBuffer())
 
     @property
@@ -173,7 +168,6 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Show the current lines."""
         if not self.is_attached:  # the screen was closed meanwhile
             return
         if stops := self.stops:
@@ -191,22 +185,22 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         row = y + self.scroll_offset.y
         line = self._lines[row] if row < len(self._lines) else DialogLine()
         is_current = line.stop == self._cursor
-        ground = palette.selected if is_current else palette.background
+        background = palette.selected if is_current else palette.background
         if line.field is not None:
-            segments = self._draw_field(line.field, width, palette, ground, is_current=is_current)
+            segments = self._draw_field(line.field, width, palette, background, is_current=is_current)
         else:
-            segments = draw_pieces(line.pieces, palette, ground)
-        return Strip(segments).adjust_cell_length(width, style(palette.text, ground))
+            segments = draw_pieces(line.pieces, palette, background)
+        return Strip(segments).adjust_cell_length(width, style(palette.text, background))
 
     def _draw_field(
-        self, field: DialogField, width: int, palette: Palette, ground: str, *, is_current: bool
+        self, field: DialogField, width: int, palette: Palette, background: str, *, is_current: bool
     ) -> list[Segment]:
-        buffer, text = self.buffer(field.key), style(palette.text, ground)
-        label = Segment(set_cell_size(f" {field.label}", self.label_width), style(palette.function, ground))
+        buffer, text = self.buffer(field.key), style(palette.text, background)
+        label = Segment(set_cell_size(f" {field.label}", self.label_width), style(palette.function, background))
         if field.choices:
             chosen = safe_text(field.choices.get(buffer.text) or next(iter(field.choices.values())))
             shown = f"‹ {chosen} ›" if len(field.choices) > 1 else chosen
-            return [label, Segment(shown, style(palette.text, ground, bold=is_current))]
+            return [label, Segment(shown, style(palette.text, background, bold=is_current))]
         if field.is_secret:
             buffer = _dots(buffer)
         if is_current and (buffer.text or not field.hint):
@@ -214,7 +208,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         if buffer.text:
             return [label, Segment(safe_text(buffer.text), text)]
         cursor = [Segment(" ", style(palette.background, palette.accent)), Segment(" ", text)] if is_current else []
-        hint = style(palette.muted if is_current else palette.comment, ground)
+        hint = style(palette.muted if is_current else palette.comment, background)
         return [label, *cursor, Segment(safe_text(field.hint), hint)]
 
 

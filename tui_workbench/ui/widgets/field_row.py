@@ -57,7 +57,6 @@ class FieldRow(Horizontal):
         self.screen.set_focus(self.field)
 
     def close(self) -> None:
-        """Hide the row and return the focus."""
         before, self._before = self._before, None
         if self.field.has_focus and before is not None and before.is_on_screen:
             self.screen.set_focus(before)

@@ -44,7 +44,6 @@ class Filterable(ScrollView, inherit_bindings=False):
         raise NotImplementedError
 
     def draw(self, row: int, width: int, palette: Palette) -> Strip:
-        """Draw a shown line."""
         raise NotImplementedError
 
     @property
@@ -58,12 +57,11 @@ class Filterable(ScrollView, inherit_bindings=False):
         return int(self._buffer is not None)
 
     def admits(self, text: str) -> bool:
-        """Whether a line with this text is to be shown."""
         folded = text.casefold()
         return all(word in folded for word in self.filter_text.casefold().split())
 
     def fit(self) -> None:
-        """There are other lines, or there is other room for them."""
+        """Update the scrollable size after a change of the lines."""
         # A size without a width would be no size, and could not be scrolled.
         self.virtual_size = Size(1, self.counts()[0] + self.filter_lines)
         self.refresh()
@@ -77,16 +75,16 @@ class Filterable(ScrollView, inherit_bindings=False):
         return self.draw(y + self.scroll_offset.y, region.width, palette)
 
     def _filter_strip(self, buffer: LineBuffer, width: int, palette: Palette) -> Strip:
-        ground = palette.raised
+        background = palette.raised
         shown, total = self.counts()
         count = f" {shown:,} of {total:,} "
         room = max(width - cell_len(count) - 2, 1)
         segments = [
-            Segment(" /", style(palette.accent, ground, bold=True)),
+            Segment(" /", style(palette.accent, background, bold=True)),
             *draw_typed(buffer, room, palette, has_cursor=self._is_typing),
-            Segment(count, style(palette.muted, ground)),
+            Segment(count, style(palette.muted, background)),
         ]
-        return Strip(segments).adjust_cell_length(width, style(palette.text, ground))
+        return Strip(segments).adjust_cell_length(width, style(palette.text, background))
 
     # --- Commands
 
@@ -103,14 +101,12 @@ class Filterable(ScrollView, inherit_bindings=False):
         return not self.why_not(action)
 
     def action_filter(self) -> None:
-        """Type a filter, starting with the previous one."""
         self._filter_with(self._buffer or LineBuffer(self._last), is_typing=True)
 
     def action_keep_filter(self) -> None:
         self._filter_with(self._buffer if self.filter_text else None)
 
     def action_clear_filter(self) -> None:
-        """Show all lines; undo restores the filter."""
         if self.filter_text:
             self._last = self.filter_text
             undo_steps(self.app).add("the end of a filter", partial(self._filter_again, self._last))

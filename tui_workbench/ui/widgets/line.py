@@ -37,7 +37,7 @@ class Line(Widget, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         palette = palette_of(self)
-        ground = getattr(palette, self.background_role())
+        background = getattr(palette, self.background_role())
         width = self.size.width
         left, right = self.pieces(width)
         self._clickable.clear()
@@ -49,7 +49,7 @@ class Line(Widget, inherit_bindings=False):
             if piece.action is not None:
                 self._clickable.append((start, end, piece.action))
             start = end
-        return draw_line(pieces, width, palette, ground)
+        return draw_line(pieces, width, palette, background)
 
     def click_places(self) -> list[JumpPlace]:
         """The first cells and the actions of the pieces that can be clicked."""

@@ -34,7 +34,6 @@ class Notice(Widget):
 
     @property
     def text(self) -> str:
-        """The last message or error."""
         return self._text
 
     @property
@@ -65,7 +64,6 @@ class Notice(Widget):
         self.post_message(self.Changed(self))
 
     def lines(self, width: int) -> list[tuple[Piece, ...]]:
-        """The lines for a screen of this width."""
         if self._wrong:
             lines = hanging((Piece(" ✗ ", "error"),), self._text, width, "error")
         else:

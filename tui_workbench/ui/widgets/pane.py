@@ -27,23 +27,18 @@ class Pane(Widget, inherit_bindings=False):
         self.set_title()
 
     def set_title(self, detail: str = "") -> None:
-        """Show the pane's number and title in the border, and `detail`, which must be safe text, behind them."""
+        """Show number, title and `detail`, which must be safe text, in the border."""
         self.border_title = Content(f"{self.number} {self.title}{'  ' + detail if detail else ''}")
 
-    def set_subtitle(self, content: Content) -> None:
-        """Show this in the lower border."""
-        self.border_subtitle = content
-
     def why_not(self, action: str) -> str:
-        """Why the action is not available now: a sentence, or an empty string when it is."""
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return not self.why_not(action)
 
     def take_focus(self) -> None:
-        """Put the focus where a person would want it in this pane.
+        """Focus the main widget of the pane.
 
-        With `screen.set_focus`, not with `Widget.focus`, which does it later: keys typed ahead would go elsewhere.
+        Use `screen.set_focus`: `Widget.focus` is delayed, and keys typed ahead would go elsewhere.
         """
         raise NotImplementedError

@@ -42,7 +42,6 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole text of the row."""
         return " ".join(piece.text for piece in (*self.before, self.name, *self.after, *self.right))
 
 
@@ -51,14 +50,14 @@ def width_of(pieces: Sequence[Piece]) -> int:
     return sum(cell_len(piece.text) for piece in pieces)
 
 
-def draw_pieces(pieces: Iterable[Piece], palette: Palette, ground: str) -> list[Segment]:
-    """The pieces as segments on the background color `ground`."""
-    return [Segment(piece.text, style(getattr(palette, piece.role), ground, bold=piece.bold)) for piece in pieces]
+def draw_pieces(pieces: Iterable[Piece], palette: Palette, background: str) -> list[Segment]:
+    """The pieces as segments on a background color."""
+    return [Segment(piece.text, style(getattr(palette, piece.role), background, bold=piece.bold)) for piece in pieces]
 
 
-def draw_line(pieces: Iterable[Piece], width: int, palette: Palette, ground: str) -> Strip:
-    """The pieces as a line of `width` cells on the background color `ground`."""
-    return Strip(draw_pieces(pieces, palette, ground)).adjust_cell_length(width, style(palette.text, ground))
+def draw_line(pieces: Iterable[Piece], width: int, palette: Palette, background: str) -> Strip:
+    """The pieces as a line of `width` cells."""
+    return Strip(draw_pieces(pieces, palette, background)).adjust_cell_length(width, style(palette.text, background))
 
 
 def hanging(before: Sequence[Piece], text: str, width: int, role: str = "text") -> list[tuple[Piece, ...]]:
@@ -69,8 +68,8 @@ def hanging(before: Sequence[Piece], text: str, width: int, role: str = "text") 
     return [(*(blank if place else before), Piece(part, role)) for place, part in enumerate(parts)]
 
 
-def draw_row(row: Row, width: int, palette: Palette, ground: str, *, plain: bool = False) -> Strip:
-    """A row of `width` cells on the background color `ground`; with `plain` all of it has the text color."""
+def draw_row(row: Row, width: int, palette: Palette, background: str, *, plain: bool = False) -> Strip:
+    """A row of `width` cells; with `plain` all of it has the text color."""
     gap = 1 if row.right else 0
     room = width - 2 - gap - width_of((*row.before, *row.after, *row.right))
     shorten = truncate_end if row.cut_at_end else truncate_middle
@@ -79,17 +78,17 @@ def draw_row(row: Row, width: int, palette: Palette, ground: str, *, plain: bool
     pieces = (Piece(" "), *row.before, name, *row.after, blank, *row.right, Piece(" "))
     if plain:
         pieces = tuple(Piece(piece.text, bold=True) for piece in pieces)
-    return draw_line(pieces, width, palette, ground)
+    return draw_line(pieces, width, palette, background)
 
 
 def draw_typed(buffer: LineBuffer, room: int, palette: Palette, *, has_cursor: bool = True) -> list[Segment]:
     """A line of `room` cells that is being typed; `has_cursor` is false when another widget gets the keys."""
     window = buffer.window(room)
-    ground = style(palette.text, palette.raised)
-    text = style(palette.text, palette.selection) if buffer.is_fresh and has_cursor else ground
+    background = style(palette.text, palette.raised)
+    text = style(palette.text, palette.selection) if buffer.is_fresh and has_cursor else background
     return [
         Segment(window.before, text),
         Segment(window.under, style(palette.background, palette.accent) if has_cursor else text),
         Segment(window.after, text),
-        Segment(" " * (room - cell_len("".join(window))), ground),
+        Segment(" " * (room - cell_len("".join(window))), background),
     ]

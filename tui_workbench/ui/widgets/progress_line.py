@@ -77,7 +77,6 @@ class RunProgressLine(Line):
         self._last = 0.0
 
     def show_run(self, run: Run | None) -> None:
-        """Show the progress of this run."""
         if run is None or self._run is None or run.run_id != self._run.run_id:
             self.progress = None
         self._run = run

@@ -113,7 +113,6 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         self.move_to(self._cursor + rows)
 
     def _reveal(self) -> None:
-        """Scroll the cursor into view."""
         height = max(0, self.scrollable_content_region.height - self.filter_lines)
         top = self.scroll_offset.y
         if height and not top <= self._cursor < top + height:
@@ -159,8 +158,8 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
             return Strip.blank(width, style(palette.text, palette.background))
         if row != self._cursor:
             return draw_row(self._rows[row], width, palette, palette.background)
-        ground = palette.selected if self.has_focus else palette.marked
-        return draw_row(self._rows[row], width, palette, ground, plain=self.has_focus)
+        background = palette.selected if self.has_focus else palette.marked
+        return draw_row(self._rows[row], width, palette, background, plain=self.has_focus)
 
 
 def _wrapped(line: str, width: int) -> list[str]:

@@ -63,12 +63,10 @@ class SearchList(Vertical):
 
     @property
     def current(self) -> str:
-        """The key of the selected row."""
         return self.list.current
 
     @property
     def most_rows(self) -> int:
-        """The maximum height of the list."""
         return self.app.size.height * 8 // 10 - 5
 
     def take_focus(self) -> None:
@@ -82,7 +80,6 @@ class SearchList(Vertical):
         self.list.styles.height = max(1, min(len(self.list.rows), self.most_rows))
 
     def found(self) -> list[Row]:
-        """The matching rows, the best first."""
         rows = [self._rows[text] for text in matches(self.typed, self._rows)[:MAX_SHOWN]]
         return sorted(rows, key=lambda row: row.key in self.last)
 

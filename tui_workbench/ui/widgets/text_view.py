@@ -54,7 +54,6 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=0, animate=False, force=True)
 
     def rebuild(self) -> None:
-        """Call `make` and show its lines."""
         if self._make is not None:
             self.show(self._make(max(self.scrollable_content_region.width, MIN_WIDTH)), keep_place=True)
 

@@ -1,4 +1,4 @@
-"""How a workbench talks to the server that shows it in a browser. It has the keys from the start, as in a terminal."""
+"""The driver of a workbench that a browser shows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textual.drivers.web_driver import WebDriver
 
 
 class BrowserDriver(WebDriver):
-    """Textual's, which takes the page for one that nobody looks at until it is clicked."""
+    """Focuses the app at the start; Textual's driver waits for a click on the page."""
 
     def start_application_mode(self) -> None:
         super().start_application_mode()
