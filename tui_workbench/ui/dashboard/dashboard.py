@@ -58,11 +58,7 @@ from tui_workbench.ui.widgets.pieces import Piece
 POLL_SECONDS = 1.0
 MOST_CURVES = 8  # limit of curves without marks: the selected run and the active runs
 
-EMPTY = (
-    "No run yet.",
-    "",
-    f"{shown_key('dashboard.run', 'ctrl+r')} runs the script in the run bar.",
-)
+EMPTY = ("No run yet.", "", f"{shown_key('dashboard.run', 'ctrl+r')} runs the script in the run bar.")
 NOTHING_FOUND = (
     "No run matches the filter.",
     "",

@@ -165,12 +165,10 @@ class RunView(RunContainer, inherit_bindings=False):
             ask(self, name, call, partial(self.snapshot.show_files, empty=NO_SNAPSHOT))
         elif name == "gpu":
             self.gpu.show_run(run)
+        elif name == "plan":
+            ask(self, name, partial(reading.plan_of, run, time.time()), partial(self.plan.show, keep_place=True))
         else:
-            lines = (
-                partial(reading.plan_of, run, time.time()) if name == "plan" else partial(reading.environment_of, run)
-            )
-            panel = self.plan if name == "plan" else self.environment
-            ask(self, name, lines, partial(panel.show, keep_place=True))
+            ask(self, name, partial(reading.environment_of, run), partial(self.environment.show, keep_place=True))
 
     @on(FilePanel.FileWanted)
     def _file_wanted(self, event: FilePanel.FileWanted) -> None:

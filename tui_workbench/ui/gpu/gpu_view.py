@@ -83,7 +83,7 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         self.entries: list[Entry] = []
         self._key = ""
         self._is_moved = False  # the user has moved the cursor
-        self._made: dict[int, Line] = {}  # cache of drawn lines by index of the entry
+        self._line_cache: dict[int, Line] = {}  # cache of drawn lines by index of the entry
         self._drawn_for: tuple[int, int, KnownRuns] = (0, 0, KnownRuns())
         self._drawn: dict[int, tuple[Line, str]] = {}  # lines on the screen and their background colours
 
@@ -112,10 +112,10 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         old, self.entries = self.entries, entries_of(self._states, self._known, width, height, matches)
         drawn_for = (width, height, self._known)
         if drawn_for != self._drawn_for or [entry.key for entry in old] != [entry.key for entry in self.entries]:
-            self._made.clear()
+            self._line_cache.clear()
         else:
             kept = {place for place, entry in enumerate(self.entries) if entry.state is old[place].state}
-            self._made = {place: line for place, line in self._made.items() if place in kept}
+            self._line_cache = {place: line for place, line in self._line_cache.items() if place in kept}
         self._drawn_for = drawn_for
         if not self._is_moved or not any(entry.key == self._key for entry in self.entries):
             self._key = self._nearest(place if self._is_moved else -1)
@@ -226,9 +226,9 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         if place >= len(self.entries):
             return (), "background"
         entry = self.entries[place]
-        line = self._made.get(place)
+        line = self._line_cache.get(place)
         if line is None:
-            line = self._made[place] = entry.draw()
+            line = self._line_cache[place] = entry.draw()
         is_under_cursor = entry.is_first and entry.key == self._key
         return line, "background" if not is_under_cursor else "selected" if self.has_focus else "marked"
 

@@ -20,11 +20,7 @@ from tui_workbench.ui.widgets.dialog_view import DialogField
 KEYS, KEY_FILE, PASSWORD, WORKBENCH_KEY = "keys", "key file", "password", "workbench key"  # login methods
 SECRET = "secret"
 
-_TYPES = {
-    REMOTE_DOCKER: "Docker over SSH",
-    REMOTE: "Python over SSH",
-    LOCAL_DOCKER: "Docker on this machine",
-}
+_TYPES = {REMOTE_DOCKER: "Docker over SSH", REMOTE: "Python over SSH", LOCAL_DOCKER: "Docker on this machine"}
 _LOGINS = {
     KEYS: "SSH defaults: agent, keys, ~/.ssh/config",
     KEY_FILE: "with a key file",
@@ -37,10 +33,7 @@ _GPUS = {"": "if available", "yes": "yes", "no": "no"}
 def attach_fields(values: Mapping[str, str]) -> tuple[DialogField, ...]:
     """Return the fields for their current values."""
     kind = values.get("type") or REMOTE_DOCKER
-    fields = [
-        DialogField("type", "Kind", choices=_TYPES),
-        DialogField("name", "Name", hint="e.g. gpubox"),
-    ]
+    fields = [DialogField("type", "Kind", choices=_TYPES), DialogField("name", "Name", hint="e.g. gpubox")]
     if kind != LOCAL_DOCKER:
         fields += [
             DialogField("address", "Address", hint="host, host:port, or a host of ~/.ssh/config"),
