@@ -1,1 +1,1 @@
-"""Every speed promise as a script that measures ours and a named baseline in turns and prints their ratio."""
+"""Benchmarks: each compares the workbench with a named baseline and prints the ratio."""

@@ -1,7 +1,7 @@
-"""Charts of much: a run of 1,000,000 points opened, and 20 runs of 50,000 points laid over each other.
+"""Time to open the chart of a run with 1,000,000 points, and of 20 runs with 50,000 points each.
 
-The workbench is open in a real pseudo-terminal of 120 x 36. What counts is the moment when the bytes arrive that hold
-the ticks of the chart's axis, which no other part of the screen has. The baseline is the same with a run of 100 points.
+The workbench runs in a pseudo-terminal of 120 x 36. The time ends when the ticks of the chart's axis arrive, which no
+other part of the screen shows. The baseline is a run with 100 points.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROUNDS = 5
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         root = make_project(os.path.join(folder, "project"))
         with Terminal(
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def opened(terminal: Terminal, seen: Seen, expected: bytes) -> float:
-    """Seconds from the key on a run to its chart."""
+    """Return the seconds from the key on a run to its chart."""
     terminal.settle(0.3)
     taken = seen.after("\r", expected)
     terminal.settle(0.3)
@@ -66,7 +66,7 @@ def opened(terminal: Terminal, seen: Seen, expected: bytes) -> float:
 
 
 def make_project(root: str) -> str:
-    """A project with twenty runs of many points, one of few, and the newest of a million."""
+    """Create a project with twenty runs of many points, a small run, and the newest with a million points."""
     os.makedirs(os.path.join(root, "aml_config"))
     project = Project.find(root)
     project.prepare_state()

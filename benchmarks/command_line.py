@@ -1,7 +1,7 @@
-"""How long the short commands take as whole processes, against the interpreter that they run on.
+"""Time of short commands as whole processes.
 
-The baseline is the interpreter of the installation itself: `python -c pass`, or `python script` where a script is run.
-Runs are made by hand where 10,000 of them are needed; all else is the installed command.
+The baseline is the interpreter of the installation: `python -c pass`, or `python script` for a command that runs a
+script. The 10,000 runs are written directly; everything else is the installed command.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SUBMIT_LIMIT = 8.0
 """`submit --wait` of a script, against the script alone."""
 
 SEEN_SECONDS = 5.0
-"""After this long a folder's time is trusted, and a configuration file's: the state that commands mostly find."""
+"""Older modification times of folders and configuration files are trusted, which is the usual state."""
 
 
 def make_project(root: Path, *, tracked: bool = False, files: int = 0) -> Path:
-    """A project with a one-line script, and some files of the size that source files have."""
+    """Create a project with a one-line script and some files of typical size."""
     (root / "aml_config").mkdir(parents=True)
     (root / "aml_config" / "local.compute").write_text(f"type: local\npythonLocation: {json.dumps(python())}\n")
     (root / "aml_config" / "local.runconfig").write_text(
@@ -49,7 +49,7 @@ def make_project(root: Path, *, tracked: bool = False, files: int = 0) -> Path:
 
 
 def multiply_runs(root: Path, count: int) -> None:
-    """Give the project `count` runs: copies of one that has ended, each with a name, a number and a time of its own."""
+    """Add `count` copies of an ended run, each with another ID, number and time."""
     subprocess.run(SUBMIT, cwd=root, env=environment(), stdout=subprocess.DEVNULL, check=True)
     project = Project.find(str(root))
     (name,) = os.listdir(project.runs_directory)
@@ -64,13 +64,13 @@ def multiply_runs(root: Path, count: int) -> None:
         (target / "run.json").write_text(json.dumps(changed, indent=1))
         shutil.copyfile(source / "events.jsonl", target / "events.jsonl")
     assert RunDirectory(str(source)).run().state == "completed"
-    # As if they had been there for a while.
+    # Older than SEEN_SECONDS.
     before = os.stat(project.runs_directory).st_mtime - SEEN_SECONDS
     os.utime(project.runs_directory, (before, before))
 
 
 def compare_commands(folder: Path) -> None:
-    """The commands that only answer."""
+    """Measure commands that only read."""
     few = make_project(folder / "few")
     multiply_runs(few, 100)
     many = make_project(folder / "many")
@@ -101,7 +101,7 @@ def compare_commands(folder: Path) -> None:
 
 
 def compare_submits(folder: Path) -> None:
-    """The way of one run, from the command to its last byte and its exit code."""
+    """Measure a run from the command to its exit code."""
     untracked = make_project(folder / "untracked")
     tracked = make_project(folder / "tracked", tracked=True, files=FILES)
     plain = make_project(folder / "plain", files=FILES)
@@ -132,7 +132,7 @@ def compare_submits(folder: Path) -> None:
 
 
 def main() -> int:
-    """Measure everything."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory(prefix="workbench-benchmark-") as name:
         os.environ["HOME"] = name
         compare_commands(Path(name))

@@ -1,4 +1,4 @@
-"""Configuration files: checking all real ones, one edit as a whole process, a keystroke, and files that are refused."""
+"""Time to check all real configuration files, to edit a file with a command or a key, and to refuse harmful files."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ OPEN_LIMIT = 0.010
 """Seconds; a fifth of the 50 ms from key to form."""
 
 REFUSED_LIMIT = 0.050
-"""Seconds in which what could do harm is refused."""
+"""Seconds to refuse a harmful file."""
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         paths = _files(folder)
         _checking(paths)
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _files(folder: str) -> list[str]:
-    """The real files where they are at hand, else the sample's, often enough to be 120."""
+    """Return 120 paths: the real files if present, otherwise repeated files of the sample."""
     if os.path.isdir(CORPUS):
         found = [os.path.join(root, name) for root, _, names in os.walk(CORPUS) for name in names]
         return sorted(path for path in found if not path.endswith(".md"))
@@ -113,7 +113,7 @@ def _editing(folder: str) -> None:
 
 
 def _keystroke(folder: str) -> None:
-    """In a project, so that the neighbours are looked at as well."""
+    """Measure in a project, because a check also reads the other files."""
     project = shutil.copytree(SAMPLE, os.path.join(folder, "project"), ignore=shutil.ignore_patterns(".workbench"))
     path = os.path.join(project, "aml_config", "conda_dependencies.yml")
     lines = ["name: big", "dependencies:", "  - python=3.12", "  - pip:"]
@@ -123,7 +123,7 @@ def _keystroke(folder: str) -> None:
     document = Document.open(path, ProjectContext(project))
     times = []
     for _ in range(200):
-        # Behind the last package: the text stays YAML, so everything is parsed and checked.
+        # After the last package: the text stays valid YAML, so everything is parsed and checked.
         text = document.text.removesuffix("\n") + "1\n"
         times.append(measure(lambda text=text: _typed(document, text)))  # type: ignore[misc]
     check("a key in a 300-line file to its problems, p95", percentile(times, 95), KEYSTROKE_LIMIT)

@@ -1,9 +1,8 @@
-"""The dashboard of 10,000 and of 100,000 runs: from its key to the first rows, and from a filter key to its rows.
+"""Time from a key to the rows of the dashboard with 10,000 and 100,000 runs.
 
-The workbench is open in a real pseudo-terminal of 120 x 36; what counts is the moment when the bytes arrive that show
-what is named. The runs are rows of the index, which is all that the dashboard reads of runs that have ended, but for
-the courses of the visible ones: their directories are links to one real run. The baseline of each figure is the
-same with ten runs.
+The workbench runs in a pseudo-terminal of 120 x 36. The time ends when the bytes of the named text arrive. The runs
+are rows of the index, and the directories of the visible runs are links to one real run, whose curves are read. The
+baseline is a project with ten runs.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ESCAPE = "\x1b"
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     for total in (10, *LIMITS):
         with tempfile.TemporaryDirectory() as folder:
             project = make_project(os.path.join(folder, "project"), total)
@@ -75,7 +74,7 @@ def measured(project: str, folder: str, total: int) -> tuple[list[float], list[f
 
 
 class Seen:
-    """The rows that changed since the last key, and when the last of them did."""
+    """The rows that changed since the last key, with the time of the last change."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -95,12 +94,12 @@ class Seen:
         return self._when - pressed
 
     def until(self, expected: bytes) -> None:
-        """Take what comes until it holds the bytes."""
+        """Read until the bytes arrive."""
         self._terminal.until(lambda: expected in self._data)
 
 
 def make_project(root: str, total: int) -> str:
-    """A project with an index of so many runs."""
+    """Create a project with an index of `count` runs."""
     os.makedirs(os.path.join(root, "aml_config"))
     project = Project.find(root)
     project.prepare_state()
@@ -128,7 +127,7 @@ def fill(project: Project, total: int) -> None:
 
 
 def row(project: Project, number: int) -> IndexRow:
-    """A run as the index keeps it."""
+    """Return a row of the index."""
     script = ("train.py", "eval.py", "resnet/train.py", "sweep.py")[number % 4]
     created = 1_600_000_000.0 + number * 60
     run = Run(
@@ -152,7 +151,7 @@ def row(project: Project, number: int) -> IndexRow:
 
 
 def run_id(number: int) -> str:
-    """The id of the run with this number."""
+    """Return the ID of the run with this number."""
     return f"project_{number:013d}"
 
 

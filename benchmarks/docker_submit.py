@@ -1,8 +1,7 @@
-"""A run in a container, from the command to the script's first output, against `docker run` of the same script.
+"""Time from the submit command to the first output of a script in a container, compared with `docker run`.
 
-Everything is prepared: the image is there and was looked at, and nothing but the script is in the project. On the other
-machine the baseline is `ssh HOST docker run`, which opens a connection each time; ours once with the connection that
-other programs hold open, and once with none.
+The image is present and inspected, and the project holds only the script. For another machine the baseline is `ssh
+HOST docker run`, which opens a connection each time; the workbench is measured with and without an open connection.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ RUNCONFIG = "Target: {name}\nFramework: Python\nArgumentVector: [$file]\n"
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     if not is_possible():
         note("not measured: an engine of our own can only be started by root")
         return 0
@@ -136,7 +135,7 @@ def _submit(project: Path) -> list[str]:
 
 
 def _project(root: Path, compute: str) -> Path:
-    """A project with the target and run configuration TARGET."""
+    """Create a project with the target and run configuration TARGET."""
     (root / "aml_config").mkdir(parents=True)
     (root / "aml_config" / f"{TARGET}.compute").write_text(compute)
     (root / "aml_config" / f"{TARGET}.runconfig").write_text(RUNCONFIG.format(name=TARGET))

@@ -1,7 +1,7 @@
-"""The editor: from the key that opens a configuration file to its form, and from a key in a long file to its problem.
+"""Time from opening a configuration file to its form, and from a key in a long file to its problem.
 
-Both in a real pseudo-terminal, on the whole workbench with the sample project. What counts is the moment when the
-bytes arrive that show what is named; nothing is emulated while the clock runs.
+The workbench runs in a pseudo-terminal with the sample project. The time ends when the bytes of the named text
+arrive; nothing is emulated during the measurement.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 class Workbench(Terminal):
-    """The workbench on a project, with the times at which bytes came."""
+    """The workbench on a project, with the time of each byte."""
 
     def __init__(self, project: str) -> None:
         super().__init__(
@@ -40,7 +40,7 @@ class Workbench(Terminal):
         self._came = when
 
     def start(self) -> None:
-        """Waits until the whole screen stands, and what the editor needs was imported."""
+        """Wait until the screen is complete and the editor's modules are imported."""
         self.until(lambda: b"No run yet" in self._tail)
         self.settle(1.5)
 
@@ -92,7 +92,7 @@ def typing(project: str) -> None:
 
 
 def main() -> int:
-    """Both figures."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as directory:
         project = os.path.join(directory, "sample_project")
         shutil.copytree(SAMPLE, project)

@@ -1,7 +1,7 @@
-"""An environment of ten packages for a local run, against `python -m venv` and `pip install` of the same packages.
+"""Time to build an environment of ten packages, compared with `python -m venv` and `pip install`.
 
-The packages come from an index on this machine, so no network is measured; each round starts with empty caches on both
-sides. Then the same environment once more, which is there.
+The packages come from an index on this machine, so no network is measured, and each round starts with empty caches. A
+second measurement uses the existing environment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PACKAGES = tuple(f"tinypackage{number}" for number in range(10))
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as name, package_index(Path(name) / "index", "127.0.0.1") as index:
         for package in PACKAGES:
             index.add(package, "1.0")

@@ -1,9 +1,8 @@
-"""First frame: the workbench with the sample's files on the screen, against a minimal Textual app with one line.
+"""Time to the first frame with the files of the sample, compared with a minimal Textual app with one line.
 
-Both are started in a real pseudo-terminal of 120 x 36. What counts is the moment when the bytes arrive after which a
-person sees what is named: the screen is emulated afterwards, so that emulating it costs nothing while the clock runs.
-Resident memory is taken when nothing has come for a while, so what the workbench loads after its first frame counts
-too.
+Both run in a pseudo-terminal of 120 x 36. The time ends when the bytes arrive that complete the named texts; the
+screen is emulated after the measurement. Resident memory is read when the output has stopped, so that modules loaded
+after the first frame count.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 class FirstFrame:
-    """Starts a program and waits until all of `texts` stand on its screen. Keeps the resident memory of each start."""
+    """Starts a program and waits until its screen shows all `texts`. Keeps the resident memory of each start."""
 
     def __init__(self, command: list[str], texts: list[str], directory: str) -> None:
         self.command = command
@@ -48,7 +47,7 @@ class FirstFrame:
         self.memory: list[float] = []
 
     def __call__(self) -> float:
-        """Seconds from start to the last byte that was needed."""
+        """Return the seconds from the start to the last necessary byte."""
         chunks: list[tuple[bytes, float]] = []
         with Terminal(
             self.command,
@@ -65,7 +64,7 @@ class FirstFrame:
             return self._moment(chunks) - terminal.started
 
     def environment(self) -> dict[str, str]:
-        """The interpreter of the benchmark is what a local target finds."""
+        """Put the interpreter of the benchmark first on the PATH for local targets."""
         return {"PATH": f"{os.path.dirname(python())}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 
     def _moment(self, chunks: list[tuple[bytes, float]]) -> float:
@@ -80,7 +79,7 @@ class FirstFrame:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         project = shutil.copytree(
             SAMPLE,

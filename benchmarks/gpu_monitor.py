@@ -1,11 +1,10 @@
-"""The GPU monitor with eight machines of eight GPUs each, all at work, once a second.
+"""The GPU monitor with eight machines of eight busy GPUs each, one sample per second.
 
     python -m benchmarks.gpu_monitor [SECONDS]
 
-The whole workbench in a pseudo-terminal of 200 x 60; the samplers' files are written by this script in the samplers'
-place, a sample of each machine a second, all values changed. Reading them is a part of what is measured, asking a
-driver is not (`gpu_sampling`). The baseline is an app of nothing but a Textual `Static`, which is given as many
-lines of the same text as often.
+The workbench runs in a pseudo-terminal of 200 x 60. This script writes the files of the samplers: each second one
+sample per machine with all values changed. Reading them is measured, querying a driver is not (see `gpu_sampling`).
+The baseline is a Textual app with one `Static` that shows as many lines.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ SECONDS = 20.0
 PAST_SECONDS = 300
 KEY_LIMIT = 0.033
 PROCESSOR_LIMIT = 0.06
-"""Of one processor. A screen that follows 64 GPUs must leave the machine to who trains on it."""
+"""Share of one processor: watching 64 GPUs must leave the machine to training."""
 
 BYTES_LIMIT = 20_000
 BYTES = Unit("bytes/s", 1.0, 0)
@@ -59,7 +58,7 @@ Bare().run()
 
 
 class Farm:
-    """The samplers' files of the machines, and what keeps anybody from starting a sampler."""
+    """The files of the samplers, with locks that prevent real samplers from starting."""
 
     def __init__(self, project: str, state: str) -> None:
         self._random = random.Random(7)
@@ -113,7 +112,7 @@ class Farm:
 
 
 class Watched:
-    """What a program has cost, and how soon it answered keys."""
+    """Processor time, memory and key times of a program."""
 
     def __init__(self) -> None:
         self.processor = 0.0
@@ -122,7 +121,7 @@ class Watched:
 
 
 def main(seconds: float) -> int:
-    """Measures both and prints."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         project, state = os.path.join(folder, "project"), os.path.join(folder, "state")
         farm = Farm(project, state)
@@ -169,7 +168,7 @@ def monitor(project: str, folder: str, changes: dict[str, str]) -> Iterator[Term
 def watch(
     terminal: Terminal, tell: Callable[[], None], seconds: float, keep: Callable[[str], None], *, with_keys: bool
 ) -> Watched:
-    """Let time pass, with a sample and a key a second; the screen is kept after each."""
+    """Write a sample and press a key each second; keep the screen after each key."""
     found = Watched()
     before, received = processor_seconds(terminal.pid), terminal.received
     start = time.perf_counter()
@@ -194,7 +193,7 @@ def watch(
 
 
 def write(path: str, data: bytes) -> None:
-    """A file."""
+    """Write a file."""
     with open(path, "wb") as file:
         file.write(data)
 

@@ -1,7 +1,7 @@
-"""What a run that asks for a GPU pays before it starts, once its environment is known: against the same run without.
+"""Time that the GPU checks add to the start of a run with a known environment.
 
-The driver is the stand-in of the tests and the framework a small module in PyTorch's place, so this is our own work and
-the processes that it starts; what a real `nvidia-smi` takes to answer is on top.
+The driver is the stand-in of the tests and the framework is a small module instead of PyTorch. A real `nvidia-smi`
+takes additional time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tui_workbench.runs.submission import planning
 
 
 def main() -> int:
-    """Print the comparison."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")

@@ -1,7 +1,6 @@
-"""What looking at GPUs costs: the sampling process and the controller's share, as processor time a second.
+"""Processor time per second of the GPU sampler and of the controller's share.
 
-The drivers are the stand-ins of the tests, so this is our own work: what a real driver takes to answer is on top, and
-was not measured here. The baseline of the promise is one core.
+The drivers are the stand-ins of the tests; a real driver takes additional time. The limit is a share of one core.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processor_seconds(marks: tuple[bytes, bytes]) -> float:
-    """The processor time so far of the living processes with one of the marks in their command line."""
+    """Return the processor time of the processes with one of the marks in their command line."""
     total = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -37,7 +36,7 @@ def processor_seconds(marks: tuple[bytes, bytes]) -> float:
 
 
 def share_of_a_core(gpus: int, *, library: bool) -> tuple[float, float]:
-    """Processor time a second of the sampler with what it starts, and of one who listens."""
+    """Return the processor time per second of the sampler with its children, and of a reader."""
     with tempfile.TemporaryDirectory(prefix="wb-gpu-") as name:
         os.environ["XDG_STATE_HOME"] = name
         parts = build(Path(name))
@@ -65,7 +64,7 @@ def share_of_a_core(gpus: int, *, library: bool) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Print a line for each way to ask."""
+    """Print a line for each driver interface."""
     failed = False
     for gpus, library in ((1, True), (8, True), (1, False), (8, False)):
         sampler, listener = share_of_a_core(gpus, library=library)

@@ -1,6 +1,6 @@
-"""The verdict on a run of a day, from its last sum.
+"""Time to compute the verdict of a run of a day from its last sum.
 
-The baseline is reading the same file and parsing its lines as JSON, which whoever wants any figure of it has to do.
+The baseline reads the same file and parses its lines as JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROMISE_SECONDS = 0.3
 
 
 def write_day(path: Path) -> None:
-    """A day of one GPU at 1 Hz as a controller records it."""
+    """Record a day of one GPU at 1 Hz, as a controller does."""
     usage = Usage()
     usage.machine = Machine((Device(0, "GPU-0", "Tesla T4", 15360, 70.0),), "550.54", "12.4", "nvml")
     with path.open("wb") as file:
@@ -36,7 +36,7 @@ def write_day(path: Path) -> None:
 
 
 def main() -> int:
-    """Print the comparisons."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "gpu.jsonl")
         write_day(path)

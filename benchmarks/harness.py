@@ -1,8 +1,8 @@
-"""What every benchmark shares: ours and its baseline are measured in turns, on the same machine, in the same minute.
+"""Measure the workbench and a baseline in turns on the same machine.
 
-A figure alone says little on a machine one does not know; a ratio against a named baseline, measured in turns so that a
-busy moment hits both, travels. Every line says what was compared, both medians, both 95th percentiles, the ratio of the
-medians, and whether the promise holds. A script ends with `sys.exit(finish())`: 1 when a promise does not hold.
+Ratios of values that were measured in turns are comparable between machines, because a busy moment affects both. Each
+line names the comparison, both medians, both 95th percentiles, the ratio of the medians, and whether the limit is
+kept. A script ends with `sys.exit(finish())`: 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 Measure = Callable[[], "float | None"]
-"""One round: returns what it measured (seconds, bytes, ...); None means: take the wall time of the call."""
+"""One round: returns the measured value (seconds, bytes, ...), or None to use the wall time of the call."""
 
 
 class Unit(NamedTuple):
-    """How a measured number is printed: divided by `scale`, with the name behind it."""
+    """The format of a value: divided by `scale`, followed by the name."""
 
     name: str
     scale: float
     digits: int = 1
 
     def show(self, value: float) -> str:
-        """The value for a person."""
+        """Format a value."""
         return f"{value / self.scale:,.{self.digits}f} {self.name}"
 
 
@@ -39,7 +39,7 @@ COUNT = Unit("", 1.0, 0)
 
 
 class Comparison(NamedTuple):
-    """What `compare` measured."""
+    """The result of `compare`."""
 
     name: str
     ours: tuple[float, ...]
@@ -49,7 +49,7 @@ class Comparison(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Median of ours over median of the baseline."""
+        """The ratio of the medians."""
         return statistics.median(self.ours) / statistics.median(self.baseline)
 
 
@@ -94,26 +94,26 @@ def compare(
 
 
 def check(name: str, value: float, limit: float, unit: Unit = MILLISECONDS, *, note: str = "") -> bool:
-    """Prints one figure that has a limit of its own, and whether it keeps it (`value <= limit`)."""
+    """Print a value with a fixed limit, and whether `value <= limit`."""
     passed = value <= limit
     _report(name, passed, f"{unit.show(value)}, promised {unit.show(limit)}" + (f"  ({note})" if note else ""))
     return passed
 
 
 def note(text: str) -> None:
-    """Prints a figure that promises nothing: a baseline's, a size, the kind of machine."""
+    """Print a value without a limit: of a baseline, a size, the type of machine."""
     print(f"        {text}", flush=True)
 
 
 def finish() -> int:
-    """The exit status of the script: 1 when a promise was not kept."""
+    """Return the exit status of the script: 1 if a limit was exceeded."""
     if _failures:
         print("over: " + "; ".join(_failures), flush=True)
     return 1 if _failures else 0
 
 
 def measure(call: Measure) -> float:
-    """One round: the number the call returns, or its wall time in seconds."""
+    """Run a round and return its value or its wall time in seconds."""
     start = time.perf_counter()
     value = call()
     elapsed = time.perf_counter() - start
@@ -121,14 +121,14 @@ def measure(call: Measure) -> float:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest of the values that at least `percent` of them do not exceed (nearest rank; no value is made up)."""
+    """Return the percentile of the values by nearest rank."""
     ordered = sorted(values)
     rank = -(-len(ordered) * percent // 100)
     return ordered[max(0, min(len(ordered), int(rank)) - 1)]
 
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a measured process: nothing in it keeps Python from its compiled files or its buffers."""
+    """Return the environment of a measured process, without variables that disable bytecode files or buffers."""
     kept = {
         key: value for key, value in os.environ.items() if key not in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
     }
@@ -180,5 +180,5 @@ def _report(name: str, passed: bool, text: str) -> None:
 
 
 def python() -> str:
-    """The interpreter that measured processes are started with: the one that runs the benchmark."""
+    """Return the interpreter of measured processes: the one that runs the benchmark."""
     return sys.executable

@@ -1,8 +1,7 @@
-"""The history of 10,000 runs: listing it against MLflow, building its index anew, filtering its table.
+"""The history of 10,000 runs: listing it, rebuilding its index, and filtering its table.
 
-MLflow 3 gets the same runs, by our own export, in its file store, and is asked by `mlflow.search_runs` in a process of
-its own, as the list is. It is installed beside for that, or taken from the interpreter that WORKBENCH_MLFLOW names;
-where neither can be, that is said and the rest is measured.
+The baseline is MLflow 3 with the same runs in its file store, listed by `mlflow.search_runs` in a process. MLflow is
+installed for this, or taken from the interpreter in WORKBENCH_MLFLOW; without MLflow the rest is measured.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ print(len(found))
 
 
 def main() -> int:
-    """Measure everything."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory(prefix="workbench-benchmark-") as name:
         os.environ["HOME"] = name
         root = make_project(Path(name) / "project")
@@ -56,7 +55,7 @@ def main() -> int:
 
 
 def log_metrics(root: Path) -> None:
-    """Give each run some metrics."""
+    """Add metrics to each run."""
     for number, run in enumerate(sorted(Path(Project.find(str(root)).runs_directory).iterdir())):
         lines = (
             json.dumps({"name": f"metric{each}", "step": 1, "value": number % 97 / (each + 1), "time": 1.7e9})
@@ -79,7 +78,7 @@ def measure_index(root: Path) -> None:
 
 
 def measure_table(root: Path) -> None:
-    """The first rows of the table, and what each further key of a filter takes."""
+    """Measure the first rows of the table, and each key of a filter."""
     runs = Runs(Project.find(str(root)))
     check(f"first rows of {RUNS:,} runs", _median(lambda: runs.page(RunQuery(), 0, 60)), FIRST_ROWS, MILLISECONDS)
     text = "hello metric1>20 -failed"
@@ -93,7 +92,7 @@ def measure_table(root: Path) -> None:
 
 
 def mlflow(folder: Path) -> str:
-    """An interpreter that has MLflow 3; "" when there is none to be had."""
+    """Return an interpreter with MLflow 3; "" if it cannot be installed."""
     named = os.environ.get(PEER_VARIABLE, "")
     if named:
         return named
@@ -109,7 +108,7 @@ def mlflow(folder: Path) -> str:
 
 
 def compare_lists(root: Path, peer: str, store: Path) -> None:
-    """Whole processes that list every run."""
+    """Measure whole processes that list every run."""
     export = [COMMAND, "history", "export", "--format", "mlflow", str(store)]
     subprocess.run(export, cwd=root, env=environment(), stdout=subprocess.DEVNULL, check=True)
     search = [peer, "-c", _SEARCH, f"file://{store}"]

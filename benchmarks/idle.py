@@ -1,4 +1,4 @@
-"""Idle: an open workbench with nothing running costs under 1 % of a core and writes nothing, to terminal or disk."""
+"""An idle workbench uses less than 1 % of a core and writes nothing to the terminal or disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROCESSOR_LIMIT = 0.01
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         project = shutil.copytree(SAMPLE, os.path.join(folder, "sample"), ignore=shutil.ignore_patterns(".workbench"))
         command = [python(), "-m", "tui_workbench", project]
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def _written(pid: int) -> int:
-    """Bytes that the process gave to write calls so far."""
+    """Return the bytes that the process has passed to write calls."""
     with open(f"/proc/{pid}/io", encoding="ascii") as file:
         fields = dict(line.split(": ") for line in file.read().splitlines())
     return int(fields["wchar"])

@@ -1,10 +1,9 @@
-"""What goes over the line: the bytes of the first screen and of single keys, in 256 colours at three sizes.
+"""Bytes of the first screen and of single keys, with 256 colors in three sizes.
 
     python -m benchmarks.line_bytes [PROJECT]
 
-The whole workbench in a pseudo-terminal, on a copy of the sample project with a run and an open file. Bytes are counted
-as the terminal gets them, colours, cursor and modes included. The baseline is the same program with Textual's own way
-to write.
+The workbench runs in a pseudo-terminal on a copy of the sample project with a run and an open file. All bytes that
+the terminal receives are counted. The baseline is the same program with Textual's own output.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FIRST_SCREEN_LIMIT = 30_000
 KEY_LIMIT = 1_500
 BYTES = Unit("bytes", 1.0, 0)
 QUIET = 1.2
-"""Seconds without a byte after which a screen counts as complete: the slowest fact on it comes within one."""
+"""Seconds without a byte after which a screen is complete; its slowest value arrives within one second."""
 
 SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sample_project")
 
@@ -48,7 +47,7 @@ start.run({project!r})
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measures each size with ours and with Textual's own display."""
+    """Measure each size with the workbench's output and with Textual's."""
     with tempfile.TemporaryDirectory() as folder:
         project = arguments[0] if arguments else shutil.copytree(SAMPLE, os.path.join(folder, "sample_project"))
         ours = [python(), "-m", "tui_workbench", project]
@@ -68,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def watch(command: Sequence[str], size: tuple[int, int], home: str) -> Mapping[str, int]:
-    """The bytes of everything that is done, by what it was."""
+    """Return the bytes of each action by its name."""
     columns, rows = size
     counted: dict[str, int] = {}
     with Terminal(command, columns=columns, rows=rows, changes=environment(home)) as terminal:
@@ -95,7 +94,7 @@ def watch(command: Sequence[str], size: tuple[int, int], home: str) -> Mapping[s
 
 
 def environment(home: str) -> dict[str, str]:
-    """A terminal of 256 colours, and nothing remembered of other times."""
+    """Return the environment of a terminal with 256 colors and an empty state directory."""
     path = f"{os.path.dirname(python())}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return {"TERM": "xterm-256color", "COLORTERM": "", "HOME": home, "PATH": path, "XDG_STATE_HOME": ""}
 

@@ -1,10 +1,9 @@
-"""Over a line of 200 ms: how long until a key is seen, alone and in a burst, beside how long the line alone takes.
+"""Time until a key is visible over a connection with a delay of 200 ms, alone and in a burst.
 
     python -m benchmarks.line_delay
 
-A real SSH server on this machine, reached through a relay that holds each byte back for 100 ms in each direction (the
-kernels of build machines have no netem). The baseline is `cat` at the other end: its terminal echoes each key, so what
-it takes is the line's own delay and nothing else.
+An SSH server on this machine is reached through a relay that delays each byte by 100 ms in each direction, because
+the kernels of build machines have no netem. The baseline is `cat` on the other side, whose terminal echoes each key.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ ONE_WAY = 0.1
 KEYS = 20
 BURST = "abcdefghijklmnopqrstuvwxyz0123"
 LIMIT, BURST_LIMIT = 1.5, 2.0
-"""Times the line's own delay until a key is seen, which adds a frame and the painting, and of a burst."""
+"""Limits of a key and of a burst, as multiples of the delay of the connection."""
 
 SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sample_project")
 
 
 def main() -> int:
-    """Measures and prints."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
         project = shutil.copytree(
@@ -63,7 +62,7 @@ def main() -> int:
 
 
 def typed(terminal: Terminal, keys: str, seen: str) -> float:
-    """Seconds from typing until it is on the screen."""
+    """Return the seconds from typing until the text is on the screen."""
     pressed = terminal.send(keys)
     return terminal.until_text(seen) - pressed
 

@@ -1,10 +1,10 @@
-"""What a call of `workbench.log` costs a training.
+"""Time of a call of `workbench.log` in a training script.
 
     python -m benchmarks.log_call
 
-Measured in a script of a run, as the workbench starts it: the median of 100,000 calls with changing values and steps,
-and how many are made in a second. The baseline in the same process writes the same line by the library's `json` and a
-flushed file; with four threads at once, and with four processes, each call still has to be quick and none be lost.
+The value is the median of 100,000 calls with changing values and steps, in a script that the workbench started. The
+baseline writes the same line with `json` and flushes the file. With four threads and with four processes, calls must
+stay fast and none may be lost.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ print(json.dumps(result))
 
 
 def main() -> int:
-    """Runs everything."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         found = finished(start(folder, CALLS, "train/loss"))
         median, slow, total = found["ours"]
@@ -82,14 +82,14 @@ def main() -> int:
 
 
 def start(folder: str, calls: int, name: str) -> subprocess.Popen[str]:
-    """Start a script that measures itself, in a run whose directory is the folder."""
+    """Start a script that measures itself, in a run with this directory."""
     variables = environment({PYTHON_PATH_VARIABLE: SDK_FOLDER, RUN_DIRECTORY_VARIABLE: folder})
     command = [python(), "-c", SCRIPT, str(calls), name]
     return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
 
 
 def finished(process: subprocess.Popen[str]) -> dict[str, list[float]]:
-    """What a script has measured."""
+    """Return the measurements of a script."""
     out, _ = process.communicate()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, "the script")

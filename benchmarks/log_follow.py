@@ -1,10 +1,9 @@
-"""The log while a run writes 100,000 lines a second: what is lost, how late it is shown, how late keys are answered.
+"""The log view while a run writes 100,000 lines per second: lost lines, lag, and time to answer a key.
 
     python -m benchmarks.log_follow [SECONDS]
 
-The whole workbench in a pseudo-terminal, its log zoomed, in turns with Textual's own `Log` on the same file. Every line
-holds its number and the moment it was written, so that the terminal's side knows how old what it shows is. Lag is that
-of each line: until it, or a later one, is on the screen.
+The workbench runs in a pseudo-terminal with its log zoomed, in turns with Textual's `Log` on the same file. Each line
+holds its number and its time. The lag of a line ends when it or a later line is visible.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ LINE_BYTES = 100
 STAMP = re.compile(rb"#(\d{9}) (\d{7}\.\d{6})")
 STAMP_BYTES = 26
 SAMPLES = 20
-"""Lines of each frame whose lag is counted, evenly over the frame."""
+"""Lines per frame whose lag is counted, evenly spaced."""
 
 SCRIPT = """
 import os, sys, time
@@ -62,7 +61,7 @@ while (now := time.perf_counter()) - start < seconds:
 
 
 class Seen(NamedTuple):
-    """What came to the terminal: when, the newest line in it, and when that was written."""
+    """A chunk of output: its time, its newest line, and when that line was written."""
 
     time: float
     number: int
@@ -70,7 +69,7 @@ class Seen(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One program, watched for a while."""
+    """The measurements of a program."""
 
     lost: int
     lags: list[float]
@@ -79,7 +78,7 @@ class Round(NamedTuple):
 
 
 def main(seconds: float) -> int:
-    """Watches both in turns and prints what was measured."""
+    """Run the benchmark."""
     ours: list[Round] = []
     stock: list[Round] = []
     for _ in range(ROUNDS):
@@ -112,7 +111,7 @@ def summary(rounds: list[Round]) -> tuple[list[float], list[float], float]:
 
 
 def watch_workbench(seconds: float) -> Round:
-    """Runs the script from the workbench, with its log zoomed, and presses keys in it meanwhile."""
+    """Run the script from the workbench with its log zoomed, and press keys meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         project = os.path.join(folder, "project")
         runs = log_programs.write_project(project, SCRIPT, (str(seconds), str(LINES_A_SECOND)))
@@ -140,7 +139,7 @@ def watch_workbench(seconds: float) -> Round:
 
 
 def watch_stock(seconds: float) -> Round:
-    """The same run without a screen, and Textual's `Log` on its log."""
+    """Run the script without a screen, and Textual's `Log` on its log."""
     with tempfile.TemporaryDirectory() as folder:
         runs = log_programs.write_project(os.path.join(folder, "project"), SCRIPT, (str(seconds), str(LINES_A_SECOND)))
         run = runs.submit(RunRequest("local", "script.py", (str(seconds), str(LINES_A_SECOND))))
@@ -156,7 +155,7 @@ def watch_stock(seconds: float) -> Round:
 
 
 def until_idle(pid: int) -> None:
-    """Wait until a program has done what it does once, when it has started."""
+    """Wait until a program has finished its start."""
     end = time.perf_counter() + LONGEST_START
     while time.perf_counter() < end:
         measured = Processor(pid)
@@ -166,19 +165,19 @@ def until_idle(pid: int) -> None:
 
 
 class Processor:
-    """The share of a processor that a process takes from now on."""
+    """The share of a processor that a process uses from now on."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._used, self._since = processor_seconds(pid), time.perf_counter()
 
     def share(self) -> float:
-        """1.0 is one processor, all of the time."""
+        """The share; 1.0 is one processor."""
         return (processor_seconds(self._pid) - self._used) / (time.perf_counter() - self._since)
 
 
 class Watcher:
-    """Reads what a program draws, as it comes, without emulating a terminal: that would take the second core."""
+    """Reads the output of a program without emulating a terminal, which would use the second core."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -202,11 +201,11 @@ class Watcher:
             self.newest = max(self.newest, int(number))
 
     def until(self, *wanted: bytes, seconds: float = 20.0) -> float:
-        """Reads until all of this was drawn since the last key; the moment it was."""
+        """Read until all texts were drawn since the last key; return the time."""
         return self._terminal.until(lambda: all(it in self._recent for it in wanted), seconds)
 
     def press(self, key: str, answer: bytes, *, leaves: bool = False, returns: bool = False) -> None:
-        """Presses a key and notes how long it took until its answer was drawn."""
+        """Press a key and record the time until its effect was drawn."""
         self._recent.clear()
         if leaves:
             self._following = False
@@ -216,13 +215,13 @@ class Watcher:
         self._following = self._following or returns
 
     def read_for(self, seconds: float) -> None:
-        """Reads for a while."""
+        """Read for some seconds."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             self._terminal.pump(0.005)
 
     def lags(self) -> list[float]:
-        """How long after they were written lines were on the screen, for lines all over each frame."""
+        """Return the lags of lines that are evenly spaced in each frame."""
         return [
             now.time - (before.written + (now.written - before.written) * part / SAMPLES)
             for before, now in pairwise(self._seen)
@@ -231,7 +230,7 @@ class Watcher:
         ]
 
     def told_count(self) -> int:
-        """The number of lines that the border told last."""
+        """Return the last number of lines in the border."""
         counts = re.findall(rb"(?:following, | )([\d,]+) lines ", self._tail)
         return int(counts[-1].replace(b",", b"")) if counts else 0
 

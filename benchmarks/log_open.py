@@ -1,10 +1,9 @@
-"""A log of a gigabyte, opened at its end and searched whole.
+"""Time to open and to search a log of 1 GB.
 
     python -m benchmarks.log_open
 
-Opening is opening the workbench on a project whose last run has such a log, from its start to the frame that shows the
-last line, against the same with a log of a hundred lines; memory is what only that process has when all lines are
-counted; searching is compared with `grep -c`.
+Opening is the time from the start of the workbench to the frame with the last line; the baseline is a log of a
+hundred lines. Memory is private memory after all lines are counted. Searching is compared with `grep -c`.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ OPEN_LIMIT = 1.1
 MEMORY_LIMIT = 10e6
 SEARCH_LIMIT = 2.0
 DENSE_LIMIT = 3.0
-"""For what is in every line, as no one searches for it: Python makes an object of each match."""
+"""The limit for a text in every line, which is unusual: Python creates an object for each match."""
 
 GIGABYTE = 1 << 30
 LAST = b"Needle: the last line of the log"
 
 
 def main() -> int:
-    """Makes the logs and runs everything."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         big, log = project_with_log(os.path.join(folder, "big"), GIGABYTE)
         small, _ = project_with_log(os.path.join(folder, "small"), 10_000)
@@ -54,7 +53,7 @@ def main() -> int:
 
 
 def project_with_log(root: str, size: int) -> tuple[str, str]:
-    """A project whose only run has ended and has a log of about so many bytes, as a training writes it; and the log."""
+    """Create a project with an ended run and a log of about so many bytes; return the project and the log."""
     runs = log_programs.write_project(root, "print('a run')\n")
     ended = runs.submit(RunRequest("local", "script.py"))
     while ended.is_active:
@@ -70,7 +69,7 @@ def project_with_log(root: str, size: int) -> tuple[str, str]:
 
 
 def line(number: int) -> bytes:
-    """One line of a training that goes on for ever."""
+    """Return a line of a training log."""
     loss = number * 7919 % 10007
     return b"epoch %d step %d loss 0.%05d accuracy 0.%04d lr 0.001 Throughput %d images/s\n" % (
         number // 1000,
@@ -82,13 +81,13 @@ def line(number: int) -> bytes:
 
 
 def time_to_last_line(project: str) -> float:
-    """Seconds from the start of the program until the last line of the log is on the screen."""
+    """Return the seconds from the start of the program until the screen shows the last line."""
     with Terminal(log_programs.workbench(project), emulate=False) as terminal:
         return log_programs.Drawn(terminal).until(LAST) - terminal.started
 
 
 def memory_with(project: str) -> int:
-    """Bytes that only the program has when it shows the log and has counted its lines."""
+    """Return the private memory of the program when it has counted all lines."""
     with Terminal(log_programs.workbench(project), emulate=False) as terminal:
         log_programs.Drawn(terminal).until(LAST, b" lines ")
         terminal.settle(0.5)
@@ -96,7 +95,7 @@ def memory_with(project: str) -> int:
 
 
 def count(path: str, text: str) -> None:
-    """Searches the whole log as the view does."""
+    """Search the whole log as the log view does."""
     with LogFile(path) as log:
         search = Search(log, Pattern(text))
         while not search.count():
@@ -105,7 +104,7 @@ def count(path: str, text: str) -> None:
 
 
 def run(command: list[str]) -> None:
-    """Runs grep to its end: into a pipe, because into /dev/null it stops at the first match."""
+    """Run grep with output to a pipe; with /dev/null it stops at the first match."""
     subprocess.run(command, stdout=subprocess.PIPE, check=True)
 
 

@@ -1,4 +1,4 @@
-"""What the log benchmarks look at: the whole workbench on a small project, and Textual's own `Log` on the same file."""
+"""The programs of the log benchmarks: the workbench on a small project, and Textual's `Log` on the same file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNCONFIG = 'Target: "local"\nArgumentVector: [{vector}]\nFramework: "Python"\nT
 
 
 def write_project(root: str, script: str, arguments: Sequence[str] = ()) -> Runs:
-    """A project of one script, which runs in place, and its runs."""
+    """A project with one untracked script, and its runs."""
     os.makedirs(os.path.join(root, "aml_config"))
     vector = ", ".join(f'"{argument}"' for argument in ("script.py", *arguments))
     for name, text in (
@@ -48,7 +48,7 @@ def stock(log: str) -> list[str]:
 
 
 class Drawn:
-    """What a program has drawn since the last look, the rows that it changed: emulating would take the second core."""
+    """The rows that a program has changed since the last `forget`, without a full emulation."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -56,11 +56,11 @@ class Drawn:
         terminal.watch_rows(lambda rows, _: self._bytes.extend(rows))
 
     def until(self, *wanted: bytes, seconds: float = 30.0) -> float:
-        """Reads until all of this was drawn since the last `forget`; the moment it was."""
+        """Read until all texts were drawn since the last `forget`; return the time."""
         return self._terminal.until(lambda: all(it in self._bytes for it in wanted), seconds)
 
     def forget(self) -> None:
-        """Look at what comes from now on."""
+        """Ignore earlier output."""
         self._bytes.clear()
 
 
@@ -85,7 +85,7 @@ class StockLog(App[None]):
         self.keys = 0
 
     def compose(self) -> ComposeResult:
-        """The log, and the row that answers keys."""
+        """Compose the log and the row that shows keys."""
         yield self.log_widget
         yield self.row
 
@@ -95,7 +95,7 @@ class StockLog(App[None]):
         threading.Thread(target=self._follow, daemon=True).start()
 
     def action_count(self) -> None:
-        """Show that the key came."""
+        """Show the key."""
         self.keys += 1
         self.row.update(f"key {self.keys}", layout=False)
 

@@ -1,9 +1,9 @@
-"""A script that prints a million lines: run by the workbench with its log open, against the same into a file.
+"""Duration of a script that prints a million lines with its log open, compared with output to a file.
 
     python -m benchmarks.log_wall
 
-The workbench runs scripts unbuffered, so that every line is there when it is printed; so does the baseline. Ours is the
-time from the run's start to its end, as its run directory tells them; the log is followed on the screen all the while.
+The workbench runs scripts unbuffered, and so does the baseline. The duration is the one in the run directory; the log
+is followed on the screen meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCRIPT = "for number in range(1_000_000):\n    print(f'step {number} loss 0.1234
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         project = os.path.join(folder, "project")
         runs = log_programs.write_project(project, SCRIPT)
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 class Workbench:
-    """The whole program in a terminal, with the project open and its last run's log in view."""
+    """The workbench in a terminal, with the log of the last run."""
 
     def __init__(self, terminal: Terminal, runs: Runs) -> None:
         self._terminal = terminal
@@ -56,7 +56,7 @@ class Workbench:
         terminal.settle(0.5)
 
     def run(self) -> float:
-        """Presses the key and waits for the end of the run; the seconds that the script ran."""
+        """Start a run and wait for its end; return the seconds that the script ran."""
         self._drawn.forget()
         self._terminal.send(log_programs.CTRL_R)
         self._drawn.until(b" 1,000,000 lines", b"completed", seconds=120)

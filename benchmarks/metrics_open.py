@@ -1,10 +1,10 @@
-"""The metrics of large runs, opened for their charts.
+"""Time to open the metrics of large runs for their charts.
 
     python -m benchmarks.metrics_open
 
-A run with 1,000,000 points in one curve, and 20 runs with 50,000 points each that are laid over one another: in a fresh
-process, from the run's directory to the points that a chart of 200 columns draws. The baseline is the same from the
-files that the run wrote, as it would be without the cache of an ended run, which is how a run is opened that goes on.
+A run with 1,000,000 points in a curve, and 20 runs with 50,000 points each: in a new process, from the run directory
+to the points of a chart of 200 columns. The baseline reads the files that the run wrote, as for an active run,
+without the cache of an ended run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ print(time.perf_counter() - begun)
 
 
 def main() -> int:
-    """Makes the runs and measures."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         one = [make_run(os.path.join(folder, "one"), 1_000_000)]
         many = [make_run(os.path.join(folder, f"many{number}"), 50_000) for number in range(20)]
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def make_run(directory: str, points: int) -> str:
-    """The directory of an ended run that logged a curve, as its controller leaves it."""
+    """Create the directory of an ended run with a logged curve."""
     os.makedirs(directory)
     with open(f"{directory}/metrics.jsonl", "w", encoding="ascii") as file:
         for step in range(points):
@@ -73,7 +73,7 @@ def make_run(directory: str, points: int) -> str:
 
 
 def opened(how: str, runs: list[str], points: int) -> float:
-    """Seconds that a fresh process takes to open them, without its own start."""
+    """Return the seconds of a new process to open the runs, without its start."""
     command = [python(), "-c", OPEN, how, str(points), *runs]
     done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, check=True)
     seconds: float = json.loads(done.stdout)
@@ -81,7 +81,7 @@ def opened(how: str, runs: list[str], points: int) -> float:
 
 
 def whole(runs: list[str], points: int) -> float:
-    """Seconds of a whole process."""
+    """Return the seconds of a whole process."""
     return percentile([process_time([python(), "-c", OPEN, "stored", str(points), *runs]) for _ in range(ROUNDS)], 50)
 
 

@@ -1,8 +1,8 @@
-"""The rows of a terminal as text, kept up to date in a fraction of the time that emulating it whole takes.
+"""The rows of a terminal as text, in a fraction of the time of a full emulation.
 
-A program that writes only what changed never writes a word again that stands there already, so who waits for a word has
-to look at rows and not at bytes. Knows what the workbench and Textual write: moves, erasing, text; colours do not
-matter, and every character counts as one cell.
+A program that writes only changes does not repeat text that is already visible, so waiting for a text needs rows
+instead of bytes. Supports the output of the workbench and Textual: moves, erasing and text. Colors are ignored, and
+every character counts as one cell.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNFINISHED = re.compile(rb"\x1b(?:\[[0-9;?<>=$]*|[\]P_][^\x07\x1b]*\x1b?)?\Z|[\
 
 
 class Rows:
-    """What stands in a terminal of this size."""
+    """The text of a terminal of this size."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self._width = columns
@@ -29,7 +29,7 @@ class Rows:
         self._rest = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Takes what the terminal gets; gives the rows that it touched, whole."""
+        """Process output and return the complete text of the changed rows."""
         data = self._rest + data
         cut = len(data)
         if (unfinished := _UNFINISHED.search(data)) and not _is_whole(unfinished[0]):
@@ -72,7 +72,7 @@ class Rows:
 
 
 def _is_whole(end: bytes) -> bool:
-    """Whether the bytes at the end, which look like a character that goes on, are all of it."""
+    """Return True if the bytes at the end are a complete character."""
     try:
         end.decode()
     except UnicodeDecodeError:

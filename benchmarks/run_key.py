@@ -1,8 +1,7 @@
-"""The key on Run: how long until the script's first line stands in the log view, against `python script` by itself.
+"""Time from the key on Run to the first line of the script in the log view, compared with `python script`.
 
-The workbench is open on a project whose run configuration is untracked. The baseline is the time from starting the same
-interpreter on the same script until its first byte came through a pipe. Every run prints a token of its own, so an old
-frame cannot be taken for the new line.
+The workbench is open on a project with an untracked run configuration. The baseline is the time to the first byte of
+the script in a pipe. Every run prints a new token, so that an old frame cannot count.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ RUNCONFIG = 'Target: "local"\nArgumentVector:\n  - "first.py"\nFramework: "Pytho
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         project = _project(os.path.join(folder, "project"))
         tokens = (f"token-{number}-end" for number in itertools.count())

@@ -1,7 +1,7 @@
-"""A run's output on its way home: from a script's print on another machine to the bytes in our `output.log`.
+"""The output of a run on its way from another machine to `output.log` here.
 
-Lag: a run of type `remote` prints the clock every 5 ms; we look when each line stands in our file. Both machines share
-one clock here. Volume: 1 GB that a run has written, taken by the workbench, against `ssh HOST cat FILE > FILE`.
+Lag: a run of type `remote` prints the clock every 5 ms, and the time of each line in the local file is compared. The
+machines share a clock. Volume: 1 GB that a run has written, compared with `ssh HOST cat FILE > FILE`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ for _ in range({LINES}):
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     if not is_possible():
         note("not measured: another machine can only be made by root")
         return 0

@@ -1,6 +1,6 @@
-"""Another machine for the benchmarks over SSH: namespaces of this one, with an SSH server of their own.
+"""Another machine for benchmarks over SSH: namespaces of this machine with an SSH server.
 
-The wire is this machine's memory, so what is measured is the work of both ends, not a network.
+The network is the memory of this machine, so the work of both sides is measured and not a network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ USER = "research"
 
 
 class Remote(NamedTuple):
-    """The machine, our way to it, and the command line of `ssh` to the same account."""
+    """The machine, its SSH host, and the `ssh` command for the same account."""
 
     machine: Machine
     host: SshHost
@@ -32,13 +32,13 @@ class Remote(NamedTuple):
 
     @property
     def home(self) -> Path:
-        """The account's home folder, as it is seen from here."""
+        """The home folder of the account, as a path on this machine."""
         return self.machine.home(USER)
 
 
 @contextlib.contextmanager
 def remote() -> Iterator[Remote]:
-    """The machine, running while in it; root is needed. HOME is an empty folder meanwhile."""
+    """Run the machine within the context, with an empty HOME. Needs root."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wb-")))
         folder.chmod(0o755)
@@ -61,5 +61,5 @@ def remote() -> Iterator[Remote]:
 
 
 def is_possible() -> bool:
-    """Whether this process may make one."""
+    """Return True if this process may create a machine."""
     return os.geteuid() == 0

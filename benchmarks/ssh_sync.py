@@ -1,7 +1,7 @@
-"""A project on its way to another machine: 2,000 files, 200 MB, half of it random; first, again, and with five changed.
+"""Time to send 2,000 files of 200 MB to another machine: first, again, and with five changes.
 
-The baseline is `rsync -a` of the same tree to the same account, over `ssh` with its usual settings. rsync logs in anew
-each time, as it has to; ours uses the connection that the workbench holds.
+The baseline is `rsync -a` of the same files over `ssh` with default settings. rsync logs in each time; the workbench
+uses its open connection.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST_LIMIT, AGAIN_LIMIT = 1.2, 0.5
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the benchmark."""
     if not is_possible():
         note("not measured: another machine can only be made by root")
         return 0
@@ -54,7 +54,7 @@ class _Ours:
         self._destination = f"{box.host.home().removesuffix('/.workbench-tui')}/ours/tree"
 
     def first(self) -> None:
-        """To a place where nothing is; removing what the last round left is part of it for both."""
+        """Send to an empty folder; both measurements include removing the files of the last round."""
         self._box.host.check(["rm", "-rf", self._destination.removesuffix("/tree")])
         self.again()
 
@@ -78,7 +78,7 @@ class _Rsync:
         self._command = [rsync, "-a", "--delete", "-e", shlex.join(words), f"{source}/", f"{self._account}:theirs"]
 
     def first(self) -> None:
-        """As ours."""
+        """Send with rsync."""
         subprocess.run([*self._shell, "rm -rf theirs"], check=True, env=environment())
         self.again()
 

@@ -1,6 +1,6 @@
-"""A program in a real pseudo-terminal, seen from the outside: what it drew and when each byte came.
+"""A program in a pseudo-terminal: its output and the time of each byte.
 
-Used by benchmarks and tests. Times are `time.perf_counter()` seconds, taken when the bytes were read.
+Benchmarks and tests use it. Times are `time.perf_counter()` seconds of reading the bytes.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ class Terminal:
         self.close()
 
     def watch_rows(self, watch: Callable[[bytes, float], None]) -> None:
-        """From now on call this with the text of the rows that changed, each as it stands, whenever some have."""
+        """Call this function with the complete text of changed rows."""
         self._rows, self._watch_rows = Rows(*self._size), watch
 
     def send(self, keys: str | bytes) -> float:
-        """Types the keys; returns when they were written."""
+        """Type keys; return the time when they were written."""
         now = time.perf_counter()
         os.write(self._fd, keys.encode() if isinstance(keys, str) else keys)
         return now
 
     def resize(self, columns: int, rows: int) -> None:
-        """Gives the terminal another size, as dragging its window would."""
+        """Resize the terminal."""
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.screen.resize(rows, columns)
         os.kill(self.pid, signal.SIGWINCH)
 
     def pump(self, seconds: float = 0.01) -> bool:
-        """Takes what comes within the time. False when the program has closed the terminal."""
+        """Read for some time. Return False if the program has closed the terminal."""
         if not select.select([self._fd], [], [], seconds)[0]:
             return True
         try:
@@ -104,11 +104,11 @@ class Terminal:
         return time.perf_counter()
 
     def until_text(self, text: str, seconds: float = 20.0) -> float:
-        """Takes bytes until the text stands on the screen; returns when that was."""
+        """Read until the screen shows the text; return the time."""
         return self.until(lambda: text in self.text(), seconds)
 
     def settle(self, quiet: float = 0.2, seconds: float = 20.0) -> None:
-        """Takes bytes until none came for `quiet` seconds."""
+        """Read until no byte has arrived for `quiet` seconds."""
         deadline = time.perf_counter() + seconds
         seen, since = self.received, time.perf_counter()
         while time.perf_counter() - since < quiet and time.perf_counter() < deadline and self.pump(0.01):
@@ -116,11 +116,11 @@ class Terminal:
                 seen, since = self.received, time.perf_counter()
 
     def text(self) -> str:
-        """What stands on the screen, a line a row, without trailing spaces."""
+        """Return the screen, one line per row, without trailing spaces."""
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     def close(self) -> int:
-        """Ends the program (SIGKILL, no farewell) and gives its wait status; safe to call twice."""
+        """Kill the program with SIGKILL and return its wait status; can be called twice."""
         if self.pid == 0:
             return 0
         try:
