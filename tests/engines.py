@@ -1,7 +1,7 @@
-"""Docker engines of the tests' own: real ones, with their own data, socket and network, ended by their process ids.
+"""Docker engines for tests: real dockerd processes with separate data, sockets and networks.
 
-Nothing of an engine that the machine may have is touched. Images are made of the files of installed Debian packages,
-so no registry and no network is needed.
+The engine of the machine is not touched. Images are built from the files of installed Debian packages,
+so that no registry and no network is needed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from tests.machines import Machine
 
 PYTHON_IMAGE = "tests/python:1"
-"""Debian's Python with a shell and the usual tools, without pip, without network tools."""
+"""Debian's Python with a shell and common tools, without pip and network tools."""
 
 BARE_IMAGE = "tests/bare:1"
-"""Debian's Python and nothing else: no shell."""
+"""Debian's Python without a shell."""
 
 EMPTY_IMAGE = "tests/empty:1"
-"""A shell and no Python."""
+"""A shell without Python."""
 
 TOOLS = ("base-files", "dash", "coreutils", "findutils", "grep", "sed", "tar", "gzip", "libc-bin")
 _MERGED = ("bin", "sbin", "lib", "lib64")
@@ -46,7 +46,7 @@ _MACHINE_SOCKET = "/run/docker.sock"
 
 @contextlib.contextmanager
 def _alone_at_the_firewall(machine: Machine | None) -> Iterator[None]:
-    """Start engines of this machine one at a time: two of them that add the same chain to its firewall both fail."""
+    """Start engines on this machine one at a time; otherwise both fail when they add the same firewall chain."""
     if machine is not None:
         yield
         return
@@ -56,7 +56,7 @@ def _alone_at_the_firewall(machine: Machine | None) -> Iterator[None]:
 
 
 class DockerEngine:
-    """A dockerd of our own, on this machine or on another one of the tests.
+    """A dockerd on this machine or on a machine of the tests.
 
     `socket` is how it is reached from here, `gateway` the address at which its containers reach its machine.
     """
@@ -76,23 +76,23 @@ class DockerEngine:
         self._options = list(options)
         self._bridge = ""
         DockerEngine._count += 1
-        # Own numbers for each process that runs tests, so that two test runs do not meet.
+        # Different numbers for each test process, so that test runs do not collide.
         network = f"100.{64 + os.getpid() // 250 % 64}.{os.getpid() % 250}"
         self.gateway = f"{network}.{16 * (DockerEngine._count % 16) + 1}"
         if machine is not None:
             self._options += ["--group", str(DOCKER_GROUP), "--bip", f"{self.gateway}/28"]
         else:
-            # All engines of a machine would share one bridge, and take its address from each other.
+            # Otherwise all engines of a machine would share a bridge and its address.
             self._bridge = f"wbd{os.getpid() % 1_000_000}n{DockerEngine._count}"
             self._options += ["--bridge", self._bridge]
-        # Nothing of the tests' environment may leak into what hooks of the engine see.
+        # Hooks of the engine must not see the environment of the tests.
         self._environment = {"PATH": "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
         self._environment.update(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def socket(self) -> str:
-        """The path of its socket, as seen from here."""
+        """The path of its socket on this machine."""
         if self._machine is not None:
             return f"/proc/{self._machine.pid}/root{_MACHINE_SOCKET}"
         return str(self.folder / "docker.sock")
@@ -105,7 +105,7 @@ class DockerEngine:
             ip("link", "add", self._bridge, "type", "bridge")
             ip("addr", "add", f"{self.gateway}/28", "dev", self._bridge)
             ip("link", "set", self._bridge, "up")
-        # On another machine /run is its own and empty after each start, as it should be.
+        # Another machine has a separate /run, which is empty after each start.
         run = "/run/engine" if self._machine is not None else str(folder)
         socket = _MACHINE_SOCKET if self._machine is not None else self.socket
         command = [
@@ -131,13 +131,13 @@ class DockerEngine:
             wait_until(lambda: self._answers() or self._failed(), READY_SECONDS)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it; with SIGKILL its containers are left to themselves until the next start."""
+        """End it; after SIGKILL its containers continue until the next start."""
         if self._process is None:
             return
         self._signal(number)
         self._process.wait(READY_SECONDS)
         self._process = None
-        # A killed dockerd leaves its pid file, and the containerd that it started.
+        # A killed dockerd leaves its pid file and its containerd.
         if number == signal.SIGKILL:
             self._end_containerd()
             for name in ("pid", "exec/containerd/containerd.pid"):
@@ -148,7 +148,7 @@ class DockerEngine:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -160,7 +160,7 @@ class DockerEngine:
                 os.kill(pid, number)
 
     def docker(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> str:
-        """What the docker command prints, asked of this engine."""
+        """Run a docker command on this engine and return its output."""
         done = subprocess.run(
             [require("docker"), "--host", f"unix://{self.socket}", *arguments],
             input=stdin,
@@ -173,17 +173,17 @@ class DockerEngine:
         return done.stdout.decode(errors="replace").strip()
 
     def load(self, image: str, archive: Path, *changes: str) -> None:
-        """Make an image of a tar archive of its files."""
+        """Create an image from a tar archive."""
         options = [word for change in changes for word in ("--change", change)]
         self.docker("import", *options, str(archive), image)
 
     def containers(self, *filters: str) -> list[str]:
-        """Names of all containers that are there, running or not."""
+        """Return the names of all containers, running or not."""
         options = [word for each in filters for word in ("--filter", each)]
         return self.docker("ps", "--all", "--format", "{{.Names}}", *options).split()
 
     def destroy(self) -> None:
-        """End it with everything that it runs, and remove its data."""
+        """End it and its containers, and remove its data."""
         if self._process is not None:
             with contextlib.suppress(AssertionError):
                 for name in self.containers():
@@ -201,7 +201,7 @@ class DockerEngine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _end_containerd(self) -> None:
-        """End the containerd that a killed dockerd left, and its shims: they are ours by the folder they work in."""
+        """End the containerd of a killed dockerd, and its shims; their working folder identifies them."""
         for entry in os.listdir("/proc"):
             if not entry.isdigit():
                 continue
@@ -212,7 +212,7 @@ class DockerEngine:
                     os.kill(int(entry), signal.SIGKILL)
 
     def make_sure(self) -> None:
-        """Start it again if its machine was restarted meanwhile."""
+        """Start it again if its machine was restarted."""
         if self._process is not None and self._process.poll() is not None:
             self.start()
 
@@ -226,7 +226,7 @@ class DockerEngine:
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
-    """Wait for a condition; a test that waits this long in vain has failed."""
+    """Wait for a condition; fail the test after the time limit."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -236,10 +236,10 @@ def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
 
 @contextlib.contextmanager
 def docker_engine(*, environment: dict[str, str] | None = None, options: Sequence[str] = ()) -> Iterator[DockerEngine]:
-    """An engine with the test images, for as long as the context lasts."""
+    """Run an engine with the test images within the context."""
     if os.geteuid() != 0:
         missing("an engine of the tests' own needs root")
-    # Not pytest's folders: a socket's path has at most 107 bytes.
+    # Not in pytest's folders: the path of a socket has at most 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="wb-", dir="/tmp"))
     engine = DockerEngine(folder / "e", environment=environment, options=options)
     try:
@@ -252,7 +252,7 @@ def docker_engine(*, environment: dict[str, str] | None = None, options: Sequenc
 
 
 def load_test_images(engine: DockerEngine) -> None:
-    """Give an engine the three images of this module."""
+    """Load the three images of this module into an engine."""
     python = python_packages()
     with tempfile.TemporaryDirectory() as name:
         for image, packages in (
@@ -276,7 +276,7 @@ def _write_archive(path: Path, packages: Sequence[str]) -> None:
 
 
 def add_packages(archive: tarfile.TarFile, packages: Sequence[str]) -> None:
-    """Add the installed files of Debian packages and of the libraries that they need to the archive of an image."""
+    """Add the files of installed Debian packages and of their libraries to the archive of an image."""
     done = set(_MERGED)
     for link in _MERGED:
         _add(archive, link, link=f"usr/{link}")
@@ -351,7 +351,7 @@ with open(os.path.join(root, "stand-in-gpus"), "w") as file:
 
 
 class NvidiaStandIn:
-    """A hook where NVIDIA's would be, for an engine that is started with `environment`."""
+    """A stand-in of NVIDIA's hook for an engine that is started with `environment`."""
 
     def __init__(self, folder: Path) -> None:
         self._record, self._broken = folder / "requests", folder / "broken"
@@ -362,13 +362,13 @@ class NvidiaStandIn:
 
     @property
     def requests(self) -> list[str]:
-        """What each container asked for: the GPUs' numbers, or `all`."""
+        """The request of each container: the numbers of GPUs, or `all`."""
         return self._record.read_text().splitlines() if self._record.exists() else []
 
     def break_driver(self) -> None:
-        """Let the hook fail as it does when the machine's driver does not work."""
+        """Make the hook fail as with a broken driver."""
         self._broken.touch()
 
     def mend_driver(self) -> None:
-        """Let it work again."""
+        """Make the hook work again."""
         self._broken.unlink()

@@ -1,8 +1,8 @@
-"""Other machines for the tests: real ones but for the hardware.
+"""Other machines for tests, made of namespaces.
 
-A machine is a set of namespaces of this one: network, mounts, host name, processes. It has its own address, home
+A machine is a set of namespaces: network, mounts, host name, processes. It has an address, home
 folders, user accounts, /run and SSH server; it can be cut off, frozen and restarted. It shares /usr and /tmp. Only root
-can make one.
+can create one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ USERS = {"research": 2001, "outsider": 2002}
 """`research` may use Docker, `outsider` may not."""
 
 PATIENCE = 90.0
-"""Seconds for something that takes a tenth of one, on a machine that has other things to do."""
+"""Time limit in seconds for short actions on a busy machine."""
 
 _SETUP = """\
 set -e
@@ -75,7 +75,7 @@ Subsystem sftp internal-sftp
 
 
 class Machine:
-    """A machine called `name` whose files lie in `folder`; `address` is where it is reached from this one."""
+    """A machine called `name` with its files in `folder`; `address` is its address for this machine."""
 
     _count = 0
 
@@ -84,7 +84,7 @@ class Machine:
         self.folder = folder
         self.key = key
         Machine._count += 1
-        # Own numbers for each process that runs tests, so that two test runs do not meet.
+        # Different numbers for each test process, so that test runs do not collide.
         self._network = f"10.{77 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
         self._number = Machine._count
         self.link = f"wb{os.getpid() % 100000}n{self._number}"
@@ -100,17 +100,17 @@ class Machine:
 
     @property
     def gateway(self) -> str:
-        """Our address on the wire to it."""
+        """The address of this machine for it."""
         return f"{self._network}.{4 * self._number + 1}"
 
     def home(self, user: str = "research") -> Path:
-        """The home folder of one of its users, as it is seen from here."""
+        """Return the home folder of a user as a path on this machine."""
         return self.folder / "home" / user
 
     def install(self) -> None:
-        """Make its accounts, homes and host key."""
+        """Create its accounts, homes and host key."""
         (self.folder / "home").mkdir(parents=True)
-        # The whole folder: a file that is replaced here, as packages do with /etc/passwd, would come to light there.
+        # The whole folder: if a package replaced /etc/passwd here, a bind mount of the file would show the old one.
         subprocess.run(["cp", "-a", "/etc", str(self.folder / "etc")], check=True)
         (self.folder / "boot_id").write_text(self._new_boot_id())
         base = {name: Path("/etc", name).read_text() for name in ("passwd", "group")}
@@ -133,18 +133,18 @@ class Machine:
         (self.folder / "sshd_config").write_text(_SSHD_CONFIGURATION.format(folder=self.folder))
 
     def new_host_key(self) -> None:
-        """Give it another host key, as a newly installed machine has."""
+        """Replace its host key, as a new installation does."""
         (self.folder / "host_key").unlink(missing_ok=True)
         make_key(self.folder / "host_key")
 
     @property
     def known_hosts_line(self) -> str:
-        """What a user's known_hosts file says about it."""
+        """The line of the machine in known_hosts."""
         return f"{self.address} {(self.folder / 'host_key.pub').read_text().rsplit(' ', 1)[0]}\n"
 
     def start(self) -> None:
-        """Switch it on: namespaces, network, SSH server."""
-        # The machine ends with the tests, also when they are killed.
+        """Start it: namespaces, network, SSH server."""
+        # The machine ends with the tests, even if they are killed.
         words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--uts", "--pid", "--fork"]
         words += ["--kill-child", "--mount-proc", "/bin/sh", "-c", _SETUP, "sh", self.name, str(self.folder)]
         words += [os.path.realpath(sys.executable), _REAP]
@@ -166,7 +166,7 @@ class Machine:
         self.start_sshd()
 
     def wire_to(self, other: Machine) -> str:
-        """Lay a wire between the two machines, which this one has no part in; gives the other's address on it."""
+        """Connect two machines directly; return the address of the other machine."""
         ours, theirs = f"{self._network}.253/30", f"{self._network}.254/30"
         ip("link", "add", "wire", "netns", str(self.pid), "type", "veth", "peer", "name", "wire", "netns",
            str(other.pid))  # fmt: skip
@@ -176,7 +176,7 @@ class Machine:
         return theirs.partition("/")[0]
 
     def stop(self) -> None:
-        """Switch it off at once; every process on it dies."""
+        """Kill all its processes at once."""
         if self._init is None:
             return
         # The init of the process namespace: the kernel ends all others with it. One that never came up has no number,
@@ -197,7 +197,7 @@ class Machine:
             ip("link", "del", self.link)
 
     def reboot(self) -> None:
-        """Switch it off and on again."""
+        """Restart it."""
         self.stop()
         (self.folder / "boot_id").write_text(self._new_boot_id())
         self.start()
@@ -218,7 +218,7 @@ class Machine:
         self.leave(self._sshd)
 
     def kill_sshd(self, *, connections_only: bool = False) -> None:
-        """Kill every process of the SSH server; with `connections_only` the one that listens stays."""
+        """Kill all processes of the SSH server; with `connections_only` the listening process stays."""
         keep = self._sshd_child() if connections_only else 0
         for pid in self.processes("sshd"):
             if pid != keep:
@@ -227,7 +227,7 @@ class Machine:
 
     @contextlib.contextmanager
     def configured(self, *lines: str) -> Iterator[None]:
-        """While in it, its SSH server runs with these lines of configuration before all others."""
+        """Add lines at the beginning of the configuration of its SSH server within the context."""
         path = self.folder / "sshd_config"
         before = path.read_text()
         self.stop_sshd()
@@ -242,7 +242,7 @@ class Machine:
 
     @contextlib.contextmanager
     def frozen_sshd(self) -> Iterator[None]:
-        """While in it, the SSH server and its connections are silent (SIGSTOP)."""
+        """Stop the SSH server and its connections within the context (SIGSTOP)."""
         pids = self.processes("sshd")
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):  # a session that just ended
@@ -250,14 +250,14 @@ class Machine:
         try:
             yield
         finally:
-            # nsenter stops with the program it started, and would stay so.
+            # nsenter stops with its child and would stay stopped.
             for pid in [*pids, self._sshd.pid if self._sshd else 0]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
 
     @contextlib.contextmanager
     def cut_off(self) -> Iterator[None]:
-        """While in it, no packet passes."""
+        """Drop all packets within the context."""
         ip("link", "set", self.link, "down")
         try:
             yield
@@ -266,7 +266,7 @@ class Machine:
 
     @contextlib.contextmanager
     def replaced(self, program: str, script: str) -> Iterator[None]:
-        """While in it a script stands at the program's path there; in its text, $ORIGINAL is what stood there."""
+        """Replace a program on it by a script within the context; $ORIGINAL in the script is the program."""
         name = os.path.basename(program)
         original, replacement = self.folder / f"original-{name}", self.folder / f"replacement-{name}"
         shutil.copy2(program, original)
@@ -279,7 +279,7 @@ class Machine:
             self.run(["umount", "--lazy", program])
 
     def processes(self, name: str) -> list[int]:
-        """The living processes on it whose name this is, by their ids on this machine."""
+        """Return the IDs on this machine of its processes with this name."""
         namespace = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -291,7 +291,7 @@ class Machine:
         return found
 
     def enter(self, argv: Sequence[str], **options: object) -> subprocess.Popen[bytes]:
-        """Start a program on it, as root; it ends with the machine."""
+        """Start a program on it as root; the program ends with the machine."""
         words = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
         options.setdefault("stdin", subprocess.DEVNULL)
         process: subprocess.Popen[bytes] = subprocess.Popen(words, **options)  # type: ignore[call-overload]
@@ -303,7 +303,7 @@ class Machine:
         self._inside.remove(process)
 
     def run(self, argv: Sequence[str]) -> str:
-        """Run a program on it, as root, to its end; gives its output."""
+        """Run a program on it as root and return its output."""
         words = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
         return subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL, text=True).stdout
 
@@ -327,7 +327,7 @@ class Machine:
 
 @contextlib.contextmanager
 def machine(name: str, folder: Path, key: Path) -> Iterator[Machine]:
-    """A machine that runs while in it. `key` is a private key file whose public half its users' accounts hold."""
+    """Run a machine within the context. Its users accept the public key of the private key file `key`."""
     if os.geteuid() != 0:
         missing("another machine can only be made by root")
     for command in ("sshd", "setpriv", "unshare", "nsenter", "ip"):
@@ -342,14 +342,14 @@ def machine(name: str, folder: Path, key: Path) -> Iterator[Machine]:
 
 
 def make_key(path: Path, passphrase: str = "") -> Path:
-    """Make an SSH key pair; gives the private file."""
+    """Create an SSH key pair; return the path of the private key."""
     command = [require("ssh-keygen"), "-q", "-t", "ed25519", "-N", passphrase, "-C", path.name, "-f", str(path)]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return path
 
 
 def fingerprint(public_key: Path) -> str:
-    """`SHA256:...` as ssh-keygen says it."""
+    """Return the fingerprint `SHA256:...` of a public key."""
     done = subprocess.run([require("ssh-keygen"), "-lf", str(public_key)], check=True, capture_output=True, text=True)
     return done.stdout.split()[1]
 
@@ -360,7 +360,7 @@ def ip(*words: str) -> None:
 
 
 def wait_for(condition: Callable[[], object], what: str = "it to happen", seconds: float = PATIENCE) -> None:
-    """Wait until the condition holds; fails the test when it does not."""
+    """Wait until the condition holds; fail the test after the time limit."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
