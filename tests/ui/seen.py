@@ -1,4 +1,4 @@
-"""What a person would see of a running app, as text."""
+"""The text on the screen of a running app."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 def screen_lines(app: App[Any]) -> list[str]:
-    """Every line of the screen on top, without trailing blanks."""
+    """Return the lines of the top screen without trailing blanks."""
     return [strip.text.rstrip() for strip in app.screen._compositor.render_strips()]
 
 
 def lines_of(widget: Widget) -> list[str]:
-    """The lines of a widget as they stand on the screen, borders and all; none when it is hidden."""
+    """Return the lines of a widget with its borders; none if it is hidden."""
     region = widget.region
     strips = widget.screen._compositor.render_strips()[region.y : region.bottom]
     return [strip.crop(region.x, region.right).text.rstrip() for strip in strips]
 
 
 def content_of(widget: Widget) -> list[str]:
-    """The lines inside of the widget's border that are not empty, stripped."""
+    """Return the stripped, non-empty lines inside the widget's border."""
     region = widget.content_region
     strips = widget.screen._compositor.render_strips()[region.y : region.bottom]
     lines = [strip.crop(region.x, region.right).text.strip() for strip in strips]

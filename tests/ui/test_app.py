@@ -1,4 +1,4 @@
-"""The application around the screens: mistakes of ours, and what is imported when."""
+"""The application: imports, start, end and workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def imported_by(statement: str) -> set[str]:
-    """The modules that are loaded after a statement in a fresh interpreter."""
+    """Return the modules that are loaded after a statement in a new interpreter."""
     code = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())

@@ -1,5 +1,3 @@
-"""Calls that block are waited for, and never waited for longer than anybody wants."""
-
 from __future__ import annotations
 
 import asyncio

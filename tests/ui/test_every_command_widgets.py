@@ -1,4 +1,4 @@
-"""Each key of lists, texts, fields and charts does what it says."""
+"""The keys of lists, texts, fields and charts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 from textual.widget import Widget
 from textual.widgets.text_area import Selection
 
-from tests.ui.hand import Hand, proves
+from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.seen import lines_of
 from tests.ui.waiting import until
 from tui_workbench.ui.charts.chart import Chart
@@ -36,7 +36,7 @@ PAGE = 11  # rows of a list of that height, less one that stays in view
 
 
 class OneWidget(App[None]):
-    """A widget with the focus, and what it told."""
+    """An app with one focused widget, which records its messages."""
 
     def __init__(self, *widgets: Widget) -> None:
         super().__init__()
@@ -69,13 +69,13 @@ async def test_list_movement_keys() -> None:
         rows.show_rows([Row(str(number), Piece(f"row {number}")) for number in range(100)])
         rows.focus()
         await pilot.pause()
-        hand = Hand(pilot)
-        await hand.becomes("list.down", lambda: rows.current, "1")
-        await hand.becomes("list.up", lambda: rows.current, "0")
-        await hand.becomes("list.page_down", lambda: rows.current, str(PAGE))
-        await hand.becomes("list.page_up", lambda: rows.current, "0")
-        await hand.becomes("list.last", lambda: rows.current, "99")
-        await hand.becomes("list.first", lambda: rows.current, "0")
+        driver = CommandDriver(pilot)
+        await driver.becomes("list.down", lambda: rows.current, "1")
+        await driver.becomes("list.up", lambda: rows.current, "0")
+        await driver.becomes("list.page_down", lambda: rows.current, str(PAGE))
+        await driver.becomes("list.page_up", lambda: rows.current, "0")
+        await driver.becomes("list.last", lambda: rows.current, "99")
+        await driver.becomes("list.first", lambda: rows.current, "0")
 
 
 @proves("list.filter list.keep_filter list.clear_filter")
@@ -86,12 +86,12 @@ async def test_list_filter_keys() -> None:
         rows.show_rows([Row(str(number), Piece(f"row {number}")) for number in range(20)])
         rows.focus()
         await pilot.pause()
-        hand = Hand(pilot)
-        await hand.does("list.filter", lambda: "20 of 20" in lines_of(rows)[-1])
+        driver = CommandDriver(pilot)
+        await driver.does("list.filter", lambda: "20 of 20" in lines_of(rows)[-1])
         await pilot.press("1", "5")
         assert [row.key for row in rows.rows] == ["15"]
-        await hand.becomes("list.keep_filter", lambda: rows._is_typing, False)
-        await hand.becomes("list.clear_filter", lambda: len(rows.rows), 20)
+        await driver.becomes("list.keep_filter", lambda: rows._is_typing, False)
+        await driver.becomes("list.clear_filter", lambda: len(rows.rows), 20)
 
 
 @proves("table.left table.right")
@@ -103,27 +103,27 @@ async def test_table_column_keys() -> None:
         table.set_rows(1, 0, [TableRow("1", tuple((Piece(name),) for name in "xyz"))], replace=True)
         table.focus()
         await pilot.pause()
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
 
         def column() -> str:
             return table.column.key if table.column is not None else ""
 
-        await hand.becomes("table.right", column, "b")
-        await hand.becomes("table.left", column, "a")
+        await driver.becomes("table.right", column, "b")
+        await driver.becomes("table.left", column, "a")
 
 
-async def scrolls(hand: Hand, scope: str, view: Widget, page: int, last: int) -> None:
-    """The keys of a text that is scrolled."""
+async def scrolls(driver: CommandDriver, scope: str, view: Widget, page: int, last: int) -> None:
+    """Press the keys that scroll a text."""
 
     def top() -> int:
         return view.scroll_offset.y
 
-    await hand.becomes(f"{scope}.down", top, 1)
-    await hand.becomes(f"{scope}.up", top, 0)
-    await hand.becomes(f"{scope}.page_down", top, page)
-    await hand.becomes(f"{scope}.page_up", top, 0)
-    await hand.becomes(f"{scope}.last", top, last)
-    await hand.becomes(f"{scope}.first", top, 0)
+    await driver.becomes(f"{scope}.down", top, 1)
+    await driver.becomes(f"{scope}.up", top, 0)
+    await driver.becomes(f"{scope}.page_down", top, page)
+    await driver.becomes(f"{scope}.page_up", top, 0)
+    await driver.becomes(f"{scope}.last", top, last)
+    await driver.becomes(f"{scope}.first", top, 0)
 
 
 @proves("reader.up reader.down reader.page_up reader.page_down reader.first reader.last")
@@ -133,7 +133,7 @@ async def test_text_view_keys() -> None:
         view.show([(Piece(f"line {number}"),) for number in range(100)])
         view.focus()
         await pilot.pause()
-        await scrolls(Hand(pilot), "reader", view, PAGE, 100 - SIZE[1])
+        await scrolls(CommandDriver(pilot), "reader", view, PAGE, 100 - SIZE[1])
 
 
 @proves("lines.up lines.down lines.page_up lines.page_down lines.first lines.last")
@@ -143,7 +143,7 @@ async def test_line_view_keys() -> None:
     async with OneWidget(view).run_test(size=SIZE) as pilot:
         view.focus()
         await until(lambda: view.allow_vertical_scroll)
-        await scrolls(Hand(pilot), "lines", view, PAGE, 100 - SIZE[1])
+        await scrolls(CommandDriver(pilot), "lines", view, PAGE, 100 - SIZE[1])
 
 
 @proves(
@@ -156,23 +156,23 @@ async def test_difference_view_keys() -> None:
     async with app.run_test(size=SIZE) as pilot:
         view.focus()
         await until(lambda: view.max_scroll_y)
-        hand = Hand(pilot)
-        await hand.does("difference.right", lambda: view.scroll_offset.x > 0)
-        await hand.does("difference.left", lambda: view.scroll_offset.x == 0)
-        await hand.becomes("difference.down", lambda: view.scroll_offset.y, 1)
-        await hand.becomes("difference.up", lambda: view.scroll_offset.y, 0)
-        await hand.does("difference.page_down", lambda: view.scroll_offset.y >= PAGE)
-        await hand.becomes("difference.page_up", lambda: view.scroll_offset.y, 0)
-        await hand.becomes("difference.last", lambda: view.scroll_offset.y, view.max_scroll_y)
-        await hand.becomes("difference.first", lambda: view.scroll_offset.y, 0)
-        await hand.does("difference.close", lambda: app.told)
+        driver = CommandDriver(pilot)
+        await driver.does("difference.right", lambda: view.scroll_offset.x > 0)
+        await driver.does("difference.left", lambda: view.scroll_offset.x == 0)
+        await driver.becomes("difference.down", lambda: view.scroll_offset.y, 1)
+        await driver.becomes("difference.up", lambda: view.scroll_offset.y, 0)
+        await driver.does("difference.page_down", lambda: view.scroll_offset.y >= PAGE)
+        await driver.becomes("difference.page_up", lambda: view.scroll_offset.y, 0)
+        await driver.becomes("difference.last", lambda: view.scroll_offset.y, view.max_scroll_y)
+        await driver.becomes("difference.first", lambda: view.scroll_offset.y, 0)
+        await driver.does("difference.close", lambda: app.told)
 
 
 TEXT = "def one(two):\n    return two\n\nlast line\n"
 
 
 class EditCase:
-    """A command of the text editor: where the cursor or the selection is before, and what is there after."""
+    """A command of the text editor: the state before it and after it."""
 
     def __init__(self, start: Any, *, cursor: Any = None, selected: str | None = None, line: str | None = None) -> None:
         self.start, self.cursor, self.selected, self.line = start, cursor, selected, line
@@ -219,7 +219,7 @@ async def test_text_editor_keys() -> None:
     editor = TextEditor()
     app = OneWidget(editor)
     async with app.run_test(size=SIZE) as pilot:
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         for name, case in MOVES.items():
             editor.load_source(TEXT, "python")
             editor.focus()
@@ -228,22 +228,22 @@ async def test_text_editor_keys() -> None:
             await pilot.pause()
             command = f"text_editor.{name}"
             if case.cursor is not None:
-                await hand.becomes(command, lambda: editor.cursor_location, case.cursor)
+                await driver.becomes(command, lambda: editor.cursor_location, case.cursor)
             if case.selected is not None:
-                await hand.becomes(command, lambda: editor.selected_text, case.selected)
+                await driver.becomes(command, lambda: editor.selected_text, case.selected)
             if case.line is not None:
-                await hand.becomes(command, lambda: editor.source.split("\n")[0], case.line)
+                await driver.becomes(command, lambda: editor.source.split("\n")[0], case.line)
         assert app.clipboard == "def "
         editor.load_source("    one\n", "python")
         editor.move_cursor((0, 4))
-        await hand.becomes("text_editor.dedent", lambda: editor.source, "one\n")
-        await hand.becomes("text_editor.undo", lambda: editor.source, "    one\n")
-        await hand.becomes("text_editor.redo", lambda: editor.source, "one\n")
+        await driver.becomes("text_editor.dedent", lambda: editor.source, "one\n")
+        await driver.becomes("text_editor.undo", lambda: editor.source, "    one\n")
+        await driver.becomes("text_editor.redo", lambda: editor.source, "one\n")
         editor.selection = Selection((0, 0), (0, 3))
-        await hand.becomes("text_editor.copy", lambda: app.clipboard, "one")
+        await driver.becomes("text_editor.copy", lambda: app.clipboard, "one")
         editor.move_cursor((0, 0))
-        await hand.becomes("text_editor.paste", lambda: editor.source, "oneone\n")
-        await hand.does("text_editor.leave", lambda: app.told)
+        await driver.becomes("text_editor.paste", lambda: editor.source, "oneone\n")
+        await driver.does("text_editor.leave", lambda: app.told)
 
 
 FIELD = "one two three"
@@ -283,7 +283,7 @@ async def test_text_field_keys() -> None:
     field = TextField()
     app = FieldApp(field)
     async with app.run_test(size=SIZE) as pilot:
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         field.focus()
         for name, case in FIELD_CASES.items():
             field.value = FIELD
@@ -291,18 +291,18 @@ async def test_text_field_keys() -> None:
             await pilot.pause()
             command = f"field_text.{name}"
             if case.cursor is not None:
-                await hand.becomes(command, lambda: field.cursor_position, case.cursor)
+                await driver.becomes(command, lambda: field.cursor_position, case.cursor)
             if case.selected is not None:
-                await hand.becomes(command, lambda: field.selected_text, case.selected)
+                await driver.becomes(command, lambda: field.selected_text, case.selected)
             if case.line is not None:
-                await hand.becomes(command, lambda: field.value, case.line)
+                await driver.becomes(command, lambda: field.value, case.line)
         assert app.clipboard == "one "
         field.value = FIELD
         field.selection = FieldSelection(4, 7)
-        await hand.becomes("field_text.copy", lambda: app.clipboard, "two")
+        await driver.becomes("field_text.copy", lambda: app.clipboard, "two")
         field.selection = FieldSelection(0, 0)
-        await hand.becomes("field_text.paste", lambda: field.value, f"two{FIELD}")
-        await hand.does("field_text.submit", lambda: app.told)
+        await driver.becomes("field_text.paste", lambda: field.value, f"two{FIELD}")
+        await driver.does("field_text.submit", lambda: app.told)
 
 
 @proves("find.next find.previous find.close")
@@ -315,10 +315,10 @@ async def test_find_row_keys() -> None:
         editor.selection = Selection((0, 0), (0, 1))
         row.start()
         await pilot.pause()
-        hand = Hand(pilot)
-        await hand.becomes("find.next", lambda: editor.selection.start, (2, 0))
-        await hand.becomes("find.previous", lambda: editor.selection.start, (0, 0))
-        await hand.does("find.close", lambda: any(isinstance(told, FindRow.Closed) for told in app.told))
+        driver = CommandDriver(pilot)
+        await driver.becomes("find.next", lambda: editor.selection.start, (2, 0))
+        await driver.becomes("find.previous", lambda: editor.selection.start, (0, 0))
+        await driver.does("find.close", lambda: any(isinstance(told, FindRow.Closed) for told in app.told))
 
 
 def chart_values(chart: Chart) -> Callable[[str], Callable[[], Any]]:
@@ -334,7 +334,7 @@ async def test_chart_keys() -> None:
         chart.show([Curve("loss", steps, steps, [100.0 - step / 2 for step in steps])], Look("loss"))
         chart.focus()
         await until(lambda: chart.picture is not None)
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
 
         def seen() -> list[str]:
             return lines_of(chart)
@@ -342,5 +342,5 @@ async def test_chart_keys() -> None:
         for command in ("right", "far_left", "left", "far_right", "in", "out", "all", "log", "smooth", "by"):
             await until(lambda: chart.picture is not None)
             before = seen()
-            await hand.does(f"chart.{command}", lambda before=before: seen() != before)  # type: ignore[misc]
+            await driver.does(f"chart.{command}", lambda before=before: seen() != before)  # type: ignore[misc]
             await pilot.pause()

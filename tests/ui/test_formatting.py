@@ -1,5 +1,3 @@
-"""Times, durations and states in words."""
-
 from __future__ import annotations
 
 import time

@@ -1,7 +1,7 @@
-"""A walk of random keys over the program at four sizes, from a first start and from a session that was left.
+"""Random keys at four sizes, in a new and in a restored session. `tests/ui/walk.py` has the checks.
 
-`make walk` presses 2,000 keys in each, which takes a quarter of an hour; `WALK_KEYS` and `WALK_SEED` say how many, and
-which ones. A failure names its seed and the last keys. What is looked at after each key: `tests/ui/walk.py`.
+`make walk` presses 2,000 keys in each, which takes a quarter of an hour; `WALK_KEYS` and `WALK_SEED` set number and
+seed. A failure names its seed and the last keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BOX = "type: remotedocker\naddress: 127.0.0.1:1\nusername: ada\nbaseDockerImage:
 
 @pytest.fixture
 def walked(project: Project) -> Project:
-    """A project with runs, files, a folder, and a target that is out of reach."""
+    """A project with runs, files, a folder, and an unreachable target."""
     root = Path(project.root)
     for number in range(1, 6):
         curves = {"loss": falling(float(number))}

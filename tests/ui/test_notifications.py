@@ -1,5 +1,3 @@
-"""Telling that a run has ended: whom, when, and where."""
-
 from __future__ import annotations
 
 import os
@@ -36,8 +34,8 @@ def ended(number: int, state: str = RunState.COMPLETED, **facts: Any) -> Run:
     return run(number, state, end=133.0, **facts)
 
 
-class Teller:
-    """In place of the app: what it was asked to show and to write, and whether somebody looks at it."""
+class FakeApp:
+    """A stand-in for the app that records toasts and terminal output."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, focused: bool) -> None:
         self.app_focus = focused
@@ -52,55 +50,55 @@ class Teller:
         self.toasts.append((severity, text))
 
 
-def attention(teller: Teller, notifications: str = "terminal") -> RunNotifier:
-    made = RunNotifier(teller, "project")  # type: ignore[arg-type]
+def notifier(app: FakeApp, notifications: str = "terminal") -> RunNotifier:
+    made = RunNotifier(app, "project")  # type: ignore[arg-type]
     made.begin(Settings(notifications, window_title="off"))
     return made
 
 
 def test_ended_run_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    teller = Teller(monkeypatch, focused=True)
-    watching = attention(teller)
+    app = FakeApp(monkeypatch, focused=True)
+    watching = notifier(app)
     watching.update_runs([run(1)], "")
     for _ in range(2):
         watching.update_runs([ended(1)], "")
-    assert teller.toasts == [("information", "✓ train.py [1] completed after 2:11.")]
-    assert teller.written == []
+    assert app.toasts == [("information", "✓ train.py [1] completed after 2:11.")]
+    assert app.written == []
 
 
 def test_run_that_ended_before_the_start_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    teller = Teller(monkeypatch, focused=True)
-    watching = attention(teller)
+    app = FakeApp(monkeypatch, focused=True)
+    watching = notifier(app)
     watching.update_runs([ended(1)], "")
     watching.update_runs([ended(2), ended(1)], "")
-    assert teller.toasts == []
+    assert app.toasts == []
 
 
 def test_watched_run_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    teller = Teller(monkeypatch, focused=True)
-    watching = attention(teller)
+    app = FakeApp(monkeypatch, focused=True)
+    watching = notifier(app)
     watching.update_runs([run(1)], "p_1")
     watching.update_runs([ended(1)], "p_1")
-    assert teller.toasts == []
+    assert app.toasts == []
 
 
 def test_unfocused_terminal_gets_a_notification(monkeypatch: pytest.MonkeyPatch) -> None:
-    teller = Teller(monkeypatch, focused=False)
-    watching = attention(teller)
+    app = FakeApp(monkeypatch, focused=False)
+    watching = notifier(app)
     watching.update_runs([run(1)], "p_1")
     watching.update_runs([ended(1, RunState.FAILED, exit_code=3)], "p_1")
-    assert teller.toasts == [("error", "✗ train.py [1] exit 3 after 2:11.")]
-    assert teller.written == ["\x1b]9;project: ✗ train.py [1] exit 3 after 2:11.\x1b\\"]
+    assert app.toasts == [("error", "✗ train.py [1] exit 3 after 2:11.")]
+    assert app.written == ["\x1b]9;project: ✗ train.py [1] exit 3 after 2:11.\x1b\\"]
 
 
 @pytest.mark.parametrize(("choice", "toasts"), [("off", 0), ("toast", 1)])
 def test_notification_settings_are_respected(monkeypatch: pytest.MonkeyPatch, choice: str, toasts: int) -> None:
-    teller = Teller(monkeypatch, focused=False)
-    watching = attention(teller, notifications=choice)
+    app = FakeApp(monkeypatch, focused=False)
+    watching = notifier(app, notifications=choice)
     watching.update_runs([run(1)], "")
     watching.update_runs([ended(1)], "")
-    assert len(teller.toasts) == toasts
-    assert teller.written == []
+    assert len(app.toasts) == toasts
+    assert app.written == []
 
 
 def test_message_contains_the_reason_and_is_safe_text() -> None:

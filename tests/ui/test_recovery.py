@@ -1,5 +1,3 @@
-"""Texts that were not saved: kept while they are not, taken over from who is gone, and from nobody else."""
-
 from __future__ import annotations
 
 import json
@@ -32,7 +30,7 @@ def script(project: Project) -> str:
 
 
 def leave_behind(project: Project, path: str, text: str) -> None:
-    """A workbench with this unsaved text ends without a word."""
+    """Simulate a process that ended with this unsaved text."""
     told = json.dumps([project.root, path, text])
     subprocess.run([sys.executable, "-c", GONE], input=told.encode("ascii"), check=True)
 

@@ -1,5 +1,3 @@
-"""What is remembered of a project: in the user's files, never in the way, and whatever the file holds."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""One key takes back the newest of all that was done."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The thread that looks at the project, on real folders and real runs."""
+"""The watcher on real folders and real runs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
 
 
-class Heard:
-    """Everything that was told, and waiting for some of it."""
+class Recorder:
+    """A listener that records all reports."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -38,7 +38,7 @@ class Heard:
         self.runs: list[list[Run]] = []
 
     def make(self, call: Callable[[], object]) -> None:
-        """Take a call that the watcher wants to be made on the event loop."""
+        """Make a call of the watcher at once."""
         self.count += 1
         call()
 
@@ -73,13 +73,13 @@ class Heard:
 
 
 @pytest.fixture
-def heard() -> Heard:
-    return Heard()
+def heard() -> Recorder:
+    return Recorder()
 
 
 @pytest.fixture
-def looking(project: Project, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProjectWatcher]:
-    """A watcher that has had its first look."""
+def looking(project: Project, heard: Recorder, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProjectWatcher]:
+    """A watcher after its first poll."""
     monkeypatch.setattr(watcher, "IDLE_SECONDS", 0.02)
     monkeypatch.setattr(watcher, "ACTIVE_SECONDS", 0.02)
     looking = ProjectWatcher(project, heard.make)
@@ -91,7 +91,7 @@ def looking(project: Project, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> 
     looking.join()
 
 
-def test_first_poll_reports_everything(looking: ProjectWatcher, heard: Heard) -> None:
+def test_first_poll_reports_everything(looking: ProjectWatcher, heard: Recorder) -> None:
     assert [[target.name for target in targets] for targets in heard.targets] == [["local"]]
     assert [configuration.name for configuration in heard.configurations[0]] == ["local"]
     assert heard.runs[0] == []
@@ -100,8 +100,8 @@ def test_first_poll_reports_everything(looking: ProjectWatcher, heard: Heard) ->
     heard.until(lambda: heard.branches)
 
 
-def test_nothing_is_reported_without_changes(looking: ProjectWatcher, heard: Heard) -> None:
-    # Between the first look and the second, unfinished runs are resumed, which may be told as work.
+def test_nothing_is_reported_without_changes(looking: ProjectWatcher, heard: Recorder) -> None:
+    # Between the first two polls, unfinished runs are resumed, which may report progress.
     heard.until(lambda: looking.polls > 1)
     before = heard.count
     looks = looking.polls
@@ -109,7 +109,7 @@ def test_nothing_is_reported_without_changes(looking: ProjectWatcher, heard: Hea
     assert heard.count == before
 
 
-def test_new_file_reports_its_folder(looking: ProjectWatcher, heard: Heard, project_root: Path) -> None:
+def test_new_file_reports_its_folder(looking: ProjectWatcher, heard: Recorder, project_root: Path) -> None:
     looks = looking.polls
     heard.until(lambda: looking.polls > looks)
     (project_root / "new.py").write_text("")
@@ -117,7 +117,7 @@ def test_new_file_reports_its_folder(looking: ProjectWatcher, heard: Heard, proj
     assert heard.folders[0] == [""]
 
 
-def test_new_and_edited_targets_are_reported(looking: ProjectWatcher, heard: Heard, project_root: Path) -> None:
+def test_new_and_edited_targets_are_reported(looking: ProjectWatcher, heard: Recorder, project_root: Path) -> None:
     (project_root / "aml_config" / "new.compute").write_text("type: local\n")
     heard.until(lambda: len(heard.targets[-1]) == 2)
     with open(project_root / "aml_config" / "new.compute", "a") as file:
@@ -128,7 +128,7 @@ def test_new_and_edited_targets_are_reported(looking: ProjectWatcher, heard: Hea
 
 
 def test_run_of_the_command_line_is_followed_to_its_end(
-    looking: ProjectWatcher, heard: Heard, project: Project
+    looking: ProjectWatcher, heard: Recorder, project: Project
 ) -> None:
     run = Runs(project).submit(RunRequest("local", "hello.py"))
     heard.until(lambda: any(listed.run_id == run.run_id for listed in heard.runs[-1]))
@@ -137,7 +137,7 @@ def test_run_of_the_command_line_is_followed_to_its_end(
 
 
 def test_changes_during_a_poll_are_not_missed(
-    looking: ProjectWatcher, heard: Heard, project: Project, monkeypatch: pytest.MonkeyPatch
+    looking: ProjectWatcher, heard: Recorder, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listing = Runs.list
     changed: list[str] = []
@@ -145,7 +145,7 @@ def test_changes_during_a_poll_are_not_missed(
     def list_and_then_change(runs: Runs, *, adopt: bool) -> list[Run]:
         listed = listing(runs, adopt=adopt)
         for run in listed:
-            # The last thing that happens to this run, right behind the reader's back.
+            # The last event of this run, directly after the read.
             if not changed and run.is_active:
                 changed.append(run.run_id)
                 runs.directory(run.run_id).append_event("state", state="finalizing")
@@ -162,7 +162,7 @@ def test_changes_during_a_poll_are_not_missed(
         Runs(project).cancel(run.run_id, grace=0.0)
 
 
-def test_changed_branch_is_reported(looking: ProjectWatcher, heard: Heard, project_root: Path) -> None:
+def test_changed_branch_is_reported(looking: ProjectWatcher, heard: Recorder, project_root: Path) -> None:
     git = project_root / ".git"
     git.mkdir()
     (git / "HEAD").write_text("ref: refs/heads/feature/x\n")
@@ -171,7 +171,7 @@ def test_changed_branch_is_reported(looking: ProjectWatcher, heard: Heard, proje
     heard.until(lambda: heard.branches[-1] == "01234567")
 
 
-def test_watcher_stops_at_once(project: Project, heard: Heard) -> None:
+def test_watcher_stops_at_once(project: Project, heard: Recorder) -> None:
     looking = ProjectWatcher(project, heard.make)
     looking.start(heard)
     heard.until(lambda: heard.branches)

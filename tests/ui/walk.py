@@ -1,12 +1,12 @@
-"""Random keys against the whole program, with a look at everything after each of them.
+"""Random keys in the whole program, with checks after each key.
 
-The invariants that a walk looks at:
+The invariants:
 
-- the screen is what a repaint of everything would make it;
-- the focus is on a widget that can be seen, and that looks different without it;
-- no file of the project or of the user's configuration changes, unless one of the last keys is to write one;
-- escape leads back: from a screen to the one below it and to what had the focus there, and from anywhere, when pressed
-  often enough, to a list or text of the main screen where letters are commands.
+- the screen equals a full repaint;
+- the focus is on a visible widget, which shows that it has the focus;
+- no file of the project or of the user's configuration changes, unless one of the last commands writes files;
+- escape leads to the screen below and its focused widget, and pressed often enough to the main screen, to a widget in
+  which letters are commands.
 """
 
 from __future__ import annotations
@@ -44,24 +44,16 @@ if TYPE_CHECKING:
 
     from tui_workbench.core.model import Run  # noqa: F401  the type of the result
 
-SETTLED = 60.0
-"""Seconds after which a screen that is still being painted counts as one that never comes to rest."""
-
-HEALED = 1.0
-"""Seconds in which a difference from a repaint of everything goes away when it is only late."""
-
-MOST_ESCAPES = 15
-"""More than any way back to the main screen has."""
-
-REMEMBERED_KEYS = 60
-"""The last keys, which a failure names."""
-
-LATE = 6
-"""Keys during which what an earlier one began may still be written."""
+SETTLED = 60.0  # seconds until a screen that is still being painted is a failure
+HEALED = 1.0  # seconds in which a late repaint may still come
+MOST_ESCAPES = 15  # that may be needed to reach the main screen
+REMEMBERED_KEYS = 60  # in the message of a failure
+LATE = 6  # commands after which a file may still be written
 
 MOVES = ("up", "down", "left", "right", "tab", "shift+tab", "home", "end", "pageup", "pagedown")
 TYPED = (*"abcdefghijklmnopqrstuvwxyz0123456789./-# ", "backspace", "delete", "enter")
 
+# Commands that may change files of the project or of the user's configuration.
 WRITING = frozenset(
     (
         "change.apply", "changes.undo", "dashboard.run", "field_text.submit", "file.edit", "file.save", "files.edit",
@@ -70,19 +62,18 @@ WRITING = frozenset(
         "search_field.take", "targets.edit",
     )
 )  # fmt: skip
-"""Commands that are to change files of the project or of the user's configuration."""
 
 
 class WalkFailure(AssertionError):
-    """An invariant did not hold."""
+    """An invariant was violated."""
 
 
 class WalkedApp(PaintedDisplay["list[Run]"], WorkbenchApp, inherit_bindings=False):
-    """The program, with its screen drawn into a frame."""
+    """The app, drawing into a frame."""
 
 
 def make_app(root: str) -> WalkedApp:
-    """The program on the project at `root`, as it was left."""
+    """Create the app on the project at `root` with its saved session."""
     project = Project.find(root)
     saved, _ = load_session(project.root)
     tree = FileTree(project.root)
@@ -94,7 +85,7 @@ def make_app(root: str) -> WalkedApp:
 
 
 class Opened(NamedTuple):
-    """A screen that a key opened, and what had the focus below it."""
+    """A screen that a key opened, and the focused widget below it."""
 
     screen: Screen[object]
     below: Screen[object]
@@ -102,7 +93,7 @@ class Opened(NamedTuple):
 
 
 class Walk:
-    """A walk over one project with one seed. `run` raises WalkFailure with the way that led there."""
+    """A walk over a project with a seed. `run` raises WalkFailure with the last keys."""
 
     def __init__(self, root: str, home: str, seed: str, size: tuple[int, int]) -> None:
         self._root, self._home, self._size, self._seed = root, home, size, seed
@@ -118,7 +109,7 @@ class Walk:
         self.app = make_app(root)
 
     async def run(self, keys: int) -> None:
-        """Press so many keys; when one of them ends the program, the rest goes to the next session."""
+        """Press a number of keys; restart the app when one of them ends it."""
         try:
             while keys > 0:
                 self.app = make_app(self._root)
@@ -134,7 +125,7 @@ class Walk:
             raise self._failure("the program ended with a mistake") from error
 
     async def leave_a_session(self) -> None:
-        """Open files, edit one, and lose the terminal with the cursor in its text."""
+        """Open files, edit one, and end as on SIGHUP with the cursor in its text."""
         async with self.app.run_test(size=self._size):
             await self._begun()
             editor = self.app.screen.query_one(EditorPane)
@@ -208,7 +199,7 @@ class Walk:
             self._follow_screens(stack, key)
 
     async def _go_home(self) -> None:
-        """Escape leads to the main screen, to a widget that takes letters for commands."""
+        """Press escape until the main screen is shown and letters are commands."""
         for _ in range(MOST_ESCAPES):
             await self._press("escape")
             if not self._is_running:
@@ -262,7 +253,7 @@ class Walk:
             raise self._failure(f"{focused!r} on {app.screen!r} does not show that it has the focus")
 
     async def _is_seen(self, focused: Widget) -> bool:
-        """Whether the widget can be seen, or comes into view, or loses the focus, within `HEALED`."""
+        """Return True if the widget is visible or loses the focus within `HEALED`."""
         app, end = self.app, asyncio.get_running_loop().time() + HEALED
         while app.focused is focused and focused not in app.screen._compositor.visible_widgets:
             if asyncio.get_running_loop().time() > end:
@@ -279,7 +270,7 @@ class Walk:
             raise self._failure(f"{', '.join(changed)} changed, and none of {list(self._commands)} is to write a file")
 
     def _files_now(self) -> Iterator[tuple[str, tuple[int, int, int]]]:
-        """The files that no key but one that is to write may change."""
+        """Return the files that only writing commands may change."""
         for folder in (self._root, os.path.join(self._home, ".config")):
             for path, folders, names in os.walk(folder):
                 folders[:] = [name for name in folders if not name.startswith(".workbench")]
@@ -309,7 +300,7 @@ class Walk:
     # --- Waiting
 
     async def _settle(self) -> None:
-        """Wait until the last key has done what it does at once, and the screen has been painted."""
+        """Wait until the last key was handled and the screen is painted."""
         quiet = 0
 
         def is_quiet() -> bool:

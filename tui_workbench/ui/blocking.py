@@ -86,9 +86,6 @@ async def in_thread(call: Callable[[], Result]) -> Result:
     return await future
 
 
-# --- Calls of screens and widgets
-
-
 def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
     """Read something in a thread and pass the result to `then`; a WorkbenchError is posted as `BackendFailed`.
 

@@ -1,7 +1,7 @@
 """Notifications about ended runs: a toast, a notification of the terminal, and the window title.
 
-The invariants: there is no notification about the run that the user is watching, about a run that ended before the
-screens were opened, or twice about a run; a toast does not cover the cursor.
+The invariants: a run is reported once, unless the user is watching it or it ended before the screens were opened; a
+toast does not cover the cursor.
 """
 
 from __future__ import annotations

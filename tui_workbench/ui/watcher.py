@@ -23,7 +23,7 @@ from tui_workbench.targets.base.interpreter import version_without_project
 from tui_workbench.targets.local.local_target import find_interpreter
 from tui_workbench.ui.files.changed_files import ChangedFiles
 
-IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # between polls while no run is active, and while one is
+IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # between polls, without and with active runs
 CONFIGURATION_SUFFIXES = (".compute", ".runconfig", ".yml", ".yaml")
 PROGRESS_NS = 3_000_000_000  # between reads of the progress of preparations: each reads all runs
 

@@ -1,4 +1,4 @@
-"""Changes of configuration files as they are shown: every plan against what applying it does."""
+"""Plans of changes of configuration files, compared with the result of applying them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of configuration files on the main screen, by keys: shown, made, followed, taken back."""
+"""Changes of configuration files on the main screen: preview, apply, editor, undo."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 async def at_box(pilot: Workbench) -> None:
-    """The cursor of the targets on `box`, which comes first."""
+    """Put the cursor on `box`, the first target."""
     await pilot.press("2", "home")
     await until(lambda: screen_of(pilot).panes.targets.changeable_file().endswith("box.compute"))
 
@@ -225,5 +225,5 @@ async def test_suggested_name_is_free(project: Project, folder: Path) -> None:
 
 
 def pop_up(pilot: Workbench) -> str:
-    """The box of the change alone."""
+    """Return the text of the dialog."""
     return "\n".join(lines_of(pilot.app.screen.query_one(ChangeView)))

@@ -14,7 +14,7 @@ import tests.ui.gpu.test_every_command_gpus
 import tests.ui.machines.test_every_command_machines
 import tests.ui.runs.test_every_command_history
 import tests.ui.test_every_command_widgets  # noqa: F401  (each of them says what it proves)
-from tests.ui.hand import PROOFS
+from tests.ui.command_driver import PROOFS
 from tui_workbench.ui.commands.registry import COMMANDS
 
 TERMINAL = "tests.terminal.test_keys"

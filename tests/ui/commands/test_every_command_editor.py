@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.commands.main_commands import Workbench, on, shows
-from tests.ui.hand import Hand, proves
 from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.waiting import until
 from tui_workbench.ui.changes.change import ChangeScreen
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @proves("editor.close editor.next editor.back editor.leave")
 async def test_tabs_of_the_editor(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
         editor = screen.panes.editor
         for name in ("hello.py", "aml_config/local.compute"):
             await editor.open_file(str(project_root / name))
@@ -35,27 +35,27 @@ async def test_tabs_of_the_editor(project: Project, project_root: Path) -> None:
             return os.path.basename(editor.active)
 
         await until(lambda: active() == "local.compute")
-        await hand.becomes("editor.next", active, "hello.py")
-        await hand.becomes("editor.back", active, "local.compute")
-        await hand.does("editor.leave", lambda: screen.area.files.has_focus_within)
+        await driver.becomes("editor.next", active, "hello.py")
+        await driver.becomes("editor.back", active, "local.compute")
+        await driver.does("editor.leave", lambda: screen.area.files.has_focus_within)
         await pilot.press("3")
-        await hand.becomes("editor.close", active, "hello.py")
+        await driver.becomes("editor.close", active, "hello.py")
 
 
 @proves("file.save file.find file.answer")
 async def test_an_open_file(project: Project, project_root: Path) -> None:
     path = project_root / "hello.py"
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
         await screen.panes.editor.open_file(str(path))
         await until(lambda: isinstance(screen.focused, TextEditor))
         await pilot.press("x")
-        await hand.does("file.save", lambda: path.read_text().startswith("x"))
-        await hand.does("file.find", shows(pilot, "text, or :12 for a line"))
+        await driver.does("file.save", lambda: path.read_text().startswith("x"))
+        await driver.does("file.find", shows(pilot, "text, or :12 for a line"))
         await pilot.press("escape", "y")
         path.write_text("somebody else\n")
         await until(shows(pilot, "ctrl+o answers"))
-        await hand.does("file.answer", lambda: "QuestionRow" in type(screen.focused).__name__)
+        await driver.does("file.answer", lambda: "QuestionRow" in type(screen.focused).__name__)
 
 
 @proves("config.view config.problem config.gpu_ready config.fix")
@@ -63,15 +63,15 @@ async def test_an_open_configuration(project: Project, project_root: Path) -> No
     path = project_root / "aml_config" / "box.compute"
     path.write_text("# one\ntype: remotedocker\naddress: box\nbaseDockerImage: ubuntu\nnvidiaDocker: yes\n")
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
         await screen.panes.editor.open_file(str(path))
         form = screen.query_one(FormView)
         await pilot.app.workers.wait_for_complete()
         await pilot.press("end")
-        await hand.changes("config.problem", lambda: form.current)
-        await hand.changes("config.fix", lambda: seen(pilot))
-        await hand.does("config.view", lambda: isinstance(screen.focused, TextEditor))
-        await hand.does("config.gpu_ready", on(pilot, ChangeScreen))
+        await driver.changes("config.problem", lambda: form.current)
+        await driver.changes("config.fix", lambda: seen(pilot))
+        await driver.does("config.view", lambda: isinstance(screen.focused, TextEditor))
+        await driver.does("config.gpu_ready", on(pilot, ChangeScreen))
 
 
 RUNCONFIG = """Target: "local"
@@ -117,19 +117,19 @@ async def go_to(pilot: Workbench, form: FormView, line: int) -> None:
 @proves("form.up form.down form.page_up form.page_down form.first form.last")
 async def test_moving_in_the_form(project: Project, configuration: str) -> None:
     async with form_opened(project, configuration) as (pilot, form):
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
 
         def at() -> str:
             row = form.current
             return f"{row.kind} {row.field.key} {row.line}" if row is not None else ""
 
         first = at()
-        await hand.changes("form.down", at)
-        await hand.becomes("form.up", at, first)
-        await hand.changes("form.page_down", at)
-        await hand.becomes("form.page_up", at, first)
-        await hand.changes("form.last", at)
-        await hand.becomes("form.first", at, first)
+        await driver.changes("form.down", at)
+        await driver.becomes("form.up", at, first)
+        await driver.changes("form.page_down", at)
+        await driver.becomes("form.page_up", at, first)
+        await driver.changes("form.last", at)
+        await driver.becomes("form.first", at, first)
 
 
 @proves(
@@ -138,38 +138,38 @@ async def test_moving_in_the_form(project: Project, configuration: str) -> None:
 )
 async def test_changing_values_in_the_form(project: Project, configuration: str) -> None:
     async with form_opened(project, configuration) as (pilot, form):
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await go_to(pilot, form, 8)
-        await hand.does("form.toggle", lambda: "TrackedRun: true" in text_of(pilot))
-        await hand.does("form.undo", lambda: "TrackedRun: false" in text_of(pilot))
-        await hand.does("form.redo", lambda: "TrackedRun: true" in text_of(pilot))
+        await driver.does("form.toggle", lambda: "TrackedRun: true" in text_of(pilot))
+        await driver.does("form.undo", lambda: "TrackedRun: false" in text_of(pilot))
+        await driver.does("form.redo", lambda: "TrackedRun: true" in text_of(pilot))
         await go_to(pilot, form, 4)
-        await hand.does("form.edit", lambda: form.is_editing)
+        await driver.does("form.edit", lambda: form.is_editing)
         await pilot.press("end", *"2")
-        await hand.does("form.accept", lambda: '"--lr2"' in text_of(pilot))
+        await driver.does("form.accept", lambda: '"--lr2"' in text_of(pilot))
         await go_to(pilot, form, 4)
-        await hand.does("form.move_up", lambda: text_of(pilot).index("--lr2") < text_of(pilot).index("$file"))
-        await hand.does("form.move_down", lambda: text_of(pilot).index("--lr2") > text_of(pilot).index("$file"))
+        await driver.does("form.move_up", lambda: text_of(pilot).index("--lr2") < text_of(pilot).index("$file"))
+        await driver.does("form.move_down", lambda: text_of(pilot).index("--lr2") > text_of(pilot).index("$file"))
         await pilot.press("enter", *"zzz")
-        await hand.does("form.cancel", lambda: not form.is_editing)
+        await driver.does("form.cancel", lambda: not form.is_editing)
         assert "zzz" not in text_of(pilot)
         await go_to(pilot, form, 6)
-        await hand.does("form.rename", lambda: form.is_editing)
+        await driver.does("form.rename", lambda: form.is_editing)
         await pilot.press(*"TWO", "enter")
         await until(lambda: "TWO:" in text_of(pilot))
-        await hand.does("form.clear", lambda: "TWO:" not in text_of(pilot))
+        await driver.does("form.clear", lambda: "TWO:" not in text_of(pilot))
         await go_to(pilot, form, 3)
-        await hand.does("form.add", lambda: form.is_editing)
+        await driver.does("form.add", lambda: form.is_editing)
 
 
 @proves("form.complete form.fix")
 async def test_completing_and_fixing_in_the_form(project: Project, configuration: str) -> None:
     async with form_opened(project, configuration) as (pilot, form):
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
         await go_to(pilot, form, 1)
         await pilot.press("enter", *"loc")
         await until(lambda: form.is_editing and form._editing is not None and form._editing.options)
-        await hand.does("form.complete", lambda: form._editing is not None and form._editing.buffer.text == "local")
+        await driver.does("form.complete", lambda: form._editing is not None and form._editing.buffer.text == "local")
         await pilot.press("escape")
         await pilot.press("ctrl+t")
         editor = screen.query_one(TextEditor)
@@ -179,4 +179,4 @@ async def test_completing_and_fixing_in_the_form(project: Project, configuration
         await pilot.app.workers.wait_for_complete()
         await pilot.press("f8")
         await until(lambda: form.finding)
-        await hand.changes("form.fix", lambda: text_of(pilot))
+        await driver.changes("form.fix", lambda: text_of(pilot))

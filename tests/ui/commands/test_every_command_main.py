@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from textual.widgets import Input
 
+from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.commands.main_commands import active_pane, back, hides, on, shows
-from tests.ui.hand import Hand, proves
 from tests.ui.main.test_main import NARROW, opened, screen_of, seen
 from tests.ui.runs.past import past_run
 from tests.ui.waiting import until
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
 )
 async def test_places(project: Project) -> None:
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
         for name in ("targets", "editor", "log", "jobs", "files"):
-            await hand.becomes(f"pane.{name}", lambda: active_pane(pilot), name)
-        await hand.does("pane.run_bar", lambda: isinstance(screen.focused, ChoiceField))
-        await hand.does("run_bar.leave", lambda: screen.area.files.has_focus_within)
-        await hand.does("run.arguments", lambda: isinstance(screen.focused, Input))
+            await driver.becomes(f"pane.{name}", lambda: active_pane(pilot), name)
+        await driver.does("pane.run_bar", lambda: isinstance(screen.focused, ChoiceField))
+        await driver.does("run_bar.leave", lambda: screen.area.files.has_focus_within)
+        await driver.does("run.arguments", lambda: isinstance(screen.focused, Input))
         await pilot.press("escape")
-        await hand.changes("pane.next", lambda: screen.focused)
-        await hand.changes("pane.previous", lambda: screen.focused)
-        await hand.does("view.zoom", hides(pilot, "5 Jobs"))
+        await driver.changes("pane.next", lambda: screen.focused)
+        await driver.changes("pane.previous", lambda: screen.focused)
+        await driver.does("view.zoom", hides(pilot, "5 Jobs"))
 
 
 @proves("help.show view.history view.gpus view.trace view.theme view.jump changes.undo text.copy")
 async def test_what_opens_over_everything(project: Project) -> None:
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
         for command, kind in (
             ("help.show", HelpScreen),
             ("view.history", DashboardScreen),
@@ -60,30 +60,30 @@ async def test_what_opens_over_everything(project: Project) -> None:
             ("view.trace", TraceScreen),
             ("view.jump", JumpScreen),
         ):
-            await hand.does(command, on(pilot, kind))
+            await driver.does(command, on(pilot, kind))
             await back(pilot)
         await pilot.press("ctrl+p", *"view.theme", "enter")
         await until(lambda: "Paper" in seen(pilot) or "paper" in seen(pilot))
         await pilot.press("escape")
         await until(lambda: pilot.app.screen is screen)
-        Hand.pressed.add("view.theme")
-        await hand.does("text.copy", shows(pilot, "ctrl+q leaves the workbench"))
+        CommandDriver.pressed.add("view.theme")
+        await driver.does("text.copy", shows(pilot, "ctrl+q quits the workbench"))
         await pilot.press("5", "slash", *"nothing", "escape")
-        await hand.does("changes.undo", shows(pilot, "/nothing"))
+        await driver.does("changes.undo", shows(pilot, "/nothing"))
 
 
 @proves("palette.open palette.close search_field.up search_field.down")
 async def test_the_palette(project: Project) -> None:
     async with opened(project) as pilot:
-        hand = Hand(pilot)
-        await hand.does("palette.open", on(pilot, PaletteScreen))
+        driver = CommandDriver(pilot)
+        await driver.does("palette.open", on(pilot, PaletteScreen))
         rows = pilot.app.screen.query(RowList).first()
         await until(lambda: rows.current)
         first = rows.current
-        await hand.changes("search_field.down", lambda: rows.current)
-        await hand.becomes("search_field.up", lambda: rows.current, first)
+        await driver.changes("search_field.down", lambda: rows.current)
+        await driver.becomes("search_field.up", lambda: rows.current, first)
         pilot.app.screen.set_focus(None)
-        await hand.does("palette.close", lambda: pilot.app.screen is screen_of(pilot))
+        await driver.does("palette.close", lambda: pilot.app.screen is screen_of(pilot))
 
 
 @proves("help.close help.up help.down help.page_up help.page_down help.first help.last")
@@ -95,18 +95,18 @@ async def test_help(project: Project) -> None:
         assert isinstance(help_screen, HelpScreen)
         text = help_screen.query_one(TextView)
         await until(lambda: text.max_scroll_y)
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
 
         def top() -> int:
             return text.scroll_offset.y
 
-        await hand.becomes("help.down", top, 1)
-        await hand.becomes("help.up", top, 0)
-        await hand.does("help.page_down", lambda: top() > 5)
-        await hand.becomes("help.page_up", top, 0)
-        await hand.becomes("help.last", top, text.max_scroll_y)
-        await hand.becomes("help.first", top, 0)
-        await hand.does("help.close", lambda: pilot.app.screen is screen_of(pilot))
+        await driver.becomes("help.down", top, 1)
+        await driver.becomes("help.up", top, 0)
+        await driver.does("help.page_down", lambda: top() > 5)
+        await driver.becomes("help.page_up", top, 0)
+        await driver.becomes("help.last", top, text.max_scroll_y)
+        await driver.becomes("help.first", top, 0)
+        await driver.does("help.close", lambda: pilot.app.screen is screen_of(pilot))
 
 
 @proves("jump.leave")
@@ -114,13 +114,13 @@ async def test_jump_mode_is_left(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("ctrl+g")
         await until(on(pilot, JumpScreen))
-        await Hand(pilot).does("jump.leave", lambda: pilot.app.screen is screen_of(pilot))
+        await CommandDriver(pilot).does("jump.leave", lambda: pilot.app.screen is screen_of(pilot))
 
 
 @proves("quit")
 async def test_leaving(project: Project) -> None:
     async with opened(project) as pilot:
-        await Hand(pilot).does("quit", lambda: pilot.app.return_code is not None)
+        await CommandDriver(pilot).does("quit", lambda: pilot.app.return_code is not None)
 
 
 @proves("quit.anywhere")
@@ -128,7 +128,7 @@ async def test_leaving_from_a_text(project: Project, project_root: Path) -> None
     async with opened(project) as pilot:
         await screen_of(pilot).panes.editor.open_file(str(project_root / "hello.py"))
         await until(lambda: isinstance(screen_of(pilot).focused, TextEditor))
-        await Hand(pilot).does("quit.anywhere", lambda: pilot.app.return_code is not None)
+        await CommandDriver(pilot).does("quit.anywhere", lambda: pilot.app.return_code is not None)
 
 
 @proves(
@@ -138,33 +138,33 @@ async def test_leaving_from_a_text(project: Project, project_root: Path) -> None
 async def test_files(project: Project, project_root: Path) -> None:
     (project_root / "other.py").write_text("print('other')\n")
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
         rows = screen.area.files.query_one(RowList)
         await until(lambda: len(rows.rows) == 5)
-        await hand.becomes("files.collapse", lambda: len(rows.rows), 3)
-        await hand.becomes("files.expand", lambda: len(rows.rows), 5)
+        await driver.becomes("files.collapse", lambda: len(rows.rows), 3)
+        await driver.becomes("files.expand", lambda: len(rows.rows), 5)
         assert screen.coordinator.context.watcher is not None
         screen.coordinator.context.watcher.stop()  # it looks by itself, too
         (project_root / "third.py").write_text("")
-        await hand.becomes("files.refresh", lambda: len(rows.rows), 6)
+        await driver.becomes("files.refresh", lambda: len(rows.rows), 6)
         rows.move_to(4)
-        await hand.becomes("files.run", lambda: screen.panes.run_bar.script, "other.py")
-        await hand.does("files.open", lambda: screen.panes.editor.active.endswith("other.py"))
+        await driver.becomes("files.run", lambda: screen.panes.run_bar.script, "other.py")
+        await driver.does("files.open", lambda: screen.panes.editor.active.endswith("other.py"))
         await pilot.press("escape")
         await until(lambda: screen.area.files.has_focus_within)
-        await hand.does("files.search", lambda: screen.area.files.query(SearchField))
+        await driver.does("files.search", lambda: screen.area.files.query(SearchField))
         await pilot.press(*"hello")
         await until(lambda: len(rows.rows) == 1)
-        await hand.does("search_field.take", lambda: screen.panes.editor.active.endswith("hello.py"))
+        await driver.does("search_field.take", lambda: screen.panes.editor.active.endswith("hello.py"))
         await pilot.press("escape")
         await until(lambda: screen.area.files.has_focus_within)
         await pilot.press("slash", "o")
         await until(lambda: screen.area.files.query(SearchField))
         screen.set_focus(rows)
-        await hand.does("files.clear", lambda: not screen.area.files.query(SearchField))
+        await driver.does("files.clear", lambda: not screen.area.files.query(SearchField))
         await pilot.press("slash")
         await until(lambda: screen.area.files.query(SearchField))
-        await hand.does("search_field.leave", lambda: not screen.area.files.query(SearchField))
+        await driver.does("search_field.leave", lambda: not screen.area.files.query(SearchField))
 
 
 BOX = "type: remotedocker\naddress: 127.0.0.1:1\nbaseDockerImage: microsoft/mmlspark:plus-0.9.9\n"
@@ -178,10 +178,10 @@ async def test_targets_and_their_files(project: Project, project_root: Path) -> 
     (project_root / "aml_config" / "box.compute").write_text(BOX)
     (project_root / "aml_config" / "box.runconfig").write_text("Target: box\n")
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
         await pilot.press("2", "home")
         await until(lambda: screen.panes.targets.changeable_file().endswith("box.compute"))
-        await hand.becomes("targets.use", lambda: screen.panes.run_bar.environment, "box")
+        await driver.becomes("targets.use", lambda: screen.panes.run_bar.environment, "box")
         for command, words in (
             ("changes.gpu_ready", "nvidiaDocker: true"),
             ("changes.new_target", "New compute target"),
@@ -191,13 +191,13 @@ async def test_targets_and_their_files(project: Project, project_root: Path) -> 
             ("changes.delete", "Delete"),
             ("targets.detach", "Detach"),
         ):
-            await hand.does(command, lambda words=words: on(pilot, ChangeScreen)() and words in seen(pilot))  # type: ignore[misc]
+            await driver.does(command, lambda words=words: on(pilot, ChangeScreen)() and words in seen(pilot))  # type: ignore[misc]
             await back(pilot)
-        await hand.does("targets.attach", on(pilot, AttachScreen))
+        await driver.does("targets.attach", on(pilot, AttachScreen))
         await back(pilot)
-        await hand.does("targets.check", on(pilot, CheckScreen))
+        await driver.does("targets.check", on(pilot, CheckScreen))
         await back(pilot)
-        await hand.does("targets.open", lambda: screen.panes.editor.active.endswith("box.compute"))
+        await driver.does("targets.open", lambda: screen.panes.editor.active.endswith("box.compute"))
 
 
 @proves("change.apply change.leave change.up change.down change.tick change.next change.previous")
@@ -205,7 +205,7 @@ async def test_a_change_of_files(project: Project, project_root: Path) -> None:
     (project_root / "aml_config" / "box.compute").write_text(BOX)
     (project_root / "aml_config" / "box.runconfig").write_text("Target: box\n")
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
         await pilot.press("2", "home", "m")
         await until(shows(pilot, "[✓] nvidiaDocker"))
         change = pilot.app.screen
@@ -215,10 +215,10 @@ async def test_a_change_of_files(project: Project, project_root: Path) -> None:
         await until(lambda: view.plan is not None)  # type: ignore[attr-defined]
         while view.why_not("tick"):  # type: ignore[attr-defined]
             await pilot.press("down")
-        await hand.does("change.tick", shows(pilot, "[ ] "))
-        await hand.changes("change.down", lambda: (view._cursor, view.scroll_offset.y))  # type: ignore[attr-defined]
-        await hand.changes("change.up", lambda: (view._cursor, view.scroll_offset.y))  # type: ignore[attr-defined]
-        await hand.does("change.leave", lambda: pilot.app.screen is screen)
+        await driver.does("change.tick", shows(pilot, "[ ] "))
+        await driver.changes("change.down", lambda: (view._cursor, view.scroll_offset.y))  # type: ignore[attr-defined]
+        await driver.changes("change.up", lambda: (view._cursor, view.scroll_offset.y))  # type: ignore[attr-defined]
+        await driver.does("change.leave", lambda: pilot.app.screen is screen)
         await pilot.press("n")
         await until(on(pilot, ChangeScreen))
         await until(shows(pilot, "‹"))
@@ -227,31 +227,31 @@ async def test_a_change_of_files(project: Project, project_root: Path) -> None:
                 break
             await pilot.press("down")
         before = seen(pilot)
-        await hand.does("change.next", lambda: seen(pilot) != before)
-        await hand.does("change.previous", lambda: seen(pilot) == before)
+        await driver.does("change.next", lambda: seen(pilot) != before)
+        await driver.does("change.previous", lambda: seen(pilot) == before)
         await back(pilot)
         await pilot.press("d")
         await until(lambda: on(pilot, ChangeScreen)() and "Delete" in seen(pilot))
         await until(lambda: "change.apply" in {each.binding.id for each in pilot.app.screen.active_bindings.values()})
-        await hand.does("change.apply", lambda: not (project_root / "aml_config" / "box.compute").exists())
+        await driver.does("change.apply", lambda: not (project_root / "aml_config" / "box.compute").exists())
 
 
 @proves("view.border_left view.border_right view.border_up view.border_down view.borders_back")
 async def test_borders(project: Project) -> None:
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
 
         def sizes() -> tuple[int, int]:
             return screen.area.files.region.width, screen.area.files.region.height
 
         usual = sizes()
-        await hand.does("view.border_left", lambda: sizes()[0] < usual[0])
-        await hand.does("view.border_right", lambda: sizes()[0] == usual[0])
-        await hand.does("view.border_up", lambda: sizes()[1] < usual[1])
-        await hand.does("view.border_down", lambda: sizes()[1] == usual[1])
+        await driver.does("view.border_left", lambda: sizes()[0] < usual[0])
+        await driver.does("view.border_right", lambda: sizes()[0] == usual[0])
+        await driver.does("view.border_up", lambda: sizes()[1] < usual[1])
+        await driver.does("view.border_down", lambda: sizes()[1] == usual[1])
         await pilot.press("less_than_sign", "less_than_sign")
         await until(lambda: sizes() != usual)
-        await hand.does("view.borders_back", lambda: sizes() == usual)
+        await driver.does("view.borders_back", lambda: sizes() == usual)
 
 
 @proves("recent.open")
@@ -261,4 +261,4 @@ async def test_the_runs_at_the_side_of_a_wide_screen(project: Project) -> None:
         table = screen_of(pilot).query("RecentPane RunTable").first()
         table.focus()
         await until(lambda: table.has_focus and table.current)  # type: ignore[attr-defined]
-        await Hand(pilot).does("recent.open", on(pilot, RunDetailsScreen))
+        await CommandDriver(pilot).does("recent.open", on(pilot, RunDetailsScreen))

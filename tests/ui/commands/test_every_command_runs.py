@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from textual.widgets import Input
 
+from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.commands.main_commands import active_pane, back, hides, on, shows
-from tests.ui.hand import Hand, proves
 from tests.ui.main.test_main import SLOW, opened, screen_of
 from tests.ui.runs.past import past_run
 from tests.ui.seen import content_of, lines_of
@@ -27,39 +27,39 @@ if TYPE_CHECKING:
 async def test_runs(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text(SLOW)
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
-        await hand.does("run.start", shows(pilot, "1 running"))
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
+        await driver.does("run.start", shows(pilot, "1 running"))
         await pilot.press("5")
-        await hand.does("jobs.log", lambda: active_pane(pilot) == "log")
+        await driver.does("jobs.log", lambda: active_pane(pilot) == "log")
         await pilot.press("5")
-        await hand.does("jobs.again", lambda: isinstance(screen.focused, Input))
+        await driver.does("jobs.again", lambda: isinstance(screen.focused, Input))
         await pilot.press("escape", "5")
-        await hand.does("jobs.details", on(pilot, RunDetailsScreen))
+        await driver.does("jobs.details", on(pilot, RunDetailsScreen))
         await back(pilot)
         await pilot.press("5")
-        await hand.does("jobs.cancel", shows(pilot, "Cancel hello.py [1]?"))
-        await hand.does("question.leave", hides(pilot, "Cancel hello.py [1]?"))
+        await driver.does("jobs.cancel", shows(pilot, "Cancel hello.py [1]?"))
+        await driver.does("question.leave", hides(pilot, "Cancel hello.py [1]?"))
         assert Runs(project).list()[0].is_active
 
 
 @proves("run.plan")
 async def test_the_plan_is_shown(project: Project) -> None:
     async with opened(project) as pilot:
-        await Hand(pilot).does("run.plan", on(pilot, PlanScreen))
+        await CommandDriver(pilot).does("run.plan", on(pilot, PlanScreen))
 
 
 @proves("plan.copy plan.leave plan.run")
 async def test_a_plan(project: Project) -> None:
     async with opened(project) as pilot:
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await pilot.press("p")
         await until(on(pilot, PlanScreen))
         await until(lambda: "plan.copy" in {each.binding.id for each in pilot.app.screen.active_bindings.values()})
-        await hand.does("plan.copy", lambda: "hello.py" in pilot.app.clipboard)
-        await hand.does("plan.leave", lambda: pilot.app.screen is screen_of(pilot))
+        await driver.does("plan.copy", lambda: "hello.py" in pilot.app.clipboard)
+        await driver.does("plan.leave", lambda: pilot.app.screen is screen_of(pilot))
         await pilot.press("p")
         await until(lambda: "plan.run" in {each.binding.id for each in pilot.app.screen.active_bindings.values()})
-        await hand.does("plan.run", lambda: Runs(project).list())
+        await driver.does("plan.run", lambda: Runs(project).list())
         await until(shows(pilot, "completed"))
 
 
@@ -69,26 +69,26 @@ async def test_the_run_bar(project: Project, project_root: Path) -> None:
     past_run(project, 1, script="hello.py", arguments=("--lr", "1"))
     past_run(project, 2, script="hello.py", arguments=("--lr", "2"))
     async with opened(project) as pilot:
-        hand, screen = Hand(pilot), screen_of(pilot)
+        driver, screen = CommandDriver(pilot), screen_of(pilot)
         bar = screen.panes.run_bar
         script = bar.query_one("#script", ChoiceField)
         screen.set_focus(script)
-        await hand.does("field.open", lambda: script.is_open)
+        await driver.does("field.open", lambda: script.is_open)
         assert script._list is not None
         screen.set_focus(script._list.list)
-        await hand.does("choices.leave", lambda: not script.is_open)
+        await driver.does("choices.leave", lambda: not script.is_open)
         await pilot.press("enter", *"other")
         await until(lambda: script._list is not None and script._list.current == "other.py")
         screen.set_focus(script._list.list)
-        await hand.becomes("choices.choose", lambda: bar.script, "other.py")
+        await driver.becomes("choices.choose", lambda: bar.script, "other.py")
         bar.choose_script("hello.py")
         await pilot.press("minus")
         arguments = bar.query_one("#arguments", Input)
         await pilot.press("ctrl+a", "ctrl+k")
-        await hand.does("arguments.older", lambda: arguments.value)
-        await hand.changes("arguments.newer", lambda: arguments.value)
+        await driver.does("arguments.older", lambda: arguments.value)
+        await driver.changes("arguments.newer", lambda: arguments.value)
         screen.set_focus(bar.query("RunButton").first())
-        await hand.does("run_button.press", lambda: len(Runs(project).list()) == 3)
+        await driver.does("run_button.press", lambda: len(Runs(project).list()) == 3)
         await until(lambda: not Runs(project).list()[0].is_active)
 
 
@@ -103,35 +103,35 @@ async def test_the_log(project: Project) -> None:
     traceback = b'Traceback (most recent call last):\n  File "train.py", line 3, in f\n    g()\nValueError: no\n'
     past_run(project, 1, script="hello.py", output=LINES + traceback + LINES, exit_code=1, state="failed")
     async with opened(project) as pilot:
-        hand, view = Hand(pilot), screen_of(pilot).panes.log.view
+        driver, view = CommandDriver(pilot), screen_of(pilot).panes.log.view
         await pilot.press("4")
         await until(lambda: view.state.line_count == 604)
 
         def top() -> int:
             return -1 if view.state.top_number is None else view.state.top_number
 
-        await hand.becomes("log.start", top, 0)
-        await hand.becomes("log.down", top, 1)
-        await hand.becomes("log.up", top, 0)
-        await hand.does("log.half_down", lambda: top() > 1)
-        await hand.becomes("log.half_up", top, 0)
-        await hand.does("log.page_down", lambda: top() > 1)
-        await hand.becomes("log.page_up", top, 0)
+        await driver.becomes("log.start", top, 0)
+        await driver.becomes("log.down", top, 1)
+        await driver.becomes("log.up", top, 0)
+        await driver.does("log.half_down", lambda: top() > 1)
+        await driver.becomes("log.half_up", top, 0)
+        await driver.does("log.page_down", lambda: top() > 1)
+        await driver.becomes("log.page_up", top, 0)
 
         def rows() -> list[str]:
             return lines_of(view)
 
         before = rows()
-        await hand.does("log.right", lambda: rows() != before)
-        await hand.does("log.left", lambda: rows() == before)
-        await hand.does("log.wrap", lambda: rows() != before)
+        await driver.does("log.right", lambda: rows() != before)
+        await driver.does("log.left", lambda: rows() == before)
+        await driver.does("log.wrap", lambda: rows() != before)
         await pilot.press("w")
         await until(lambda: rows() == before)
-        await hand.does("log.numbers", lambda: rows() != before)
-        await hand.does("log.copy", lambda: pilot.app.clipboard.startswith("line "))
-        await hand.does("log.traceback", lambda: 250 < top() < 305)
-        await hand.does("log.follow", lambda: view.state.pinned)
-        await hand.does("log.search", lambda: screen_of(pilot).panes.log.query(LogSearchRow))
+        await driver.does("log.numbers", lambda: rows() != before)
+        await driver.does("log.copy", lambda: pilot.app.clipboard.startswith("line "))
+        await driver.does("log.traceback", lambda: 250 < top() < 305)
+        await driver.does("log.follow", lambda: view.state.pinned)
+        await driver.does("log.search", lambda: screen_of(pilot).panes.log.query(LogSearchRow))
         await pilot.press(*"line 7", "enter")
         await until(lambda: view.state.search is not None and view.state.search.counted and view.state.search.ordinal)
 
@@ -140,16 +140,16 @@ async def test_the_log(project: Project) -> None:
 
         await until(lambda: view.has_focus)
         first = ordinal()
-        await hand.does("log.next", lambda: ordinal() not in (None, first))
-        await hand.does("log.previous", lambda: ordinal() == first)
-        await hand.does("log.clear", lambda: view.state.search is None)
+        await driver.does("log.next", lambda: ordinal() not in (None, first))
+        await driver.does("log.previous", lambda: ordinal() == first)
+        await driver.does("log.clear", lambda: view.state.search is None)
 
 
 @proves("log_search.keep log_search.next log_search.previous log_search.mode log_search.cancel")
 async def test_searching_in_a_log(project: Project) -> None:
     past_run(project, 1, script="hello.py", output=LINES, exit_code=0)
     async with opened(project) as pilot:
-        hand, log = Hand(pilot), screen_of(pilot).panes.log
+        driver, log = CommandDriver(pilot), screen_of(pilot).panes.log
         await pilot.press("4")
         await until(lambda: log.view.state.line_count == 300)
         await pilot.press("slash", *"line 7")
@@ -159,14 +159,14 @@ async def test_searching_in_a_log(project: Project) -> None:
 
         await until(ordinal)
         first = ordinal()
-        await hand.does("log_search.next", lambda: ordinal() not in (None, first))
-        await hand.does("log_search.previous", lambda: ordinal() == first)
+        await driver.does("log_search.next", lambda: ordinal() not in (None, first))
+        await driver.does("log_search.previous", lambda: ordinal() == first)
         row = log.query_one(LogSearchRow)
-        await hand.does("log_search.mode", lambda: "regex" in "".join(content_of(row)))
-        await hand.does("log_search.keep", lambda: log.view.has_focus)
+        await driver.does("log_search.mode", lambda: "regex" in "".join(content_of(row)))
+        await driver.does("log_search.keep", lambda: log.view.has_focus)
         await pilot.press("slash")
         await until(lambda: log.query(LogSearchRow) and log.query_one(LogSearchRow).has_focus_within)
-        await hand.does("log_search.cancel", lambda: not log.query(LogSearchRow))
+        await driver.does("log_search.cancel", lambda: not log.query(LogSearchRow))
 
 
 @proves("run.prepare")
@@ -175,4 +175,4 @@ async def test_preparing(project: Project, project_root: Path) -> None:
     (project_root / "aml_config" / "box.runconfig").write_text("Target: box\nFramework: Python\n")
     async with opened(project) as pilot:
         await until(lambda: screen_of(pilot).panes.run_bar.choose_target("box"))
-        await Hand(pilot).does("run.prepare", on(pilot, PrepareScreen))
+        await CommandDriver(pilot).does("run.prepare", on(pilot, PrepareScreen))

@@ -1,5 +1,3 @@
-"""The user's own editor: which it is, and how it is told the place."""
-
 from __future__ import annotations
 
 import os

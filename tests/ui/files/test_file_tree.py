@@ -1,5 +1,3 @@
-"""The project's files as a tree that is read a folder at a time."""
-
 from __future__ import annotations
 
 import os
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with folders in folders, and with what nobody wants to see."""
+    """A project with nested folders and hidden files."""
     for name in ("aml_config/local.compute", "data/raw/a.csv", "train.py", "README.md", ".gitignore", "Zeta.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +32,7 @@ def fill(tree: FileTree) -> None:
 
 
 def shown(tree: FileTree) -> list[str]:
-    """The visible lines, indented by their depth."""
+    """Return the visible lines, indented by depth."""
     return ["  " * row.depth + (row.entry.name if row.entry else f"! {row.error}") for row in tree.rows()]
 
 

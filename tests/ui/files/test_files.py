@@ -1,5 +1,3 @@
-"""The Files pane."""
-
 from __future__ import annotations
 
 import os
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class FilesApp(App[None]):
-    """The pane alone, on a project, and what it told."""
+    """Shows only the pane, and records its messages."""
 
     CSS = "FilesPane { width: 50; height: 20; }"
 

@@ -1,5 +1,3 @@
-"""Which files the project's ignore files exclude."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

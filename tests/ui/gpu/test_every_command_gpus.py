@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.gpu.standin import gpu
+from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.gpu.test_monitor import gpus  # noqa: F401  (a fixture)
-from tests.ui.hand import Hand, proves
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
 
@@ -22,4 +22,4 @@ async def test_retry_command(project: Project, gpus: Standin) -> None:  # noqa: 
         await pilot.press("7")
         await until(lambda: "the NVIDIA driver lists no GPU" in seen(pilot))
         gpus.write(gpu(0, util=83))
-        await Hand(pilot).does("gpus.retry", lambda: "83 %" in seen(pilot))
+        await CommandDriver(pilot).does("gpus.retry", lambda: "83 %" in seen(pilot))

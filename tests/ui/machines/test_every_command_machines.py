@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.machines import PASSWORD, Machine
-from tests.ui.hand import Hand, proves
+from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.machines.test_machine import attached, type_text
 from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.starting.test_starting import choose, log_of
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 @proves("machine.up machine.down machine.next machine.previous machine.leave")
 async def test_field_commands(project: Project) -> None:
     async with opened(project) as pilot:
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await pilot.press("2", "a")
         await until(lambda: isinstance(pilot.app.screen, AttachScreen))
         await pilot.pause()
         await pilot.press("up")
-        await hand.changes("machine.down", lambda: seen(pilot))
-        await hand.changes("machine.up", lambda: seen(pilot))
+        await driver.changes("machine.down", lambda: seen(pilot))
+        await driver.changes("machine.up", lambda: seen(pilot))
         await pilot.press("up", "up")
         before = seen(pilot)
-        await hand.does("machine.next", lambda: seen(pilot) != before)
-        await hand.does("machine.previous", lambda: seen(pilot) == before)
-        await hand.does("machine.leave", lambda: pilot.app.screen is screen_of(pilot))
+        await driver.does("machine.next", lambda: seen(pilot) != before)
+        await driver.does("machine.previous", lambda: seen(pilot) == before)
+        await driver.does("machine.leave", lambda: pilot.app.screen is screen_of(pilot))
 
 
 @pytest.mark.usefixtures("ssh_folder")
@@ -61,19 +61,19 @@ async def test_check_commands(project: Project, gpubox: Machine, home: Path) -> 
         return screen.view.phase if isinstance(screen, AttachScreen | CheckScreen) else Phase.DONE
 
     async with opened(project) as pilot:
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await pilot.press("2", "home", "t")
         await until(lambda: isinstance(pilot.app.screen, CheckScreen) and "SHA256:" in seen(pilot))
-        await hand.does("machine.no", lambda: phase() is Phase.DONE)
+        await driver.does("machine.no", lambda: phase() is Phase.DONE)
         assert known_hosts.read_text() == ""
-        await hand.does("machine.copy", lambda: pilot.app.clipboard)
-        await hand.does("machine.again", lambda: "SHA256:" in seen(pilot) and phase() is not Phase.DONE)
-        await hand.does("machine.yes", lambda: "ssh-ed25519" in known_hosts.read_text())
+        await driver.does("machine.copy", lambda: pilot.app.clipboard)
+        await driver.does("machine.again", lambda: "SHA256:" in seen(pilot) and phase() is not Phase.DONE)
+        await driver.does("machine.yes", lambda: "ssh-ed25519" in known_hosts.read_text())
         await until(lambda: phase() is Phase.DONE)
-        await hand.does("machine.close", lambda: pilot.app.screen is screen_of(pilot))
+        await driver.does("machine.close", lambda: pilot.app.screen is screen_of(pilot))
         await pilot.press("a")
         await until(lambda: isinstance(pilot.app.screen, AttachScreen))
-        await hand.changes("machine.go", lambda: seen(pilot))
+        await driver.changes("machine.go", lambda: seen(pilot))
 
 
 @pytest.mark.usefixtures("known")
@@ -82,34 +82,34 @@ async def test_secret_row_commands(project: Project, gpubox: Machine) -> None:
     attached(project, gpubox, password=True)
     ssh_host_of(project.target("box")).disconnect()
     async with opened(project) as pilot:
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await choose(pilot, "box")
         await pilot.press("2", "ctrl+r")
         await until(lambda: "Password of research" in seen(pilot))
-        await hand.does("secret.leave", lambda: "Password of research" not in seen(pilot))
+        await driver.does("secret.leave", lambda: "Password of research" not in seen(pilot))
         assert Runs(project).list() == []
         await pilot.press("2", "ctrl+r")
         await until(lambda: "Password of research" in seen(pilot))
         await type_text(pilot, PASSWORD)
-        await hand.does("secret.give", lambda: log_of(pilot)[:1] == ["hello"])
+        await driver.does("secret.give", lambda: log_of(pilot)[:1] == ["hello"])
 
 
 @proves("plan.prepare preparing.leave preparing.stop preparing.close")
 async def test_preparation_commands(managed: Project, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = os.environ["PIP_INDEX_URL"]
     async with opened(managed) as pilot:
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await choose(pilot, "own")
         with socket.create_server(("127.0.0.1", 0)) as silent:
             # Nobody answers there, so it takes until it is stopped.
             monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
             await pilot.press("1", "p")
             await until(lambda: isinstance(pilot.app.screen, PlanScreen))
-            await hand.does("plan.prepare", lambda: isinstance(pilot.app.screen, PrepareScreen))
-            await hand.does("preparing.stop", lambda: "⊘" in seen(pilot))
-            await hand.does("preparing.leave", lambda: pilot.app.screen is screen_of(pilot))
+            await driver.does("plan.prepare", lambda: isinstance(pilot.app.screen, PrepareScreen))
+            await driver.does("preparing.stop", lambda: "⊘" in seen(pilot))
+            await driver.does("preparing.leave", lambda: pilot.app.screen is screen_of(pilot))
         monkeypatch.setenv("PIP_INDEX_URL", good)
         await pilot.press("P")
         await until(lambda: isinstance(pilot.app.screen, PrepareScreen))
         await until(lambda: "✓ prepared:" in seen(pilot))
-        await hand.does("preparing.close", lambda: pilot.app.screen is screen_of(pilot))
+        await driver.does("preparing.close", lambda: pilot.app.screen is screen_of(pilot))

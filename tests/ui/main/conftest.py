@@ -1,4 +1,4 @@
-"""Machines for the tests of screens that reach one, and a project with a target on one."""
+"""SSH machines, and a project with a target on one of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOX = "type: remotedocker\naddress: box\nbaseDockerImage: microsoft/mmlspark:plu
 
 @pytest.fixture
 def folder(project_root: Path) -> Path:
-    """The configuration folder of the project, with the target `box` in it."""
+    """The configuration folder of the project, with the target `box`."""
     folder = project_root / "aml_config"
     (folder / "box.compute").write_text(BOX)
     (folder / "box.runconfig").write_text("Target: box\n")

@@ -1,4 +1,4 @@
-"""Panes are resized with keys and with the mouse; wide terminals have two more."""
+"""Resizing panes with keys and the mouse, and the right column."""
 
 from __future__ import annotations
 

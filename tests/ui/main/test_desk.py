@@ -1,5 +1,3 @@
-"""The frame of the main screen before its parts are there."""
-
 from __future__ import annotations
 
 from textual.app import App, ComposeResult

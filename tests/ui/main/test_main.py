@@ -1,4 +1,4 @@
-"""The main screen on a real project with real runs, driven by keys and read as a person reads it."""
+"""The main screen on a real project with real runs, driven by keys."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ WIDE, NARROW = (120, 36), (80, 24)
 SLOW = "import time\nprint('going', flush=True)\ntime.sleep(600)\n"
 
 
-def make_app(project: Project) -> WorkbenchApp:
+def make_app(project: Project, saved: Values | None = None) -> WorkbenchApp:
     tree = FileTree(project.root)
     for folder in tree.to_read():
         tree.accept(folder, read_folder(project.root, folder))
-    return WorkbenchApp(project, tree, load_theme("slate"))
+    return WorkbenchApp(project, tree, load_theme("slate"), saved=saved)
 
 
 @asynccontextmanager
 async def opened(project: Project, size: tuple[int, int] = WIDE) -> AsyncIterator[Pilot[list[Run]]]:
-    """The workbench on the project, once it knows what there is to know."""
+    """Open the workbench on a project and wait until the project is read."""
     app = make_app(project)
     async with app.run_test(size=size) as pilot:
         await until(lambda: screen_of(pilot).is_complete)
@@ -69,11 +69,11 @@ def seen(pilot: Pilot[list[Run]]) -> str:
 
 
 async def test_early_keys_wait_until_the_screen_is_complete(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    complete = MainScreen._complete
+    complete = MainScreen.complete
 
     async def nothing(_screen: MainScreen) -> None: ...
 
-    monkeypatch.setattr(MainScreen, "_complete", nothing)
+    monkeypatch.setattr(MainScreen, "complete", nothing)
     async with make_app(project).run_test(size=NARROW) as pilot:
         for key in ("3", "4"):
             pilot.app.post_message(events.Key(key, key).set_sender(pilot.app))
@@ -89,7 +89,7 @@ async def test_early_keys_wait_until_the_screen_is_complete(project: Project, mo
 async def test_first_frame_shows_files_and_all_panes(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(_screen: MainScreen) -> None: ...
 
-    monkeypatch.setattr(MainScreen, "_complete", nothing)  # what comes after the first frame
+    monkeypatch.setattr(MainScreen, "complete", nothing)  # what comes after the first frame
     app = make_app(project)
     async with app.run_test(size=WIDE):
         text = "\n".join(screen_lines(app))
@@ -324,8 +324,7 @@ async def test_leaving_with_unsaved_edits_asks_and_saves(project: Project, proje
 
 
 async def test_narrow_screen_starts_with_the_saved_pane(project: Project) -> None:
-    app = make_app(project)
-    app._saved = Values({"screen": {"active": "jobs"}})
+    app = make_app(project, Values({"screen": {"active": "jobs"}}))
     async with app.run_test(size=NARROW) as pilot:
         await until(lambda: screen_of(pilot).is_complete)
         await until(lambda: app.focused is not None and "jobs" in [node.id for node in app.focused.ancestors])
@@ -337,8 +336,8 @@ async def test_narrow_screen_starts_with_the_saved_pane(project: Project) -> Non
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 async def test_escape_leaves_a_restored_editor(project: Project, project_root: Path, size: tuple[int, int]) -> None:
     tabs = [{"path": str(project_root / "hello.py"), "row": 0, "column": 0}]
-    app = make_app(project)
-    app._saved = Values({"screen": {"active": "editor"}, "editor": {"tabs": tabs, "active": tabs[0]["path"]}})
+    saved = Values({"screen": {"active": "editor"}, "editor": {"tabs": tabs, "active": tabs[0]["path"]}})
+    app = make_app(project, saved)
     async with app.run_test(size=size) as pilot:
         await until(lambda: isinstance(app.focused, TextEditor))
         await pilot.press("escape", "2")
@@ -346,7 +345,7 @@ async def test_escape_leaves_a_restored_editor(project: Project, project_root: P
     assert (project_root / "hello.py").read_text() == 'print("hello")\n'
 
 
-# The line under the run bar.
+# The status line.
 
 
 async def test_error_of_the_request_disappears_with_its_cause(project: Project, project_root: Path) -> None:
@@ -396,7 +395,7 @@ async def test_read_error_disappears_after_a_successful_read(project: Project) -
         await until(lambda: not notice.is_error)
 
 
-# The last line.
+# The footer.
 
 
 async def test_footer_shows_help_and_commands_at_every_width(project: Project) -> None:
@@ -404,6 +403,6 @@ async def test_footer_shows_help_and_commands_at_every_width(project: Project) -
         footer = screen_of(pilot).query_one("#footer", KeyFooter)
         for width in range(60, 200):
             left, right = footer.pieces(width)
-            # `Line` leaves out the right part where nothing would be between it and the left.
+            # `Line` omits the right part if it would touch the left part.
             assert width_of(left) + width_of(right) < width
             assert "Commands " in [piece.text for piece in right]

@@ -1,5 +1,3 @@
-"""Where the parts of the main screen stand at each size."""
-
 from __future__ import annotations
 
 import pytest
@@ -115,7 +113,7 @@ def test_border_is_found_where_it_is_visible(border: str) -> None:
 
 
 def edges(size: Size, view: View) -> dict[str, int]:
-    """Where each border is, in cells from the left or the top."""
+    """Return the position of each border, in cells from the left or the top."""
     placed = regions(size, view)
     return {
         "lists": placed["editor"].x,

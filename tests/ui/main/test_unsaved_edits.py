@@ -1,4 +1,4 @@
-"""Files with unsaved edits: looking at a dialog saves none, and what uses files saves those that it uses."""
+"""Unsaved edits: dialogs save nothing until a command needs the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def edit(pilot: Workbench, name: str, *keys: str) -> None:
-    """Press keys at the start of a file, as text; `name` is relative to the project, or absolute."""
+    """Type at the start of a file; `name` is relative to the project, or absolute."""
     editor = screen_of(pilot).panes.editor
     assert await editor.open_file(os.path.join(screen_of(pilot).project.root, name))
     view = next(view for view in editor.query(FileView) if view.presenter.root.display)

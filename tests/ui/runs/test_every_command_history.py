@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.faults.support import until as until_now
+from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.dashboard.conftest import dashboard, dashboard_of
 from tests.ui.dashboard.conftest import past as past
 from tests.ui.details.test_run_details import details
-from tests.ui.hand import Hand, proves
 from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.runs.test_compare import comparing
 from tests.ui.seen import content_of
@@ -60,47 +60,47 @@ async def back_to(pilot: Workbench, kind: type) -> None:
 )
 async def test_dashboard_commands(past: Project) -> None:
     async with dashboard(past) as pilot:
-        hand, screen = Hand(pilot), dashboard_of(pilot)
+        driver, screen = CommandDriver(pilot), dashboard_of(pilot)
         table = screen.table
         table.focus()
         await pilot.pause()
-        await hand.does("dashboard.open", on(pilot, RunDetailsScreen))
+        await driver.does("dashboard.open", on(pilot, RunDetailsScreen))
         await back_to(pilot, DashboardScreen)
-        await hand.does("dashboard.mark", lambda: "1 marked" in seen(pilot))
-        await hand.does("dashboard.unmark", lambda: "1 marked" not in seen(pilot))
-        await hand.does("dashboard.compare", on(pilot, CompareScreen))
+        await driver.does("dashboard.mark", lambda: "1 marked" in seen(pilot))
+        await driver.does("dashboard.unmark", lambda: "1 marked" not in seen(pilot))
+        await driver.does("dashboard.compare", on(pilot, CompareScreen))
         await back_to(pilot, DashboardScreen)
-        await hand.changes("dashboard.sort", lambda: content_of(table)[0])
-        await hand.does("dashboard.columns", on(pilot, ColumnsScreen))
+        await driver.changes("dashboard.sort", lambda: content_of(table)[0])
+        await driver.does("dashboard.columns", on(pilot, ColumnsScreen))
         await back_to(pilot, DashboardScreen)
-        await hand.changes("dashboard.group", lambda: table.total)
-        await hand.changes("dashboard.charts", lambda: seen(pilot))
-        await hand.does("dashboard.readme", on(pilot, ReadmeScreen))
+        await driver.changes("dashboard.group", lambda: table.total)
+        await driver.changes("dashboard.charts", lambda: seen(pilot))
+        await driver.does("dashboard.readme", on(pilot, ReadmeScreen))
         await back_to(pilot, DashboardScreen)
-        await hand.changes("dashboard.archived", lambda: seen(pilot))
-        await hand.does("dashboard.gpus", on(pilot, MonitorScreen))
+        await driver.changes("dashboard.archived", lambda: seen(pilot))
+        await driver.does("dashboard.gpus", on(pilot, MonitorScreen))
         await back_to(pilot, DashboardScreen)
-        await hand.does("history.help", on(pilot, HelpScreen))
+        await driver.does("history.help", on(pilot, HelpScreen))
         await back_to(pilot, DashboardScreen)
-        await hand.does("history.palette", on(pilot, PaletteScreen))
+        await driver.does("history.palette", on(pilot, PaletteScreen))
         await back_to(pilot, DashboardScreen)
-        await hand.does("history.copy", lambda: "esc goes back" in seen(pilot))
-        await hand.changes("history.next", lambda: pilot.app.focused)
-        await hand.changes("history.previous", lambda: pilot.app.focused)
-        await hand.changes("dashboard.filter", lambda: pilot.app.focused)
+        await driver.does("history.copy", lambda: "esc goes back" in seen(pilot))
+        await driver.changes("history.next", lambda: pilot.app.focused)
+        await driver.changes("history.previous", lambda: pilot.app.focused)
+        await driver.changes("dashboard.filter", lambda: pilot.app.focused)
         await pilot.press("escape")
         await until(lambda: table.has_focus)
-        await hand.does("history.leave", lambda: pilot.app.screen is screen_of(pilot))
+        await driver.does("history.leave", lambda: pilot.app.screen is screen_of(pilot))
 
 
 @proves("dashboard.run_bar dashboard.run")
 async def test_dashboard_starts_a_run(project: Project) -> None:
     async with dashboard(project) as pilot:
-        hand = Hand(pilot)
-        await hand.does("dashboard.run_bar", lambda: screen_of(pilot).panes.run_bar.has_focus_within)
+        driver = CommandDriver(pilot)
+        await driver.does("dashboard.run_bar", lambda: screen_of(pilot).panes.run_bar.has_focus_within)
         await pilot.press("escape", "6")
         await until(on(pilot, DashboardScreen))
-        await hand.does("dashboard.run", lambda: Runs(project).list())
+        await driver.does("dashboard.run", lambda: Runs(project).list())
         await until(lambda: not Runs(project).list()[0].is_active)
 
 
@@ -124,26 +124,26 @@ async def test_run_commands(tracked: Project) -> None:
     run_id = runs.list()[0].run_id
 
     async with dashboard(tracked) as pilot:
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         dashboard_of(pilot).table.focus()
         await pilot.pause()
-        await hand.does("one_run.edit", on(pilot, RunEditScreen))
+        await driver.does("one_run.edit", on(pilot, RunEditScreen))
         await back_to(pilot, DashboardScreen)
-        await hand.does("one_run.restore", on(pilot, RestoreScreen))
+        await driver.does("one_run.restore", on(pilot, RestoreScreen))
         await back_to(pilot, DashboardScreen)
-        await hand.does("one_run.tag", lambda: "Tags of hello.py [1]" in seen(pilot))
+        await driver.does("one_run.tag", lambda: "Tags of hello.py [1]" in seen(pilot))
         await back_to(pilot, DashboardScreen)
-        await hand.does("one_run.note", lambda: "Note of hello.py [1]" in seen(pilot))
+        await driver.does("one_run.note", lambda: "Note of hello.py [1]" in seen(pilot))
         await back_to(pilot, DashboardScreen)
-        await hand.does("one_run.pin", lambda: runs.facts(run_id).annotations.pinned)
+        await driver.does("one_run.pin", lambda: runs.facts(run_id).annotations.pinned)
         await until(lambda: "history.undo" in {each.binding.id for each in pilot.app.screen.active_bindings.values()})
-        await hand.does("history.undo", lambda: not runs.facts(run_id).annotations.pinned)
-        await hand.does("one_run.archive", lambda: runs.facts(run_id).annotations.archived)
+        await driver.does("history.undo", lambda: not runs.facts(run_id).annotations.pinned)
+        await driver.does("one_run.archive", lambda: runs.facts(run_id).annotations.archived)
         await until(lambda: "history.undo" in {each.binding.id for each in pilot.app.screen.active_bindings.values()})
         await pilot.press("ctrl+z")
         await until(lambda: not runs.facts(run_id).annotations.archived)
         await until(lambda: dashboard_of(pilot).current_run() is not None)
-        await hand.does("one_run.again", lambda: len(runs.list()) == 2)
+        await driver.does("one_run.again", lambda: len(runs.list()) == 2)
         await until(lambda: not runs.list()[0].is_active)
 
 
@@ -152,23 +152,23 @@ async def test_restore_commands(tracked: Project, project_root: Path) -> None:
     async with dashboard(tracked) as pilot:
         await pilot.press("u")
         await until(on(pilot, RestoreScreen))
-        hand, script = Hand(pilot), project_root / "hello.py"
-        await hand.becomes("restore.go", script.read_text, 'print("hello")\n')
-        await hand.becomes("restore.undo", script.read_text, "print('changed')\n")
+        driver, script = CommandDriver(pilot), project_root / "hello.py"
+        await driver.becomes("restore.go", script.read_text, 'print("hello")\n')
+        await driver.becomes("restore.undo", script.read_text, "print('changed')\n")
 
 
 @proves("run_edit.go run_edit.leave run_edit.next run_edit.previous")
 async def test_edit_and_rerun_commands(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await pilot.press("e")
         await until(on(pilot, RunEditScreen))
-        await hand.changes("run_edit.next", lambda: pilot.app.screen.focused)
-        await hand.changes("run_edit.previous", lambda: pilot.app.screen.focused)
-        await hand.does("run_edit.leave", on(pilot, DashboardScreen))
+        await driver.changes("run_edit.next", lambda: pilot.app.screen.focused)
+        await driver.changes("run_edit.previous", lambda: pilot.app.screen.focused)
+        await driver.does("run_edit.leave", on(pilot, DashboardScreen))
         await pilot.press("e")
         await until(on(pilot, RunEditScreen))
-        await hand.does("run_edit.go", lambda: len(Runs(tracked).list()) == 2)
+        await driver.does("run_edit.go", lambda: len(Runs(tracked).list()) == 2)
         await until(lambda: not Runs(tracked).list()[0].is_active)
 
 
@@ -178,14 +178,14 @@ async def test_column_choice_commands(past: Project) -> None:
         await pilot.press("o")
         await until(on(pilot, ColumnsScreen))
         await pilot.pause()
-        hand = Hand(pilot)
-        await hand.changes("columns.tick", lambda: seen(pilot))
+        driver = CommandDriver(pilot)
+        await driver.changes("columns.tick", lambda: seen(pilot))
         await pilot.press("up", "up", "up", "up", "up", "up")
         await pilot.pause()
         before = seen(pilot)
-        await hand.changes("columns.down", lambda: seen(pilot))
-        await hand.does("columns.up", lambda: seen(pilot) == before)
-        await hand.does("columns.done", on(pilot, DashboardScreen))
+        await driver.changes("columns.down", lambda: seen(pilot))
+        await driver.does("columns.up", lambda: seen(pilot) == before)
+        await driver.does("columns.done", on(pilot, DashboardScreen))
 
 
 @proves(
@@ -197,31 +197,31 @@ async def test_run_details_commands(past: Project) -> None:
     async with details(past, 5) as pilot:
         assert isinstance(pilot.app.screen, RunDetailsScreen)
         screen = pilot.app.screen.view
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await until(lambda: "accuracy" in seen(pilot))
         await pilot.press("space")
         await until(lambda: "●" in seen(pilot))
         await pilot.press("down")
-        await hand.does("metrics.choose", lambda: len(screen.metrics.chart.curves) == 2)
+        await driver.does("metrics.choose", lambda: len(screen.metrics.chart.curves) == 2)
         for tab in ("outputs", "log", "plan", "snapshot", "environment", "gpu", "metrics"):
-            await hand.becomes(f"details.{tab}", lambda: screen.shown_tab, tab)
-        await hand.becomes("details.next", lambda: screen.shown_tab, "outputs")
-        await hand.becomes("details.previous", lambda: screen.shown_tab, "metrics")
+            await driver.becomes(f"details.{tab}", lambda: screen.shown_tab, tab)
+        await driver.becomes("details.next", lambda: screen.shown_tab, "outputs")
+        await driver.becomes("details.previous", lambda: screen.shown_tab, "metrics")
         await pilot.press("2")
         await until(lambda: screen.outputs.current)
-        await hand.does("details.fetch", lambda: "Copy outputs/model.txt into" in seen(pilot))
+        await driver.does("details.fetch", lambda: "Copy outputs/model.txt into" in seen(pilot))
         await pilot.press("escape")
         await until(lambda: screen.outputs.has_focus_within)
-        await hand.does("details.promote", lambda: "Promote outputs/model.txt as asset" in seen(pilot))
+        await driver.does("details.promote", lambda: "Promote outputs/model.txt as asset" in seen(pilot))
         await pilot.press("escape")
         await until(lambda: screen.outputs.has_focus_within)
         made = os.path.join(past.root, "outputs/model.txt")
-        await hand.does("details.bring", lambda: os.path.exists(made))
-        await hand.does("details.calls", on(pilot, TraceScreen))
+        await driver.does("details.bring", lambda: os.path.exists(made))
+        await driver.does("details.calls", on(pilot, TraceScreen))
         await back_to(pilot, RunDetailsScreen)
         await pilot.press("ctrl+p", *"details.gpus", "enter")
         await until(on(pilot, MonitorScreen))
-        Hand.pressed.add("details.gpus")
+        CommandDriver.pressed.add("details.gpus")
 
 
 @proves("file_panel.open file_panel.back")
@@ -229,11 +229,11 @@ async def test_file_panel_commands(past: Project) -> None:
     async with details(past, 5) as pilot:
         assert isinstance(pilot.app.screen, RunDetailsScreen)
         screen = pilot.app.screen.view
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await pilot.press("2")
         await until(lambda: screen.outputs.current and isinstance(pilot.app.focused, RowList))
-        await hand.does("file_panel.open", lambda: pilot.app.focused is screen.outputs.view)
-        await hand.does("file_panel.back", lambda: isinstance(pilot.app.focused, RowList))
+        await driver.does("file_panel.open", lambda: pilot.app.focused is screen.outputs.view)
+        await driver.does("file_panel.back", lambda: isinstance(pilot.app.focused, RowList))
 
 
 @proves("compare.open compare.same compare.filter compare.metric compare.metric_back compare.gpus compare.base")
@@ -241,23 +241,23 @@ async def test_comparison_commands(past: Project) -> None:
     async with comparing(past, 1, 3) as pilot:
         screen = pilot.app.screen
         assert isinstance(screen, CompareScreen)
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await until(lambda: screen.chart.look.title == "loss")
-        await hand.becomes("compare.metric", lambda: screen.chart.look.title, "accuracy")
-        await hand.becomes("compare.metric_back", lambda: screen.chart.look.title, "loss")
-        await hand.changes("compare.same", lambda: screen.table.total)
-        await hand.does("compare.filter", lambda: screen.focused is screen.filter_row.field)
+        await driver.becomes("compare.metric", lambda: screen.chart.look.title, "accuracy")
+        await driver.becomes("compare.metric_back", lambda: screen.chart.look.title, "loss")
+        await driver.changes("compare.same", lambda: screen.table.total)
+        await driver.does("compare.filter", lambda: screen.focused is screen.filter_row.field)
         total = screen.table.total
         await pilot.press(*"script")
         await until(lambda: 0 < screen.table.total < total)
         await pilot.press("escape")
         await until(lambda: screen.table.total == total and not screen.filter_row.display)
         await pilot.press("l", "l")
-        await hand.changes("compare.base", lambda: content_of(screen.table)[0])
+        await driver.changes("compare.base", lambda: content_of(screen.table)[0])
         await pilot.press("home", "down")
-        await hand.does("compare.open", on(pilot, DifferenceScreen))
+        await driver.does("compare.open", on(pilot, DifferenceScreen))
         await back_to(pilot, CompareScreen)
-        await hand.does("compare.gpus", on(pilot, MonitorScreen))
+        await driver.does("compare.gpus", on(pilot, MonitorScreen))
 
 
 @asynccontextmanager
@@ -274,11 +274,11 @@ async def trace(project: Project) -> AsyncIterator[Workbench]:
 @proves("trace.copy trace.filter trace.failed trace.whose trace.read")
 async def test_trace_commands(project: Project) -> None:
     async with trace(project) as pilot:
-        hand = Hand(pilot)
+        driver = CommandDriver(pilot)
         await until(lambda: "trace.copy" in {each.binding.id for each in pilot.app.screen.active_bindings.values()})
-        await hand.does("trace.copy", lambda: pilot.app.clipboard)
-        await hand.changes("trace.read", lambda: pilot.app.screen.focused)
+        await driver.does("trace.copy", lambda: pilot.app.clipboard)
+        await driver.changes("trace.read", lambda: pilot.app.screen.focused)
         await pilot.press("enter")
-        await hand.changes("trace.whose", lambda: seen(pilot))
-        await hand.changes("trace.failed", lambda: seen(pilot))
-        await hand.changes("trace.filter", lambda: pilot.app.screen.focused)
+        await driver.changes("trace.whose", lambda: seen(pilot))
+        await driver.changes("trace.failed", lambda: seen(pilot))
+        await driver.changes("trace.filter", lambda: pilot.app.screen.focused)

@@ -1,4 +1,4 @@
-"""The machines and the project of the tests of the main screen."""
+"""The fixtures of the main screen, for these tests."""
 
 from __future__ import annotations
 

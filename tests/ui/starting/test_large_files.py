@@ -1,4 +1,4 @@
-"""Files that are too large for a run: asked about, with one key for each remedy, and taken back with one."""
+"""The question about files that are too large for a snapshot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HELD = "# mine\r\nTarget: local\r\nFramework: Python\r\n"
 
 @pytest.fixture
 def large(project: Project, project_root: Path) -> Project:
-    """A project with a file that no snapshot takes."""
+    """A project with a file that is too large for a snapshot."""
     write_configuration(project_root, TrackedRun=True)
     (project_root / "aml_config/local.runconfig").write_bytes(HELD.encode())
     (project_root / "images").mkdir()
@@ -34,7 +34,7 @@ def large(project: Project, project_root: Path) -> Project:
 
 
 def words(pilot: Pilot[list[Run]]) -> str:
-    """What is seen, wherever its lines end."""
+    """Return the text on the screen as one line."""
     return " ".join(seen(pilot).split())
 
 

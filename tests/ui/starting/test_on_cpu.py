@@ -1,4 +1,4 @@
-"""A run that asks for a GPU and would train on the CPU: asked about, with one key for each answer."""
+"""The question about a run that asks for a GPU and would use the CPU."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def asking(project: Project, project_root: Path, tmp_path: Path, standin: Standi
 
 
 def words(pilot: Pilot[list[Run]]) -> str:
-    """What is seen, wherever its lines end."""
+    """Return the text on the screen as one line."""
     return " ".join(seen(pilot).split())
 
 

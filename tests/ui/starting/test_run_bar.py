@@ -1,5 +1,3 @@
-"""The run bar."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -67,7 +65,7 @@ async def pilot() -> AsyncIterator[Pilot[None]]:
 
 
 def asked(environment: str, script: str, arguments: tuple[str, ...]) -> RunRequest:
-    """What the bar asks for: these arguments and no others, also when there are none."""
+    """Return a request with exact arguments."""
     return RunRequest(environment, script, arguments, exact_arguments=True)
 
 

@@ -1,4 +1,4 @@
-"""From the key on Run to a run elsewhere: what is asked for, shown and made before, on real machines."""
+"""Starting remote runs on real machines: login, plan, preparation, detach."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 async def choose(pilot: Workbench, configuration: str) -> None:
-    """Choose a run configuration in the run bar."""
     await pilot.press("0", "enter")
     await type_text(pilot, configuration)
     await pilot.press("enter", "escape")
@@ -44,7 +43,7 @@ def log_of(pilot: Workbench) -> list[str]:
     return content_of(screen_of(pilot).panes.log)
 
 
-# What only a person can give.
+# Login.
 
 
 @pytest.mark.usefixtures("known")
@@ -181,7 +180,7 @@ async def test_plan_asks_for_a_password(project: Project, gpubox: Machine) -> No
 
 @pytest.fixture
 def managed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    """The project with a run configuration whose environment has to be made, and may not be by a run."""
+    """The project with a run configuration whose environment must be prepared before a run."""
     for name in list(os.environ):
         if name.startswith(("PIP_", "UV_")):
             monkeypatch.delenv(name)

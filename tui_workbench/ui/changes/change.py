@@ -146,8 +146,6 @@ class ChangeView(DialogView, inherit_bindings=False):
         self._error = error_text(error)
         self.rebuild()
 
-    # --- Fields and commands
-
     @property
     def fields(self) -> list[DialogField]:
         return self._asked
@@ -195,8 +193,6 @@ class ChangeView(DialogView, inherit_bindings=False):
         super().press_line()
         if not self.why_not("tick"):
             self.action_tick()
-
-    # --- Drawing
 
     def lines(self, width: int) -> Iterator[DialogLine]:
         yield DialogLine()

@@ -60,30 +60,18 @@ class TextPresenter:
         """The widgets above the text."""
         return ()
 
-    def begin(self) -> None:
-        """Start after the view is mounted."""
-
     def show(self, *, shown: bool) -> None:
         """Show or hide the body."""
         self.body.display = shown
 
-    def show_text(self) -> None:
-        """Show the text instead of a form."""
-
-    def go_to(self, line: int, column: int) -> None:
-        """Show a place in the file in the form."""
-
-    def subtitle_clicked(self) -> None:
-        """Handle a click on the lower border."""
-
-    def text_changed(self) -> None:
-        """Handle an edit of the text."""
-
-    def others_changed(self) -> None:
-        """Handle a change of other files of the project."""
-
-    async def flush_input(self) -> None:
-        """Apply the value that is being typed."""
+    # Hooks for a form:
+    def begin(self) -> None: ...
+    def show_text(self) -> None: ...
+    def go_to(self, line: int, column: int) -> None: ...
+    def subtitle_clicked(self) -> None: ...
+    def text_changed(self) -> None: ...
+    def others_changed(self) -> None: ...
+    async def flush_input(self) -> None: ...
 
     def note(self, note: Note) -> Note:
         """Return the note to show in place of `note`."""
@@ -128,7 +116,7 @@ class FileView(Widget):
         self._question: QuestionRow | None = None
         self._difference: DifferenceView | None = None
         self._search: FindRow | None = None
-        self.busy = asyncio.Lock()  # held while the file is written: that is no change by another program
+        self.busy = asyncio.Lock()  # held while the file is written, so that this does not count as a change on disk
 
     def compose(self) -> ComposeResult:
         self.editor.load_source(self.file.text, "" if self.file.is_binary else language_of(self.path, self.file.text))

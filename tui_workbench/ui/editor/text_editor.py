@@ -106,7 +106,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
 
     @property
     def language_note(self) -> str:
-        """The language of the highlighting, or why there is none; "" for plain text."""
+        """The language of the highlighting, or why it is off; "" for plain text."""
         name = languages.LANGUAGE_NAMES.get(self.source_language, self.source_language.capitalize())
         if name and self.document.line_count > MAX_PARSED_LINES and self.document.query is None:
             return f"{name}, not highlighted: over {MAX_PARSED_LINES:,} lines"
@@ -129,7 +129,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
     # --- Marks
 
     def mark_problems(self, marks: Sequence[Mark]) -> None:
-        """Mark problems; of several in a line, the last one is shown."""
+        """Mark problems, at most one per line: the last of the list."""
         before, self._marks = self._marks, {mark.line - 1: mark for mark in marks}
         for row in before.keys() | self._marks.keys():
             if before.get(row) != self._marks.get(row):

@@ -66,8 +66,6 @@ class Editing:
             return shown[0].value
         return self.buffer.text
 
-    # --- Keys
-
     def press(self, key: str, character: str | None) -> bool:
         """Type a key; return False if it types nothing."""
         if not self.buffer.press(key, character):
@@ -76,13 +74,13 @@ class Editing:
         return True
 
     def step(self, by: int) -> bool:
-        """Choose another option; return False if there are none."""
+        """Choose another option; return False without options."""
         if shown := self.shown:
             self.chosen = max(-1, min(self.chosen + by, len(shown) - 1))
         return bool(shown)
 
     def complete(self) -> bool:
-        """Fill in the chosen option, or the first; return False if there are none."""
+        """Fill in the chosen option, or the first; return False without options."""
         if shown := self.shown:
             self.buffer.replace(shown[max(self.chosen, 0)].value)
             self.chosen = -1
@@ -95,8 +93,6 @@ class Editing:
             form_edits.accept(document, self.row, text)
         elif text != self.row.label:
             document.rename_key(self.row.path, text)
-
-    # --- Drawing
 
     def lines_below(self, width: int, label_width: int) -> list[tuple[str, int]]:
         """Return the lines below the row, each `error` or `option` with an index."""

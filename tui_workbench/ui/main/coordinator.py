@@ -118,8 +118,6 @@ class MainCoordinator:
             "runs": query._asdict() if query is not None else {},
         }
 
-    # --- Requests
-
     def dispatch(self, request: messages.Request) -> None:
         """Pass a request to the part that executes it."""
         match request:
@@ -159,8 +157,6 @@ class MainCoordinator:
         states = (state for node in nodes if is_ours(node) for state in command_states(node))
         return without_duplicates(state for state in states if is_in_palette(state.command))
 
-    # --- The screens over the main one
-
     def restore_runs(self, saved: Values) -> None:
         self._saved_query = saved.part("runs")
 
@@ -192,8 +188,6 @@ class MainCoordinator:
             await choose_theme(app)
         if app.theme != before:
             undo_steps(app).add("choose theme", partial(restore_theme, app, before))
-
-    # --- Leaving
 
     async def quit(self) -> None:
         """Leave the program; ask first if there are unsaved edits."""

@@ -49,11 +49,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """All parts are mounted and restored, so keys can be handled."""
 
     def __init__(
-        self,
-        project: Project,
-        tree: FileTree,
-        startup_error: WorkbenchError | None = None,
-        saved: Values | None = None,
+        self, project: Project, tree: FileTree, startup_error: WorkbenchError | None = None, saved: Values | None = None
     ) -> None:
         """`saved` is the saved session; without it, none is restored or saved."""
         super().__init__()
@@ -84,18 +80,19 @@ class MainScreen(Screen[None], inherit_bindings=False):
         yield self.area
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self.set_timer, FIRST_FRAME_SECONDS, self._complete)
+        self.call_after_refresh(self.set_timer, FIRST_FRAME_SECONDS, self.complete)
 
-    async def _complete(self) -> None:
+    async def complete(self) -> None:
+        """Import and mount the other parts of the screen."""
         make = await asyncio.to_thread(_load_coordinator)  # the first frame is written meanwhile
         coordinator = make(self, self.project, self.area, self._saved)
         await coordinator.show()
         self._coordinator = coordinator
         coordinator.begin(self._startup_error)
-        self._recall(coordinator)
+        self._restore(coordinator)
 
     @work
-    async def _recall(self, coordinator: MainCoordinator) -> None:
+    async def _restore(self, coordinator: MainCoordinator) -> None:
         await coordinator.restore()
         self.post_message(self.Completed())
 
@@ -201,7 +198,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.panes.run_bar.focus_arguments()
 
     def action_zoom(self) -> None:
-        # The right panes have full screens of their own.
+        # Each right pane has a separate screen.
         match self.area.focused_pane:
             case "history":
                 self.action_history()

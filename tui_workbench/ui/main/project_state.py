@@ -57,7 +57,7 @@ class ProjectState:
         self._checks = TargetChecks()
         self._versions: Mapping[str, str] = {}
         self._interpreter_errors: Mapping[str, WorkbenchError] = {}
-        self._awaited = ""  # a new target that the run bar chooses as soon as it is listed
+        self._awaited = ""  # a new target, to be chosen when it is listed
         self._shows_progress = False
         self._has_failed = False
         self._unread = {"files", "configuration"}  # needed to start a run

@@ -99,8 +99,6 @@ class RunCommands:
             self._context.panes.jobs.cancel_failed(run_id)
             raise
 
-    # --- Checking the request
-
     def _check(self, request: RunRequest | None) -> None:
         if request is not None:
             self._context.run("plan", self._plan, request, exclusive=True)

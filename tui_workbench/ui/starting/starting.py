@@ -238,8 +238,6 @@ class Starting:
     def _runs(self) -> Runs:
         return Runs(self._context.project)
 
-    # --- Environment, plan, reconnection
-
     def why_not_prepare(self) -> str:
         """Return why the chosen run configuration needs no environment, or ""."""
         _, target = self._context.panes.run_bar.chosen
@@ -304,8 +302,6 @@ class Starting:
         if await self._context.questions.choose(text, *yes_no(YES)) != YES:
             return False
         return await self.prepare(runs_afterwards=True)
-
-    # --- Edited files
 
     def _edited(self) -> frozenset[str]:
         folder = os.path.join(self._context.project.root, "")

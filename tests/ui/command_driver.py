@@ -1,8 +1,8 @@
-"""A hand that presses each command of the registry once, and looks what that did.
+"""A driver that presses the key of each command of the registry and checks the effect.
 
-`proves(IDS)` marks a test as the proof of these commands: it must press each of them with `Hand.does` or its like,
-which take a key of the command, make sure that the command is what that key means here and now, and wait for its
-effect. An effect that is there before the key was pressed proves nothing and fails the test.
+`proves(IDS)` marks a test as the proof of these commands: it must press each of them with `CommandDriver.does` or a
+similar method, which checks that the key has this command in the current context and waits for the effect. An effect
+that exists before the key was pressed fails the test.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-PROOFS: dict[str, str] = {}
-"""The name of the test that proves a command, by the command's id."""
+PROOFS: dict[str, str] = {}  # name of the test, by command id
 
 
 def proves(ids: str) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
-    """Mark a test as the proof of these commands; it fails when it leaves one of them out."""
+    """Mark a test as the proof of these commands; it fails if it leaves out any."""
     names = frozenset(ids.split())
     unknown = names - COMMANDS.keys()
     assert not unknown, unknown
@@ -38,17 +37,17 @@ def proves(ids: str) -> Callable[[Callable[..., Awaitable[None]]], Callable[...,
 
         @functools.wraps(test)
         async def checked(*arguments: Any, **named: Any) -> None:
-            Hand.pressed = set()
+            CommandDriver.pressed = set()
             await test(*arguments, **named)
-            assert Hand.pressed == names
+            assert CommandDriver.pressed == names
 
         return checked
 
     return decorate
 
 
-class Hand:
-    """Presses keys of an app that runs."""
+class CommandDriver:
+    """Presses the keys of commands in a running app."""
 
     pressed: ClassVar[set[str]] = set()
 
@@ -56,7 +55,7 @@ class Hand:
         self.pilot = pilot
 
     async def does(self, command_id: str, effect: Callable[[], object]) -> None:
-        """Give a command and wait for what it does."""
+        """Press the key of a command and wait for its effect."""
         assert not effect(), f"{command_id}: its effect is there before it is given"
         await self._press(command_id)
         try:
@@ -65,7 +64,7 @@ class Hand:
             raise AssertionError(f"{command_id} has no effect") from error
 
     async def becomes(self, command_id: str, value: Callable[[], Value], expected: Value) -> None:
-        """Give a command and wait until a value is another."""
+        """Press the key of a command and wait until a value is `expected`."""
         before = value()
         assert before != expected, f"{command_id}: {before!r} before it is given"
         await self._press(command_id)
@@ -75,13 +74,13 @@ class Hand:
             raise AssertionError(f"{command_id}: {before!r} became {value()!r} and not {expected!r}") from error
 
     async def changes(self, command_id: str, value: Callable[[], Value]) -> Value:
-        """Give a command and wait until a value is another; gives it."""
+        """Press the key of a command, wait until a value changes, and return it."""
         before = value()
         await self.does(command_id, lambda: value() != before)
         return value()
 
     async def _press(self, command_id: str) -> None:
-        Hand.pressed.add(command_id)
+        CommandDriver.pressed.add(command_id)
         key = COMMANDS[command_id].keys.partition(",")[0]
 
         def meant() -> str | None:
