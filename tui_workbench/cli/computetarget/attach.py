@@ -15,8 +15,8 @@ from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.attach import LOCAL_DOCKER, REMOTE, TYPES, Attachment, AttachRequest
-from tui_workbench.targets.base.detach import detach, move_secrets, plan_detaching, secrets_in_file
-from tui_workbench.targets.base.secrets import KeyringResult
+from tui_workbench.targets.base.detach import detach, move_secrets, plan_detaching
+from tui_workbench.targets.base.secrets import KeyringResult, plain_text_secrets
 from tui_workbench.targets.checks.check import run_checks
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 
@@ -252,7 +252,7 @@ def _over_ssh(project: Project, name: str) -> ComputeTarget:
 
 
 def _move_secrets(project: Project, target: ComputeTarget) -> ComputeTarget:
-    if secrets_in_file(target):
+    if plain_text_secrets(target):
         move_secrets(target)
         notify(
             f"moved the secrets of {_short(project, target.path)} to the keyring. Change them if the file was "

@@ -20,11 +20,15 @@ from tui_workbench.config.yaml_edit.values import read_fields
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import Project
-from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference, new_reference
+from tui_workbench.targets.base.secrets import (
+    KeyringResult,
+    SecretStore,
+    is_reference,
+    new_reference,
+    plain_text_secrets,
+)
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import Login, login_of
-
-SECRET_KEYS = ("password", "privateKeyPassphrase")
 
 
 class Detachment(NamedTuple):
@@ -96,18 +100,12 @@ def forget_orphans(change_set: ChangeSet) -> None:
             SshHost(login).disconnect()
 
 
-def secrets_in_file(target: ComputeTarget) -> dict[str, str]:
-    """The plain-text secrets in the target's file, by key."""
-    found = dict(zip(SECRET_KEYS, (target.password, target.private_key_passphrase), strict=True))
-    return {key: value for key, value in found.items() if value and not is_reference(value)}
-
-
 def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[KeyringResult, ...]]:
     """Move the plain-text secrets of a target's file to the keyring, and write references into the file.
 
     Raises ConfigurationError if the keyring refuses; then the file is unchanged.
     """
-    secrets = secrets_in_file(target)
+    secrets = plain_text_secrets(target)
     references = {key: new_reference(target.name, target.username) for key in secrets}
     kept = tuple(SecretStore().put(references[key], secret) for key, secret in secrets.items())
     refused = next((result for result in kept if not result.in_keyring), None)

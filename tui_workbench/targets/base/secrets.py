@@ -12,6 +12,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.hosts.host import ConnectionLost, LocalHost
 
 if TYPE_CHECKING:
@@ -70,6 +71,12 @@ def new_reference(target: str, user: str) -> str:
 def is_reference(text: str) -> bool:
     """True if a value is a reference. Any other value is a plain-text secret."""
     return text.startswith(PREFIX) and text.count("#") == 2 and "\n" not in text
+
+
+def plain_text_secrets(target: ComputeTarget) -> dict[str, str]:
+    """The plain-text secrets in a target's file, by key."""
+    found = {"password": target.password, "privateKeyPassphrase": target.private_key_passphrase}
+    return {key: value for key, value in found.items() if value and not is_reference(value)}
 
 
 def _ask_keyring(verb: str, reference: str, secret: bytes = b"", seconds: float | None = None) -> tuple[int, bytes]:

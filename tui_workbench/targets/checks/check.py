@@ -33,7 +33,13 @@ _FRAMEWORKS = (result.FRAMEWORK, result.COMPATIBILITY, result.COMPUTES, result.M
 
 def check_names(target: ComputeTarget) -> tuple[str, ...]:
     """The names of the checks of a target, in order. More follow if the machine has GPUs that the target ignores."""
-    return (*_machine_checks(target), *_gpu_checks(target))
+    machine = _machine_checks(target)
+    if not target.kind.has_gpus:
+        return machine
+    if not _wants_gpus(target):
+        return (*machine, result.GPU)
+    containers = (result.RUNTIME, result.CONTAINER) if target.kind.runs_in_container else ()
+    return (*machine, result.GPU, result.DEVICES, *containers, *_FRAMEWORKS)
 
 
 def _machine_checks(target: ComputeTarget) -> tuple[str, ...]:
@@ -50,15 +56,6 @@ def _machine_checks(target: ComputeTarget) -> tuple[str, ...]:
     if kind not in BUILT_IN:
         found += (result.READY,)
     return (*found, result.CLOCK) if kind.is_remote else found
-
-
-def _gpu_checks(target: ComputeTarget) -> tuple[str, ...]:
-    if not target.kind.has_gpus:
-        return ()
-    if not _wants_gpus(target):
-        return (result.GPU,)
-    containers = (result.RUNTIME, result.CONTAINER) if target.kind.runs_in_container else ()
-    return (result.GPU, result.DEVICES, *containers, *_FRAMEWORKS)
 
 
 def _wants_gpus(target: ComputeTarget) -> bool:

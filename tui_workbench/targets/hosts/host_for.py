@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.projects.project import line_of_key
-from tui_workbench.targets.base.secrets import SecretStore, is_reference
+from tui_workbench.targets.base.secrets import SecretStore, plain_text_secrets
 from tui_workbench.targets.hosts.host import Host, LocalHost
 
 if TYPE_CHECKING:
@@ -25,12 +25,11 @@ def ssh_host_of(target: ComputeTarget) -> SshHost:
     from tui_workbench.targets.ssh.ssh_wire import login_of
 
     # The login is an argument of the link process, which every user of this machine can read.
-    for key, value in (("password", target.password), ("privateKeyPassphrase", target.private_key_passphrase)):
-        if value and not is_reference(value):
-            raise ConfigurationError(
-                f"`{key}` is a plain-text secret",
-                remedy=f"Move it to the keyring: workbench-tui computetarget login {target.name} --move-secrets",
-                file=target.path,
-                line=line_of_key(target.path, key),
-            )
+    for key in plain_text_secrets(target):
+        raise ConfigurationError(
+            f"`{key}` is a plain-text secret",
+            remedy=f"Move it to the keyring: workbench-tui computetarget login {target.name} --move-secrets",
+            file=target.path,
+            line=line_of_key(target.path, key),
+        )
     return SshHost(login_of(target), secrets=SecretStore().get)

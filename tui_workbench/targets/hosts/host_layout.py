@@ -110,18 +110,14 @@ def find_cleanup_items(host: Host, project: ProjectNames, busy: Collection[str])
     """The folders that a project left on another machine, except for runs in `busy` and runs with live processes."""
     if host.is_local:
         return []
-    living = _living_runs(host)
+    names = host.check(["sh", "-c", LIVING, "sh", host.home()]).stdout.split(b"\0")
+    living = {name.decode("utf-8", "surrogateescape") for name in names}
     found = [
         CleanupItem("run", folder.run_id, folder.size)
         for folder in run_folders(host)
         if folder.run_id not in busy and folder.run_id not in living and folder.project in ("", project.name)
     ]
     return found + _folders(host, project)
-
-
-def _living_runs(host: Host) -> set[str]:
-    names = host.check(["sh", "-c", LIVING, "sh", host.home()]).stdout.split(b"\0")
-    return {name.decode("utf-8", "surrogateescape") for name in names if name}
 
 
 def _folders(host: Host, project: ProjectNames) -> list[CleanupItem]:

@@ -23,8 +23,6 @@ SILENCE_SECONDS = 120.0
 _PIPE_SIZE = 1 << 20
 """The default of 64 kB makes the writer wait too often."""
 
-_GZIP = 31
-
 
 class ProcessIO:
     """A running program. Use it as a context manager, which ends the program."""
@@ -63,7 +61,7 @@ class ProcessIO:
 
     def gzip(self) -> bytes:
         """The next gzip stream of the output, unpacked."""
-        unpacker = zlib.decompressobj(_GZIP)
+        unpacker = zlib.decompressobj(wbits=31)  # with a gzip header
         found = bytearray()
         while not unpacker.eof:
             data = self.read()

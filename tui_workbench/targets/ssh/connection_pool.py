@@ -23,9 +23,6 @@ from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_channel import Bridge, NoShell, Shell
 from tui_workbench.targets.ssh.ssh_connection import Secrets, connect, server_facts
 
-FIRST_PAUSE = 0.5
-"""Seconds between the first attempts to reach a machine."""
-
 SLOW_SHELL = 1.0
 """Seconds; if starting a shell takes longer, more spare shells are kept."""
 
@@ -192,7 +189,7 @@ class ConnectionPool:
 
     async def wait(self) -> None:
         """Wait until the machine answers. Raises TargetUnreachable if waiting is useless."""
-        pauses = Backoff(FIRST_PAUSE)
+        pauses = Backoff()
         while True:
             try:
                 await self.first()

@@ -42,8 +42,6 @@ START_SECONDS = 25.0
 
 _KEPT_NOISE = 1 << 12
 
-_CLOSED_EARLY = "the channel was closed"
-
 
 class NoShell(Exception):
     """The login does not start a shell. The text is the last line of its output, or ""."""
@@ -162,7 +160,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        error = exc or asyncssh.ConnectionLost(_CLOSED_EARLY)
+        error = exc or asyncssh.ConnectionLost("the channel was closed")
         if not self.ready.done():
             self.ready.set_exception(exc or NoShell(self._last_line()))
         if self._input is not None:
@@ -256,14 +254,11 @@ def _consume(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-_DIAL = "DOCKER_HOST=unix://%s exec docker system dial-stdio"
-
-
 class Bridge:
     """A local unix socket that is connected to the socket `there` of the host."""
 
     def __init__(self, there: str, open_shell: Callable[[], Awaitable[Shell]]) -> None:
-        self.line = _DIAL % shlex.quote(there)
+        self.line = f"DOCKER_HOST=unix://{shlex.quote(there)} exec docker system dial-stdio"
         self.open_shell = open_shell
         self.calls: set[_Call] = set()
         self._server: asyncio.Server | None = None
