@@ -164,7 +164,7 @@ def plain(project: Project, gpubox: Machine, home: Path, connections: Path) -> P
 
 
 def test_plain_text_secret_is_refused(project: Project, plain: Path) -> None:
-    with pytest.raises(ConfigurationError, match="the secret itself") as refused:
+    with pytest.raises(ConfigurationError, match="plain-text secret") as refused:
         host_of(project.target("box"))
     assert (refused.value.line, refused.value.file) == (5, str(plain))
     assert "computetarget login box --move-secrets" in refused.value.remedy
