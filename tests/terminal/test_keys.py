@@ -92,9 +92,9 @@ def test_keymap_sets_keys_and_labels(open_project: Callable[..., Tmux], project_
     terminal.press("Escape")
     terminal.until_text("enter Open")
     terminal.press("C-p", *"run.start")
-    terminal.until_text("Starts the script", "f5")
+    terminal.until_text("Run the selected script", "f5")
     terminal.press("Escape")
-    terminal.until(lambda: "Starts the script" not in terminal.text())
+    terminal.until(lambda: "Run the selected script" not in terminal.text())
     terminal.press("F5")
     terminal.until_text("completed", "1 line")
     assert (project_root / "hello.py").read_text() == 'print("hello")\n'

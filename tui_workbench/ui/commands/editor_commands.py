@@ -16,8 +16,7 @@ EDITOR = Scope("editor", "3 Editor", (
 FILE = Scope("file", "An open file", (
     Command("file.save", "ctrl+s", "save", "Save", "Save the file.", priority=True),
     Command("file.find", "ctrl+f", "find", "Find", "Find text, or go to a line number.", priority=True),
-    quiet("file.edit", "alt+e", "edit", "External editor",
-        "Save and open in $VISUAL or $EDITOR.", priority=True),
+    quiet("file.edit", "alt+e", "edit", "External editor", "Save and open in $VISUAL or $EDITOR.", priority=True),
     Command("file.answer", "ctrl+o", "answer", "Answer", "Answer the question about this file.", priority=True),
 ))
 

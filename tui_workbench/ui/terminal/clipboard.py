@@ -28,7 +28,6 @@ MAX_BYTES = 74_000
 """Some terminals stop reading after 100,000 characters of base64."""
 
 PROGRAM_SECONDS = 5.0
-"""Maximum time for a program such as `xclip` to take the text."""
 
 _DESKTOPS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),

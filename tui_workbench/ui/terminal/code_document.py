@@ -132,7 +132,7 @@ class UnwrappedDocument(WrappedDocument):
         self._offset_to_line_info = cast("list[tuple[int, int]]", _Rows())
 
     def wrap_range(self, start: Location, old_end: Location, new_end: Location) -> None:
-        """Do nothing: there are no tables to update."""
+        """Do nothing, because nothing wraps."""
 
     @property
     def height(self) -> int:

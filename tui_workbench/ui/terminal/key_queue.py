@@ -26,7 +26,7 @@ MAX_HOLD = 10.0
 
 
 async def run_binding(widget: Widget, key: str) -> bool:
-    """Run the widget's own binding of the key at once. Returns False if there is none or it is unavailable.
+    """Run the widget's own binding of the key at once. Returns False without an available binding.
 
     Textual runs bindings after the key has bubbled up to the app. In a widget that also takes text, later letters would
     be inserted first, at the old cursor.

@@ -17,8 +17,7 @@ from textual.strip import Strip
 
 CACHE_SIZE = 4
 
-MAX_STYLES = 4096
-"""Maximum number of cached styles; a log with color gradients can have any number."""
+MAX_STYLES = 4096  # a log with color gradients can have any number
 
 
 class QuickStrip(Strip):

@@ -34,7 +34,6 @@ ERASING = ("xterm", "rxvt", "alacritty", "kitty", "foot", "wezterm", "ghostty", 
 """Prefixes of TERM for terminals that erase with the current background color."""
 
 MAX_STYLES = 4_000
-"""Maximum number of cached styles."""
 
 
 class FramePainter:
@@ -89,7 +88,7 @@ class TerminalApp(App[Result], inherit_bindings=False):
     # --- For subclasses
 
     def why_refused(self, key: str) -> str:
-        """The reason why the command of a key is unavailable now; empty when it is available or there is none."""
+        """The reason why the command of a key is unavailable now, or ""."""
         return ""
 
     def crashed(self, error: Exception) -> None:

@@ -17,8 +17,7 @@ from tui_workbench.ui.formatting import RUN_STATES
 from tui_workbench.ui.terminal.capabilities import IN_BROWSER
 from tui_workbench.ui.terminal.safetext import safe_text
 
-MAX_LENGTH = 200
-"""Maximum number of characters of a title or message."""
+MAX_LENGTH = 200  # of a title or message
 
 SCREEN_CHUNK = 240
 """Bytes of a piece through GNU screen, which cuts strings at 256."""

@@ -1,6 +1,6 @@
 """The choice of a theme: the selected theme is shown at once, and escape restores the previous one.
 
-Meanwhile theme files are polled. A theme that is edited in another window is shown as soon as it is saved.
+Meanwhile theme files are polled. A theme that is edited in another window is shown when it is saved.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def resting_line(self) -> int:
-        """The line that stays visible while there is no line for the cursor."""
+        """The line that stays visible without a line for the cursor."""
         return 0
 
     def lines(self, width: int) -> Iterable[DialogLine]:
@@ -134,7 +134,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
             self.value_changed()
 
     def action_step(self, by: int) -> None:
-        """Move the cursor to another line, or scroll if there is none."""
+        """Move the cursor to another line, or scroll."""
         if 0 <= self._cursor + by < self.stops:
             self._cursor += by
             self.rebuild()

@@ -62,7 +62,7 @@ class Filterable(ScrollView, inherit_bindings=False):
 
     def fit(self) -> None:
         """Update the scrollable size after a change of the lines."""
-        # A size without a width would be no size, and could not be scrolled.
+        # Without a width, Textual would not scroll.
         self.virtual_size = Size(1, self.counts()[0] + self.filter_lines)
         self.refresh()
 
@@ -94,7 +94,7 @@ class Filterable(ScrollView, inherit_bindings=False):
         if action == "keep_filter" and not self._is_typing:
             return "You are not typing a filter."
         if action == "clear_filter" and self._buffer is None:
-            return "There is no filter."
+            return "No filter is set."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -71,7 +71,6 @@ class Line(Widget, inherit_bindings=False):
 
 
 MIN_ABOUT_WIDTH = 10
-"""Minimum width of the text after the title, in cells."""
 
 
 class TitleLine(Line):

@@ -18,7 +18,6 @@ from tui_workbench.ui.themes.themes import Palette, style
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 
 MIN_TEXT_WIDTH = 20
-"""Minimum width of wrapped text, in cells."""
 
 
 class Piece(NamedTuple):
