@@ -54,7 +54,6 @@ class History:
             return index.runs()
 
     def last(self) -> Run | None:
-        """Return the newest run; None without runs."""
         with RunIndex(self.project) as index:
             return next(iter(index.runs(1)), None)
 

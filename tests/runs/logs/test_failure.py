@@ -9,7 +9,7 @@ import pytest
 from tests.runs.gated_project import GatedProject
 from tests.runs.support import write_configuration, write_files
 from tui_workbench.core.model import Run, RunRequest, RunState
-from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS, TAIL_BYTES, explained
+from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS, TAIL_BYTES, with_cause
 from tui_workbench.runs.store.rundir import Ending
 
 FAILED = Ending(RunState.FAILED, "exit code 1", 1, 5.0)
@@ -26,7 +26,7 @@ def run(shop: GatedProject, script: str) -> Run:
 def reason(folder: Path, log: bytes, ending: Ending = FAILED) -> str:
     path = folder / "output.log"
     path.write_bytes(log)
-    return explained(str(path), ending).reason
+    return with_cause(str(path), ending).reason
 
 
 @pytest.mark.parametrize("tracked", [False, True])
@@ -85,4 +85,4 @@ def test_traceback_far_from_the_end_is_not_the_reason(tmp_path: Path) -> None:
 
 def test_log_that_is_missing_or_empty_changes_nothing(tmp_path: Path) -> None:
     assert reason(tmp_path, b"") == "exit code 1"
-    assert explained(str(tmp_path / "none"), FAILED) == FAILED
+    assert with_cause(str(tmp_path / "none"), FAILED) == FAILED

@@ -16,7 +16,7 @@ from tests.runs.metrics.support import curve, read
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.logs.rank_files import file_of_rank, rank_log, ranks_of
-from tui_workbench.runs.logs.ranks import cause_of, explained
+from tui_workbench.runs.logs.ranks import cause_of, with_cause
 from tui_workbench.runs.store.rundir import Ending, RunDirectory
 
 TRAIN = """\
@@ -201,7 +201,7 @@ def run(tmp_path: Path) -> Path:
 def reason(run: Path, torchrun: str, rank: str = "", told: str = "exit code 1") -> str:
     (run / "ranks" / "torchrun.log").write_text(torchrun)
     (run / "ranks" / "3.log").write_text(rank)
-    return explained(str(run), Ending(RunState.FAILED, told, 1, 5.0)).reason
+    return with_cause(str(run), Ending(RunState.FAILED, told, 1, 5.0)).reason
 
 
 @pytest.mark.parametrize("summary", [SUMMARY, OLD], ids=["2.13", "1.9"])
@@ -229,7 +229,7 @@ def test_rest_of_the_reason_is_kept(run: Path) -> None:
         ),
         (
             "python: No module named torch.distributed.run\n",
-            "its PyTorch is older than 1.9, which brought torchrun",
+            "its PyTorch is older than 1.9, which added torchrun",
         ),
         (
             "Traceback\ntorch.distributed.DistNetworkError: port: 29500, EADDRINUSE\n",
@@ -244,14 +244,14 @@ def test_torchrun_can_fail_itself(run: Path, words: str, expected: str) -> None:
 
 def test_torchrun_can_be_killed(run: Path) -> None:
     (run / "ranks" / "torchrun.log").touch()
-    ending = explained(str(run), Ending(RunState.FAILED, "killed by signal 15 (SIGTERM)", 128 + 15))
+    ending = with_cause(str(run), Ending(RunState.FAILED, "killed by signal 15 (SIGTERM)", 128 + 15))
     assert ending.reason == "torchrun was killed by signal 15 (SIGTERM)"
 
 
 def test_only_failures_are_explained(run: Path) -> None:
     (run / "ranks" / "torchrun.log").write_text(SUMMARY.format(code=1))
     for ending in (Ending(RunState.COMPLETED, "", 0), Ending(RunState.CANCELED, "canceled", 143)):
-        assert explained(str(run), ending) == ending
+        assert with_cause(str(run), ending) == ending
 
 
 def test_missing_pytorch_is_reported(tmp_path: Path) -> None:

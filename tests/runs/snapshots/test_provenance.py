@@ -19,9 +19,9 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.snapshots.provenance import (
     collect,
-    git_of,
+    find_seeds,
+    git_state,
     masked_address,
-    seeds_of,
     start_collecting,
 )
 from tui_workbench.runs.store.rundir import DIFF, RunDirectory
@@ -51,11 +51,11 @@ class TestGit:
     def test_without_a_repository_there_is_no_git_state(self, tmp_path: Path) -> None:
         calls = trace_file()
         before = os.path.getsize(calls) if os.path.exists(calls) else 0
-        assert git_of(str(tmp_path)) == (None, b"")
+        assert git_state(str(tmp_path)) == (None, b"")
         assert (os.path.getsize(calls) if os.path.exists(calls) else 0) == before
 
     def test_clean_repository_has_no_diff(self, repository: Path) -> None:
-        found, diff = git_of(str(repository))
+        found, diff = git_state(str(repository))
         assert found == {
             "commit": git(repository, "rev-parse", "HEAD"), "branch": "main", "changed": [], "untracked": [],
             "remote": "https://***@example.org/team/project.git", "diff": None,
@@ -67,7 +67,7 @@ class TestGit:
             repository, {"hello.py": "print('changed')\n", "ä b.py": "x = 2\n", "new one.py": "", "data/more": ""}
         )
         git(repository, "mv", "aml_config/local.runconfig", "aml_config/moved.runconfig")
-        found, diff = git_of(str(repository))
+        found, diff = git_state(str(repository))
         assert found is not None
         assert found["changed"] == ["aml_config/moved.runconfig", "hello.py", "ä b.py"]
         assert found["untracked"] == ["new one.py"]
@@ -82,7 +82,7 @@ class TestGit:
         write_files(repository, {"aml_config/box.compute": "type: remote\n"})
         git(repository, "add", "-A")
         write_files(repository, {"aml_config/box.compute": "type: remote\npassword: hunter2\n", "hello.py": "x = 1\n"})
-        _, diff = git_of(str(repository))
+        _, diff = git_state(str(repository))
         assert b"x = 1" in diff
         assert b"hunter2" not in diff
 
@@ -90,7 +90,7 @@ class TestGit:
         write_files(repository, {"hello.py": "print('hello')\n"})
         os.utime(repository / "hello.py", (1, 1))
         before = {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*")}
-        git_of(str(repository))
+        git_state(str(repository))
         assert {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*")} == before
 
     def test_only_the_project_of_a_larger_repository_counts(self, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ class TestGit:
         git(tmp_path, "add", "-A")
         git(tmp_path, "commit", "-q", "-m", "first")
         write_files(tmp_path, {"project/a.py": "2", "other/b.py": "2", "other/c.py": ""})
-        found, diff = git_of(str(tmp_path / "project"))
+        found, diff = git_state(str(tmp_path / "project"))
         assert found is not None
         assert (found["changed"], found["untracked"]) == (["project/a.py"], [])
         assert b"other" not in diff
@@ -108,11 +108,11 @@ class TestGit:
         (tmp_path / "new").mkdir()
         git(tmp_path / "new", "init", "-q")
         (tmp_path / "new" / "a").write_text("")
-        found, _ = git_of(str(tmp_path / "new"))
+        found, _ = git_state(str(tmp_path / "new"))
         assert found is not None
         assert (found["commit"], found["untracked"], found["remote"]) == (None, ["a"], None)
         git(repository, "checkout", "-q", "--detach")
-        found, _ = git_of(str(repository))
+        found, _ = git_state(str(repository))
         assert found is not None
         assert found["branch"] is None
         assert found["commit"]
@@ -128,14 +128,14 @@ class TestGit:
             write_files(tmp_path, {"bin/git": f"#!/bin/sh\n{tool}\n"})
             (tmp_path / "bin/git").chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path / "bin") + (":/usr/bin:/bin" if tool else ""))
-        found, diff = git_of(str(repository))
+        found, diff = git_state(str(repository))
         assert found is not None
         assert said in found["problem"]
         assert diff == b""
 
     def test_repository_that_git_refuses_is_recorded(self, repository: Path) -> None:
         (repository / ".git" / "config").write_text("[broken")
-        found, _ = git_of(str(repository))
+        found, _ = git_state(str(repository))
         assert found is not None
         assert "config" in found["problem"]
 
@@ -171,7 +171,7 @@ def test_secrets_in_addresses_are_masked(address: str, masked: str) -> None:
     ],
 )
 def test_seeds_are_found(arguments: tuple[str, ...], seeds: dict[str, str]) -> None:
-    found = seeds_of(arguments, {"PYTHONHASHSEED": "0", "SEED_TOKEN": "secret", "OTHER": "1"})
+    found = find_seeds(arguments, {"PYTHONHASHSEED": "0", "SEED_TOKEN": "secret", "OTHER": "1"})
     assert found == {**seeds, "PYTHONHASHSEED": "0"}
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.runs.support import make_run, write_files
 from tui_workbench.core.errors import StorageError, UsageError
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.transfer.downloads import artifact_path, attachments, download, made_elsewhere_text
+from tui_workbench.runs.transfer.downloads import artifact_path, attachments, download, outside_outputs_text
 
 OUTPUTS = {"outputs/model.pkl": b"\0\xff", "outputs/plots/a b.png": b"png", "outputs/tool.sh": b"#!/bin/sh\n"}
 
@@ -36,13 +36,13 @@ def test_working_copy_of_an_active_run_is_not_an_attachment(project: Project) ->
     directory = make_run(project, "project_1700000000003").path
     write_files(Path(directory), {"work/train.py": "code"})
     assert attachments(directory) == ["events.jsonl", "run.json"]
-    assert made_elsewhere_text(directory) == ""
+    assert outside_outputs_text(directory) == ""
 
 
 def test_end_of_a_run_lists_files_outside_outputs(run: Path) -> None:
-    assert made_elsewhere_text(str(run)) == "created 1 file (4 B) outside outputs/"
+    assert outside_outputs_text(str(run)) == "created 1 file (4 B) outside outputs/"
     write_files(run, {"work/out/ckpt.pt": bytes(2_000_000)})
-    assert made_elsewhere_text(str(run)) == "created 2 files (2.0 MB) outside outputs/"
+    assert outside_outputs_text(str(run)) == "created 2 files (2.0 MB) outside outputs/"
 
 
 def test_run_without_outputs_has_its_record(project: Project) -> None:

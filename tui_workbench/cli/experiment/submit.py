@@ -152,12 +152,12 @@ def _report_files(ended: Run) -> None:
     if not (has_copy or ended.tracked):
         notify(*lines)
         return
-    from tui_workbench.runs.transfer.downloads import beside_copy_text, made_elsewhere_text
+    from tui_workbench.runs.transfer.downloads import outside_copy_text, outside_outputs_text
 
-    if has_copy and (text := made_elsewhere_text(ended.directory)):
+    if has_copy and (text := outside_outputs_text(ended.directory)):
         notify(f"{text}. Copy to the project: workbench-tui history download -r {ended.run_number} --into-project")
     notify(*lines)
-    if ended.tracked and (text := beside_copy_text(ended.directory)):
+    if ended.tracked and (text := outside_copy_text(ended.directory)):
         notify(text)
 
 

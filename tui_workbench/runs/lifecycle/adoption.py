@@ -89,7 +89,7 @@ def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) ->
 
 _RENEWED = (ENVIRONMENT, CONTROLLER_LOCK, EVENTS)
 
-_OF_A_RUN_THAT_HAS_NOT_STARTED = frozenset(
+_FILES_BEFORE_START = frozenset(
     (*_RENEWED, RECORD, WORKING_COPY, QUEUE_ENTRY, WAITING, COPY, trace.FILE, ANNOTATIONS, ANNOTATIONS_LOCK)
 )
 """Files that `submit` creates before a run starts, and files that may be added to any run."""
@@ -103,7 +103,7 @@ def refuse_unless_new(directory: RunDirectory) -> None:
     """
     status = directory.status()
     with storage_errors("read", directory.path):
-        unknown = set(os.listdir(directory.path)) - _OF_A_RUN_THAT_HAS_NOT_STARTED
+        unknown = set(os.listdir(directory.path)) - _FILES_BEFORE_START
     rerun = f"Run it again instead: workbench-tui experiment rerun -r {directory.run_id}"
     if unknown or os.path.islink(directory.file(WORKING_COPY)):
         names = ", ".join(map(visible, sorted(unknown)[:3])) or f"{WORKING_COPY} as a link"
@@ -115,7 +115,7 @@ def refuse_unless_new(directory: RunDirectory) -> None:
 
 
 def take_over_imported(directory: RunDirectory) -> None:
-    """Make an imported run this user's own. Raises ImportedRun, RunNotFound and StorageError."""
+    """See `Runs.take_over_imported`."""
     directory.read_record()
     refuse_unless_new(directory)
     try:

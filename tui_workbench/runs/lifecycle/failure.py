@@ -10,7 +10,7 @@ from tui_workbench.runs.store.rundir import OUTPUT, Ending, Record, RunDirectory
 def with_cause(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
     """Add the cause to the reason of a failed run."""
     if record.spec.run_configuration.processes_per_node:
-        ending = ranks.explained(directory.path, ending)
+        ending = ranks.with_cause(directory.path, ending)
     else:
-        ending = log_traceback.explained(directory.file(OUTPUT), ending)
+        ending = log_traceback.with_cause(directory.file(OUTPUT), ending)
     return project_files.with_missing_file_cause(record, ending)

@@ -25,10 +25,7 @@ from tui_workbench.targets.base.registry import target_for
 
 
 def resume_all(project: Project) -> list[str]:
-    """Give each of this user's active runs a controller, and remove the remains of killed submits.
-
-    Returns the IDs of the runs that had no controller.
-    """
+    """See `Runs.resume`."""
     remove_unfinished(project)
     ownership.prune(project.runs_directory)
     resume_unfinished(project)
@@ -54,10 +51,7 @@ def resume_runs(project: Project, run_ids: Iterable[str]) -> list[str]:
 
 
 def take_over(project: Project, directory: RunDirectory) -> bool:
-    """Give a run a controller if it has none; return True if it had none.
-
-    Raises ImportedRun, and WorkbenchError when no controller can be started.
-    """
+    """See `Runs.take_over`."""
     spec = directory.own_record().spec
     if directory.is_waiting:
         return bool(_resume_waiting(project, [directory]))
@@ -89,11 +83,7 @@ PATIENCE_SECONDS = 60.0  # how long `cancel` waits, beyond the grace, for a cont
 
 
 def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SECONDS) -> Run:
-    """Cancel a run and wait until all its processes have ended; a run that has ended is returned unchanged.
-
-    `grace` is the time in seconds between asking the script to end and killing it. Raises WorkbenchError when the run
-    has not ended `patience` seconds later; the cancel request stays.
-    """
+    """See `Runs.cancel`. Raises WorkbenchError after `grace` and `patience` seconds; the cancel request stays."""
     run = directory.run()
     if not (run.is_active or run.imported):
         return run

@@ -40,7 +40,6 @@ class Progress(Report):
         self._next_writing = 0.0
 
     def enter(self, state: str) -> None:
-        """Record the next state of the run."""
         self.state = state
         self._lost = ""
         self._directory.append_event("state", state=state)
@@ -53,7 +52,6 @@ class Progress(Report):
             self.line(title)
 
     def done(self, step: str, **facts: Any) -> None:
-        """Record the end of a step with its duration."""
         seconds = round(time.monotonic() - self._begun.pop(step, time.monotonic()), 6)
         self._directory.append_event("step", step=step, status="done", seconds=seconds, **facts)
 
@@ -67,7 +65,6 @@ class Progress(Report):
                 write_below(self._directory.path, PROGRESS, json.dumps(progress._asdict()).encode())
 
     def line(self, text: str) -> None:
-        """Append a line to the preparation log."""
         append_below(self._directory.path, PREPARATION_LOG, text.encode("utf-8", "surrogateescape") + b"\n")
 
     def lost(self, reason: str) -> None:
@@ -91,7 +88,6 @@ class Progress(Report):
             self._directory.append_event("state", state=self.state, reason=ORPHANED)
 
     def regained(self) -> None:
-        """Record that the target is reachable again."""
         if self._lost:
             self._lost = self._since = ""
             self._directory.append_event("state", state=self.state)

@@ -140,7 +140,6 @@ class TargetLifecycle:
             )
 
     def record_ending(self, ending: Ending) -> None:
-        """Record how the run ended, before anything is removed."""
         if not self._target.starts_at_once and self._directory.status().ending is None:
             self._directory.append_event("ending", **ending._asdict())
             self._progress.enter(RunState.FINALIZING)

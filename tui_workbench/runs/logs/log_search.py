@@ -107,12 +107,10 @@ class Search:
 
     @property
     def matches(self) -> int:
-        """Number of matching lines found so far."""
         return self._before[-1] + self._tail[1]
 
     @property
     def complete(self) -> bool:
-        """True if the whole file is searched."""
         return self._tail[0] == self.log.size or self.counted == self.log.size
 
     def count(self) -> bool:

@@ -96,7 +96,7 @@ def _text(line: LogLine) -> str:
     return _SGR.sub("", line.data.decode("utf-8", "surrogateescape")).rstrip("\r")
 
 
-def explained(log: str, ending: Ending) -> Ending:
+def with_cause(log: str, ending: Ending) -> Ending:
     """Add the uncaught exception at the end of the file `log` to the reason, before the exit code."""
     exit_text = describe_exit(UNCAUGHT)
     if ending.state != RunState.FAILED or ending.exit_code != UNCAUGHT or not ending.reason.startswith(exit_text):

@@ -65,7 +65,7 @@ def cause_of(directory: str) -> Cause | None:
     return Cause(int(found[-1][0]), int(found[-1][1])) if found else None
 
 
-def explained(directory: str, ending: Ending) -> Ending:
+def with_cause(directory: str, ending: Ending) -> Ending:
     """Replace torchrun's exit code in the reason by the error of the rank that failed first."""
     if ending.state != RunState.FAILED or not ending.exit_code:
         return ending

@@ -112,7 +112,6 @@ class Discovery:
                     pending.append((f"{path}/{entry.name}", inside, depth + 1))
 
     def _taken(self, file: str, root: Root, window: Window) -> Iterator[tuple[str, str]]:
-        """Register the file if it belongs to the run."""
         try:
             status = os.stat(file)
         except OSError:

@@ -155,7 +155,6 @@ class _Iterations:
         self._stride = 1.0
 
     def global_step(self, epoch: float | None, iteration: float) -> float:
-        """Return the global step of an iteration."""
         if self._last < 0:
             self._begin(epoch, 0.0, iteration)
         elif self._restarts(epoch, iteration):

@@ -108,7 +108,6 @@ class Rules:
         return False
 
     def apply(self, values: Any) -> None:
-        """Apply the parsed file."""
         if not isinstance(values, dict):
             self.mistakes.append("expected a mapping")
             return

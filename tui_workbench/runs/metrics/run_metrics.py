@@ -73,7 +73,7 @@ class RunMetrics:
         """Read new data; True if there was any. `ended` says that the run has ended, if its status does not yet."""
         if not self._end_ns:
             # Determine the end first, so that everything written before it is read below.
-            self._end_ns = int(RunDirectory(self._directory).status().end * 1e9)  # 0 while it goes on
+            self._end_ns = int(RunDirectory(self._directory).status().end * 1e9)  # 0 for an active run
             if self._end_ns and self._use_stored and not self._has_read:
                 self._stored = open_cache(self._directory, self._rules.text)
                 if self._stored is not None:
@@ -246,7 +246,6 @@ class Entry(NamedTuple):
     columns: tuple[Columns, ...]
 
     def curves(self) -> list[Column]:
-        """The parts of its curve."""
         return [found for columns in self.columns if (found := columns.curves.get(self.name)) is not None]
 
 

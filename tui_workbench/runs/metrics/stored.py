@@ -80,11 +80,9 @@ class Stored:
         return Series(*parts)
 
     def __contains__(self, name: str) -> bool:
-        """Return True if the cache has a curve of this name."""
         return name in self._places
 
     def items(self) -> list[LoggedItem]:
-        """Read the logged items."""
         faults = (OSError, ValueError, TypeError, RecursionError)
         with contextlib.suppress(*faults), open_regular(self._path) as file:
             file.seek(self._items_at)

@@ -215,7 +215,6 @@ class Columns:
         self.is_thinned = True
 
     def add_text(self, name: str, text: str) -> None:
-        """Add a text value."""
         name = name[:MAX_NAME]
         if name in self.texts or len(self.texts) < MAX_NAMES:
             self.texts[name] = (text, self.texts.get(name, ("", 0))[1] + 1)
@@ -232,5 +231,4 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """The names of curves and texts."""
         return [*self.curves, *(name for name in self.texts if name not in self.curves)]

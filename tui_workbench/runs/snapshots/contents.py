@@ -56,7 +56,6 @@ class Contents(NamedTuple):
         return self._replace(snapshot=Part(""), largest_folder=Part(""), too_large=(), secret=())
 
     def add_to_plan(self, plan: Plan) -> Plan:
-        """Return the plan with a description of these files."""
         # Targets on other machines have a later step of the same name.
         index = next((index for index, step in enumerate(plan.steps) if step.name == "copy"), -1)
         title = f"create the working copy: {describe(self)}"

@@ -53,13 +53,13 @@ def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
         os.close(writing)
         return -1
     if pid == 0:
-        _be_child(directory, record, (reading, lock))
+        _run_child(directory, record, (reading, lock))
     os.close(writing)
     os.waitpid(pid, 0)
     return reading
 
 
-def _be_child(directory: RunDirectory, record: Record, inherited: Sequence[int]) -> None:
+def _run_child(directory: RunDirectory, record: Record, inherited: Sequence[int]) -> None:
     """Fork again so that the child is never a zombie. The grandchild keeps the pipe open until it ends."""
     try:
         for descriptor in inherited:
@@ -83,7 +83,7 @@ def write_provenance(directory: RunDirectory, record: Record) -> None:
 def collect(record: Record) -> tuple[dict[str, Any], bytes]:
     """Return the contents of `provenance.json` and `git.diff`. Blocks for seconds; records errors of the target."""
     spec = record.spec
-    git, diff = _git_of_origin(record) or git_of(spec.project_root)
+    git, diff = _git_of_origin(record) or git_state(spec.project_root)
     try:
         machine = target_for(spec.target).machine_info(spec, record.plan.interpreter)
     except WorkbenchError as error:
@@ -99,7 +99,7 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
         "submitted_from": os.uname().nodename,
         "snapshot": {"kind": record.snapshot, "commit": record.commit_id or None},
         "git": git,
-        "seeds": seeds_of(spec.arguments, spec.run_configuration.environment_variables),
+        "seeds": find_seeds(spec.arguments, spec.run_configuration.environment_variables),
         **machine,
     }
     return found, diff
@@ -121,7 +121,7 @@ def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None
         return {"problem": f"the provenance of {record.origin} was not recorded"}, b""
 
 
-def git_of(folder: str) -> tuple[dict[str, Any] | None, bytes]:
+def git_state(folder: str) -> tuple[dict[str, Any] | None, bytes]:
     """Return the state of the user's own git repository and the diff of uncommitted changes; None without a repository.
 
     Nothing is written to the repository, not even its index.
@@ -132,7 +132,7 @@ def git_of(folder: str) -> tuple[dict[str, Any] | None, bytes]:
     if status[0] != 0:
         message = status[2].decode("utf-8", "replace").strip().split("\n")[0]
         return (None if "not a git repository" in message else {"problem": message}), b""
-    found = _of_status(status[1])
+    found = _parse_status(status[1])
     addresses = _git(folder, "config", "--null", "--get-regexp", r"^remote\..*\.url$")
     remotes = [entry.partition(b"\n")[2] for entry in addresses[1].split(b"\0") if entry]
     found["remote"] = masked_address(os.fsdecode(remotes[0])) if remotes else None
@@ -152,7 +152,7 @@ def git_of(folder: str) -> tuple[dict[str, Any] | None, bytes]:
     return found, diff
 
 
-def _of_status(text: bytes) -> dict[str, Any]:
+def _parse_status(text: bytes) -> dict[str, Any]:
     commit = branch = None
     changed: list[str] = []
     untracked: list[str] = []
@@ -214,7 +214,7 @@ def _without_secrets(version: Any) -> str:
     return f"{number} @ {masked_address(address)}" if at else number
 
 
-def seeds_of(arguments: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
+def find_seeds(arguments: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
     """Find the seeds of a run: `--seed 1`, `--data-seed=1`, `random_seed=1`, and variables with such names."""
     found: dict[str, str] = {}
     for position, word in enumerate(arguments):

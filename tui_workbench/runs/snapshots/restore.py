@@ -60,10 +60,7 @@ class _Entry(NamedTuple):
 
 
 def restore(project: Project, record: Record, *, dry_run: bool = False) -> Restoration:
-    """Restore the project to the snapshot of a run; with `dry_run` only return the changes.
-
-    Raises UsageError, StorageError.
-    """
+    """See `Runs.restore`."""
     store = _store(project, record)
     why = {
         "none": "it ran in the project itself and has no snapshot",
@@ -77,10 +74,7 @@ def restore(project: Project, record: Record, *, dry_run: bool = False) -> Resto
 
 
 def undo(project: Project, *, dry_run: bool = False) -> Restoration:
-    """Undo the last restore; a second call undoes the restore before it.
-
-    With `dry_run` only return the changes. Raises UsageError when there is nothing to undo, StorageError.
-    """
+    """See `Runs.undo_restore`."""
     entry = _read(project)
     if entry is None:
         raise UsageError(

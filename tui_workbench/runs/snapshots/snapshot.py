@@ -82,7 +82,6 @@ class SnapshotStore:
 
     @property
     def available(self) -> bool:
-        """True if git is installed."""
         return bool(self._git)
 
     def commands(self, working_copy: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

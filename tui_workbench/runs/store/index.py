@@ -111,7 +111,6 @@ class RunIndex:
 
     @_rebuilds
     def active(self) -> list[str]:
-        """Return the IDs of active runs."""
         return [run_id for (run_id,) in self._execute("SELECT run_id FROM runs WHERE open AND open = ?", ACTIVE)]
 
     @_rebuilds
@@ -165,27 +164,26 @@ class RunIndex:
     def rebuild(self) -> None:
         """Read every run again into a new file."""
         self._connection.close()
-        self._connection = self._open(self._path, anew=True)
+        self._connection = self._open(self._path, new_file=True)
         self._refresh()
 
     @_rebuilds
     def refresh(self) -> None:
-        """Update the index from the run directories."""
         self._refresh()
 
     def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
 
-    def _open(self, path: str, *, anew: bool = False) -> sqlite3.Connection:
+    def _open(self, path: str, *, new_file: bool = False) -> sqlite3.Connection:
         """Open the tables, in memory if the file cannot be used: that gives the same answers, only slower."""
-        if anew and os.path.isabs(path):
+        if new_file and os.path.isabs(path):
             index_file.remove(path)
         try:
             return index_file.connect(path)
         except sqlite3.OperationalError:
             return index_file.connect(":memory:")  # locked for long, not permitted, or disk full
         except sqlite3.DatabaseError:
-            return index_file.connect(":memory:") if anew else self._open(path, anew=True)
+            return index_file.connect(":memory:") if new_file else self._open(path, new_file=True)
 
     def _refresh(self) -> None:
         opened = self._execute("SELECT run_id, run, facts, due FROM runs WHERE open")

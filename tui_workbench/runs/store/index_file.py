@@ -51,7 +51,6 @@ class IndexRow(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, str]:
-        """The run and its facts as JSON."""
         return json.dumps(self.run._asdict()), facts_text(self.facts)
 
 

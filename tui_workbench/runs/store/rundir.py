@@ -101,7 +101,6 @@ class RunDirectory:
         self.run_id = os.path.basename(path)
 
     def file(self, name: str) -> str:
-        """Return the path of a file of the run."""
         return f"{self.path}/{name}"
 
     def write_record(self, record: Record) -> None:
@@ -270,7 +269,6 @@ class RunDirectory:
 
     @property
     def is_waiting(self) -> bool:
-        """True while the run is queued."""
         return os.path.exists(self.file(WAITING))
 
     @property
@@ -287,7 +285,6 @@ class RunDirectory:
 
     @property
     def cancel_request(self) -> CancelRequest:
-        """The last request to cancel the run."""
         try:
             text = read_below(self.path, CANCEL_REQUEST, LARGEST).decode("utf-8", "replace")
             grace, _, reason = text.split("\n")[-2].partition(" ")

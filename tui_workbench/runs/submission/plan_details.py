@@ -15,10 +15,7 @@ from tui_workbench.targets.base.registry import target_for
 
 
 def plan_details(prepared: Prepared) -> tuple[Plan, str]:
-    """Return the plan with details from the target, and why the target could not be asked ("" if it could).
-
-    Changes nothing. Raises ConfigurationError for errors that prevent the start of the run.
-    """
+    """See `Runs.plan_details`."""
     spec, plan, commit = prepared
     if any(step.name == STEP for step in plan.steps):
         check = check_gpu(spec)

@@ -188,7 +188,7 @@ def _inside(root: str, path: str) -> str:
 
 
 def request_of(project: Project, run_id: str) -> RunRequest:
-    """Return a request that repeats a run unchanged. Raises RunNotFound."""
+    """See `Runs.request_of`."""
     spec = _record_of(project, run_id).spec
     return RunRequest("", spec.script, spec.arguments, exact_arguments=True, origin=run_id)
 

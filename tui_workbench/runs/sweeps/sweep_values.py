@@ -26,7 +26,6 @@ class Range(NamedTuple):
     high: float
 
     def draw(self, generator: random.Random) -> str:
-        """Return a random value as an argument."""
         if self.kind == "randint":
             return str(generator.randint(int(self.low), int(self.high)))
         if self.kind == "uniform":

@@ -49,18 +49,18 @@ def attachments(directory: str) -> list[str]:
     First its outputs, then files outside `outputs/`, its record, and the output of ranks.
     """
     outputs = list(itertools.islice(files_below(directory, OUTPUTS), MOST_ATTACHMENTS))
-    elsewhere = itertools.islice(made_elsewhere(directory), MOST_ATTACHMENTS - len(outputs))
+    elsewhere = itertools.islice(files_outside_outputs(directory), MOST_ATTACHMENTS - len(outputs))
     records = (name for name in RECORDS if _is_regular(os.path.join(directory, name)))
     return [*sorted(outputs), *sorted(elsewhere), *records, *sorted(files_below(directory, RANKS))]
 
 
-def made_elsewhere(directory: str) -> Iterator[str]:
+def files_outside_outputs(directory: str) -> Iterator[str]:
     """Yield the files in `work/` that the run at `directory` changed or created; none for an active run."""
     if os.path.isdir(os.path.join(directory, WORKING_COPY)) and RunDirectory(directory).status().end:
-        yield from files_made(directory)
+        yield from written_files(directory)
 
 
-def files_made(directory: str) -> Iterator[str]:
+def written_files(directory: str) -> Iterator[str]:
     """Yield the files in `work/` that a run changed or created. Its script must have ended."""
     run = RunDirectory(directory)
     try:
@@ -73,15 +73,15 @@ def files_made(directory: str) -> Iterator[str]:
             yield path
 
 
-def made_elsewhere_text(directory: str) -> str:
+def outside_outputs_text(directory: str) -> str:
     """Return `created 3 files (120 MB) outside outputs/`, or ""."""
-    sizes = [os.lstat(os.path.join(directory, path)).st_size for path in made_elsewhere(directory)]
+    sizes = [os.lstat(os.path.join(directory, path)).st_size for path in files_outside_outputs(directory)]
     if not sizes:
         return ""
     return f"created {len(sizes):,} file{'s' if len(sizes) > 1 else ''} ({size_text(sum(sizes))}) outside {OUTPUTS}/"
 
 
-def beside_copy_text(directory: str) -> str:
+def outside_copy_text(directory: str) -> str:
     """Report files that the run wrote into its run directory, through relative paths out of its working copy; or ""."""
     try:
         names = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]

@@ -16,7 +16,7 @@ from tui_workbench.runs.snapshots.file_copy import copy_content
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, parse
 from tui_workbench.runs.snapshots.project_files import NEVER_TAKEN
 from tui_workbench.runs.store.rundir import FOLLOWED, OUTPUTS, WORKING_COPY, Record, RunDirectory
-from tui_workbench.runs.transfer.downloads import artifact_path, chosen_artifacts, files_below, files_made
+from tui_workbench.runs.transfer.downloads import artifact_path, chosen_artifacts, files_below, written_files
 
 REPLACED = "replaced"  # the folder in `.workbench/` for replaced files, with a folder per run
 FOLDER_MODE = 0o777  # less the umask
@@ -70,7 +70,7 @@ def kept_outputs(directory: str, project_root: str, state_directory: str, patter
     Patterns have the syntax of `.gitignore` and match paths in the project: `out/*.pt`, `data/`, `outputs/`.
     """
     rules = parse("\n".join(patterns).encode("utf-8", "surrogateescape"))
-    made = [*files_below(directory, OUTPUTS), *files_made(directory)]
+    made = [*files_below(directory, OUTPUTS), *written_files(directory)]
     wanted = [name for name in made if _is_named(in_project(name), rules)]
     return _copy(directory, project_root, state_directory, wanted)
 
@@ -83,7 +83,7 @@ def copy_artifacts(
     Raises UsageError for unknown names, and when a file would be replaced and `overwrite` is not set; then nothing is
     copied.
     """
-    chosen = chosen_artifacts(directory, names) if names else sorted(files_made(directory))
+    chosen = chosen_artifacts(directory, names) if names else sorted(written_files(directory))
     record = next((name for name in chosen if name.split(os.sep)[0] not in (OUTPUTS, WORKING_COPY)), "")
     if record:
         raise UsageError(

@@ -29,7 +29,7 @@ from tui_workbench.runs.store.history_record import history_record, metric_name
 from tui_workbench.runs.store.rundir import OUTPUT, OUTPUTS
 from tui_workbench.runs.store.table import RunRow
 from tui_workbench.runs.transfer import mlflow_store as store
-from tui_workbench.runs.transfer.downloads import copy_file, files_below, made_elsewhere
+from tui_workbench.runs.transfer.downloads import copy_file, files_below, files_outside_outputs
 
 LONGEST_PARAMETER = 6_000
 LONGEST_NAME = 250
@@ -150,7 +150,7 @@ def _export_artifacts(directory: str, folder: str) -> None:
     for path in files_below(directory, OUTPUTS):
         copy_file(os.path.join(directory, path), os.path.join(folder, os.path.relpath(path, OUTPUTS)))
     has_log = os.path.isfile(os.path.join(directory, OUTPUT))
-    for path in (*made_elsewhere(directory), *([OUTPUT] if has_log else ())):
+    for path in (*files_outside_outputs(directory), *([OUTPUT] if has_log else ())):
         if not os.path.lexists(os.path.join(folder, path)):
             copy_file(os.path.join(directory, path), os.path.join(folder, path))
 

@@ -56,7 +56,6 @@ class _Source(NamedTuple):
     meta: dict[str, Any]
 
     def part(self, *names: str) -> str:
-        """Return the path of a part of its folder."""
         return os.path.join(self.folder, *names)
 
 
