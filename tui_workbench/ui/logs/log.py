@@ -166,7 +166,7 @@ class LogPane(Pane):
         elif self._rank != ALL_RANKS:
             self.view.set_placeholder((f"No output from rank {self._rank}.",))
         elif self._shows_setup:
-            self.view.set_placeholder(("No setup was needed.",))
+            self.view.set_placeholder(("The setup log is empty.",))
         else:
             self.view.set_placeholder(("No output.",))
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import repeat
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -146,25 +147,23 @@ class JobsPane(Pane):
 
     def _rows(self, now: float) -> list[Row]:
         runs = self._runs.values()
-        words = [self._state_text(run) for run in runs]
+        states = [self._state_text(run) for run in runs]
         starts = [moment(run.start or run.created, now) for run in runs]
         times = [elapsed(run, now) for run in runs]
-        columns = [max(map(len, column), default=0) for column in (words, starts, times)]
+        columns = [max(map(len, column), default=0) for column in (states, starts, times)]
         # 9 cells are taken by the glyph and the blanks around columns.
         room = self._list.scrollable_content_region.width - sum(columns) - 9 - MIN_NAME
         longest = max((len(run_title(run)) for run in runs), default=0)
-        judged = [self._verdicts.get(run.run_id, "") for run in runs]
-        short = room < max((len(verdict_label(word)) + 2 for word in judged if word), default=0)
-        verdicts = [f"  {verdict_label(word, short=short)}" if word else "" for word in judged]
-        wide = max(map(len, verdicts), default=0)
+        words = [self._verdicts.get(run.run_id, "") for run in runs]
+        short = room < max((len(verdict_label(word)) + 2 for word in words if word), default=0)
+        labels = [f"  {verdict_label(word, short=short)}" if word else "" for word in words]
+        wide = max(map(len, labels), default=0)
         if room < wide + (min(longest, USUAL_NAME) - MIN_NAME if wide else 0):
             starts, columns[1] = [""] * len(starts), 0
-        looks = [verdict_look(word).role for word in judged]
-        pieces = [Piece(f"{text:<{wide}}", role) for text, role in zip(verdicts, looks, strict=True)]
-        return [
-            _row(run, columns, word, start, spent, verdict)
-            for run, word, start, spent, verdict in zip(runs, words, starts, times, pieces, strict=True)
+        verdicts = [
+            Piece(f"{label:<{wide}}", verdict_look(word).role) for label, word in zip(labels, words, strict=True)
         ]
+        return list(map(_row, runs, repeat(columns), states, starts, times, verdicts))
 
     def _state_text(self, run: Run) -> str:
         if run.run_id in self._canceling:
@@ -232,10 +231,10 @@ class JobsPane(Pane):
         self._show()
 
 
-def _row(run: Run, columns: list[int], word: str, start: str, spent: str, verdict: Piece) -> Row:
+def _row(run: Run, columns: list[int], state: str, start: str, spent: str, verdict: Piece) -> Row:
     """Return the row of a run, aligned with the other rows by the widths in `columns`."""
     look = run_state(run)
-    right = [Piece(f"{word:<{columns[0]}}", look.role), verdict]
+    right = [Piece(f"{state:<{columns[0]}}", look.role), verdict]
     if columns[1]:
         right.append(Piece(f"  {start:>{columns[1]}}", "muted"))
     right.append(Piece(f"  {spent:>{columns[2]}}", "text" if run.is_active else "muted"))
