@@ -208,7 +208,7 @@ def _load(module: str) -> ModuleType:
 def _run_command(command: Command, rest: Sequence[str]) -> int:
     progress.listen(shared().show)
     parsed = parse(command, rest)
-    gc.enable()  # `__main__` has turned it off
+    gc.enable()  # `__main__` has disabled it
     code: int = getattr(_load(command.module), f"run_{command.function}")(parsed)
     return code
 

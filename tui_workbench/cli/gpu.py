@@ -47,7 +47,7 @@ OPTIONS = (
            help="only this target (default: all); repeatable"),
     option("--watch", action="store_true", help="repeat every second until Ctrl-C; -o json prints one line each time"),
     option("--wait", metavar="SECONDS", type=float, default=DEFAULT_WAIT,
-           help=f"wait so long for the machines to answer (default: {DEFAULT_WAIT:g})"),
+           help=f"time limit for the machines to answer (default: {DEFAULT_WAIT:g})"),
     output(default="table", note="default: table"),
 )  # fmt: skip
 

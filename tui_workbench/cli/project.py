@@ -17,7 +17,7 @@ configure_create = options(
     option("-n", "--name", dest="name_option", metavar="NAME", default="", help="the same as an option"),
     option("--path", metavar="DIR", default=".", help="the parent of the new project folder (default: here)"),
     option("--template", "--from", metavar="NAME|DIR|URL", default=DEFAULT_TEMPLATE,
-           help="default: %(default)s; `project sample list` lists them"),
+           help="a template, folder or repository (default: %(default)s)"),
     option("-u", "--template-url", metavar="URL", default="", help="a git repository to copy"),
     output(),
     epilog="""\

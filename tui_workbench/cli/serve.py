@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import argparse
 
-from tui_workbench.cli.shared.parser import PROJECT
+from tui_workbench.cli.shared.parser import PROJECT, option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 
 PORT = 8347
 
 
-def configure_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="?", default="", metavar="PROJECT", help="the same as --project")
-    PROJECT(parser)
-    parser.add_argument(
-        "--port", type=_port, default=PORT, metavar="N", help="the port; 0: any free port (default: %(default)s)"
-    )
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
+    return int(text)
+
+
+configure_serve = options(
+    option("folder", nargs="?", default="", metavar="PROJECT", help="the same as --project"),
+    PROJECT,
+    option("--port", type=_port, default=PORT, metavar="N", help="the port; 0: any free port (default: %(default)s)"),
+)
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
@@ -31,9 +36,3 @@ def run_serve(arguments: argparse.Namespace) -> int:
         ) from error
     serve(root, arguments.port)
     return 0
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
-    return int(text)

@@ -66,7 +66,7 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     add("--password-stdin", action="store_true", help="read the password from stdin")
     HOST_KEYS(login)
     machine = parser.add_argument_group("target")
-    machine.add_argument("--image", metavar="IMAGE", default="", help="baseDockerImage (default: by GPU)")
+    machine.add_argument("--image", metavar="IMAGE", default="", help="baseDockerImage (default: chosen by GPU)")
     gpu = machine.add_mutually_exclusive_group()
     gpu.add_argument("--gpu", dest="gpu", action="store_true", default=None, help="set nvidiaDocker: true")
     gpu.add_argument("--no-gpu", dest="gpu", action="store_false", help="set nvidiaDocker: false (default: detected)")

@@ -22,23 +22,18 @@ def print_record(run: Run, arguments: argparse.Namespace) -> int:
 
 
 def print_plan(project: Project, request: RunRequest, arguments: argparse.Namespace) -> int:
-    plan, unknown = _plan_details(project, request)
+    try:
+        plan, unreachable = plan_details(prepare(project, request))
+    except EngineOutOfReach as error:
+        plan, unreachable = prepare(project, request).plan, str(error)
+    plan = mask_plan(plan)
     if arguments.output or arguments.query:
         emit({**plan._asdict(), "steps": [step._asdict() for step in plan.steps]}, arguments)
     else:
         sys.stdout.write(plan_text(plan))
-    if unknown:
-        notify(f"the target is unreachable: {unknown}")
+    if unreachable:
+        notify(f"the target is unreachable: {unreachable}")
     return 0
-
-
-def _plan_details(project: Project, request: RunRequest) -> tuple[Plan, str]:
-    """Return the plan and, if the target was unreachable, the reason; the plan is made without it."""
-    try:
-        plan, unknown = plan_details(prepare(project, request))
-    except EngineOutOfReach as error:
-        plan, unknown = prepare(project, request).plan, str(error)
-    return mask_plan(plan), unknown
 
 
 def plan_text(plan: Plan) -> str:

@@ -6,7 +6,6 @@ import argparse
 
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
 from tui_workbench.cli.shared.parser import RUN, options
-from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
 from tui_workbench.runs.store.history_record import history_record
@@ -19,12 +18,7 @@ def run_status(arguments: argparse.Namespace) -> int:
     project = Project.find(arguments.project)
     run = History(project).get(arguments.run)
     if run.is_active:
-        run = _with_controller(project, run)
+        from tui_workbench.runs.facade import Runs
+
+        run = Runs(project).get(run.run_id, adopt=True)
     return emit(history_record(run), arguments, HISTORY_COLUMNS)
-
-
-def _with_controller(project: Project, run: Run) -> Run:
-    """Give an active run a controller if it has none."""
-    from tui_workbench.runs.facade import Runs
-
-    return Runs(project).get(run.run_id, adopt=True)

@@ -29,7 +29,7 @@ class ProgressBar:
     """A progress bar; print other output with `line` while it is visible."""
 
     def __init__(self) -> None:
-        self._is_terminal = _is_terminal()
+        self._is_terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
         self._drawn = ""
         self._next = 0.0
 
@@ -83,10 +83,6 @@ def drawn(progress: Progress, width: int) -> str:
     cells = min(room, LONGEST_BAR)
     shape = bar(progress.fraction, cells, full="#", empty="-", parts="") if is_plain else bar(progress.fraction, cells)
     return f"{what} {shape} {rest}"[:width]
-
-
-def _is_terminal() -> bool:
-    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def _write(text: str) -> None:
