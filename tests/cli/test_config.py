@@ -56,7 +56,7 @@ def test_check_prints_json_and_exits_with_3(root: Path) -> None:
             "severity": "error",
             "code": "missing-space",
             "message": "`Framework:Python` has no space after the colon",
-            "remedy": "Put a space there.",
+            "remedy": "Add a space.",
             "fix": "add a space after the colon",
         }
     ]
@@ -129,7 +129,7 @@ def test_broken_file_is_one_line_with_its_position(root: Path) -> None:
     done = config(root, "set", "box.runconfig", "Target", "x")
     assert done.returncode == 3
     assert done.stderr == (
-        f"workbench-tui: {root}/aml_config/box.runconfig:1:9: a quote is opened here and never closed. Close it.\n"
+        f"workbench-tui: {root}/aml_config/box.runconfig:1:9: the quote that begins here is not closed. Close the quote.\n"
     )
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document
+from tui_workbench.config.yaml_edit import scalars
 from tui_workbench.core.files import Signature
 from tui_workbench.core.text_files import TextFile
 
@@ -82,21 +83,17 @@ STYLES = st.builds(
 
 
 def _scalar(draw: st.DrawFn, style: Style, *, flow: bool) -> str:
-    from tui_workbench.config.yaml_edit.scalars import Manner, render
-
     value = draw(VALUES)
     if value == "" and not flow and draw(st.booleans()):
         return ""
     quote = draw(st.sampled_from(["", style.quote, '"', "'"]))
-    return render(value, Manner(quote=quote, flow=flow, json=style.json))
+    return scalars.render(value, scalars.Style(quote=quote, flow=flow, json=style.json))
 
 
 def _key(draw: st.DrawFn, style: Style, taken: set[str], *, flow: bool) -> str:
-    from tui_workbench.config.yaml_edit.scalars import Manner, render_key
-
     key = draw(KEYS.filter(lambda one: one not in taken))
     taken.add(key)
-    return render_key(key, Manner(key_quote=style.key_quote, flow=flow, json=style.json))
+    return scalars.render_key(key, scalars.Style(key_quote=style.key_quote, flow=flow, json=style.json))
 
 
 def _flow(draw: st.DrawFn, style: Style, depth: int) -> str:

@@ -36,7 +36,7 @@ def test_defaults_are_those_of_the_schema() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("notifications: loud\n", 1, "`notifications` is 'loud'"),
+        ("notifications: loud\n", 1, "`notifications` cannot be 'loud'"),
         ("\nbell: on\n", 2, "bell"),
         ("notifications: [off]\n", 1, "`notifications` is a list"),
         ("notifications:\n", 1, "`notifications` has no value"),

@@ -1,7 +1,7 @@
-"""Configuration files as the typed values that a run is planned from.
+"""Load compute targets and run configurations.
 
-Invariant: what loads has no error that the same file's check would report about the file alone; the first such error,
-in the order of the file, is raised with its place and remedy. Old forms are understood and never rewritten.
+A file loads only if its own check finds no error; otherwise the first error is raised, with its position and remedy.
+Old forms are read and never rewritten.
 """
 
 from __future__ import annotations
@@ -21,27 +21,19 @@ from tui_workbench.core.model import SDK_KEYS, ComputeTarget, RunConfiguration
 
 
 def load_compute(path: str) -> ComputeTarget:
-    """The compute target that the `.compute` file at `path` describes.
-
-    Raises ConfigurationError with file, line, column and remedy: not readable, not YAML, a value of the wrong type, no
-    `type`, or a field missing that the type cannot do without.
-    """
+    """Load a `.compute` file. Raises ConfigurationError with file, line, column and remedy."""
     tree, _, reading = _read(path)
     return compute_target_of(path, reading.values, all_values(tree, reading))
 
 
 def compute_target_of(path: str, values: dict[str, Any], as_read: dict[str, Any]) -> ComputeTarget:
-    """The compute target with these typed values; `as_read` are all keys of its file."""
+    """Return the compute target with these typed values; `as_read` are all keys of its file."""
     attributes = _attributes(values, ComputeTarget._fields)
     return ComputeTarget(**{**attributes, "type": type_of(values)}, name=_name(path), path=path, values=as_read)
 
 
 def load_run_configuration(path: str) -> RunConfiguration:
-    """The run configuration that the `.runconfig` file at `path` describes, in its own or in the SDK's form.
-
-    Raises ConfigurationError with file, line, column and remedy: not readable, not YAML, a value of the wrong type, or
-    no `Target`.
-    """
+    """Load a `.runconfig` file of either form. Raises ConfigurationError with file, line, column and remedy."""
     tree, kind, reading = _read(path)
     return run_configuration_of(path, kind, reading.values, all_values(tree, reading))
 
@@ -49,7 +41,7 @@ def load_run_configuration(path: str) -> RunConfiguration:
 def run_configuration_of(
     path: str, kind: FileKind, values: dict[str, Any], as_read: dict[str, Any]
 ) -> RunConfiguration:
-    """The run configuration with these typed values; `as_read` are all keys of its file."""
+    """Return the run configuration with these typed values; `as_read` are all keys of its file."""
     found = values
     is_sdk = kind is fields.SDK_RUNCONFIG
     if is_sdk:
@@ -62,13 +54,13 @@ def run_configuration_of(
 
 
 def _attributes(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """The values whose keys have an attribute: `PrepareEnvironment` is `prepare_environment`."""
+    """Return the values by attribute name: `prepare_environment` for `PrepareEnvironment`."""
     found = {re.sub(r"(?<=.)(?=[A-Z])", "_", key).lower(): value for key, value in values.items()}
     return {name: found[name] for name in names if name in found}
 
 
 def type_of(values: dict[str, Any]) -> str:
-    """The target type that the values of a `.compute` file mean, "" when none; `cluster: True` is an old form."""
+    """Return the target type of the values of a `.compute` file, "" if unset; `cluster: True` is an old form."""
     found: str = values.get("type", "")
     if not found and (values.get("cluster") or values.get("native")):
         return target_types.CLUSTER.name
@@ -76,7 +68,7 @@ def type_of(values: dict[str, Any]) -> str:
 
 
 def missing_fields(tree: Tree, kind: FileKind, reading: Reading, target_type: str) -> list[Fault]:
-    """A fault for each required field that is not there; one that is there and wrong has its own fault already."""
+    """Return a fault for each missing required field."""
     wrong = {fault.field.key for fault in reading.faults if fault.field is not None and not fault.path[1:]}
     is_map = tree.root is None or tree.root.kind == MAP
     if not is_map or (kind is fields.COMPUTE and not target_type and "type" in wrong):
@@ -85,7 +77,7 @@ def missing_fields(tree: Tree, kind: FileKind, reading: Reading, target_type: st
     missing = []
     for field in kind.fields:
         if field.key not in present and field.is_required_by(target_type):
-            only = "" if field.required else f" (a {target_type} target needs it)"
+            only = "" if field.required else f" (required for a {target_type} target)"
             remedy = f"Add `{field.key}: {'|'.join(field.choices) or field.example or '...'}`."
             message = f"`{field.key}` is missing{only}"
             missing.append(Fault("missing-field", message, remedy, 0, 0, field.path, field))
@@ -93,7 +85,7 @@ def missing_fields(tree: Tree, kind: FileKind, reading: Reading, target_type: st
 
 
 def all_values(tree: Tree, reading: Reading) -> dict[str, Any]:
-    """Every key of the file with the value as read: fields by their type, unknown keys by YAML's core rules."""
+    """Return all keys with their values: typed fields, and unknown keys by the YAML core schema."""
     if tree.root is None or tree.root.kind != MAP:
         return {}
     found: dict[str, Any] = {}
@@ -107,7 +99,7 @@ def all_values(tree: Tree, reading: Reading) -> dict[str, Any]:
 
 
 def _section(plain: Any, prefix: str, reading: Reading) -> Any:
-    """A nested map with its fields typed; its secrets are left out, because what is loaded may be cached."""
+    """Return a nested map with typed fields. Secrets are left out, because loaded values may be cached."""
     if not isinstance(plain, dict):
         return plain
     found = {}
@@ -121,19 +113,19 @@ def _section(plain: Any, prefix: str, reading: Reading) -> Any:
 
 
 def top_level_keys(tree: Tree) -> tuple[str, ...]:
-    """The keys of the file in their order."""
+    """Return the top-level keys in file order."""
     return tuple(key.text for key, _ in tree.root.entries) if tree.root is not None else ()
 
 
 def _read(path: str) -> tuple[Tree, FileKind, Reading]:
-    """What a file holds; its first fault is raised as a ConfigurationError."""
+    """Read a file, and raise its first fault as a ConfigurationError."""
     tree = parse(read(path).text, path)
     kind = kind_of(path, top_level_keys(tree)) or fields.RUNCONFIG
     reading = read_fields(tree, kind)
     target_type = type_of(reading.values) if kind is fields.COMPUTE else ""
     faults = reading.faults + missing_fields(tree, kind, reading, target_type)
     if faults:
-        # A missing field has no place of its own; what stands wrongly in the file is said first.
+        # Faults with a position come before missing fields.
         first = min(faults, key=lambda fault: (fault.code == "missing-field" and not fault.end, fault.start))
         line, column = tree.place(first.start)
         raise ConfigurationError(first.message, remedy=first.remedy, file=path, line=line, column=column)

@@ -1,7 +1,7 @@
-"""Compare what a run configuration in the SDK's form says about where it runs with what its target does.
+"""Find conflicts between a run configuration in the SDK form and its target.
 
-The `.compute` file decides where and how a run executes. The SDK's form says part of it again (Docker, image, GPUs,
-who makes the environment). Where the two disagree the run is refused; nothing is ignored silently.
+The `.compute` file decides where and how a run executes. The SDK form repeats part of it: Docker, image, GPUs and the
+environment. If the two disagree, the run is refused; nothing is ignored silently.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ DEFAULT_CONDA_FILE = "aml_config/conda_dependencies.yml"
 
 
 class Conflict(NamedTuple):
-    """One key of the run configuration that says something else than the target."""
+    """A key of a run configuration that disagrees with the target."""
 
-    key: str  # dotted, as in the file
+    key: str  # dotted
     message: str
     remedy: str
-    fitting: Any = None  # the value that agrees with the target; None when no value does
+    fitting: Any = None  # the value that matches the target; None if no value does
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by dotted key: `{"history": {"enabled": True}}` becomes `{"history.enabled": True}`."""
+    """Flatten nested values: `{"history": {"enabled": True}}` becomes `{"history.enabled": True}`."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         found[prefix + key] = value
@@ -36,9 +36,9 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def conflicts(values: Mapping[str, Any], target: ComputeTarget, has_file: Callable[[str], bool]) -> Iterator[Conflict]:
-    """Every disagreement between `values` (typed, by dotted key) and the target; keys that are not set agree.
+    """Yield the conflicts between `values` (typed, by dotted key) and a target of a built-in type.
 
-    `has_file` tells whether the project holds a file of this name. Target types of other packages are not judged.
+    `has_file` returns True if a file exists in the project.
     """
     if target.kind not in BUILT_IN:
         return
@@ -46,7 +46,7 @@ def conflicts(values: Mapping[str, Any], target: ComputeTarget, has_file: Callab
         value = values.get(key)
         if value not in (None, "", fitting):
             ways = [f"remove `{key}`" if fitting is None else f"set `{key}: {written(fitting)}`"]
-            ways.append(f"name {other} in `target`" if other else "correct the target")
+            ways.append(f"set `target` to {other}" if other else "correct the target")
             remedy = " or ".join(ways)
             message = f"`{key}` is {written(value)}, but the target {target.name} {does}"
             yield Conflict(key, message, f"{remedy[0].upper()}{remedy[1:]}.", fitting)
@@ -55,7 +55,7 @@ def conflicts(values: Mapping[str, Any], target: ComputeTarget, has_file: Callab
 def _claims(
     values: Mapping[str, Any], target: ComputeTarget, has_file: Callable[[str], bool]
 ) -> Iterator[tuple[str, Any, str, str]]:
-    """What the target says: key, the value that agrees with it (None: none does), a clause, and another target."""
+    """Yield for each key: the value that matches the target (None: no value), a clause, and a suitable target."""
     docker, python = "environment.docker.", "environment.python."
     is_docker, has_own_python = target.kind.runs_in_container, target.kind.uses_interpreter
     does = "runs scripts in Docker" if is_docker else "runs scripts without Docker"
@@ -64,21 +64,21 @@ def _claims(
     if is_docker and values.get(docker + "enabled") is not False:
         image, mounts = target.base_docker_image, target.shared_volumes is not False
         registry = values.get(docker + "baseImageRegistry.address") or ""
-        yield docker + "baseImage", image, f"takes {image}", ""
+        yield docker + "baseImage", image, f"uses {image}", ""
         if not image.startswith(registry.rstrip("/") + "/"):
-            does = f"takes {image}, which is not of that registry"
+            does = f"uses {image}, which is not in that registry"
             yield docker + "baseImageRegistry.address", None, does, ""
         yield docker + "sharedVolumes", mounts, f"{'mounts' if mounts else 'copies'} the project", ""
         does = f"gives its containers {'GPUs' if target.gives_gpus else 'no GPU'}"
         yield docker + "gpuSupport", target.gives_gpus, does, ""
     conda_file = values.get(python + "condaDependenciesFile") or DEFAULT_CONDA_FILE
     if has_own_python and target.user_managed_environment:
-        yield python + "userManagedDependencies", True, "uses its Python as it is", ""
+        yield python + "userManagedDependencies", True, "uses an existing Python", ""
     elif has_own_python or has_file(conda_file):
-        # A container without a conda file uses the Python of its image as it is.
-        yield python + "userManagedDependencies", False, f"makes the environment from {conda_file}", ""
+        # Without a conda file, a container uses the Python of its image.
+        yield python + "userManagedDependencies", False, f"builds the environment from {conda_file}", ""
     has = target.python_location if has_own_python else "the Python of its image"
-    # The SDK wrote `python` into every file; it names no interpreter in particular.
+    # The SDK wrote `python` into every file.
     if values.get(python + "userManagedDependencies") and values.get(python + "interpreterPath") != has:
         yield python + "interpreterPath", "python", f"uses {has}", ""
     if target.kind.reads("yarnDeployMode"):

@@ -1,6 +1,6 @@
-"""The user's choices for all projects: `settings.yaml` in the configuration folder.
+"""The user's settings for all projects: `settings.yaml` in the configuration folder.
 
-An entry that is wrong keeps its default, and is reported with its line; the others hold.
+An invalid entry keeps its default and is reported with its line; the other entries apply.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tui_workbench.core.errors import ConfigurationError
 
 
 class Settings(NamedTuple):
-    """The settings (`schema.fields.SETTINGS` describes them), and what is wrong with their file."""
+    """The settings (described in `schema.fields.SETTINGS`), and the errors of their file."""
 
     notifications: str = "terminal"
     notification_sequence: str = "auto"
@@ -23,7 +23,7 @@ class Settings(NamedTuple):
 
 
 def load_settings() -> Settings:
-    """The user's settings, the defaults where there is no file. Blocks. Errors are part of the result."""
+    """Load the settings; errors are part of the result."""
     path = settings_path()
     if not os.path.lexists(path):
         return Settings()

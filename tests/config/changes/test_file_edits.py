@@ -156,11 +156,16 @@ def test_set_reads_a_word_by_the_type_of_its_field(root: Path, name: str, key: s
         ("box.compute", "type", "cloud", "type cannot be 'cloud'. Choose one of: local, localdocker"),
         ("box.compute", "nvidiadocker", "true", "not a field of a compute target. Did you mean nvidiaDocker?"),
         ("box.compute", "zzz", "true", "not a field of a compute target. Fields: type"),
-        ("box.runconfig", "ArgumentVector", "train.py", "ArgumentVector must be a list of texts. Write it in brackets"),
+        (
+            "box.runconfig",
+            "ArgumentVector",
+            "train.py",
+            "ArgumentVector must be a list of strings. Write it in brackets",
+        ),
         ("box.runconfig", "ArgumentVector", "[a", "Write it in brackets: '[a, b]'."),
-        ("box.runconfig", "EnvironmentVariables", "[a]", "a map of names to texts"),
+        ("box.runconfig", "EnvironmentVariables", "[a]", "a map of strings"),
         ("box.runconfig", "ArgumentVector[3]", "x", "there is no list"),
-        ("box.runconfig", "a..b", "x", "is no key"),
+        ("box.runconfig", "a..b", "x", "is not a valid key"),
     ],
 )
 def test_what_cannot_be_set_is_said_and_the_file_stays(root: Path, name: str, key: str, text: str, said: str) -> None:
@@ -202,7 +207,7 @@ def test_a_broken_file_is_not_edited(root: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         file_edits.set_text(str(path), "Target", "x")
     assert (caught.value.line, caught.value.column) == (1, 9)
-    with pytest.raises(ConfigurationError, match="a quote is opened"):
+    with pytest.raises(ConfigurationError, match="quote that begins here"):
         file_edits.unset(str(path), "Target")
 
 

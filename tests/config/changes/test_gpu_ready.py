@@ -353,7 +353,7 @@ def test_what_cannot_be_planned_is_one_clear_error(root: Path) -> None:
         ("none", UsageError, "unknown target or run configuration 'none'"),
         ("hdi", ConfigurationError, "has no GPU support"),
         ("lost", ConfigurationError, "there is no compute target 'gone'"),
-        ("bad", ConfigurationError, "a quote is opened here"),
+        ("bad", ConfigurationError, "the quote that begins here"),
     ]:
         with pytest.raises(kind, match=said):
             plan_gpu_ready(str(root), name)

@@ -81,7 +81,7 @@ def test_a_renamed_target_takes_its_run_configurations_along_in_that_value_alone
     )
     history = ChangeHistory()
     change_set = lifecycle.rename(at(root, "gpu.compute"), "gpu-box")
-    assert change_set.notes == ("d.runconfig was not changed: a quote is opened here and never closed.",)
+    assert change_set.notes == ("d.runconfig was not changed: the quote that begins here is not closed.",)
     assert "+Target: gpu-box   # the box" in change_set.diff(str(root))
     history.apply(change_set)
     directory = root / "aml_config"

@@ -336,7 +336,7 @@ def test_a_tab_is_replaced_by_the_indentation_of_the_lines_around_it(before: str
 def test_a_line_indented_below_a_value_is_moved_back() -> None:
     finding = found("Target: local\n  Framework: Python\n", "a.runconfig", "indentation")
     assert (finding.line, finding.column) == (2, 3)
-    assert finding.message == "this line is indented, as if it belonged to the value above"
+    assert finding.message == "this line is indented as if it belonged to the value above"
     assert fixed("Target: local\n  Framework: Python\n", "a.runconfig", "indentation") == (
         "Target: local\nFramework: Python\n"
     )

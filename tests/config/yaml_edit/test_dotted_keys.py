@@ -52,5 +52,5 @@ def test_spark_properties_need_no_quotes() -> None:
 
 @pytest.mark.parametrize("key", ["", ".", "a.", ".a", "a..b", "a[", "a[x]", "a]", 'a."b'])
 def test_what_is_no_key_is_wrong_use(key: str) -> None:
-    with pytest.raises(UsageError, match="is no key"):
+    with pytest.raises(UsageError, match="is not a valid key"):
         document(RUNCONFIG).path_of(key)

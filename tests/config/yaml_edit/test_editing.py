@@ -292,7 +292,7 @@ def test_a_key_is_renamed_in_its_place() -> None:
     editing = document('Target: x\n"CondaFile": a.yml  # env\n')
     editing.rename_key("CondaFile", "CondaDependenciesFile")
     assert editing.text == 'Target: x\n"CondaDependenciesFile": a.yml  # env\n'
-    with pytest.raises(EditRefusedError, match="is here already"):
+    with pytest.raises(EditRefusedError, match="already exists"):
         editing.rename_key("CondaDependenciesFile", "Target")
     with pytest.raises(EditRefusedError, match="no `none`"):
         editing.rename_key("none", "other")

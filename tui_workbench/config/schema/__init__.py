@@ -1,4 +1,4 @@
-"""The fields of configuration files: declared once, for validation, forms, completion and documentation.
+"""Fields of configuration files, declared once for validation, forms, completion and documentation.
 
-Checks that compare fields or files belong to `config.checks`.
+Checks that compare fields or files belong in `config.checks`.
 """

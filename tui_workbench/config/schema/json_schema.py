@@ -1,8 +1,4 @@
-"""The schema as JSON Schema (draft 2020-12), so that other editors check and complete the same files.
-
-Invariant: whatever this accepts, the workbench reads, old forms included; the two come from one declaration of the
-fields.
-"""
+"""Generate JSON Schema (draft 2020-12) for other editors. It accepts every file that the workbench accepts."""
 
 from __future__ import annotations
 
@@ -14,9 +10,8 @@ from tui_workbench.core import target_types
 
 
 def json_schemas() -> dict[str, Any]:
-    """A JSON Schema for each kind of file, by kind name: compute, runconfig, conda, spark, settings."""
+    """Return a JSON Schema for each kind of file, by kind name: compute, runconfig, conda, spark, settings."""
     runconfig = _schema(fields.RUNCONFIG)
-    # One of two forms, told apart by their keys.
     runconfig["anyOf"] = [{"required": runconfig.pop("required")}, {"$ref": "#/$defs/sdk"}]
     runconfig["$defs"] = {"sdk": _schema(fields.SDK_RUNCONFIG)}
     others = {kind.name: _schema(kind) for kind in (fields.CONDA, fields.SPARK, fields.SETTINGS)}
@@ -24,7 +19,7 @@ def json_schemas() -> dict[str, Any]:
 
 
 def _compute() -> dict[str, Any]:
-    """Which fields are required depends on the type."""
+    """Return the schema of compute targets, whose required fields depend on the type."""
     made = _schema(fields.COMPUTE)
     made["required"] = []
     made["anyOf"] = [{"required": ["type"]}, {"required": ["cluster"]}, {"required": ["native"]}]
@@ -69,7 +64,7 @@ def _field(field: Field) -> dict[str, Any]:
 
 
 def _type(field: Field) -> dict[str, Any]:
-    # A text may be written without quotes, and then other readers take it for a number or a boolean.
+    # Other readers take some unquoted texts for numbers or booleans.
     text = {"type": ["string", "number", "boolean"]}
     null = ["null"] if field.nullable else []
     none = [None] if field.nullable else []

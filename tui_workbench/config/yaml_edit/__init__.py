@@ -1,4 +1,4 @@
-"""Edit YAML files byte for byte: a change touches the bytes of its value and nothing else.
+"""Edit YAML texts: an edit changes the bytes of its value and no others.
 
-The meaning of keys and values belongs to `config.schema`.
+The meaning of keys and values belongs in `config.schema`.
 """

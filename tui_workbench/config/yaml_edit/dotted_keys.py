@@ -1,7 +1,6 @@
-"""Dotted keys as people type them (`EnvironmentVariables.LR`, `packages[0].version`), as paths into a file.
+"""Parse dotted keys (`EnvironmentVariables.LR`, `packages[0].version`) into paths.
 
-Invariant: a name with dots in it (`spark.app.name`) needs no quoting where the schema or the file says that names stand
-there.
+A name with dots (`spark.app.name`) needs no quotes if the schema or the file shows that it is a single name.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ _TOKEN = re.compile(
 
 
 def parse_key(key: str, tree: Tree | None, kind: FileKind) -> Path:
-    """The path that `key` means in a file of this kind; `tree` (None: not readable) tells names that have dots.
+    """Return the path of `key` in a file; `tree` (None if invalid) helps with names that have dots.
 
-    Raises UsageError when `key` is not well formed.
+    Raises UsageError if `key` is malformed.
     """
     steps = _tokens(key)
     path: list[str | int] = []
@@ -29,7 +28,7 @@ def parse_key(key: str, tree: Tree | None, kind: FileKind) -> Path:
     while steps:
         step = _next_step(steps, path, node, kind)
         if step == "pip" and node is not None and node.kind == LIST:
-            # `dependencies.pip[0]`: the one map in conda's list, wherever it stands.
+            # `dependencies.pip[0]`: the only map in conda's list.
             index = next((i for i, item in enumerate(node.items) if item.get("pip") is not None), len(node.items))
             path.append(index)
             node = node.items[index] if index < len(node.items) else None
@@ -39,7 +38,7 @@ def parse_key(key: str, tree: Tree | None, kind: FileKind) -> Path:
 
 
 def _tokens(key: str) -> list[tuple[str | int, bool]]:
-    """Each step as written, and whether it stands for itself: an index, or a quoted name."""
+    """Return each step, with True for an index or a quoted name."""
     found: list[tuple[str | int, bool]] = []
     at = 0
     needs_name = True
@@ -67,7 +66,8 @@ def _tokens(key: str) -> list[tuple[str | int, bool]]:
 
 
 def _malformed(key: str) -> UsageError:
-    return UsageError(f"{key!r} is no key", remedy='Write keys as A.B, list items as A[0], and quote names: A."x.y".')
+    remedy = 'Write keys as A.B, list items as A[0], and quote names with dots: A."x.y".'
+    return UsageError(f"{key!r} is not a valid key", remedy=remedy)
 
 
 def _next_step(
@@ -80,7 +80,7 @@ def _next_step(
         return int(step)
     field = kind.field_at(tuple(path))
     if field is not None and field.type == field_types.MAPPING and len(path) == len(field.path):
-        # A map of free names stands here.
+        # The rest is a name in this map.
         words = [step]
         while steps and isinstance(steps[0][0], str):
             words.append(str(steps.pop(0)[0]))
@@ -89,7 +89,7 @@ def _next_step(
 
 
 def _longest_known(step: str, steps: list[tuple[str | int, bool]], node: Node | None) -> str:
-    """The longest name with dots that the file has here; the single step when it has none."""
+    """Return the longest name with dots that the file has here, else the single step."""
     if node is None or node.kind != MAP:
         return step
     names = {key.text for key, _ in node.entries}

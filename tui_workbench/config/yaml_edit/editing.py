@@ -1,9 +1,8 @@
-"""Edits of a text as splices: the bytes of one value change and nothing else.
+"""Edit a YAML text: change the bytes of one value and no others.
 
-Invariant: every function returns a text whose tree equals the old one in all but the value named, or raises. The splice
-is made, the result parsed and compared; where the natural way to write the value does not hold (a comment in a bad
-place, a block scalar that would swallow the next line), plainer ways are tried, and in the end the edit is refused
-rather than made wrongly.
+Every function returns a text whose tree differs only in the given value, or raises EditRefusedError. The result of a
+splice is parsed and compared; if the natural way to write a value fails (because of a comment, or a block scalar that
+would include the next line), simpler ways are tried.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tui_workbench.config.schema import field_types
 from tui_workbench.config.schema.field_types import FileKind
 from tui_workbench.config.yaml_edit import layout
 from tui_workbench.config.yaml_edit.layout import colon_end, column, content_start, line_break, line_end
-from tui_workbench.config.yaml_edit.scalars import Manner, block, flow, means, render, render_block, render_key
+from tui_workbench.config.yaml_edit.scalars import Style, block, flow, means, render, render_block, render_key
 from tui_workbench.config.yaml_edit.splices import (
     EditRefusedError,
     Splice,
@@ -35,9 +34,9 @@ from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path,
 
 
 def set_value(tree: Tree, path: Path, value: Any, kind: FileKind | None = None) -> str:
-    """The text in which `path` has `value`: str, bool, int, float, None, or lists and dicts of them.
+    """Set `path` to `value`: str, bool, int, float, None, or lists and dicts of them.
 
-    Missing maps on the way are made; an index one past the end of a list appends. Raises EditRefusedError.
+    Missing parent maps are created; an index one past the end of a list appends. Raises EditRefusedError.
     """
     old = own(tree, path)
     if old is not None:
@@ -50,7 +49,7 @@ def set_value(tree: Tree, path: Path, value: Any, kind: FileKind | None = None) 
 
 
 def unset(tree: Tree, path: Path) -> str:
-    """The text without the key or list item at `path`, unchanged when there is none. Raises EditRefusedError."""
+    """Remove the key or list item at `path`, if it is set. Raises EditRefusedError."""
     parent = find(tree, path[:-1])
     if parent is None or own(tree, path) is None:
         return tree.text
@@ -61,13 +60,13 @@ def unset(tree: Tree, path: Path) -> str:
         indices = [i for i, (key, _) in enumerate(parent.entries) if key.text == path[-1]]
     splices = remove(tree, path[:-1], parent, indices[-1])
     if len(indices) > 1:
-        # A key that stands twice: each goes, or the earlier one would come to light.
+        # Remove a duplicate key entirely, or its earlier value would apply.
         return unset(parse(apply(tree.text, splices)), path)
     return first_good([splices], tree, removes(tree, path), path)
 
 
 def drop_earlier(tree: Tree, path: Path) -> str:
-    """The text in which a key that stands several times keeps only its last entry. Raises EditRefusedError."""
+    """Remove all but the last entry of a duplicate key. Raises EditRefusedError."""
     while True:
         parent = find(tree, path[:-1])
         indices = [i for i, (key, _) in enumerate(parent.entries if parent else ()) if key.text == path[-1]]
@@ -78,21 +77,18 @@ def drop_earlier(tree: Tree, path: Path) -> str:
 
 
 def _says(node: Node | None) -> Callable[[Node], bool]:
-    """Accepts a node that says the same as this one."""
+    """Return a function that accepts nodes with the same content."""
     expected = image(node)
     return lambda after: bool(image(after) == expected)
 
 
 def insert_item(tree: Tree, path: Path, index: int, value: Any, kind: FileKind | None = None) -> str:
-    """The text with `value` as a new item before item `index` of the list at `path`.
-
-    A missing list is made. Raises EditRefusedError.
-    """
+    """Insert `value` before item `index` of the list at `path`, or of a new list. Raises EditRefusedError."""
     sequence = find(tree, path)
     if sequence is None or sequence.is_null or (sequence.kind == LIST and not sequence.items):
         return set_value(tree, path, [value], kind)
     if sequence.kind != LIST:
-        raise refused(tree, sequence, "this is no list")
+        raise refused(tree, sequence, "this is not a list")
     refuse_shared(tree, path, (*path, index))
     index = max(0, min(index, len(sequence.items)))
     is_good = reads(tree, (*path, index), lambda node: means(node, value), None)
@@ -100,13 +96,10 @@ def insert_item(tree: Tree, path: Path, index: int, value: Any, kind: FileKind |
 
 
 def move_item(tree: Tree, path: Path, index: int, to: int) -> str:
-    """The text in which item `index` of the list at `path` is item `to`; its line takes its comments along.
-
-    Raises EditRefusedError.
-    """
+    """Move item `index` of the list at `path` to index `to`, with its comments. Raises EditRefusedError."""
     sequence = find(tree, path)
     if sequence is None or sequence.kind != LIST or not {index, to} <= {*range(len(sequence.items))}:
-        raise EditRefusedError(f"`{dotted(path)}` has no such items", remedy="Choose items that are there.")
+        raise EditRefusedError(f"`{dotted(path)}` has no such items", remedy="Choose existing items.")
     if index == to:
         return tree.text
     order = list(range(len(sequence.items)))
@@ -125,7 +118,7 @@ def _permuted(text: str, spans: list[tuple[int, int]], order: list[int]) -> list
 
 
 def _line_spans(text: str, sequence: Node) -> list[tuple[int, int]]:
-    """For each item of a block list its lines, with the comments and blank lines above them."""
+    """Return the lines of each item of a block list, with the comments and blank lines above it."""
     spans = []
     start = layout.line_start(text, layout.dash_of(text, sequence, 0))
     while start and text[layout.line_start(text, start - 1) : start].strip()[:1] in ("", "#"):
@@ -138,15 +131,15 @@ def _line_spans(text: str, sequence: Node) -> list[tuple[int, int]]:
 
 
 def rename_key(tree: Tree, path: Path, new: str) -> str:
-    """The text in which the key at `path` is called `new`. Raises EditRefusedError, also when `new` is there."""
+    """Rename the key at `path`. Raises EditRefusedError, also if `new` exists."""
     parent = find(tree, path[:-1])
     entry = parent.entry(path[-1]) if parent is not None else None
     if parent is None or entry is None:
-        raise EditRefusedError(f"there is no `{path[-1]}` here", remedy="Choose a key that exists.")
+        raise EditRefusedError(f"there is no key `{path[-1]}`", remedy="Choose an existing key.")
     key, value = entry
     if parent.get(new) is not None and new != path[-1]:
-        raise refused(tree, key, f"`{new}` is here already")
-    written = render_key(new, layout.manner_of(tree, parent)._replace(key_quote=key.style))
+        raise refused(tree, key, f"`{new}` already exists")
+    written = render_key(new, layout.style_of(tree, parent)._replace(key_quote=key.style))
     is_good = reads(tree, (*path[:-1], new), _says(value), path)
     return first_good([[Splice(content_start(tree.text, key), key.end, written)]], tree, is_good, path)
 
@@ -161,24 +154,24 @@ def _replace(tree: Tree, path: Path, old: Node, value: Any, kind: FileKind | Non
 def _replacements(tree: Tree, path: Path, old: Node, value: Any, kind: FileKind | None) -> Iterator[list[Splice]]:
     parent = find(tree, path[:-1]) if path else None
     entry = parent.entry(path[-1]) if parent is not None else None
-    manner = layout.manner_of(tree, parent, kind)
+    style = layout.style_of(tree, parent)
     field = kind.field_at(path) if kind is not None else None
     if field is not None and field.type == field_types.MAPPING and len(path) > len(field.path):
-        manner = manner._replace(plain_numbers=True)
+        style = style._replace(plain_numbers=True)
     if isinstance(value, (dict, list, tuple)):
         if value and entry is not None and parent is not None and not parent.flow:
-            yield _null_to_block(tree.text, entry, value, manner)
-        yield _over(tree.text, entry, old, flow(value, manner))
+            yield _null_to_block(tree.text, entry, value, style)
+        yield _over(tree.text, entry, old, flow(value, style))
         return
     if parent is not None and old.style in ("|", ">") and isinstance(value, str):
         yield _over_block_scalar(tree.text, old, value)
-    yield _over(tree.text, entry, old, render(value, manner, old if old.kind == SCALAR else None))
+    yield _over(tree.text, entry, old, render(value, style, old if old.kind == SCALAR else None))
     if old.kind == SCALAR and isinstance(value, str):
-        yield _over(tree.text, entry, old, render(value, manner._replace(json=True)))
+        yield _over(tree.text, entry, old, render(value, style._replace(json=True)))
 
 
 def _over(text: str, entry: tuple[Node, Node] | None, old: Node, written: str) -> list[Splice]:
-    """Put `written` in the place of `old`, with a space or colon where there was nothing to stand behind."""
+    """Replace `old` with `written`, and add a missing space or colon."""
     start = content_start(text, old) if not old.tag else old.start + len(f"&{old.anchor} ") * bool(old.anchor)
     if entry is not None and old.kind != SCALAR and not old.flow and old.alias_of is None:
         return [Splice(colon_end(text, *entry), old.end, " " + written)]
@@ -187,7 +180,7 @@ def _over(text: str, entry: tuple[Node, Node] | None, old: Node, written: str) -
     if entry is not None and colon_end(text, *entry) < 0:
         key = entry[0]
         return [Splice(key.end, key.end, ": " + written)]
-    # `key: ` with a space left behind: the value goes where the space ends the key, not after two of them.
+    # `key: ` with a trailing space: do not write two spaces.
     if text[start : start + 1] == " " and text[start + 1 : start + 2] in ("", "\n", "\r"):
         return [Splice(start + 1, start + 1, written)]
     return [Splice(start, start, written if text[start - 1 : start] in (" ", "\n", "", "[", "{") else " " + written)]
@@ -201,15 +194,15 @@ def _over_block_scalar(text: str, old: Node, value: str) -> list[Splice]:
     return [Splice(content_start(text, old), old.end, written)] if written else []
 
 
-def _null_to_block(text: str, entry: tuple[Node, Node], value: Any, manner: Manner) -> list[Splice]:
-    """`Key: null  # comment` becomes `Key:  # comment` with the block below it."""
+def _null_to_block(text: str, entry: tuple[Node, Node], value: Any, style: Style) -> list[Splice]:
+    """Turn `Key: null  # comment` into `Key:  # comment` with the block below it."""
     key, old = entry
     if old.kind != SCALAR and not (old.flow and not old.entries and not old.items):
         return []
     if old.anchor or old.tag or old.alias_of is not None:
         return []
     after_colon = colon_end(text, key, old)
-    below = block(value, column(text, key.start), manner, line_break(text, key.start))
+    below = block(value, column(text, key.start), style, line_break(text, key.start))
     end = line_end(text, layout.entry_end(key, old))
     blank = Splice(after_colon, max(old.end, after_colon), "")
     if end == blank.end:
@@ -247,7 +240,7 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
 
 
 def _is_empty_in_block(tree: Tree, path: Path, node: Node) -> bool:
-    """`Key: {}` on lines of its own: there is no style to keep, and what comes in stands better on its own lines."""
+    """Return True for `Key: {}` in a block map: entries are then written on their own lines."""
     holder = find(tree, path[:-1])
     return node.flow and node.kind == MAP and not node.entries and holder is not None and not holder.flow
 
@@ -262,7 +255,7 @@ def _set_map(tree: Tree, path: Path, old: Node, value: dict[str, Any], kind: Fil
 
 
 def _set_list(tree: Tree, path: Path, old: list[Node], value: list[Any], kind: FileKind | None) -> str:
-    """Items that stay keep their bytes: only the middle between the common beginning and end is changed."""
+    """Change only the items between the common beginning and end, so that the others keep their bytes."""
     head = 0
     while head < min(len(old), len(value)) and means(old[head], value[head]):
         head += 1

@@ -1,8 +1,4 @@
-"""Where things stand in a text, and how their surroundings are written.
-
-Invariant: nothing here changes anything; it only looks, so that an edit can be written the way the person who owns the
-file writes.
-"""
+"""Find positions and the style of a YAML text, so that an edit can match it. Nothing here changes a text."""
 
 from __future__ import annotations
 
@@ -10,26 +6,26 @@ import re
 from typing import NamedTuple
 
 from tui_workbench.config.schema.field_types import FileKind
-from tui_workbench.config.yaml_edit.scalars import Manner, is_plain_text
+from tui_workbench.config.yaml_edit.scalars import Style, is_plain_text
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Tree
 
 _PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*\s+)+|[&!][^\s,\[\]{}]*\Z")
 
 
 class Place(NamedTuple):
-    """Between which entries of a map a new key goes."""
+    """The position of a new key in a map."""
 
     after: int = -1  # index of the entry before it; -1: before all
-    offset: int = -1  # end of the line to insert behind, when that is a comment line; -1: behind the entry
+    offset: int = -1  # end of the comment line to insert after; -1: after the entry
 
 
 def line_start(text: str, offset: int) -> int:
-    """Offset of the first character of the line that holds `offset`."""
+    """Return the offset of the start of the line at `offset`."""
     return text.rfind("\n", 0, offset) + 1
 
 
 def line_end(text: str, offset: int) -> int:
-    """Offset of the line's end, before its line break."""
+    """Return the offset of the end of the line at `offset`, before its line break."""
     end = text.find("\n", offset)
     if end < 0:
         end = len(text)
@@ -37,7 +33,7 @@ def line_end(text: str, offset: int) -> int:
 
 
 def line_break(text: str, offset: int) -> str:
-    """The line break in use around `offset`."""
+    """Return the line break of the line at `offset`."""
     end = text.find("\n", offset)
     if end < 0:
         end = text.rfind("\n", 0, offset)
@@ -45,12 +41,12 @@ def line_break(text: str, offset: int) -> str:
 
 
 def column(text: str, offset: int) -> int:
-    """Characters before `offset` on its line."""
+    """Return the number of characters before `offset` in its line."""
     return offset - line_start(text, offset)
 
 
 def content_start(text: str, node: Node) -> int:
-    """Where a node's own text begins, behind its anchor and tag."""
+    """Return the offset of a node's content, after its anchor and tag."""
     if node.alias_of is not None or (node.anchor is None and node.tag is None):
         return node.start
     match = _PROPERTIES.match(text, node.start, node.end)
@@ -58,19 +54,19 @@ def content_start(text: str, node: Node) -> int:
 
 
 def entry_end(key: Node, value: Node) -> int:
-    """Where a map entry's content ends."""
+    """Return the offset of the end of a map entry."""
     return max(key.end, value.end)
 
 
 def spans_of(parent: Node) -> list[tuple[int, int]]:
-    """Where the entries of a map, or the items of a list, begin and end."""
+    """Return the start and end of each entry of a map or item of a list."""
     if parent.kind == MAP:
         return [(key.start, entry_end(key, value)) for key, value in parent.entries]
     return [(item.start, item.end) for item in parent.items]
 
 
 def colon_end(text: str, key: Node, value: Node) -> int:
-    """Offset behind the colon of a map entry; -1 when it has none (`{a, b}`)."""
+    """Return the offset after the colon of a map entry; -1 if it has none (`{a, b}`)."""
     at = text.find(":", key.end, max(value.start, key.end) + 1)
     if at < 0 or text[key.end : at].strip():
         return -1
@@ -78,7 +74,7 @@ def colon_end(text: str, key: Node, value: Node) -> int:
 
 
 def dash_of(text: str, sequence: Node, index: int) -> int:
-    """Offset of the `-` that begins item `index` of a block list."""
+    """Return the offset of the `-` of item `index` of a block list."""
     first = content_start(text, sequence)
     at = first if text[first : first + 1] == "-" else text.find("-", first)
     if index == 0:
@@ -94,18 +90,18 @@ def dash_of(text: str, sequence: Node, index: int) -> int:
 
 
 def begins_line(text: str, offset: int) -> bool:
-    """Whether only spaces stand before `offset` on its line."""
+    """Return True if there are only spaces before `offset` in its line."""
     return not text[line_start(text, offset) : offset].strip(" ")
 
 
-def manner_of(tree: Tree, parent: Node | None, kind: FileKind | None = None) -> Manner:
-    """How values inside of `parent` are written; None stands for the whole file."""
+def style_of(tree: Tree, parent: Node | None) -> Style:
+    """Return the style of the values in `parent`, or of the whole file."""
     text = tree.text
     root = tree.root
     json = root is not None and root.kind == MAP and root.flow and all(key.style == '"' for key, _ in root.entries)
     near = _texts(tree, parent)
     keys = [key.style for key, _ in parent.entries] if parent is not None else []
-    return Manner(
+    return Style(
         quote=_majority([node.style for node in near if node.style in ("", "'", '"')]),
         key_quote=_majority([style for style in keys if style in ("", "'", '"')]),
         flow=parent is not None and parent.flow,
@@ -117,7 +113,7 @@ def manner_of(tree: Tree, parent: Node | None, kind: FileKind | None = None) -> 
 
 
 def _texts(tree: Tree, parent: Node | None) -> list[Node]:
-    """The scalars directly in `parent`, else of the whole file, whose quotes nothing demands."""
+    """Return the scalars in `parent`, else in the whole file, that need no quotes."""
     near = [value for _, value in parent.entries] + parent.items if parent is not None else []
     everywhere = (node for _, value in _walk(tree) for node in (value, *value.items))
     return [node for node in near if _is_text(node)] or [node for node in everywhere if _is_text(node)]
@@ -145,7 +141,7 @@ def _separator(text: str, parent: Node | None) -> str:
 
 
 def _walk(tree: Tree) -> list[tuple[Node, Node]]:
-    """Every map entry of the file, top down."""
+    """Return all map entries of the file, top down."""
     found: list[tuple[Node, Node]] = []
     stack = [tree.root] if tree.root is not None else []
     while stack:
@@ -159,7 +155,7 @@ def _walk(tree: Tree) -> list[tuple[Node, Node]]:
 
 
 def _indent(tree: Tree, kind: str) -> int:
-    """Columns from a key to the block of this kind below it, as the file has it first; 2 where it has none."""
+    """Return the indentation of the first block of this kind in the file; 2 by default."""
     for key, value in _walk(tree):
         if value.kind == kind and not value.flow and value.alias_of is None and value.size > 1:
             start = dash_of(tree.text, value, 0) if kind == LIST else value.entries[0][0].start
@@ -170,10 +166,10 @@ def _indent(tree: Tree, kind: str) -> int:
 
 
 def place_for(tree: Tree, parent: Node, key: str, prefix: str, kind: FileKind | None) -> Place:
-    """Where a person would put `key` among the entries of the map `parent`.
+    """Return the natural position of `key` in the map `parent`.
 
-    Behind its own commented-out line when the file has one; in a file sorted by name, by name; else in the order of the
-    schema, and where the schema knows no order, at the end.
+    After a commented-out line of the same key; in a file sorted by name, by name; else in the order of the schema; at
+    the end for unknown keys.
     """
     entries = parent.entries
     names = [name.text for name, _ in entries]
@@ -189,18 +185,18 @@ def place_for(tree: Tree, parent: Node, key: str, prefix: str, kind: FileKind | 
     if len(names) >= 3 and names == sorted(names) and ranks != sorted(ranks):
         return Place(max((i for i, name in enumerate(names) if name < key), default=-1))
     rank = kind.order(prefix + key)
-    # Behind its nearest predecessor, also in a file whose order is its owner's.
+    # After its nearest predecessor, even if the file has another order.
     lower = [(other, i) for i, other in enumerate(ranks) if other < rank]
     after = max(lower)[1] if lower else -1
     start = line_start(tree.text, entries[0][0].start) if entries else 0
     if after < 0 and start and tree.text[line_start(tree.text, start - 1) : start].lstrip().startswith("#"):
-        # The comment above the first key speaks of that key; what is put between them would take it over.
+        # Keep the first key next to the comment above it.
         after = 0
     return Place(after)
 
 
 def _commented_out(tree: Tree, parent: Node, key: str) -> int:
-    """The end of the last line `# key: ...` at the top level of the file, -1 when there is none."""
+    """Return the end of the last line `# key: ...` at the top level of the file, or -1."""
     found = -1
     for match in re.finditer(rf"^#[ \t]*([\"']?){re.escape(key)}\1[ \t]*:[^\n]*$", tree.text, re.MULTILINE):
         if match.start() > tree.end:

@@ -1,4 +1,4 @@
-"""The bytes that values had before their first edit, so that a value that is set back gives the same file again."""
+"""Remember the original bytes of edited values, so that setting a value back restores the file."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from tui_workbench.core.errors import ConfigurationError
 
 
 class _Origin(NamedTuple):
-    """What stood at a path before it was first edited."""
+    """The value at a path before its first edit."""
 
-    node: Node | None  # None: nothing stood there
-    raw: str  # the text from behind the colon (or, for an item, of the value itself)
+    node: Node | None  # None: not set
+    raw: str  # the text after the colon; for an item, the value
     text: str  # the whole text
     revision: int
 
 
 class Origins:
-    """What stood at each path of one text before it was first edited."""
+    """The original values of the edited paths of a text."""
 
     def __init__(self) -> None:
         self._origins: dict[Path, _Origin] = {}
-        self._edited: list[Path | None] = []  # where each revision changed the text, None: anywhere
+        self._edited: list[Path | None] = []  # the path that each revision changed, None: anywhere
 
     def note_edit(self, path: Path | None) -> None:
-        """Note that the text changed at `path`; None: anywhere."""
+        """Note a change of the text at `path`; None: anywhere."""
         self._edited.append(path)
 
     def remember(self, tree: Tree, path: Path) -> None:
-        """Keep what stands at `path` and above it, unless it was kept before."""
+        """Remember the original values of `path` and its parents."""
         for length in range(1, len(path) + 1):
             here = path[:length]
             if here not in self._origins:
@@ -41,7 +41,7 @@ class Origins:
                 self._origins[here] = _Origin(own(tree, here), raw, tree.text, len(self._edited))
 
     def forget_items(self, path: Path) -> None:
-        """Forget the items of the list that `path` is in: after one came or went, indices mean other items."""
+        """Forget the items of the list of `path`: after an insertion or removal, indices mean other items."""
         if path and isinstance(path[-1], int):
             parent = path[:-1]
             depth = len(parent)
@@ -49,7 +49,7 @@ class Origins:
             self._origins = {each: origin for each, origin in origins if len(each) == depth or each[:depth] != parent}
 
     def restored(self, tree: Tree, path: Path, value: Any) -> str | None:
-        """Return the text with the bytes that `path` had at first, None unless they mean `value`."""
+        """Return the text with the original bytes of `path`, None unless they mean `value`."""
         origin = self._origins.get(path)
         if origin is None or origin.node is None or not means(origin.node, value):
             return None
@@ -69,7 +69,7 @@ class Origins:
         return text if is_same else None
 
     def emptied(self, text: str, path: Path) -> str:
-        """Return the text without the empty maps on `path` that edits made; others get their first bytes back."""
+        """Return the text without empty maps on `path` that edits created; others get their original bytes back."""
         for length in range(len(path), 0, -1):
             here = path[:length]
             origin = self._origins.get(here)
@@ -85,7 +85,7 @@ class Origins:
 
 
 def _region(tree: Tree, path: Path) -> tuple[int, int] | None:
-    """The characters that are the value at `path`: from behind the colon, so that a block below its key is whole."""
+    """Return the start (after the colon) and end of the value at `path`."""
     node = own(tree, path)
     parent = find(tree, path[:-1])
     entry = parent.entry(path[-1]) if parent is not None else None

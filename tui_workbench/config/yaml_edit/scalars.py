@@ -1,8 +1,8 @@
-"""How a value is written: plain where that is safe, else quoted, in the manner of its surroundings.
+"""Write values as YAML, in the style of the text around them.
 
-Invariant: what is written reads back as the same value for YAML 1.1 and 1.2 readers alike, so a text that one of them
-would take for a boolean, number, date or nothing is quoted. It stays unquoted only where a text of the same sort
-stood unquoted, and a whole number also in place of an unquoted variable or Spark property.
+YAML 1.1 and 1.2 readers read the same value back: text that either would take for a boolean, number, date or null is
+quoted. It stays unquoted only if it replaces unquoted text of the same type, or if an integer replaces an unquoted
+variable or Spark property.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ _FLOW_FORBIDDEN = frozenset(",[]{}")
 _EXTRA_TYPED = re.compile(r"[-+]?[0-9]+([eE][-+]?[0-9]+)?\Z|0o[0-7]+\Z|[yYnN]\Z|\.(inf|nan)\Z", re.IGNORECASE)
 _WHOLE_NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,14})\Z")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
-# The words for true and false, by family: an edit of `True` writes `False`, one of `yes` writes `no`.
+# An edit of `True` writes `False`, an edit of `yes` writes `no`.
 _FAMILIES = (("true", "false"), ("yes", "no"), ("on", "off"), ("y", "n"))
 
 
-class Manner(NamedTuple):
-    """How the surroundings of a value write theirs."""
+class Style(NamedTuple):
+    """How values are written."""
 
-    quote: str = ""  # what texts are quoted with here; "" when they are plain
+    quote: str = ""  # quote of strings, "" if they are plain
     key_quote: str = ""
-    flow: bool = False  # inside of brackets
-    json: bool = False  # JSON: double quotes always
+    flow: bool = False  # in brackets
+    json: bool = False  # always double quotes
     key_separator: str = ": "
     list_indent: int = 2  # columns from a key to the dashes of its list
     map_indent: int = 2
-    plain_numbers: bool = False  # a whole number may follow an unquoted text unquoted: all values here are texts
+    plain_numbers: bool = False  # integers are left unquoted like other strings
 
 
-def render(value: Any, manner: Manner, old: Node | None = None) -> str:
-    """The text of a scalar (str, bool, int, float or None); `old` is the node it replaces, whose style it takes.
+def render(value: Any, style: Style, old: Node | None = None) -> str:
+    """Write a scalar (str, bool, int, float or None) in the style of the node `old` that it replaces.
 
-    Raises ConfigurationError when no file can hold the text (half a surrogate pair).
+    Raises ConfigurationError for a lone surrogate.
     """
-    style = old.style if old is not None else ""
+    quote = old.style if old is not None else ""
     if value is None:
         return "null"
     if not isinstance(value, (bool, int, float)):
-        return _text(str(value), manner, old)
+        return _text(str(value), style, old)
     word = _boolean(value, old) if isinstance(value, bool) else str(value)
-    return _quoted(word, style) if style in ("'", '"') else word
+    return _quoted(word, quote) if quote in ("'", '"') else word
 
 
 def _boolean(value: bool, old: Node | None) -> str:
@@ -61,25 +61,25 @@ def _boolean(value: bool, old: Node | None) -> str:
     return "true" if value else "false"
 
 
-def _text(value: str, manner: Manner, old: Node | None) -> str:
+def _text(value: str, style: Style, old: Node | None) -> str:
     if any("\ud800" <= character <= "\udfff" for character in value):
-        raise ConfigurationError("the text holds half a character (a lone surrogate)", remedy="Enter it again.")
-    if manner.json:
+        raise ConfigurationError("the text has half a character (a lone surrogate)", remedy="Enter it again.")
+    if style.json:
         return _quoted(value, '"', json=True)
     is_there = old is not None and old.start != old.end
-    style = old.style if old is not None and old.style in ("'", '"') else ""
-    # Quotes that the old value needed and its neighbours do without are not taken over.
-    needed = old is not None and not is_plain_text(old.text) and not manner.quote
-    if style and not needed:
-        return _quoted(value, style)
-    is_number = manner.plain_numbers and is_there and not manner.quote and not style and _WHOLE_NUMBER.match(value)
-    if is_plain(value, flow=manner.flow) and (sort_of(value) == "str" or is_number or _stays_typed(value, old)):
-        return value if is_there or not manner.quote else _quoted(value, manner.quote)
-    return _quoted(value, style or manner.quote or '"')
+    quote = old.style if old is not None and old.style in ("'", '"') else ""
+    # Quotes that only the old value needed are not kept.
+    needed = old is not None and not is_plain_text(old.text) and not style.quote
+    if quote and not needed:
+        return _quoted(value, quote)
+    is_number = style.plain_numbers and is_there and not style.quote and not quote and _WHOLE_NUMBER.match(value)
+    if is_plain(value, flow=style.flow) and (sort_of(value) == "str" or is_number or _stays_typed(value, old)):
+        return value if is_there or not style.quote else _quoted(value, style.quote)
+    return _quoted(value, quote or style.quote or '"')
 
 
 def render_block(value: str, header: str, indent: int, newline: str = "\n") -> str | None:
-    """`value` as a literal (`|`) or folded (`>`) block indented by `indent`; None when that form cannot hold it."""
+    """Write `value` as a literal (`|`) or folded (`>`) block; None if that is not possible."""
     if not value or value[0] in " \n" or _has_unprintable(value.replace("\n", "")):
         return None
     body = value.rstrip("\n")
@@ -93,7 +93,7 @@ def render_block(value: str, header: str, indent: int, newline: str = "\n") -> s
 
 
 def is_plain(text: str, *, flow: bool) -> bool:
-    """Whether YAML's grammar lets `text` stand without quotes; what it would be taken for is another question."""
+    """Return True if YAML allows `text` without quotes, whatever its type would be."""
     if not text or text != text.strip() or _has_unprintable(text):
         return False
     first = text[0]
@@ -105,12 +105,12 @@ def is_plain(text: str, *, flow: bool) -> bool:
 
 
 def is_plain_text(text: str) -> bool:
-    """Whether `text` needs no quotes to be read as text, at least outside of brackets."""
+    """Return True if `text` is read as a string without quotes, outside of brackets."""
     return is_plain(text, flow=False) and sort_of(text) == "str"
 
 
 def sort_of(text: str) -> str:
-    """What a YAML 1.1 or 1.2 reader takes an unquoted `text` for: str, null, bool, int, float, timestamp, ..."""
+    """Return the type of an unquoted `text` in YAML 1.1 or 1.2: str, null, bool, int, float, timestamp, ..."""
     if not text:
         return "null"
     resolvers: Any = parser_library().SafeLoader.yaml_implicit_resolvers
@@ -124,7 +124,7 @@ def sort_of(text: str) -> str:
 
 
 def _stays_typed(value: str, old: Node | None) -> bool:
-    """`EPOCHS: 5` becomes `EPOCHS: 6`, not `EPOCHS: "6"`: the file already leaves this sort of text unquoted here."""
+    """Return True if the old value is unquoted text of the same type: `EPOCHS: 5` becomes `EPOCHS: 6`."""
     if old is None or old.kind != SCALAR or old.style or old.tag or old.start == old.end:
         return False
     return sort_of(old.text) == sort_of(value) and sort_of(value) != "null"
@@ -137,10 +137,10 @@ def _quoted(text: str, quote: str, *, json: bool = False) -> str:
 
 
 def _has_unprintable(text: str) -> bool:
-    """Whether `text` holds a character that YAML wants escaped, or that would break the line."""
+    """Return True if `text` has a character that must be escaped."""
     if text.isprintable():
         return False
-    # Compiling a class of this size takes 3 ms, and most texts never come here.
+    # Not compiled at import: that takes 3 ms.
     allowed = "[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
     return re.search(allowed, text) is not None
 
@@ -152,17 +152,17 @@ def _escape(character: str, json: bool) -> str:
     return f"\\x{code:02x}" if code < 0x100 and not json else f"\\u{code:04x}"
 
 
-def render_key(key: str, manner: Manner) -> str:
-    """The text of a key in this manner."""
-    if manner.json:
+def render_key(key: str, style: Style) -> str:
+    """Write a key."""
+    if style.json:
         return _quoted(key, '"', json=True)
-    if manner.key_quote:
-        return _quoted(key, manner.key_quote)
-    return key if is_plain(key, flow=manner.flow) and sort_of(key) == "str" and len(key) < 128 else _quoted(key, '"')
+    if style.key_quote:
+        return _quoted(key, style.key_quote)
+    return key if is_plain(key, flow=style.flow) and sort_of(key) == "str" and len(key) < 128 else _quoted(key, '"')
 
 
 def means(node: Node, value: Any) -> bool:
-    """Whether a node reads back as `value`, by the type that `value` has."""
+    """Return True if a node reads back as `value`."""
     if isinstance(value, dict):
         pairs = ((node.get(name), one) for name, one in value.items())
         has_all = all(inner is not None and means(inner, one) for inner, one in pairs)
@@ -180,39 +180,39 @@ def means(node: Node, value: Any) -> bool:
     return bool(node.text == value and not node.is_null)
 
 
-def entry(key: str, value: Any, indent: int, manner: Manner, newline: str) -> str:
-    """The line or lines of a map entry whose key stands at column `indent`."""
-    name = render_key(key, manner)
+def entry(key: str, value: Any, indent: int, style: Style, newline: str) -> str:
+    """Write a map entry with its key at column `indent`."""
+    name = render_key(key, style)
     if isinstance(value, (dict, list, tuple)) and value:
-        return f"{name}:{newline}{block(value, indent, manner, newline)}"
-    return f"{name}: {flow(value, manner)}"
+        return f"{name}:{newline}{block(value, indent, style, newline)}"
+    return f"{name}: {flow(value, style)}"
 
 
-def block(value: Any, indent: int, manner: Manner, newline: str) -> str:
-    """The lines of a map or list that stands below a key at column `indent`."""
+def block(value: Any, indent: int, style: Style, newline: str) -> str:
+    """Write a map or list below a key at column `indent`."""
     if isinstance(value, dict):
-        inner = indent + manner.map_indent
-        return newline.join(" " * inner + entry(key, one, inner, manner, newline) for key, one in value.items())
-    inner = indent + manner.list_indent
-    return newline.join(" " * inner + "- " + in_item(one, inner + 2, manner, newline) for one in value)
+        inner = indent + style.map_indent
+        return newline.join(" " * inner + entry(key, one, inner, style, newline) for key, one in value.items())
+    inner = indent + style.list_indent
+    return newline.join(" " * inner + "- " + in_item(one, inner + 2, style, newline) for one in value)
 
 
-def in_item(value: Any, indent: int, manner: Manner, newline: str) -> str:
-    """What stands behind a dash: a scalar, or a map whose further keys align with its first."""
+def in_item(value: Any, indent: int, style: Style, newline: str) -> str:
+    """Write the value of a list item after its dash."""
     if isinstance(value, dict) and value:
-        # A list below a key that follows a dash aligns with that key, as everybody writes `- pip:`.
-        inner = manner._replace(list_indent=0)
+        # A list below `- pip:` is aligned with `pip`.
+        inner = style._replace(list_indent=0)
         lines = [entry(key, one, indent, inner, newline) for key, one in value.items()]
         return (newline + " " * indent).join(lines)
-    return flow(value, manner)
+    return flow(value, style)
 
 
-def flow(value: Any, manner: Manner) -> str:
-    """A value on one line, collections in brackets."""
-    inner = manner._replace(flow=True)
+def flow(value: Any, style: Style) -> str:
+    """Write a value on one line, collections in brackets."""
+    inner = style._replace(flow=True)
     if isinstance(value, dict):
         pairs = (render_key(key, inner) + inner.key_separator + flow(one, inner) for key, one in value.items())
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(flow(one, inner) for one in value) + "]"
-    return render(value, manner)
+    return render(value, style)

@@ -1,7 +1,6 @@
-"""Splices that put a key or list item in or take one out, and the proof of an edit.
+"""Insert and remove keys and list items as splices, and verify edits.
 
-Invariant: an edit that cannot be proved is refused: its text is parsed, and all but the value named must say what it
-said before.
+The text after an edit is parsed; the edit is refused if anything but the given value has changed.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from typing import Any, NamedTuple
 
 from tui_workbench.config.schema.field_types import FileKind
 from tui_workbench.config.yaml_edit import layout
-from tui_workbench.config.yaml_edit.scalars import Manner, entry, flow, in_item, means, render_key
+from tui_workbench.config.yaml_edit.scalars import Style, entry, flow, in_item, means, render_key
 from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path, Tree, dotted, find, own, parse
 from tui_workbench.core.errors import ConfigurationError
 
 
 class Splice(NamedTuple):
-    """Replace the characters from `start` to `end` by `text`."""
+    """Replace the characters from `start` to `end` with `text`."""
 
     start: int
     end: int
@@ -25,11 +24,11 @@ class Splice(NamedTuple):
 
 
 class EditRefusedError(ConfigurationError):
-    """An edit that cannot be made without changing something else."""
+    """The edit would change other values."""
 
 
 def apply(text: str, splices: list[Splice]) -> str:
-    """`text` with all splices made; their offsets refer to the text as given, and they do not overlap."""
+    """Apply splices, which do not overlap; their offsets refer to `text`."""
     parts: list[str] = []
     at = 0
     for splice in sorted(splices):
@@ -39,7 +38,7 @@ def apply(text: str, splices: list[Splice]) -> str:
 
 
 def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable[[Tree], bool], path: Path) -> str:
-    """The first candidate's text that parses to a tree that `is_good` accepts."""
+    """Return the text of the first candidate with a tree that `is_good` accepts."""
     for splices in candidates:
         if not splices:
             continue
@@ -51,11 +50,11 @@ def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable
         if (after.extra < 0) == (tree.extra < 0) and is_good(after):
             return text
     node = find(tree, path) or find(tree, path[:-1]) or tree.root
-    raise refused(tree, node, f"`{dotted(path)}` cannot be changed here without changing something else")
+    raise refused(tree, node, f"`{dotted(path)}` cannot be changed without changing other values")
 
 
 def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
-    """Accepts a tree with what is wanted at `path` that says for the rest what `tree` says without what is at `was`."""
+    """Return a function that accepts trees with a wanted node at `path`, else equal to `tree` without `was`."""
     expected = image(tree.root, was)
 
     def is_good(after: Tree) -> bool:
@@ -66,12 +65,15 @@ def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path |
 
 
 def sets(tree: Tree, path: Path, value: Any) -> Callable[[Tree], bool]:
-    """Accepts a tree in which `path` reads back as `value` and all else is as in `tree`."""
+    """Return a function that accepts trees with `value` at `path`, and otherwise equal to `tree`."""
     return reads(tree, path, lambda node: means(node, value), path)
 
 
 def removes(tree: Tree, path: Path) -> Callable[[Tree], bool]:
-    """Accepts a tree without what stood at `path`; a collection that lost its last entry may be empty, null or gone."""
+    """Return a function that accepts trees equal to `tree` without `path`.
+
+    A collection that lost its last entry may be empty, null or missing.
+    """
     expected = image(tree.root, path)
 
     def is_good(after: Tree) -> bool:
@@ -85,10 +87,10 @@ def removes(tree: Tree, path: Path) -> Callable[[Tree], bool]:
 
 
 def image(node: Node | None, without: Path | None = None) -> Any:
-    """What a tree says, free of places, without what stands at `without` and collections that this leaves empty.
+    """Return the content of a tree without positions, without the path `without` and collections that this empties.
 
-    A map is a tuple of (key, image), as a key may stand twice, a list a tuple of images, a scalar its text with what
-    decides its type. None is what is not there.
+    A map is a tuple of (key, image), because keys may be duplicate; a list is a tuple of images; a scalar is its text
+    with the properties that decide its type. A missing value is None.
     """
     if node is None or without == ():
         return None
@@ -108,7 +110,7 @@ def image(node: Node | None, without: Path | None = None) -> Any:
 
 
 def refuse_shared(tree: Tree, path: Path, wanted: Path) -> None:
-    """Refuses to change what an alias elsewhere repeats: that would change there as well."""
+    """Refuse to change a value that an alias repeats elsewhere."""
     for length in range(len(path) + 1):
         node = find(tree, path[:length])
         if node is None:
@@ -120,40 +122,40 @@ def refuse_shared(tree: Tree, path: Path, wanted: Path) -> None:
 
 
 def refused(tree: Tree, node: Node | None, message: str) -> EditRefusedError:
-    """The error for an edit that cannot be made, at the place of `node`."""
+    """Return the error for an edit that cannot be made, at the position of `node`."""
     line, column_number = tree.place(node.start if node is not None else 0)
     return EditRefusedError(message, remedy="Edit the text there.", line=line, column=column_number)
 
 
-# -- putting in and taking out ---------------------------------------------------------------------------------------
+# -- inserting and removing ------------------------------------------------------------------------------------------
 
 
 def key_candidates(
     tree: Tree, here: Path, parent: Node | None, key: str, value: Any, kind: FileKind | None
 ) -> Iterator[list[Splice]]:
-    """Ways to add `key` to the map `parent` at `here` (None: an empty file), the most natural one first."""
-    manner = layout.manner_of(tree, parent, kind)
+    """Yield ways to add `key` to the map `parent` at `here` (None: an empty file), the most natural first."""
+    style = layout.style_of(tree, parent)
     if parent is None:
-        yield _first_key(tree, key, value, manner)
+        yield _first_key(tree, key, value, style)
         return
     prefix = "".join(f"{step}." for step in here)
     if parent.flow:
         after = layout.place_for(tree, parent, key, prefix, kind).after
-        yield _into_flow_map(tree, parent, after, key, value, manner)
-        yield _into_flow_map(tree, parent, len(parent.entries) - 1, key, value, manner._replace(quote='"'))
+        yield _into_flow_map(tree, parent, after, key, value, style)
+        yield _into_flow_map(tree, parent, len(parent.entries) - 1, key, value, style._replace(quote='"'))
         return
     place = layout.place_for(tree, parent, key, prefix, kind)
     last = len(parent.entries) - 1
     for where in (place, layout.Place(place.after), layout.Place(last), layout.Place(-1)):
-        yield _into_block_map(tree, parent, where, key, value, manner)
-    yield _into_block_map(tree, parent, layout.Place(last), key, value, manner, flow(value, manner._replace(flow=True)))
+        yield _into_block_map(tree, parent, where, key, value, style)
+    yield _into_block_map(tree, parent, layout.Place(last), key, value, style, flow(value, style._replace(flow=True)))
 
 
-def _first_key(tree: Tree, key: str, value: Any, manner: Manner) -> list[Splice]:
-    """The first key of a file that has none: behind its comments, before a `...`."""
+def _first_key(tree: Tree, key: str, value: Any, style: Style) -> list[Splice]:
+    """Insert the first key of a file, after its comments and before a `...`."""
     text = tree.text
     newline = layout.line_break(text, 0)
-    line = entry(key, value, 0, manner, newline)
+    line = entry(key, value, 0, style, newline)
     at = tree.end
     if not text[:at]:
         return [Splice(0, 0, line + newline)]
@@ -163,12 +165,12 @@ def _first_key(tree: Tree, key: str, value: Any, manner: Manner) -> list[Splice]
 
 
 def _into_block_map(
-    tree: Tree, parent: Node, place: layout.Place, key: str, value: Any, manner: Manner, written: str = ""
+    tree: Tree, parent: Node, place: layout.Place, key: str, value: Any, style: Style, written: str = ""
 ) -> list[Splice]:
     text = tree.text
     indent = layout.column(text, parent.entries[0][0].start)
     newline = layout.line_break(text, parent.start)
-    line = f"{render_key(key, manner)}: {written}" if written else entry(key, value, indent, manner, newline)
+    line = f"{render_key(key, style)}: {written}" if written else entry(key, value, indent, style, newline)
     if place.after < 0 and place.offset < 0:
         start = parent.entries[0][0].start
         return [Splice(start, start, line + newline + " " * indent)]
@@ -176,13 +178,13 @@ def _into_block_map(
     return [Splice(end, end, layout.line_break(text, end) + " " * indent + line)]
 
 
-def _into_flow_map(tree: Tree, parent: Node, after: int, key: str, value: Any, manner: Manner) -> list[Splice]:
-    written = render_key(key, manner) + manner.key_separator + flow(value, manner)
+def _into_flow_map(tree: Tree, parent: Node, after: int, key: str, value: Any, style: Style) -> list[Splice]:
+    written = render_key(key, style) + style.key_separator + flow(value, style)
     return _into_flow(tree.text, parent, after, written)
 
 
 def _into_flow(text: str, parent: Node, after: int, written: str) -> list[Splice]:
-    """Put `written` behind entry `after` between brackets, on its own line where the others are."""
+    """Insert `written` after entry `after` in brackets, on its own line if the other entries are."""
     start, spans = layout.content_start(text, parent), layout.spans_of(parent)
     if not spans:
         return [Splice(start + 1, start + 1, written)]
@@ -210,18 +212,18 @@ def _into_flow(text: str, parent: Node, after: int, written: str) -> list[Splice
 
 
 def item_candidates(tree: Tree, sequence: Node, index: int, value: Any) -> Iterator[list[Splice]]:
-    """Ways to put `value` before item `index` of a list that has items, the most natural one first."""
-    manner = layout.manner_of(tree, sequence)
+    """Yield ways to insert `value` before item `index` of a list with items, the most natural first."""
+    style = layout.style_of(tree, sequence)
     text = tree.text
     if sequence.flow:
-        yield _into_flow(text, sequence, index - 1, flow(value, manner))
-        yield _into_flow(text, sequence, index - 1, flow(value, manner._replace(quote='"')))
+        yield _into_flow(text, sequence, index - 1, flow(value, style))
+        yield _into_flow(text, sequence, index - 1, flow(value, style._replace(quote='"')))
         return
     indent = layout.column(text, layout.dash_of(text, sequence, 0))
     newline = layout.line_break(text, sequence.start)
     gap = max(sequence.items[0].start - layout.dash_of(text, sequence, 0), 2) if sequence.items[0].kind == SCALAR else 2
     dash = "-" + " " * (gap - 1 if gap < 8 else 1)
-    ways = [in_item(value, indent + len(dash), manner, newline), flow(value, manner._replace(flow=True, quote='"'))]
+    ways = [in_item(value, indent + len(dash), style, newline), flow(value, style._replace(flow=True, quote='"'))]
     for written in ways:
         if index == 0:
             at = layout.dash_of(text, sequence, 0)
@@ -232,7 +234,7 @@ def item_candidates(tree: Tree, sequence: Node, index: int, value: Any) -> Itera
 
 
 def remove(tree: Tree, here: Path, parent: Node, index: int) -> list[Splice]:
-    """The splices that take an entry or item out of the map or list `parent` at `here`."""
+    """Remove an entry or item from the map or list `parent` at `here`."""
     text, spans = tree.text, layout.spans_of(parent)
     if parent.flow:
         return _out_of_flow(text, parent, spans, index)
@@ -252,7 +254,7 @@ def remove(tree: Tree, here: Path, parent: Node, index: int) -> list[Splice]:
 
 
 def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
-    """Take whole lines out; an entry that shares its line with a dash hands its place to the one that follows."""
+    """Remove whole lines; after a dash, the next entry takes the place of the removed one."""
     tail = layout.line_end(text, end)
     if not layout.begins_line(text, start):
         if follows >= 0 and not text[tail:follows].strip():
@@ -262,7 +264,7 @@ def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
     after = text.find("\n", tail)
     if after >= 0:
         return [Splice(first, after + 1, "")]
-    # The last line, and it has no line end: the line before it keeps none either.
+    # The last line has no line break: remove that of the line before it.
     cut = first - 1 if first else 0
     if cut > 0 and text[cut - 1] == "\r":
         cut -= 1
@@ -270,7 +272,7 @@ def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
 
 
 def _emptied(tree: Tree, here: Path, parent: Node, start: int, end: int) -> list[Splice]:
-    """The only entry of a block collection goes: what stays are brackets behind the key, or an empty file."""
+    """Remove the only entry of a block collection, and leave brackets after the key, or an empty file."""
     text, empty = tree.text, "{}" if parent.kind == MAP else "[]"
     if not here:
         return _lines_out(text, start, end, -1)
@@ -307,7 +309,7 @@ def _out_of_flow(text: str, parent: Node, spans: list[tuple[int, int]], index: i
 
 
 def _comma_between(text: str, start: int, end: int) -> int:
-    """The comma between two entries, not one in a comment; -1 when there is none."""
+    """Return the offset of the comma between two entries, outside comments, or -1."""
     at = start
     while at < end:
         if text[at] == ",":

@@ -1,14 +1,12 @@
-"""YAML as a tree whose every node knows which characters of the text it is.
+"""Parse YAML into a tree of nodes with their exact positions.
 
-Invariants: `text[node.start:node.end]` is exactly what a person would call the value (no trailing comment, no blank
-lines); the tree is never deeper than `MAX_DEPTH`, and its aliases never expand to more than `MAX_EXPANSION` nodes, so
-whoever walks it ends soon.
+`text[node.start:node.end]` is a value without trailing comments and blank lines. The tree is never deeper than
+`MAX_DEPTH`, and aliases never expand to more than `MAX_EXPANSION` nodes.
 
-libyaml's parser gives the events where it is there, PyYAML's own otherwise. What to know about their marks: `index`
-counts characters of the string given, without a byte order mark; a reader error of libyaml counts bytes, so the
-character is searched again here; `line` counts NEL, LS and PS as line breaks, which editors do not, so lines come from
-the index; a block collection's end mark lies behind the comments that follow it and a block scalar's behind its blank
-lines, so both ends are computed here.
+The events come from libyaml, or from the parser in Python. Notes on their marks: `index` counts characters, without a
+byte order mark. Reader errors of libyaml count bytes, so the character is searched for here. `line` counts NEL, LS and
+PS as line breaks, unlike editors, so lines are computed from the index. The end mark of a block collection is after the
+comments that follow it and that of a block scalar after its blank lines, so both ends are computed here.
 """
 
 from __future__ import annotations
@@ -26,28 +24,27 @@ from tui_workbench.core.masking import is_secret_name
 from tui_workbench.core.text_files import TextFile, line_and_column, read_text_file
 
 MAX_BYTES = 1_000_000
-"""The largest real file known has 3 kB; a megabyte is a mistake or an attack, and parsing 10 MB would take a second."""
+"""Real files have up to 3 kB."""
 
 MAX_DEPTH = 40
 """Real files are four levels deep."""
 
 MAX_EXPANSION = 20_000
-"""Nodes after aliases are followed: a real file has under a hundred; nine lines of a YAML bomb make a billion."""
+"""Number of nodes with aliases expanded. Real files have under a hundred; a YAML bomb has a billion."""
 
 SCALAR, MAP, LIST = "scalar", "map", "list"
 
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 
 Path = tuple[str | int, ...]
-"""Steps from the root of the file: keys of maps and indices of lists."""
+"""Keys of maps and indices of lists, from the root of the file."""
 
 
 class Node:
-    """One value: a scalar, a map or a list.
+    """A scalar, a map or a list.
 
-    `start` and `end` are offsets into the text, `start` including an anchor or tag; `style` is a scalar's quote (`'`,
-    `"`, `|`, `>`) or "" when plain; `flow` says that a collection is written with brackets; an alias is the node it
-    names, wrapped in `alias_of`.
+    `start` and `end` are offsets into the text, including an anchor or tag. `style` is the quote of a scalar (`'`, `"`,
+    `|`, `>`) or "". `flow` is True for a collection in brackets. An alias is a copy of the node in `alias_of`.
     """
 
     __slots__ = (
@@ -60,7 +57,7 @@ class Node:
         self.kind = kind
         self.start = start
         self.end = end
-        self.text = text  # of a scalar: its content, quotes and escapes resolved
+        self.text = text  # content of a scalar, without quotes and escapes
         self.style = ""
         self.tag = tag
         self.anchor = anchor
@@ -72,46 +69,46 @@ class Node:
 
     @property
     def is_null(self) -> bool:
-        """True for nothing at all, `~` and `null`, unquoted."""
+        """True for an empty value, `~` and `null`."""
         return self.kind == SCALAR and not self.style and self.text in _NULLS and self.tag is None
 
     @property
     def is_empty(self) -> bool:
-        """True for nothing at all and for a map or list that holds nothing."""
+        """True for null, and for an empty map or list."""
         return self.is_null or (self.kind != SCALAR and self.size == 1)
 
     @property
     def own_entries(self) -> list[tuple[Node, Node]]:
-        """The entries of a map but for merge keys (`<<`)."""
+        """The entries of a map without merge keys (`<<`)."""
         return [(key, value) for key, value in self.entries if key.text != "<<" or key.style]
 
     @property
     def merged(self) -> Iterator[Node]:
-        """The maps whose entries merge keys bring in where the map has none of its own."""
+        """The maps that merge keys include."""
         for key, value in self.entries:
             if key.text == "<<" and not key.style:
                 yield from [value] if value.kind == MAP else value.items
 
     def entry(self, key: str | int) -> tuple[Node, Node] | None:
-        """The key and value of a map's own entry, the last one when the key stands twice; None when there is none."""
+        """Return the key and value of an entry (the last, for a duplicate key), without merged maps."""
         return next((entry for entry in reversed(self.entries) if entry[0].text == key), None)
 
     def get(self, key: str) -> Node | None:
-        """The value of `key` in a map, also of one that is merged in; None when there is none."""
+        """Return the value of `key` in a map or its merged maps."""
         own = self.entry(key)
         if own is not None:
             return own[1]
         return next((found for source in self.merged if (found := source.get(key)) is not None), None)
 
     def child(self, step: str | int) -> Node | None:
-        """The value one step below, None when there is none."""
+        """Return the value of a key or index."""
         if isinstance(step, str):
             return self.get(step)
         return self.items[step] if -len(self.items) <= step < len(self.items) else None
 
 
 class Tree:
-    """A parsed text and its root (None for an empty document)."""
+    """A parsed text. `root` is None for an empty document."""
 
     def __init__(
         self, text: str, root: Node | None, end: int, extra: int = -1, aliases: dict[str, int] | None = None
@@ -119,21 +116,21 @@ class Tree:
         self.text = text
         self.root = root
         self.end = end
-        """Offset where the document's content may end: the `...` line, or the end of the text."""
+        """Offset of the end of the document: a `...` line, or the end of the text."""
         self.extra = extra
-        """Offset of the `...` or `---` behind which more documents follow, -1 when there is one document only."""
+        """Offset of a `...` or `---` before further documents, or -1."""
         self.aliases = aliases or {}
-        """How often each anchor is referred to."""
+        """Number of references to each anchor."""
         self.ellipsis = -1
-        """Offset of a `...` before the content, -1 when there is none."""
+        """Offset of a `...` before the content, or -1."""
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Line and column, from 1, of an offset."""
+        """Return the line and column of an offset, from 1."""
         return line_and_column(self.text, offset)
 
 
 def find(tree: Tree, path: Path) -> Node | None:
-    """The node at `path`, None when there is none."""
+    """Return the node at `path`, None if it is not set."""
     node = tree.root
     for step in path:
         node = node.child(step) if node is not None else None
@@ -141,7 +138,7 @@ def find(tree: Tree, path: Path) -> Node | None:
 
 
 def own(tree: Tree, path: Path) -> Node | None:
-    """The node at `path` that the file itself sets there, not one that a merge key (`<<`) brings."""
+    """Return the node at `path`, without merged maps."""
     parent = find(tree, path[:-1])
     if parent is None or not path or parent.kind != MAP:
         return find(tree, path)
@@ -150,15 +147,12 @@ def own(tree: Tree, path: Path) -> Node | None:
 
 
 def dotted(path: Path) -> str:
-    """A path as people write it: `dependencies[3].pip[0]`."""
+    """Format a path: `dependencies[3].pip[0]`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def read(path: str) -> TextFile:
-    """The file at `path`, its text with line feeds (or, when line ends are mixed, as they are).
-
-    Raises ConfigurationError: there is no such file, it may not be read, is no regular file, too large, or not text.
-    """
+    """Read a file. Raises ConfigurationError if it cannot be read, is not a regular file, is too large or not text."""
     try:
         file = read_text_file(path, largest=MAX_BYTES, head=0)
     except StorageError as error:
@@ -172,12 +166,12 @@ def read(path: str) -> TextFile:
 
 def _refuse_size(size: int, path: str) -> None:
     if size > MAX_BYTES:
-        message = f"{size:,} bytes are too many for a configuration file (at most {MAX_BYTES:,})"
-        raise ConfigurationError(message, remedy="Put a real configuration file in its place.", file=path)
+        message = f"{size:,} bytes are too many for a configuration file (maximum: {MAX_BYTES:,})"
+        raise ConfigurationError(message, remedy="Check that this is a configuration file.", file=path)
 
 
 def _not_text(path: str) -> ConfigurationError:
-    """The error for a file that is not UTF-8, at its first bad byte."""
+    """Return the error for a file that is not UTF-8, at its first invalid byte."""
     with open(path, "rb") as file:
         text = file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
     bad = re.search("[\0\udc80-\udcff]", text)
@@ -188,10 +182,10 @@ def _not_text(path: str) -> ConfigurationError:
 
 
 def parse(text: str, path: str = "") -> Tree:
-    """The tree of the first document in `text`; `path` is only named in errors.
+    """Parse the first document in `text`; errors name `path`.
 
-    Raises ConfigurationError with line, column and remedy: not YAML, too large, too deep, or aliases that expand
-    without measure.
+    Raises ConfigurationError with line, column and remedy if the text is not YAML, too large or too deeply nested, or
+    its aliases expand too far.
     """
     _refuse_size(len(text), path)
     try:
@@ -211,11 +205,11 @@ _ELLIPSIS = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*(\.\.\.)[ \t]*(?:#[^\n]*)?\
 
 
 def _after_ellipsis(text: str, path: str) -> Tree | None:
-    """The tree of a text that begins with a line `...`, as one copied from a manual may ("rest of file"), or None."""
+    """Parse a text that begins with a line `...`, such as one copied from a manual; None for others."""
     match = _ELLIPSIS.match(text)
     if match is None:
         return None
-    # As a comment of the same length it moves nothing.
+    # A comment of the same length keeps all positions.
     tree = parse(text[: match.start(1)] + "#.." + text[match.end(1) :], path)
     tree.text = text
     tree.ellipsis = match.start(1)
@@ -224,20 +218,19 @@ def _after_ellipsis(text: str, path: str) -> Tree | None:
 
 @cache
 def parser_library() -> ModuleType:
-    """PyYAML. Loading it takes as long as many commands, so it is loaded with the first text to parse."""
+    """Import PyYAML, which is slow, when it is first needed."""
     import yaml
 
     return yaml
 
 
 class _Builder:
-    """Makes the tree of one text from the events of the parser."""
+    """Builds a tree from the events of the parser."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text = text
         self.path = path
         self.yaml: Any = parser_library()
-        # Without libyaml, the parser in Python gives the same events more slowly.
         parser: Any = self.yaml.cyaml.CParser(text) if self.yaml.__with_libyaml__ else self.yaml.SafeLoader(text)
         self.next_event = parser.get_event
         self.anchors: dict[str, Node] = {}
@@ -257,8 +250,7 @@ class _Builder:
         except self.yaml.YAMLError:
             if not ended.explicit:
                 raise
-            # What follows the `...` is not even YAML. It is not part of the configuration; that it is there is the
-            # problem.
+            # The text after `...` is not YAML, but not part of the configuration either.
             return Tree(self.text, root, end, end, self.aliases)
         if isinstance(following, self.yaml.DocumentStartEvent):
             extra = end if ended.explicit else following.start_mark.index
@@ -268,7 +260,7 @@ class _Builder:
         return Tree(self.text, root, end, extra, self.aliases)
 
     def _node(self, event: Any, depth: int = 0) -> Node:
-        """The node that begins with `event`, with everything below it."""
+        """Return the node that begins with `event`."""
         start, end = event.start_mark.index, event.end_mark.index
         if isinstance(event, self.yaml.AliasEvent):
             return self._alias(event.anchor, start, end)
@@ -279,7 +271,7 @@ class _Builder:
                 node.end = self._block_scalar_end(node)
         else:
             if depth >= MAX_DEPTH:
-                raise self._error(start, f"more than {MAX_DEPTH} levels of nesting", "Write it flatter.")
+                raise self._error(start, f"more than {MAX_DEPTH} levels of nesting", "Use fewer levels.")
             node.kind = MAP if isinstance(event, self.yaml.MappingStartEvent) else LIST
             node.flow = bool(event.flow_style)
             self.open_anchors.append(event.anchor)
@@ -290,13 +282,13 @@ class _Builder:
         return node
 
     def _fill(self, parent: Node, depth: int) -> None:
-        """Read the entries or items of a collection, and where it ends."""
+        """Read the entries or items of a collection, and set its end."""
         key: Node | None = None
         while not isinstance(event := self.next_event(), self.yaml.CollectionEndEvent):
             node = self._node(event, depth + 1)
             parent.size += node.size
             if parent.size > MAX_EXPANSION:
-                remedy = "Remove the aliases that multiply them."
+                remedy = "Remove aliases."
                 raise self._error(node.start, f"more than {MAX_EXPANSION:,} values", remedy)
             if parent.kind == LIST:
                 parent.items.append(node)
@@ -306,8 +298,8 @@ class _Builder:
             elif node.kind == SCALAR:
                 key = node
             else:
-                remedy = "Quote it if it begins with [ or {."
-                raise self._error(node.start, "a key must be a word, not a list or map", remedy)
+                remedy = "Quote the key if it begins with [ or {."
+                raise self._error(node.start, "a key must be text, not a list or map", remedy)
         if parent.flow:
             parent.end = event.end_mark.index
         elif parent.entries:
@@ -316,7 +308,7 @@ class _Builder:
             parent.end = parent.items[-1].end
 
     def _block_scalar_end(self, node: Node) -> int:
-        """Without the last line end, and without blank lines unless the indicator is `+`, which makes them content."""
+        """Return the end without the last line break, and without blank lines unless `+` makes them content."""
         raw = self.text[node.start : node.end]
         end = len(raw)
         keeps = "+" in raw.partition("\n")[0].partition(" #")[0]
@@ -328,15 +320,15 @@ class _Builder:
 
     def _alias(self, name: str, start: int, end: int) -> Node:
         if name in self.open_anchors:
-            raise self._error(start, f"*{name} stands inside of what it names", "Write the value out.")
+            raise self._error(start, f"*{name} refers to a value that contains it", "Write out the value.")
         target = self.anchors.get(name)
         if target is None:
             before = self.text[self.text.rfind("\n", 0, start) + 1 : start]
             key = re.search(r"""([\w.-]+)["']?[ \t]*:[ \t]*\Z""", before)
             if key is not None and is_secret_name(key[1]):
-                raise self._error(start, "`*` begins no secret in YAML", "Put the value in quotes.")
-            remedy = f"Define &{name} above, or write the value."
-            raise self._error(start, f"*{name} names an anchor that does not exist", remedy)
+                raise self._error(start, "a value that begins with `*` needs quotes", "Put the value in quotes.")
+            remedy = f"Define &{name} above, or write out the value."
+            raise self._error(start, f"*{name} refers to an unknown anchor", remedy)
         self.aliases[name] = self.aliases.get(name, 0) + 1
         alias = copy(target)
         alias.start, alias.end, alias.anchor, alias.alias_of = start, end, None, target
@@ -348,10 +340,7 @@ class _Builder:
 
 
 def plain_value(node: Node | None) -> Any:
-    """The value of a node that no schema knows: strings, booleans, numbers, None, lists and dicts.
-
-    By the YAML 1.2 core rules, not 1.1's: `no`, `on` and `0022` are text.
-    """
+    """Return the value of a node by the YAML 1.2 core schema: `no`, `on` and `0022` are strings."""
     if node is None:
         return None
     if node.kind == MAP:
@@ -377,7 +366,7 @@ def _core_value(text: str) -> Any:
         return True
     if text in ("false", "False", "FALSE"):
         return False
-    # int() of thousands of digits is refused by Python; such a thing is text.
+    # Python does not convert thousands of digits; they are text.
     if len(text) < 40:
         if _INTEGER.match(text):
             return int(text)

@@ -1,8 +1,4 @@
-"""What a YAML parser's complaint means, in words that name the mistake and not the grammar.
-
-Invariant: the place is where a person has to change something, which is often a line before the one where the parser
-gave up.
-"""
+"""Explain errors of the YAML parser, at the position of the mistake, which is often before that of the error."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.masking import MASK, is_secret_name
 from tui_workbench.core.text_files import line_and_column
 
-# As a text: compiling a class of this size takes 5 ms, and most texts are YAML.
+# Not compiled at import: that takes 5 ms.
 _UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _NO_SPACE = re.compile(r"""^[ ]*(?:-[ ]+)*(["']?)([A-Za-z_][\w.-]*)\1:(?=[^\s/:])""", re.MULTILINE)
 _TEXT_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*')
@@ -23,7 +19,7 @@ _DASHES = re.compile(r"(?:-[ ]+)*")
 
 
 class YamlError(ConfigurationError):
-    """A text that is no YAML: `code` names the kind of mistake for checks, `offset` is where it stands."""
+    """The text is not YAML. `code` is the finding code, `offset` the position of the mistake."""
 
     def __init__(self, code: str, offset: int, message: str, remedy: str) -> None:
         super().__init__(message, remedy=remedy)
@@ -31,14 +27,14 @@ class YamlError(ConfigurationError):
         self.offset = offset
 
     def placed(self, text: str, path: str) -> YamlError:
-        """The error with its file, line and column."""
+        """Set file, line and column, and return the error."""
         self.file = path
         self.line, self.column = line_and_column(text, self.offset)
         return self
 
 
 def explain(error: Exception, text: str) -> YamlError:
-    """The error to show for PyYAML's `error` about `text`, without its place."""
+    """Return the error to show for PyYAML's `error` about `text`, without file and line."""
     bad = re.search(_UNPRINTABLE, text)
     if bad is not None:
         message = f"the character U+{ord(bad[0]):04X} is not allowed"
@@ -56,32 +52,29 @@ def explain(error: Exception, text: str) -> YamlError:
 
 
 def missing_comma(text: str) -> YamlError | None:
-    """The comma that is missing before a key or text of a JSON file, None when there is none.
-
-    YAML takes `true "Target": "local"` for one long word, so the file may well be YAML.
-    """
+    """Return the error for a missing comma in a JSON file, or None. Such a file can be valid YAML."""
     if not text.lstrip().startswith(("{", "#")):
         return None
-    # Comments are not JSON; blanks of the same length move nothing.
+    # Comments are not JSON; spaces of the same length keep all positions.
     bare = _TEXT_OR_COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " " * len(match[0]), text)
     try:
         json.JSONDecoder(strict=False).raw_decode(bare.lstrip())
     except json.JSONDecodeError as error:
         at = error.pos + len(bare) - len(bare.lstrip())
         if error.msg == "Expecting ',' delimiter" and bare[at : at + 1] in ('"', "{", "["):
-            return YamlError("missing-comma", len(bare[:at].rstrip()), "a comma is missing here", "Put one.")
+            return YamlError("missing-comma", len(bare[:at].rstrip()), "a comma is missing here", "Add a comma.")
     except RecursionError:
         pass
     return None
 
 
 def missing_space(text: str, upto: int | None = None) -> YamlError | None:
-    """`Framework:Python`: the last known key up to offset `upto` with no space behind its colon, or None."""
+    """Return the error for the last known key up to `upto` without a space after its colon, or None."""
     found = None
     for match in _NO_SPACE.finditer(text):
         if upto is not None and match.start() > upto:
             break
-        # In brackets a quoted key needs none.
+        # In brackets, a quoted key needs no space.
         if is_known_key(match[2]) and not (match[1] and text.lstrip().startswith("{")):
             found = match
     if found is None:
@@ -89,7 +82,7 @@ def missing_space(text: str, upto: int | None = None) -> YamlError | None:
     line = text[found.start() : (text + "\n").index("\n", found.start())].strip()
     shown = f"{found[2]}:{MASK}" if is_secret_name(found[2]) else line[:60]
     message = f"`{shown}` has no space after the colon"
-    return YamlError("missing-space", found.end(), message, "Put a space there.")
+    return YamlError("missing-space", found.end(), message, "Add a space.")
 
 
 def _tab(text: str, offset: int) -> YamlError | None:
@@ -97,9 +90,9 @@ def _tab(text: str, offset: int) -> YamlError | None:
     for start in (line_start, text.rfind("\n", 0, max(line_start - 1, 0)) + 1):
         match = re.compile(" *\t").match(text, start)
         if match is not None:
-            return YamlError("tab", match.end() - 1, "a tab indents this line", "Indent with spaces.")
+            return YamlError("tab", match.end() - 1, "this line is indented with a tab", "Indent with spaces.")
     if text[offset : offset + 1] == "\t":
-        return YamlError("tab", offset, "a tab stands where a value should begin", "Use spaces.")
+        return YamlError("tab", offset, "a tab instead of a value", "Use spaces.")
     return None
 
 
@@ -109,14 +102,14 @@ def _unclosed(error: Exception) -> YamlError | None:
     if mark is None:
         return None
     if "quoted scalar" in context and "end of stream" in (getattr(error, "problem", None) or ""):
-        return YamlError("unclosed", mark.index, "a quote is opened here and never closed", "Close it.")
+        return YamlError("unclosed", mark.index, "the quote that begins here is not closed", "Close the quote.")
     bracket = "[" if "flow sequence" in context else "{" if "flow mapping" in context else ""
-    message = f"`{bracket}` is opened here and not closed, or a comma is missing in it"
-    return YamlError("unclosed", mark.index, message, "Close it, or put the comma.") if bracket else None
+    message = f"`{bracket}` is not closed, or a comma is missing after it"
+    return YamlError("unclosed", mark.index, message, "Close the bracket, or add the comma.") if bracket else None
 
 
 def _indented(error: Exception, text: str, offset: int) -> YamlError | None:
-    """A line of its own, `  Framework: Python`, below a line that has its value already."""
+    """Return the error for an indented line below a line that already has a value, or None."""
     if "mapping values are not allowed" not in str(getattr(error, "problem", None)):
         return None
     start = text.rfind("\n", 0, offset) + 1
@@ -126,24 +119,24 @@ def _indented(error: Exception, text: str, offset: int) -> YamlError | None:
     first = line.find(": ") if ": " in line else len(line.rstrip()) - 1
     if not start or above.opens or indent <= above.indent or start + first != offset:
         return None
-    message = "this line is indented, as if it belonged to the value above"
-    return YamlError("indentation", start + indent, message, "Begin it where the line above begins.")
+    message = "this line is indented as if it belonged to the value above"
+    return YamlError("indentation", start + indent, message, "Align it with the line above.")
 
 
-_ALIGN = ("this line does not fit in: its indentation differs", "Align it with its neighbours.")
-_NO_ITEM = ("this line is no `- item`", "Write `- item`, or align the line with its key.")
-_ESCAPE = ("this escape is unknown in a double-quoted value", "Use single quotes, or double the backslash.")
+_ALIGN = ("the indentation of this line is wrong", "Align it with the lines around it.")
+_NO_ITEM = ("this line is not a `- item`", "Write `- item`, or align the line with its key.")
+_ESCAPE = ("unknown escape in a double-quoted value", "Use single quotes, or double the backslash.")
 _MEANINGS = (
-    ("mapping values are not allowed", "a second `key: value` on one line", "Begin a new line, or quote the value."),
+    ("mapping values are not allowed", "a second `key: value` on one line", "Start a new line, or quote the value."),
     ("could not find expected ':'", "this line has no `key:`", "Write `key: value`, or indent it under its key."),
     ("did not find expected key", *_ALIGN),
     ("expected <block end>", *_ALIGN),
     ("did not find expected '-' indicator", *_NO_ITEM),
-    ("cannot start any token", "this character cannot begin a value", "Put the value in quotes."),
-    ("block sequence entries are not allowed", "a list cannot begin here", "Begin it on its own line."),
+    ("cannot start any token", "a value cannot begin with this character", "Put the value in quotes."),
+    ("block sequence entries are not allowed", "a list cannot begin here", "Start it on its own line."),
     ("unknown escape character", *_ESCAPE),
-    ("did not find expected <document start>", "this line does not fit in", "Align it with the lines above."),
-    ("undefined tag handle", "this tag is unknown", "Put the value in quotes."),
+    ("did not find expected <document start>", "this line does not belong here", "Align it with the lines above."),
+    ("undefined tag handle", "unknown tag", "Put the value in quotes."),
 )
 
 
@@ -156,36 +149,36 @@ def _general(error: Exception, text: str, offset: int) -> YamlError:
     return YamlError("syntax", offset, message, remedy)
 
 
-class Above(NamedTuple):
-    """The nearest line above that is neither blank nor a comment."""
+class Line(NamedTuple):
+    """The indentation of a line that is neither blank nor a comment."""
 
-    indent: int = 0  # columns before its first character
-    content: int = 0  # columns before what stands behind its dashes
-    opens: bool = False  # it ends with a colon, so what follows belongs to it
-    is_item: bool = False  # it begins with a dash
+    indent: int = 0  # column of its first character
+    content: int = 0  # column after its dashes
+    opens: bool = False  # ends with a colon
+    is_item: bool = False  # begins with a dash
 
 
-def indent_above(text: str, start: int) -> Above:
-    """How the nearest line with content above offset `start`, the beginning of a line, is indented."""
+def indent_above(text: str, start: int) -> Line:
+    """Return the nearest line with content above the line at offset `start`."""
     lines = reversed(text[:start].split("\n")[:-1])
-    return next((found for line in lines if (found := _layout_of(line)) is not None), Above())
+    return next((found for line in lines if (found := _layout_of(line)) is not None), Line())
 
 
 def neighbours_columns(text: str, start: int) -> list[int]:
-    """Columns at which the line at `start` may belong by the lines around it, the likeliest first."""
+    """Return the likely columns of the line at `start`, judged by the lines around it; the likeliest first."""
     above = indent_above(text, start)
     line, *below = text[start:].split("\n")
     next_line = next((found for each in below if (found := _layout_of(each)) is not None), None)
     is_item = line.lstrip().startswith("- ")
     if above.opens:
-        # The first line below a key: where the next one stands when that is deeper, else two columns deeper.
+        # The first line below a key: aligned with the next line if that is deeper, else two columns deeper.
         deeper = [next_line.indent] if next_line is not None and next_line.indent > above.indent else []
         return [*deeper, above.content + 2]
     alike = [above.indent] if above.is_item == is_item else []
     return [*alike, above.content, *([next_line.indent] if next_line is not None else [])]
 
 
-def _layout_of(line: str) -> Above | None:
+def _layout_of(line: str) -> Line | None:
     bare = line.strip()
     rest = line.lstrip(" ")
     if not bare or bare.startswith("#") or rest.startswith("\t"):
@@ -193,4 +186,4 @@ def _layout_of(line: str) -> Above | None:
     indent = len(line) - len(rest)
     dashes = len(_DASHES.match(rest)[0])  # type: ignore[index]
     opens = re.sub(r"\s+#.*", "", bare).endswith(":")
-    return Above(indent, indent + dashes, opens, bool(dashes))
+    return Line(indent, indent + dashes, opens, bool(dashes))

@@ -1,8 +1,7 @@
-"""Values by the type that the schema declares, and what is wrong with them.
+"""Read values by the types of the schema.
 
-Invariant: a text field gets the text that stands in the file, never YAML 1.1's guess about it (`no` is "no", `0022` is
-"0022"), and every value that cannot be read gives a `Fault` with its place instead of an exception, so that one reading
-finds all of them.
+A text field gets the text of the file, not the value that YAML 1.1 would guess (`no` is "no", `0022` is "0022"). An
+invalid value becomes a `Fault` with its position instead of an exception, so that all of them are found.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from tui_workbench.config.yaml_edit.syntax_errors import missing_space
 from tui_workbench.core import target_types
 
 _PLACEHOLDER = re.compile(r"<[A-Za-z0-9_][\w .,-]*>")
-# Python refuses to read thousands of digits, and nothing here counts that far.
+# Python does not convert thousands of digits.
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _GPU_COUNT = re.compile(r"[0-9]{1,3}")
 _GPU_ID = re.compile(r"[0-9]+|(?:GPU|MIG)-[^,]*", re.ASCII)
 _PROCESSES = re.compile(r"gpus|[1-9][0-9]{0,2}")
 
 GPUS_WORD = "gpus"
-"""As many processes as the run has GPUs."""
+"""A process for each GPU of the run."""
 
 
 class Fault(NamedTuple):
-    """A value that the schema does not allow. `path` leads to it; `start` and `end` are offsets into the text."""
+    """An invalid value at `path`; `start` and `end` are offsets into the text."""
 
     code: str
     message: str
@@ -41,26 +40,23 @@ class Fault(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """All that one pass over a file found."""
+    """The fields of a file, by `Field.key`."""
 
     values: dict[str, Any]
-    """The typed value of every field that is set, by `Field.key`."""
     nodes: dict[str, Node]
-    """Where each set field's value stands."""
     faults: list[Fault]
-    unknown: list[tuple[tuple[str, ...], Node, Node]]
-    """Keys that no field declares: path, key node, value node."""
+    unknown: list[tuple[tuple[str, ...], Node, Node]]  # path, key node and value node of unknown keys
 
 
 def read_fields(tree: Tree, kind: FileKind) -> Reading:
-    """Every field of `kind` that `tree` sets, typed, with every fault of shape and type."""
+    """Read the fields of a file."""
     reading = Reading({}, {}, [], [])
     root = tree.root
     if tree.extra >= 0:
         line, _ = tree.place(tree.extra)
         mark = tree.text[tree.extra : tree.extra + 3]
-        message = f"`{mark}` ends the document here: what follows is not read"
-        remedy = f"Remove line {line}, or what follows it."
+        message = f"`{mark}` ends the document: the rest of the file is ignored"
+        remedy = f"Remove line {line}, or the lines after it."
         reading.faults.append(Fault("several-documents", message, remedy, tree.extra, tree.extra + 3, ()))
     if root is not None and root.kind == MAP:
         _read_map(root, kind, "", reading)
@@ -70,12 +66,12 @@ def read_fields(tree: Tree, kind: FileKind) -> Reading:
 
 
 def _no_map(tree: Tree, root: Node) -> Fault:
-    # A file whose only line lacks the space behind its colon is one long word to YAML.
+    # A single line without a space after its colon is one word.
     error = missing_space(tree.text)
     if error is not None:
         return Fault(error.code, error.message, error.remedy, error.offset, error.offset, ())
     found = "a list" if root.kind == LIST else "a single value"
-    message = f"the file holds {found} where `key: value` lines are expected"
+    message = f"the file contains {found}, expected `key: value` lines"
     return Fault("not-a-map", message, "Write one `key: value` on each line.", root.start, root.end, ())
 
 
@@ -96,7 +92,7 @@ def _read_map(node: Node, kind: FileKind, prefix: str, reading: Reading) -> None
             _read_map(value, kind, name + ".", reading)
         elif not value.is_null:
             message = f"`{name}` is {_describe(value)}, expected a map"
-            remedy = f"`{name}` holds further keys. Indent them below it."
+            remedy = f"Indent the keys of `{name}` below it."
             reading.faults.append(Fault("wrong-type", message, remedy, value.start, value.end, path))
     for source in node.merged:
         for key, value in source.entries:
@@ -106,7 +102,7 @@ def _read_map(node: Node, kind: FileKind, prefix: str, reading: Reading) -> None
 
 
 def _duplicate(key: Node, path: Path) -> Fault:
-    message = f"`{key.text}` stands here a second time"
+    message = f"duplicate key `{key.text}`"
     return Fault("duplicate-key", message, "Remove one of them.", key.start, key.end, path)
 
 
@@ -118,36 +114,35 @@ def _read_field(field: Field, node: Node, path: Path, reading: Reading) -> None:
         if len(reading.faults) == before or value is not None:
             reading.values[field.key] = value
     elif not field.nullable:
-        message, remedy = f"`{field.key}` has no value", f"Write {_expected(field)} behind the colon."
+        message, remedy = f"`{field.key}` has no value", f"Write {_expected(field)} after the colon."
         reading.faults.append(Fault("missing-value", message, remedy, node.start, node.end, path, field))
 
 
 class _Value(NamedTuple):
-    """A value to read as its field declares it, and where its faults go."""
+    """A value to read."""
 
     field: Field
     node: Node
     path: Path
     faults: list[Fault]
-    name: str  # what messages call it
+    name: str  # for messages
 
     def below(self, step: str | int, node: Node) -> _Value:
-        """A value inside of this one."""
+        """Return a value inside this one."""
         name = f"item {step + 1} of" if isinstance(step, int) else f"`{step}` in"
         return self._replace(node=node, path=(*self.path, step), name=f"{name} `{self.field.key}`")
 
     def fault(self, code: str, message: str, remedy: str) -> None:
-        """Add a fault at this value."""
         self.faults.append(Fault(code, message, remedy, self.node.start, self.node.end, self.path, self.field))
 
     def wrong(self, expected: str, remedy: str = "") -> None:
-        """Add the fault of a value of another type."""
+        """Add a fault for a wrong type."""
         message = f"{self.name} is {_describe(self.node)}, expected {expected}"
         self.fault("wrong-type", message, remedy or f"Write {expected}.")
 
 
 def convert(field: Field, node: Node, path: Path, faults: list[Fault]) -> Any:
-    """The value of `node` as `field` declares it; what cannot be read adds to `faults` and is left out (None)."""
+    """Return the value of `node` by the type of `field`; an invalid value is added to `faults`, and None returned."""
     value = _Value(field, node, path, faults, f"`{field.key}`")
     shape, read, remedy = _READERS[field.type]
     if node.kind == shape or not shape:
@@ -160,9 +155,9 @@ def _string(value: _Value) -> str | None:
     field, text = value.field, value.node.text
     if field.is_old or not is_placeholder(text, secret=field.secret):
         return text
-    # A secret in such brackets would be shown by mistake.
+    # A secret may be in such brackets: do not show it.
     shown = "a placeholder" if field.secret else f"the placeholder {_short(text)!r}"
-    value.fault("placeholder", f"`{field.key}` is still {shown}", "Write the real value.")
+    value.fault("placeholder", f"`{field.key}` is still {shown}", "Enter the real value.")
     return None
 
 
@@ -200,15 +195,15 @@ def _choice(value: _Value) -> str | None:
         understood = text
     if understood:
         return understood
-    message = f"`{field.key}` is {_short(text)!r}, which is none of its values"
-    value.fault("wrong-choice", message, f"Write one of: {', '.join(field.offered)}.")
+    message = f"`{field.key}` cannot be {_short(text)!r}"
+    value.fault("wrong-choice", message, f"Choose one of: {', '.join(field.offered)}.")
     return None
 
 
 def is_placeholder(text: str, *, secret: bool = False) -> bool:
-    """Whether a text holds something like `<ipAddress>`, as manuals write what is to be filled in.
+    """Return True if a text contains a placeholder such as `<ipAddress>`.
 
-    A secret may hold such brackets itself; it is one only as a whole, or in a reference.
+    A secret may contain such brackets: it is a placeholder only as a whole, or in a reference.
     """
     if secret and not text.startswith("AzureMlSecret="):
         return _PLACEHOLDER.fullmatch(text.strip()) is not None
@@ -223,30 +218,30 @@ def _text_items(value: _Value) -> Iterator[str]:
     for index, node in enumerate(value.node.items):
         item = value.below(index, node)
         if node.kind != SCALAR:
-            item.wrong("a text", "Quote it if it holds `: `." if node.kind == MAP else "Write one text an item.")
+            item.wrong("text", "Quote it if it contains `: `." if node.kind == MAP else "Write each text as an item.")
         elif node.start == node.end:
-            item.fault("missing-value", f"{item.name} is empty", 'Write it, or "" for an empty text.')
+            item.fault("missing-value", f"{item.name} is empty", 'Write a value, or "" for an empty text.')
         else:
             yield node.text
 
 
 def _gpus(value: _Value) -> str | None:
-    """`all`, `free`, a number as digits, or a list as `[0, GPU-...]`."""
+    """Return `all`, `free`, digits, or a list such as `[0, GPU-...]`."""
     node = value.node
     if node.kind == LIST:
         items = [item.strip() for item in _text_items(value)]
         wrong = next((item for item in items if not _GPU_ID.fullmatch(item)), "")
         if not wrong:
             return f"[{', '.join(items)}]" if len(items) == len(node.items) else None
-        remedy = "Name GPUs by their number or by their id, as `nvidia-smi -L` shows them."
-        value.fault("wrong-choice", f"`{value.field.key}` names {_short(wrong)!r}, which is no GPU", remedy)
+        remedy = "Write the numbers or IDs of GPUs, as `nvidia-smi -L` shows them."
+        value.fault("wrong-choice", f"{_short(wrong)!r} in `{value.field.key}` is not a GPU", remedy)
         return None
     word = node.text.strip().lower()
     if word in ("all", "free"):
         return word
     if _GPU_COUNT.fullmatch(word):
         return str(int(word))
-    value.wrong(_expected(value.field), "Write all, free, a number of GPUs, or a list as in [0, 1].")
+    value.wrong(_expected(value.field), "Write all, free, a number of GPUs, or a list such as [0, 1].")
     return None
 
 
@@ -256,7 +251,7 @@ def _mapping(value: _Value) -> dict[str, str]:
         if key.text in found:
             value.faults.append(_duplicate(key, (*value.path, key.text)))
         if node.kind != SCALAR:
-            value.below(key.text, node).wrong("a text", "Write one text, in quotes if it holds brackets.")
+            value.below(key.text, node).wrong("text", "Quote the value if it contains brackets.")
         else:
             found[key.text] = "" if node.is_null else node.text
     return found
@@ -285,7 +280,7 @@ def _row(value: _Value) -> dict[str, str]:
 
 
 def _dependencies(value: _Value) -> tuple[Any, ...]:
-    """Conda packages as strings, and `{"pip": (...)}` where the file has it."""
+    """Return conda packages as strings, and pip packages as `{"pip": (...)}`."""
     found: list[Any] = []
     for index, node in enumerate(value.node.items):
         item = value.below(index, node)
@@ -299,13 +294,12 @@ def _dependencies(value: _Value) -> tuple[Any, ...]:
         elif pip.kind == LIST:
             found.append({"pip": _strings(item.below("pip", pip))})
         elif not pip.is_null:
-            remedy = "Begin each package with `- `, indented below `pip:`."
+            remedy = "Start each package with `- `, indented below `pip:`."
             item.below("pip", pip)._replace(name="`pip`").wrong("a list of packages", remedy)
     return tuple(found)
 
 
 def _describe(node: Node) -> str:
-    """What stands there, in a few words."""
     if node.kind != SCALAR:
         return "a map" if node.kind == MAP else "a list"
     return "empty" if node.is_null else repr(_short(node.text))
@@ -320,16 +314,16 @@ def _expected(field: Field) -> str:
 
 
 _READERS: dict[str, tuple[str, Callable[[_Value], Any], str]] = {
-    field_types.STRING: (SCALAR, _string, "Write one text, in quotes if it holds brackets."),
+    field_types.STRING: (SCALAR, _string, "Quote the value if it contains brackets."),
     field_types.BOOLEAN: (SCALAR, _boolean, ""),
     field_types.INTEGER: (SCALAR, _integer, ""),
     field_types.CHOICE: (SCALAR, _choice, ""),
     field_types.PROCESSES: (SCALAR, _processes, ""),
     field_types.GPUS: ("", _gpus, ""),
-    field_types.STRINGS: (LIST, _strings, "Begin each item with `- ` on its own line."),
+    field_types.STRINGS: (LIST, _strings, "Start each item with `- ` on its own line."),
     field_types.MAPPING: (MAP, _mapping, "Write `NAME: value` lines, indented below it."),
-    field_types.ROWS: (LIST, _rows, "Begin each with `- ` and give {}."),
-    field_types.DEPENDENCIES: (LIST, _dependencies, "Begin each package with `- ` on its own line."),
+    field_types.ROWS: (LIST, _rows, "Start each item with `- `, with the keys {}."),
+    field_types.DEPENDENCIES: (LIST, _dependencies, "Start each package with `- ` on its own line."),
     field_types.ANY: ("", lambda value: plain_value(value.node), ""),
 }
 """By type: the kind of node ("" for any), the function that reads it, and the remedy for another kind of node."""
