@@ -294,7 +294,7 @@ def test_a_key_is_renamed_in_its_place() -> None:
     assert editing.text == 'Target: x\n"CondaDependenciesFile": a.yml  # env\n'
     with pytest.raises(EditRefusedError, match="already exists"):
         editing.rename_key("CondaDependenciesFile", "Target")
-    with pytest.raises(EditRefusedError, match="no `none`"):
+    with pytest.raises(EditRefusedError, match="no key `none`"):
         editing.rename_key("none", "other")
 
 
