@@ -129,7 +129,8 @@ def test_broken_file_is_one_line_with_its_position(root: Path) -> None:
     done = config(root, "set", "box.runconfig", "Target", "x")
     assert done.returncode == 3
     assert done.stderr == (
-        f"workbench-tui: {root}/aml_config/box.runconfig:1:9: the quote that begins here is not closed. Close the quote.\n"
+        f"workbench-tui: {root}/aml_config/box.runconfig:1:9: "
+        "the quote that begins here is not closed. Close the quote.\n"
     )
 
 

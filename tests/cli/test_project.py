@@ -52,4 +52,4 @@ def test_folder_is_copied_or_added_as_project(tmp_path: Path) -> None:
     added = json.loads(workbench.bytes_of("project", "add", "old"))
     assert (added["name"], added["run_configurations"]) == ("old", ["docker", "docker-gpu", "local"])
     assert json.loads(workbench.bytes_of("project", "add", "old"))["added"] == []
-    workbench.run("project", "create", "x1", "--template-url", "file:///nowhere").error(2, "cannot be had")
+    workbench.run("project", "create", "x1", "--template-url", "file:///nowhere").error(2, "cannot clone the template")

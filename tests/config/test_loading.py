@@ -230,7 +230,7 @@ def test_what_is_no_configuration_file_is_refused(tmp_path: Path) -> None:
     for path, said in [
         (tmp_path / "none.compute", "no such file"),
         (tmp_path, "folder"),
-        (pipe, "no regular file"),
+        (pipe, "not a regular file"),
     ]:
         with pytest.raises(ConfigurationError, match=said) as caught:
             load_compute(str(path))

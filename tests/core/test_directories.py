@@ -14,7 +14,7 @@ from tui_workbench.core.errors import StorageError
 def test_themes_and_sample_are_found_in_a_source_tree() -> None:
     root = Path(tui_workbench.__file__).parent.parent
     assert directories.packaged("themes") == str(root / "themes")
-    assert directories.sample_project() == str(root / "sample_project")
+    assert directories.packaged("sample_project") == str(root / "sample_project")
 
 
 def test_an_installed_wheel_carries_its_data_in_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

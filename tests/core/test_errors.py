@@ -46,16 +46,16 @@ def test_the_tree_in_the_docstring_names_every_kind_and_its_code() -> None:
 @pytest.mark.parametrize(
     ("place", "text"),
     [
-        ({}, "it went wrong. Mend it."),
-        ({"file": "a.compute"}, "a.compute: it went wrong. Mend it."),
-        ({"file": "a.compute", "line": 3}, "a.compute:3: it went wrong. Mend it."),
-        ({"file": "a.compute", "line": 3, "column": 7}, "a.compute:3:7: it went wrong. Mend it."),
-        ({"file": "a.compute", "column": 7}, "a.compute: it went wrong. Mend it."),
-        ({"line": 3}, "it went wrong. Mend it."),
+        ({}, "it went wrong. Fix it."),
+        ({"file": "a.compute"}, "a.compute: it went wrong. Fix it."),
+        ({"file": "a.compute", "line": 3}, "a.compute:3: it went wrong. Fix it."),
+        ({"file": "a.compute", "line": 3, "column": 7}, "a.compute:3:7: it went wrong. Fix it."),
+        ({"file": "a.compute", "column": 7}, "a.compute: it went wrong. Fix it."),
+        ({"line": 3}, "it went wrong. Fix it."),
     ],
 )
 def test_the_place_comes_first_and_the_remedy_last(place: dict[str, object], text: str) -> None:
-    assert str(WorkbenchError("it went wrong", remedy="Mend it.", **place)) == text  # type: ignore[arg-type]
+    assert str(WorkbenchError("it went wrong", remedy="Fix it.", **place)) == text  # type: ignore[arg-type]
 
 
 def test_an_error_is_one_line_whatever_it_quotes() -> None:

@@ -98,11 +98,11 @@ class TestReading:
             path = folder / "file"
             path.write_bytes(b"a\n")
             path.chmod(0o444)
-            assert "permissions" in read_text_file(str(path)).read_only
+            assert "permission" in read_text_file(str(path)).read_only
 
     def test_a_missing_file_a_folder_and_a_pipe_each_say_what_they_are(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
-        for name, sentence in (("missing", "no such file"), (".", "this is a folder"), ("pipe", "no regular file")):
+        for name, sentence in (("missing", "no such file"), (".", "this is a folder"), ("pipe", "not a regular file")):
             with pytest.raises(StorageError, match=sentence) as caught:
                 read_text_file(str(tmp_path / name))
             assert caught.value.file == str(tmp_path / name)
@@ -111,7 +111,7 @@ class TestReading:
     def test_a_character_without_a_form_is_named_with_its_place(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"a\r\n")
-        with pytest.raises(StorageError, match=r"file:2:3: the character U\+D800 has no form in utf-8"):
+        with pytest.raises(StorageError, match=r"file:2:3: the character U\+D800 cannot be encoded in utf-8"):
             read_text_file(str(path)).encode("a\nbc\ud800d\n")
 
 
@@ -172,7 +172,7 @@ class TestSaving:
         path.write_bytes(b"old")
         file = read_text_file(str(path))
         monkeypatch.setattr(text_files, "LOCK_SECONDS", 0.05)
-        with text_files.locked([str(path)]), pytest.raises(StorageError, match="keeps this folder locked"):
+        with text_files.locked([str(path)]), pytest.raises(StorageError, match="has locked this folder"):
             save(file, "new")
         assert save(file, "new").text == "new"
 

@@ -77,7 +77,7 @@ def test_digits_is_the_sample_without_what_its_runs_left(tmp_path: Path, monkeyp
     for left in ("outputs/model.pt", ".workbench/runs/x/run.json", "__pycache__/train.pyc"):
         (sample / left).parent.mkdir(parents=True)
         (sample / left).write_bytes(b"left behind")
-    monkeypatch.setattr(templates, "sample_project", lambda: str(sample))
+    monkeypatch.setattr(templates, "packaged", lambda name: str(sample))
     assert tree(Path(templates.create_project("digits", str(tmp_path), "digits"))) == pristine
 
 
@@ -105,7 +105,7 @@ def test_other_names_are_refused_with_the_rule(tmp_path: Path, name: str) -> Non
 
 
 def test_an_unknown_template_is_answered_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no template 'mnist'.*blank, digits.*folder"):
+    with pytest.raises(UsageError, match=r"unknown template 'mnist'*blank, digits.*folder"):
         templates.create_project("fresh", str(tmp_path), "mnist")
 
 
@@ -137,7 +137,7 @@ def test_nothing_that_exists_is_written_over(tmp_path: Path, put: object) -> Non
     assert callable(put)
     put(tmp_path / "fresh")
     before = sorted(os.listdir(tmp_path)), tree(tmp_path)
-    with pytest.raises(UsageError, match=r"fresh exists and is no empty folder"):
+    with pytest.raises(UsageError, match=r"fresh exists and is not an empty folder"):
         templates.create_project("fresh", str(tmp_path))
     assert (sorted(os.listdir(tmp_path)), tree(tmp_path)) == before
 
@@ -146,10 +146,10 @@ def test_a_failure_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch: p
     incomplete = tmp_path / "installation"
     (incomplete / "aml_config").mkdir(parents=True)
     (incomplete / ".gitignore").write_text("outputs/\n")
-    monkeypatch.setattr(templates, "sample_project", lambda: str(incomplete))
+    monkeypatch.setattr(templates, "packaged", lambda name: str(incomplete))
     place = tmp_path / "place"
     place.mkdir()
-    with pytest.raises(StorageError, match=r"fresh: the project cannot be made: no such file"):
+    with pytest.raises(StorageError, match=r"fresh: cannot create the project: no such file"):
         templates.create_project("fresh", str(place))
     assert not list(place.iterdir())
 
@@ -237,7 +237,7 @@ class TestFromElsewhere:
         assert {"hello.py", "aml_config/local.compute"} <= set(tree(root))
 
     def test_a_repository_that_cannot_be_had_is_told_and_no_password_is(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=r"file://me:\*\*\*@/nowhere cannot be had: ") as caught:
+        with pytest.raises(UsageError, match=r"clone the template file://me:\*\*\*@/nowhere: ") as caught:
             templates.create_project("fresh", str(tmp_path), "file://me:s3cret@/nowhere")
         assert "s3cret" not in str(caught.value)
         assert list(tmp_path.iterdir()) == []
@@ -296,7 +296,7 @@ class TestAddFolder:
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest - 1, before[1]))
         try:
-            with pytest.raises(StorageError, match=r"file too large\. .*it is as it was"):
+            with pytest.raises(StorageError, match=r"file too large\. .*Nothing was changed"):
                 templates.add_folder(str(tmp_path / "empty"))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -36,11 +36,11 @@ RANKS = load()
 class Folder:
     """A folder of ranks' files, and what is made of them."""
 
-    def __init__(self, path: Path, lingering: float = 60.0) -> None:
+    def __init__(self, path: Path, hang_seconds: float = 60.0) -> None:
         self.path = path
         self._merged = path / "merged"
         self._output = os.open(self._merged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self.merger: Any = RANKS.Merger(str(path), self._output, lingering)
+        self.merger: Any = RANKS.Merger(str(path), self._output, hang_seconds)
 
     def write(self, name: str, data: bytes) -> None:
         with (self.path / f"{name}.log").open("ab") as file:
@@ -49,7 +49,7 @@ class Folder:
     def pump(self, *, is_last: bool = False) -> bytes:
         """What is new in the merged output."""
         before = self._merged.stat().st_size
-        self.merger._looked = 0.0
+        self.merger._scanned = 0.0
         self.merger.pump(is_last)
         return self._merged.read_bytes()[before:]
 
@@ -141,7 +141,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(pieces: list[tuple[str, bytes]]
 
 
 def test_ranks_that_do_not_end_with_the_others_are_told_of_once(tmp_path: Path) -> None:
-    folder = Folder(tmp_path, lingering=0.0)
+    folder = Folder(tmp_path, hang_seconds=0.0)
     files = []
     for rank in "012":
         folder.write(rank, b"")

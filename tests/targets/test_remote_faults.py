@@ -154,9 +154,9 @@ def test_files_are_fetched_later_if_the_local_disk_is_full(box: Remote, small_di
     box.write("print('ran'); open('outputs/model.bin', 'wb').write(bytes(5_000_000))")
     ended = box.submit("train.py", configuration="box")
     assert ended.code == 0
-    assert "not all of its files are here: `workbench-tui experiment collect` fetches the rest" in ended.err
+    assert "some files have not been fetched: run `workbench-tui experiment collect`" in ended.err
     run_id = ended.out.split()[1]
-    assert "not all of its files are here" in box.info(run_id)["reason"]
+    assert "some files have not been fetched" in box.info(run_id)["reason"]
     assert box.run("experiment", "clean", "--yes").code == 0
     refused = box.run("experiment", "collect", "-r", run_id)
     assert refused.code == 1

@@ -181,7 +181,7 @@ def test_state_directory_that_is_a_link_is_not_used(tmp_path: Path, victim: Path
     (root / linked).symlink_to(victim)
     done = Workbench(root).submit("hello.py")
     assert done.code == 0, done
-    assert "holds a link in place of .workbench" in done.err
+    assert "has a symbolic link in place of .workbench" in done.err
     assert_untouched(victim)
 
 

@@ -43,7 +43,7 @@ def test_ui_package_does_not_import_textual() -> None:
 
 
 def test_folder_without_project_is_refused_before_any_screen(tmp_path: Path) -> None:
-    with pytest.raises(ProjectNotFound, match="is no project"):
+    with pytest.raises(ProjectNotFound, match="no project found"):
         run(str(tmp_path))
 
 

@@ -1,13 +1,12 @@
-"""Read and write files: whole or not at all, and below folders whose content is not trusted.
+"""Read and write files atomically, and in folders with untrusted content.
 
-`write_atomically` and `write_below` put a file in its place with one rename: the path holds all of the old bytes or all
-of the new ones. `write_atomically` is for files of the user's own, where a symbolic link stays and its target is
-written, and the data survives a loss of power.
+`write_atomically` and `write_below` replace a file with one rename: the path has either the old or the new content.
+`write_atomically` is for the user's files: it follows a symbolic link, and the data survives a power failure.
 
-A script, a container or an unpacked archive can put a link in the place of any file of a run. The functions `..._below`
-take the folder (`top`, which must not be a link itself) and a relative name below it, open each part of the name
-without following links, and work on the descriptor. A link in the way raises OSError with ELOOP or ENOTDIR; a pipe or
-device in the place of a file raises OSError and blocks nobody. Everything that they make is the user's alone.
+A script, a container or an archive can replace any file of a run with a link. The functions `..._below` take a folder
+(`top`, which must not be a link) and a relative name, and open each part of the name without following links. A link
+raises OSError with ELOOP or ENOTDIR; a pipe or device raises OSError and does not block. Only the user can access the
+files and folders that they create.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 from tui_workbench.core.errors import storage_error
 
 LARGEST = 4 << 20
-"""Bytes of a file that is read as a whole: larger ones are not the workbench's. Parsed, JSON takes 25 times as much."""
+"""Maximum size in bytes of a file that is read as a whole. Parsed JSON needs 25 times as much memory."""
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -35,11 +34,11 @@ _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 Buffer: TypeAlias = "bytes | array[float]"
 
 _INFINITE = {"\ue000+": "1e999", "\ue000-": "-1e999"}
-"""What stands for an infinity while JSON is made, and the number that every reader of JSON takes for one."""
+"""Placeholders for infinities in JSON, and numbers that every reader takes for infinity."""
 
 
 class Signature(NamedTuple):
-    """What tells one version of a file from the next without reading it."""
+    """Identifies a version of a file without reading it."""
 
     mtime_ns: int
     size: int
@@ -47,15 +46,12 @@ class Signature(NamedTuple):
 
 
 def signature_of(status: os.stat_result) -> Signature:
-    """The signature of a file with this status."""
+    """Return the signature of a file with this status."""
     return Signature(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def signature(path: str) -> Signature | None:
-    """The file's signature, or None when there is no such file.
-
-    Raises StorageError when the file is there but may not be looked at.
-    """
+    """Return the signature of a file, None if it does not exist. Raises StorageError if it is not accessible."""
     try:
         return signature_of(os.stat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -65,12 +61,12 @@ def signature(path: str) -> Signature | None:
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open the file at `path` for reading. Raises OSError, also when it is a link or no regular file."""
+    """Open a file for reading. Raises OSError, also for a link or anything but a regular file."""
     return open(_regular(os.open(path, os.O_RDONLY | _FILE), path), "rb")
 
 
 def read_regular(path: str, largest: int = LARGEST) -> bytes:
-    """Return the content of the file at `path`. Raises OSError as `open_regular` does, and when it is too large."""
+    """Return the content of a file. Raises OSError as `open_regular` does, and if it is too large."""
     with open_regular(path) as file:
         data = file.read(largest + 1)
     if len(data) > largest:
@@ -79,7 +75,7 @@ def read_regular(path: str, largest: int = LARGEST) -> bytes:
 
 
 def load_json(path: str) -> Any:
-    """The JSON value in the file at `path`. Raises OSError, and ValueError when it is none or nested too deeply."""
+    """Return the JSON value in a file. Raises OSError, and ValueError if it is invalid or nested too deeply."""
     data = read_regular(path)
     try:
         return json.loads(data)
@@ -95,7 +91,7 @@ def open_below(top: str, name: str, flags: int = os.O_RDONLY, mode: int = FILE_M
 
 
 def append_below(top: str, name: str, data: bytes, *, exclusive: bool = False) -> None:
-    """Append to a file, which is made when it is missing; with `exclusive` it must be missing. Raise OSError."""
+    """Append to a file, which is created if necessary; with `exclusive` it must not exist. Raise OSError."""
     descriptor = open_below(top, name, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if exclusive else os.O_APPEND))
     try:
         write_all(descriptor, data)
@@ -112,10 +108,9 @@ def read_below(top: str, name: str, limit: int) -> bytes:
 def write_below(
     top: str, name: str, data: bytes | Sequence[Buffer], *, durable: bool = False, exclusive: bool = False
 ) -> None:
-    """Write a file, of one or several parts, all of it or nothing. Raise OSError.
+    """Write a file of one or several parts atomically. Raise OSError.
 
-    With `durable` it survives a loss of power from then on. With `exclusive` a file that is there stays, and raises
-    FileExistsError.
+    With `durable` it survives a power failure. With `exclusive` it must not exist, or FileExistsError is raised.
     """
     with _parent(top, name) as (folder, base), _replacing(folder, base, durable=durable, exclusive=exclusive) as file:
         file.writelines([data] if isinstance(data, bytes) else data)
@@ -123,14 +118,14 @@ def write_below(
 
 @contextlib.contextmanager
 def replacing_below(top: str, name: str, mode: int = FILE_MODE, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """A file to write, which takes the place of `name` below `top` when the context ends well. Raise OSError."""
+    """Open a new file, which replaces `name` below `top` when the context succeeds. Raise OSError."""
     with _parent(top, name) as (folder, base), _replacing(folder, base, mode, durable=durable) as file:
         yield file
 
 
 @contextlib.contextmanager
 def replacing(path: str, mode: int = 0o666, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """A file to write, which takes the place of `path` when the context ends well. Raise OSError."""
+    """Open a new file, which replaces `path` when the context succeeds. Raise OSError."""
     directory, base = os.path.split(path)
     folder = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -141,7 +136,7 @@ def replacing(path: str, mode: int = 0o666, *, durable: bool = False) -> Iterato
 
 
 def write_if_changed(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Put `data` at `path`, with the folders above it, unless it is there already. Raise OSError."""
+    """Write `data` to `path`, with its parent folders, unless it is there already. Raise OSError."""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         if file.read() == data:
             return
@@ -151,13 +146,10 @@ def write_if_changed(path: str, data: bytes, mode: int = 0o666) -> None:
 
 
 def write_atomically(path: str, data: bytes, *, mode: int | None = None) -> Signature:
-    """Put `data` at `path`, all of it or nothing, durably; a symbolic link stays and the file it leads to is written.
+    """Write `data` to `path` atomically and durably; a symbolic link is followed. Return the signature of the file.
 
-    An existing file keeps its permission bits and, where this user may set it, its owner; `mode` are permission bits to
-    set instead (a new file without `mode` gets 0o666 less the umask). Returns the signature of the file as written.
-    Other hard links to the file keep the old bytes.
-
-    Raises StorageError when it could not be written (disk full, no permission, no such folder); the old file stands.
+    An existing file keeps its owner, if possible, and its permissions unless `mode` is given. Other hard links to the
+    file keep the old content. Raises StorageError if it cannot be written; the old file then stays.
     """
     real = os.path.realpath(path)
     try:
@@ -167,7 +159,7 @@ def write_atomically(path: str, data: bytes, *, mode: int | None = None) -> Sign
             _take_over_attributes(file.fileno(), real, mode)
             file.write(data)
             file.flush()
-            # Renaming changes neither time, size nor inode, so this is the signature of what will stand at the path.
+            # Renaming changes neither time, size nor inode.
             written = signature_of(os.fstat(file.fileno()))
     except OSError as error:
         raise storage_error("write", path, error) from error
@@ -175,12 +167,12 @@ def write_atomically(path: str, data: bytes, *, mode: int | None = None) -> Sign
 
 
 def make_folders(top: str, name: str, mode: int = FOLDER_MODE) -> None:
-    """Make a folder with those above it below `top`; one that is there stays. Raise OSError."""
+    """Create a folder below `top` with its parents, if necessary. Raise OSError."""
     os.close(open_folder(top, name, make=mode))
 
 
 def rename_below(top: str, old: str, new: str) -> None:
-    """Give a file or folder another name below `top`. Raise OSError."""
+    """Rename a file or folder below `top`. Raise OSError."""
     with _parent(top, old) as (old_folder, old_base), _parent(top, new) as (new_folder, new_base):
         os.rename(old_base, new_base, src_dir_fd=old_folder, dst_dir_fd=new_folder)
 
@@ -192,22 +184,19 @@ def unlink_below(top: str, name: str) -> None:
 
 
 def remove_below(top: str, name: str) -> None:
-    """Remove whatever has this name, a folder with its content, as far as that can be done.
-
-    A link is removed, and what it leads to stays.
-    """
+    """Remove a file, link, or folder with its content, as far as possible. Links are not followed."""
     import shutil
 
     with contextlib.suppress(OSError), _parent(top, name) as (folder, base):
         if stat.S_ISDIR(os.lstat(base, dir_fd=folder).st_mode):
-            # On a descriptor it follows no link, whatever changes meanwhile.
+            # With a descriptor, rmtree follows no link.
             shutil.rmtree(base, ignore_errors=True, dir_fd=folder)
         else:
             os.unlink(base, dir_fd=folder)
 
 
 def is_folder_below(top: str, name: str) -> bool:
-    """Return whether there is a folder of this name, reached through folders only."""
+    """Return True if a folder exists, without following links."""
     try:
         os.close(open_folder(top, name))
     except OSError:
@@ -216,7 +205,7 @@ def is_folder_below(top: str, name: str) -> bool:
 
 
 def open_folder(top: str, name: str = "", *, make: int = 0) -> int:
-    """Open a folder and return its descriptor; with the mode `make`, make what is missing. Raise OSError."""
+    """Open a folder and return its descriptor; with `make`, create missing folders with this mode. Raise OSError."""
     descriptor = os.open(top, _FOLDER)
     for part in _parts(name):
         above = descriptor
@@ -231,7 +220,7 @@ def open_folder(top: str, name: str = "", *, make: int = 0) -> int:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all bytes of `data` to a descriptor, however many calls that takes. Raise OSError."""
+    """Write all of `data` to a descriptor. Raise OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
@@ -248,7 +237,7 @@ def _regular(descriptor: int, path: str) -> int:
 def _replacing(
     folder: int, base: str, mode: int = FILE_MODE, *, durable: bool = False, exclusive: bool = False
 ) -> Iterator[BinaryIO]:
-    """A new file in the folder, which gets its name when the context ends well; nothing is left of it otherwise."""
+    """Open a new file, which is renamed to `base` when the context succeeds, and removed otherwise."""
     temporary = f".workbench-{os.getpid()}-{os.urandom(6).hex()}.new"
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=folder)
     try:
@@ -276,7 +265,7 @@ def _take_over_attributes(descriptor: int, real: str, mode: int | None) -> None:
         return
     own = os.fstat(descriptor)
     if (old.st_uid, old.st_gid) != (own.st_uid, own.st_gid):
-        # Only root gives files away; the content matters more than the owner.
+        # Only root can do this; the content matters more than the owner.
         with contextlib.suppress(PermissionError):
             os.fchown(descriptor, old.st_uid, old.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode) if mode is None else mode)
@@ -284,7 +273,7 @@ def _take_over_attributes(descriptor: int, real: str, mode: int | None) -> None:
 
 @contextlib.contextmanager
 def _parent(top: str, name: str) -> Iterator[tuple[int, str]]:
-    """The descriptor of the folder that holds `name`, and the last part of the name."""
+    """Open the parent folder of `name`; yield its descriptor and the last part of the name."""
     *folders, base = _parts(name) or [""]
     if not base:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), os.path.join(top, name))
@@ -298,15 +287,12 @@ def _parent(top: str, name: str) -> Iterator[tuple[int, str]]:
 def _parts(name: str) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts:
-        raise OSError(errno.EINVAL, "the name leads out of the folder", name)
+        raise OSError(errno.EINVAL, "the path is outside the folder", name)
     return parts
 
 
 def json_text(value: Any) -> str:
-    """The value as JSON that every reader takes.
-
-    JSON has no word for NaN, so that is null; infinities are numbers that are too large.
-    """
+    """Return JSON that every reader accepts: NaN is null, and infinities are numbers that are too large."""
     text = json.dumps(_finite(value), indent=2)
     for mark, number in _INFINITE.items():
         text = text.replace(json.dumps(mark), number)

@@ -1,7 +1,7 @@
-"""Reading git repositories that somebody else may have prepared, without executing anything that they name.
+"""Read untrusted git repositories without executing anything that they configure.
 
-A repository's own configuration can name programs: filters, monitors of the file system, hooks, and the remote from
-which git fetches objects that are missing. Looking at a project must start none of them.
+The configuration of a repository can name programs: filters, file system monitors, hooks, and a remote from which git
+fetches missing objects. Opening a project must start none of them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 
 
 def without_fetching(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment with no variable of git's own, no configuration of the user, and no transport allowed."""
+    """Return the environment without git's variables, and with all transports disabled."""
     plain = {name: value for name, value in clean_environment(environment).items() if not name.startswith("GIT_")}
     return {**plain, "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
 
 
 def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[str, str]:
-    """The environment in which git reads objects in the folders `objects`, and nothing else of their repositories.
+    """Return the environment in which git only reads objects in the folders `objects`.
 
-    Their configuration, hooks, references and attributes count for nothing: git works in an empty repository of this
-    user's in the cache of `state_directory`. Raises OSError when there is no place for it.
+    The configuration, hooks, references and attributes of their repositories are ignored: git works in an empty
+    repository in the cache of `state_directory`. Raises OSError.
     """
     folder = derived_directory(state_directory)
     if not folder:
-        raise OSError(2, "there is no cache directory for it", state_directory)
+        raise OSError(2, "no cache directory is available", state_directory)
     shadow = os.path.join(folder, "reader.git")
     for name in ("objects", "refs"):
         os.makedirs(os.path.join(shadow, name), mode=0o700, exist_ok=True)
@@ -55,15 +55,15 @@ def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[st
 
 
 def path_list(paths: Sequence[str]) -> str:
-    """The paths as one of git's variables holds them; quoted, as a path may hold the separator."""
+    """Format paths for a variable of git, quoted because a path may contain the separator."""
     quoted = (path.replace("\\", "\\\\").replace('"', '\\"') for path in paths)
     return os.pathsep.join(f'"{path}"' for path in quoted)
 
 
 def status_environment(folder: str) -> dict[str, str]:
-    """The environment in which git executes nothing that the configuration of the repository at `folder` names.
+    """Return the environment in which git executes nothing that the repository at `folder` configures.
 
-    Raises OSError and subprocess.SubprocessError when that configuration cannot be read.
+    Raises OSError and subprocess.SubprocessError if its configuration cannot be read.
     """
     settings = {"core.fsmonitor": "false", "core.hooksPath": os.devnull}
     for name in _filters_of(folder):
@@ -75,7 +75,7 @@ def status_environment(folder: str) -> dict[str, str]:
 
 
 def _filters_of(folder: str) -> set[str]:
-    """The names of the filters that the repository's own configuration, with what it includes, defines."""
+    """Return the names of the filters in the configuration of a repository, including its includes."""
     names: set[str] = set()
     for scope in ("--local", "--worktree"):
         command = ["git", "config", "--includes", scope, "--null", "--name-only", "--get-regexp", r"^filter\."]

@@ -1,7 +1,7 @@
 """Locks between processes, by `flock` on an open file.
 
-A lock belongs to the open file description: it can be handed to a child, and ends when the last holder closes it or
-dies. The functions that take a lock raise OSError on a file system without locks.
+A lock belongs to the open file description: a child can inherit it, and it ends when the last holder closes it or
+exits. Taking a lock raises OSError on a file system without locks.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.waiting import pause as wait_for
 
 POLL_SECONDS = 0.05
-"""Between two attempts to take a lock that somebody waits for and may stop waiting for."""
+"""Pause between two attempts to take a lock."""
 
 _LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def open_lock(path: str) -> int:
-    """Open the lock file at `path`, which is made when it is missing. Raises OSError."""
+    """Open the lock file at `path`, and create it if necessary. Raises OSError."""
     return os.open(path, _LOCK_FILE, 0o600)
 
 
@@ -32,7 +32,7 @@ def lock(descriptor: int, *, shared: bool = False) -> None:
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Take the lock if it is free; False when another process holds it."""
+    """Take the lock, or return False if another process holds it."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -41,12 +41,12 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def unlock(descriptor: int) -> None:
-    """Give the lock up and keep the file open."""
+    """Release the lock and keep the file open."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def is_locked(descriptor: int) -> bool:
-    """True when another process holds the lock, or that cannot be told."""
+    """Return True if another process holds the lock, or this is unknown."""
     try:
         if not try_lock(descriptor, shared=True):
             return True
@@ -60,7 +60,7 @@ def is_locked(descriptor: int) -> bool:
 def held(descriptor: int, pause: Callable[[], object] | None = None) -> Iterator[int]:
     """Hold the lock of an open file, and close the file at the end.
 
-    `pause` is called between the attempts to take the lock, and may raise to give up; without it the wait is endless.
+    `pause` is called between the attempts, and may raise an exception; without it the wait is unlimited.
     """
     try:
         if pause is None:
@@ -75,9 +75,9 @@ def held(descriptor: int, pause: Callable[[], object] | None = None) -> Iterator
 
 @contextlib.contextmanager
 def lock_file(path: str, interrupted: int = -1) -> Iterator[None]:
-    """Hold the lock file at `path`, which is made with its folder.
+    """Hold the lock file at `path`, which is created with its folder.
 
-    Raises Interrupted when the descriptor `interrupted` becomes readable while waiting (-1: never), and StorageError.
+    Raises StorageError, and Interrupted when the descriptor `interrupted` becomes readable (-1: never).
     """
     with storage_errors("open", path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -87,10 +87,10 @@ def lock_file(path: str, interrupted: int = -1) -> Iterator[None]:
 
 
 def cache_lock(name: str, interrupted: int = -1) -> contextlib.AbstractContextManager[None]:
-    """Hold the lock of this name among all processes of the user, as `lock_file` does."""
+    """Hold a named lock for all processes of the user, as `lock_file` does."""
     return lock_file(os.path.join(user_cache_directory(), "locks", file_name(name)), interrupted)
 
 
 def file_name(text: str) -> str:
-    """The text as the name of a file."""
+    """Return the text as a valid file name."""
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)

@@ -1,10 +1,7 @@
-"""Masking: the one place that decides which parts of a command, a variable or a text are secret.
+"""Mask secrets in everything that is shown or stored: run.json, plans, the trace, exports, crash reports.
 
-Everything that is shown or written down passes through here: run.json, plans, the trace, exports, crash reports. A
-run itself receives the true values.
-
-Secret are the values of variables and options whose names say so (`GITHUB_PAT`, `--api-key`), passwords in URLs, and
-parts of connection strings (`AccountKey=...`).
+Secret are the values of variables and options with names such as `GITHUB_PAT` and `--api-key`, passwords in URLs, and
+parts of connection strings (`AccountKey=...`). A run receives the true values.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from tui_workbench.core.model import Plan
 
 MASK = "***"
-"""Stands in place of a secret."""
 
 _NAME_HINTS = (
     "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "CONNECTION_STRING", "CONNECTIONSTRING",
@@ -32,10 +28,10 @@ _ENDINGS = (
     "apikey", "api-key", "api_key", "accesskey", "access-key", "access_key", "accountkey", "account-key", "account_key",
     "secretkey", "secret-key", "secret_key",
 )  # fmt: skip
-"""How the names of options end whose values are secret. `--key 3` of a script is seldom a secret."""
+"""Endings of options with secret values. `--key 3` of a script is rarely a secret."""
 
 _SPECIAL_TOKENS = frozenset(("bos", "cls", "end", "eos", "mask", "max", "num", "pad", "sep", "start", "stop", "unk"))
-"""Words before `token` in the names of a language model's settings: `--pad-token`."""
+"""Words before `token` in options of language models: `--pad-token`."""
 
 _USER_IN_URL = re.compile(r"(?<=://)([^\s/'\"]+)@")
 _PAIR = re.compile(
@@ -49,7 +45,7 @@ _BEARER = re.compile(r"\b(bearer) +([^\s'\"]+)", re.IGNORECASE)
 
 
 def is_secret_name(name: str) -> bool:
-    """True for a variable whose value is secret, judged by its name."""
+    """Return True for the name of a variable with a secret value."""
     upper = name.upper()
     if upper in _HARMLESS_NAMES:
         return False
@@ -57,7 +53,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def mask_text(text: str) -> str:
-    """The text with masks in place of passwords in URLs, parts of connection strings, and bearer tokens."""
+    """Mask passwords in URLs, parts of connection strings, and bearer tokens."""
     if "://" in text and "@" in text:
         text = _USER_IN_URL.sub(_masked_user, text)
     if "=" in text:
@@ -70,17 +66,17 @@ def mask_text(text: str) -> str:
 
 
 def mask_value(name: str, value: str) -> str:
-    """The value of a variable or of a named setting."""
+    """Mask the value of a variable."""
     return MASK if is_secret_name(name) else mask_text(value)
 
 
 def mask_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables with masks in place of secrets."""
+    """Mask the secrets in variables."""
     return {name: mask_value(name, value) for name, value in variables.items()}
 
 
 def mask_words(words: Iterable[str]) -> list[str]:
-    """The words of a command or of a script's arguments with masks in place of secrets."""
+    """Mask the secrets in a command or in the arguments of a script."""
     found = []
     follows_secret = False
     for word in words:
@@ -96,7 +92,7 @@ def mask_words(words: Iterable[str]) -> list[str]:
 
 
 def mask_plan(plan: Plan) -> Plan:
-    """The plan with masks in place of secrets."""
+    """Mask the secrets in a plan."""
     steps = []
     for step in plan.steps:
         environment = mask_variables(step.environment)
@@ -105,7 +101,7 @@ def mask_plan(plan: Plan) -> Plan:
 
 
 def find_mask(words: Sequence[str]) -> str:
-    """The first of a script's arguments in which a mask stands for a secret; "" if there is none."""
+    """Return the first argument with a mask, or ""."""
     return next((word for word in words if word == MASK or any(form in word for form in _MASKED_FORMS)), "")
 
 
@@ -119,7 +115,7 @@ def _is_secret_option(name: str) -> bool:
 
 
 def _is_special_token(name: str) -> bool:
-    """True for `eos_token` and the like."""
+    """Return True for names such as `eos_token`."""
     words = name.lower().lstrip("-").replace("-", "_").split("_")
     return words[-1] == "token" and len(words) > 1 and words[-2] in _SPECIAL_TOKENS
 
@@ -127,7 +123,7 @@ def _is_special_token(name: str) -> bool:
 def _masked_user(found: re.Match[str]) -> str:
     name, colon, _ = found[1].partition(":")
     before = found.string[: found.start()].lower()
-    # A token can stand there as the name; behind that of an SSH user is no secret.
+    # The user name may be a token, except in SSH URLs.
     return f"{name}:{MASK}@" if colon else found[0] if before.endswith("ssh://") else f"{MASK}@"
 
 
@@ -137,6 +133,6 @@ def _masked_pair(found: re.Match[str]) -> str:
 
 
 def is_secret_file(path: str) -> bool:
-    """True for a file that holds secrets by its name, as `.env` and private keys do."""
+    """Return True for names of files with secrets, such as `.env` and private keys."""
     name = os.path.basename(path)
     return name in _SECRET_FILES or name.startswith(".env.") or name.endswith(_SECRET_SUFFIXES)

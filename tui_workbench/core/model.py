@@ -1,7 +1,6 @@
-"""The nouns of the workbench, as immutable values.
+"""Immutable values of the workbench.
 
-Nothing here reads a file or knows a screen. They are named tuples and not dataclasses because every command of the
-command line pays for this import: `dataclasses` pulls `inspect` and costs 7 ms, a third of a whole `history list`.
+They are named tuples because importing `dataclasses` costs every command 7 ms.
 """
 
 from __future__ import annotations
@@ -14,10 +13,7 @@ from tui_workbench.core.target_types import TargetType
 
 
 class Problem(NamedTuple):
-    """Something wrong or unwise in a file, with its place and its remedy.
-
-    Lines and columns count from 1; 0 means the whole file.
-    """
+    """A problem in a file. Lines and columns count from 1; 0 means the whole file."""
 
     file: str
     line: int
@@ -29,7 +25,7 @@ class Problem(NamedTuple):
 
 
 class ComputeTarget(NamedTuple):
-    """A machine or engine that runs scripts: one `.compute` file. Names in comments are the keys of the file."""
+    """A machine or engine that runs scripts: a `.compute` file, whose keys are in the comments."""
 
     name: str
     path: str
@@ -37,81 +33,81 @@ class ComputeTarget(NamedTuple):
     python_location: str = "python"  # pythonLocation
     address: str = ""
     username: str = ""
-    password: str = ""  # a reference `AzureMlSecret=...`, never the secret
+    password: str = ""  # a reference, `AzureMlSecret=...`
     base_docker_image: str = ""  # baseDockerImage
     shared_volumes: bool | None = None  # sharedVolumes
-    native_shared_directory: str = ""  # nativeSharedDirectory; "" when the file does not set one
+    native_shared_directory: str = ""  # nativeSharedDirectory
     nvidia_docker: bool = False  # nvidiaDocker
     user_managed_environment: bool = True  # userManagedEnvironment
-    private_key: str = ""  # privateKey: a key file; never the key
-    private_key_passphrase: str = ""  # privateKeyPassphrase: a reference, as `password`
-    max_concurrent_runs: int = -1  # maxConcurrentRuns; 0 for no limit, -1 when the file does not set it
-    values: Mapping[str, Any] = {}  # every key of the file as read, known or not
-    problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
-    gpus: str = ""  # gpus: all, free, a number, or [ids]; "" when the file does not say
+    private_key: str = ""  # privateKey: path of a key file
+    private_key_passphrase: str = ""  # privateKeyPassphrase: a reference
+    max_concurrent_runs: int = -1  # maxConcurrentRuns; 0 for no limit, -1 if unset
+    values: Mapping[str, Any] = {}  # all keys of the file
+    problem: Problem | None = None  # why the file is invalid; then only name and path are known
+    gpus: str = ""  # gpus: all, free, a number, or [ids]
 
     @property
     def kind(self) -> TargetType:
-        """What is the same for all targets of its type."""
+        """The properties of its type."""
         return target_types.find(self.type)
 
     @property
     def gives_gpus(self) -> bool:
-        """True for a target that gives its containers GPUs."""
+        """True if containers get GPUs."""
         return self.gpus != "0" if self.gpus else self.nvidia_docker
 
     @property
     def can_use_gpus(self) -> bool:
-        """Whether its runs can use a GPU at all: a container only when it is given some."""
+        """True if runs can use a GPU."""
         return self.gives_gpus if self.kind.runs_in_container else self.gpus != "0"
 
     @property
     def builds_environment(self) -> bool:
-        """Whether environments of its runs are made from the conda dependencies file."""
+        """True if environments are built from the conda dependencies file."""
         kind = self.kind
         return kind.builds_environments or (kind.can_build_environments and not self.user_managed_environment)
 
 
 class RunConfiguration(NamedTuple):
-    """How to run a script: one `.runconfig` file."""
+    """How to run a script: a `.runconfig` file, whose keys are in the comments."""
 
     name: str
     path: str
     target: str  # Target
     argument_vector: tuple[str, ...] = ("$file",)  # ArgumentVector
     environment_variables: Mapping[str, str] = {}  # EnvironmentVariables
-    framework: str = "PySpark"  # Framework; missing means PySpark, as in the original
+    framework: str = "PySpark"  # Framework
     conda_dependencies_file: str = ""  # CondaDependenciesFile
     spark_dependencies_file: str = ""  # SparkDependenciesFile
     prepare_environment: bool = False  # PrepareEnvironment
     tracked_run: bool = True  # TrackedRun
-    values: Mapping[str, Any] = {}  # every key of the file as read, known or not
-    problem: Problem | None = None  # why the file cannot be used; everything but name and path is then a guess
+    values: Mapping[str, Any] = {}  # all keys of the file
+    problem: Problem | None = None  # why the file is invalid; then only name and path are known
     require_gpu: bool = False  # RequireGpu
     stop_if_idle_minutes: int = 0  # StopIfIdleMinutes; 0 for never
     max_duration_minutes: int = 0  # MaxDurationMinutes; 0 for no limit
-    processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" for no torchrun
+    processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" without torchrun
     data_references: tuple[str, ...] = ()  # DataReferences: relative to the project, or absolute
-    is_sdk_form: bool = False  # written in the form of the SDK of 2018
+    is_sdk_form: bool = False  # in the form of the SDK of 2018
 
     @property
     def conda_file(self) -> str:
-        """The conda environment file, relative to the project; the usual one where none is named."""
+        """The conda environment file, relative to the project."""
         return self.conda_dependencies_file or "aml_config/conda_dependencies.yml"
 
     @property
     def spark_file(self) -> str:
-        """The same for the Spark packages file."""
+        """The Spark packages file, relative to the project."""
         return self.spark_dependencies_file or "aml_config/spark_dependencies.yml"
 
     @property
     def script(self) -> str:
-        """The script that it names, "" for the one that is chosen at each run."""
+        """The script, "" if it is selected for each run."""
         first = self.argument_vector[0] if self.argument_vector else ""
         return "" if first == "$file" else first
 
     def key(self, name: str) -> str:
-        """The key of the file that means the same as `name` does in a run configuration of the usual form."""
+        """Return the name of a key in the form of this file."""
         return SDK_KEYS.get(name, name) if self.is_sdk_form else name
 
 
@@ -124,11 +120,11 @@ SDK_KEYS = {
     "PrepareEnvironment": "prepareEnvironment",
     "TrackedRun": "history.enabled",
 }
-"""Keys of a run configuration, and those that mean the same in the form of the SDK."""
+"""Keys of a run configuration, and their names in the SDK form."""
 
 
 class RunState:
-    """The words for what a run is doing. A lost link to the target is `UNKNOWN`, not a failed run."""
+    """The states of a run. A run whose target is unreachable is `UNKNOWN`, not failed."""
 
     QUEUED = "queued"
     PREPARING = "preparing"
@@ -140,59 +136,49 @@ class RunState:
     UNKNOWN = "unknown"
 
     TERMINAL = frozenset({COMPLETED, FAILED, CANCELED})
-    """No event follows one of these.
-
-    `UNKNOWN` ends a run only together with an end time: it ended, how is not known.
-    """
+    """Final states. A run in state `UNKNOWN` with an end time has ended with an unknown result."""
 
 
 class RunRequest(NamedTuple):
-    """What a person asked for.
-
-    `script` and `arguments` replace `$file` and what follows in the run configuration's ArgumentVector.
-    """
+    """A request for a run. `script` and `arguments` replace `$file` and the rest of the ArgumentVector."""
 
     run_configuration: str
     script: str = ""
     arguments: tuple[str, ...] = ()
     target: str = ""  # overrides the run configuration's Target
-    exact_arguments: bool = False  # no arguments means none, and not those of the ArgumentVector
-    origin: str = ""
-    """The id of a run to run again: its snapshot, and what is empty here is as it was there."""
-    environment: tuple[tuple[str, str], ...] = ()  # on top of EnvironmentVariables; no secrets
-    group: str = ""  # the sweep that it belongs to
-    member: int = 0  # its place in the group, from 1
-    group_limit: int = 0  # how many of the group may run at a time; 0 for all
-    allow_cpu: bool = False  # a run that asks for a GPU may train on the CPU
-    keep_outputs: tuple[str, ...] = ()  # patterns of files that are copied into the project when the run completes
+    exact_arguments: bool = False  # do not replace empty arguments with those of the ArgumentVector
+    origin: str = ""  # ID of a run to repeat, with its snapshot and its values for empty fields
+    environment: tuple[tuple[str, str], ...] = ()  # in addition to EnvironmentVariables; no secrets
+    group: str = ""  # ID of its sweep
+    member: int = 0  # number in the group, from 1
+    group_limit: int = 0  # runs of the group at the same time; 0 for all
+    allow_cpu: bool = False  # a run that requires a GPU may use the CPU
+    keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
 
 
 class RunSpec(NamedTuple):
-    """A request made concrete: everything a target needs to plan and start the run."""
+    """Everything that a target needs to plan and start a run."""
 
     run_id: str
     run_directory: str
     project_root: str
     project_name: str
-    working_directory: str  # where the script runs: the run's own copy, or the project itself when untracked
+    working_directory: str  # the working copy, or the project of an untracked run
     script: str  # relative to the working directory
     arguments: tuple[str, ...]
     run_configuration: RunConfiguration
     target: ComputeTarget
-    keep_outputs: tuple[str, ...] = ()  # patterns of files that are copied into the project when the run completes
-    gpu_check_due: bool = False  # whether it would use the GPU that it asks for could not be told at its submission
+    keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
+    gpu_check_due: bool = False  # the use of the required GPU could not be checked at submission
 
     @property
     def tracked(self) -> bool:
-        """True when the run executes in its own copy of the snapshot; on another machine it can do nothing else."""
+        """True if the run executes in a working copy of its snapshot, as all runs on other machines do."""
         return self.run_configuration.tracked_run or self.target.kind.is_remote
 
 
 class Step(NamedTuple):
-    """One step of a plan.
-
-    What will be done, with the exact command, folder and variables where a process is started.
-    """
+    """A step of a plan, with the exact command, folder and variables of its process, if any."""
 
     name: str  # snapshot, copy, start, follow, collect, ...
     title: str
@@ -202,7 +188,7 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Everything a run will do, in order, before it does it. Pure data: `--dry-run` prints it and run.json keeps it."""
+    """All steps of a run. `--dry-run` prints it, and run.json stores it."""
 
     target: str
     target_type: str
@@ -210,22 +196,22 @@ class Plan(NamedTuple):
     steps: tuple[Step, ...]
 
     def step(self, name: str) -> Step | None:
-        """The step of this name, or None."""
+        """Return the step of this name, or None."""
         return next((step for step in self.steps if step.name == name), None)
 
     def with_step(self, name: str, **changes: Any) -> Plan:
-        """The plan with these fields of the step of this name changed; as it is when there is none."""
+        """Return the plan with changed fields of a step."""
         return self._replace(
             steps=tuple(step._replace(**changes) if step.name == name else step for step in self.steps)
         )
 
 
-NOT_ALL_HERE = "not all of its files are here: `workbench-tui experiment collect` fetches the rest"
-"""Reason of a run that has ended, or a part of it, while `lacks_outputs` holds."""
+NOT_ALL_HERE = "some files have not been fetched: run `workbench-tui experiment collect`"
+"""Reason of a run with `lacks_outputs`, or a part of it."""
 
 
 class Run(NamedTuple):
-    """One run as its directory tells it. Times are seconds since the epoch, UTC; 0.0 when not (yet) known."""
+    """A run, as read from its directory. Times are seconds since the epoch; 0.0 if unknown."""
 
     run_id: str
     run_number: int
@@ -246,25 +232,20 @@ class Run(NamedTuple):
     commit_id: str = ""
     user_id: str = ""
     group: str = ""
-    lacks_outputs: bool = False  # it has ended on another machine, and what it made is not all here
-    imported: bool = False
-    """It has not ended by its record, but this user did not submit it on this machine: nothing acts on it."""
+    lacks_outputs: bool = False  # it has ended on another machine, and not all outputs have been fetched
+    imported: bool = False  # it has not ended, but this user did not submit it on this machine
 
     @property
     def is_active(self) -> bool:
-        """True until the run has ended for good.
-
-        A run whose end is known but not its exit code has state `unknown` and an end time. An imported run is never
-        active here.
-        """
+        """True until the run has ended. Imported runs are never active."""
         return self.state not in RunState.TERMINAL and not self.end and not self.imported
 
     @property
     def log_path(self) -> str:
-        """The file that holds every byte the run wrote to stdout and stderr."""
+        """The file with stdout and stderr of the run."""
         return f"{self.directory}/output.log"
 
     @property
     def duration(self) -> float:
-        """Seconds from start to end; 0.0 while running or when it never started."""
+        """Seconds from start to end; 0.0 before the end."""
         return max(0.0, self.end - self.start) if self.end and self.start else 0.0

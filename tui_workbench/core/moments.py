@@ -1,7 +1,7 @@
-"""Moments that tell how much time has passed even if the clock is set meanwhile.
+"""Timestamps that measure elapsed time even if the clock is changed.
 
-A moment holds the time of the clock and the time since the machine was started, which nobody can set. The second
-counts while the machine has not been started again.
+A moment has the time of the clock and the time since boot, which cannot be changed. The latter is used until the
+machine is restarted.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import time
 from typing import Any, NamedTuple
 
 SET = 2.0
-"""Seconds by which the clock and the time since boot may differ before the clock counts as set."""
+"""A larger difference in seconds between the clock and the time since boot means that the clock was changed."""
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Moment(NamedTuple):
-    """A moment on this machine."""
+    """A timestamp of this machine."""
 
     time: float  # seconds since the epoch
-    up: float = 0.0  # seconds since the machine was started; 0.0 if not known
-    boot: str = ""  # identifies that start of the machine
+    up: float = 0.0  # seconds since boot; 0.0 if unknown
+    boot: str = ""  # boot ID
 
     @property
     def seconds_since(self) -> float:
-        """The seconds that have passed since this moment."""
+        """Seconds since this moment."""
         now = this_moment()
         if self.boot and self.boot == now.boot:
             return max(0.0, now.up - self.up)
@@ -32,18 +32,18 @@ class Moment(NamedTuple):
 
     @property
     def now(self) -> float:
-        """The time now, by the clock as it was at this moment."""
+        """The current time, as if the clock had not been changed since this moment."""
         return self.time + self.seconds_since
 
     @property
     def shown(self) -> float:
-        """The moment by the clock as it is now."""
+        """The moment in the time of the current clock."""
         moved = float(round(time.time() - self.seconds_since))
         return moved if abs(moved - self.time) > SET else self.time
 
 
 def this_moment() -> Moment:
-    """The moment of this call."""
+    """Return the current moment."""
     try:
         with open(_BOOT_ID, encoding="ascii") as file:
             boot = file.read(8)
@@ -53,7 +53,7 @@ def this_moment() -> Moment:
 
 
 def moment_of(event: dict[str, Any]) -> Moment | None:
-    """The moment that an event names; None when it is not of our form."""
+    """Return the moment of an event, None if it is invalid."""
     found, up, boot = event.get("time", 0.0), event.get("up", 0.0), event.get("boot", "")
     if not (isinstance(found, int | float) and isinstance(up, int | float) and isinstance(boot, str)):
         return None

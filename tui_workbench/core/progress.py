@@ -1,8 +1,8 @@
-"""How far something long is: one model for everything that takes a while, wherever it is done and shown.
+"""Progress of long tasks.
 
-Who does the work makes a `meter` and tells it what is done; whoever called it, and wants to show that, has said so with
-`listening`. Without a listener a meter costs next to nothing. The invariants: a rate is smoothed over seconds; the time
-that is left is told only when it means something; texts of one thing keep their width, so that nothing flickers.
+The code that does the work updates a `meter`; a caller that shows the progress uses `listening`. Without a listener a
+meter costs almost nothing. Rates are smoothed over seconds, the time left is shown only when it is meaningful, and
+columns keep their width, so that nothing flickers.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from typing import NamedTuple, TypeVar
 _Item = TypeVar("_Item")
 
 BYTES = "B"
-"""The unit of what is told in kB, MB, GB. Any other is a noun in the plural: `files`, `runs`."""
+"""The unit that is shown as kB, MB and GB. Other units are plural nouns: `files`, `runs`."""
 
 SMOOTHING_SECONDS = 3.0
-"""A rate follows a change of speed in about this time."""
+"""Time in which a rate follows a change of speed."""
 
 UPDATE_SECONDS = 0.1
-"""Between two times that a listener is told, but for the last one."""
+"""Interval of updates for a listener."""
 
 MEANINGFUL_SECONDS = 2.0
-"""Before this much time nobody can know how much is left."""
+"""The time left is unknown before this time."""
 
 LONGEST_LEFT = 99 * 3600.0
-"""Seconds; more is no estimate."""
+"""Longer estimates are not shown."""
 
 AMOUNT, RATE, LEFT = 18, 11, 11
-"""Cells of each part of a line."""
+"""Widths of the columns."""
 
 
 class Progress(NamedTuple):
-    """How far something is."""
+    """The progress of a task."""
 
-    label: str  # in a word or two, as "sending"
+    label: str  # a word or two: "sending"
     done: float
-    total: float  # 0 when nobody knows
-    unit: str  # BYTES or a noun in the plural
+    total: float  # 0 if unknown
+    unit: str  # BYTES or a plural noun
     started: float  # seconds since the epoch
-    rate: float = 0.0  # a second, smoothed; 0 while it is not known
-    seconds: float = 0.0  # since it was started
+    rate: float = 0.0  # per second, smoothed; 0 if unknown
+    seconds: float = 0.0  # since the start
 
     @property
     def fraction(self) -> float | None:
-        """Between 0 and 1; None when the total is not known."""
+        """Between 0 and 1; None if the total is unknown."""
         return min(1.0, self.done / self.total) if self.total > 0 else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds that are left; None when that cannot be told."""
+        """Estimated seconds left; None if unknown."""
         if self.total <= 0 or self.rate <= 0 or self.seconds < MEANINGFUL_SECONDS:
             return None
         left = max(0.0, self.total - self.done) / self.rate
@@ -61,7 +61,7 @@ class Progress(NamedTuple):
 
     @property
     def percent(self) -> str:
-        """`  7 %`; blanks when the total is not known."""
+        """`  7 %`; spaces if the total is unknown."""
         return "     " if self.fraction is None else f"{int(100 * self.fraction):3} %"
 
     @property
@@ -76,7 +76,7 @@ class Progress(NamedTuple):
 
     @property
     def speed(self) -> str:
-        """`45 MB/s`, `3.2/s`; empty while it is not known."""
+        """`45 MB/s`, `3.2/s`; empty if unknown."""
         if self.rate <= 0 or self.seconds < 1:
             return ""
         if self.unit != BYTES:
@@ -86,12 +86,12 @@ class Progress(NamedTuple):
 
     @property
     def time_left(self) -> str:
-        """`40 s left`, `3 min left`; empty while that means nothing."""
+        """`40 s left`, `3 min left`; empty if unknown."""
         left = self.seconds_left
         if left is None:
             return ""
         if left < 60:
-            # In steps, as a second more or less is noise.
+            # In steps: single seconds are noise.
             return f"{max(5 * math.ceil(left / 5), 5) if left > 10 else math.ceil(left)} s left"
         if left < 3600:
             return f"{left / 60:.0f} min left"
@@ -99,24 +99,24 @@ class Progress(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """All of it in words: `sending: 1.2 of 1.9 GB, 63 %, 45 MB/s, 20 s left`. As safe as `what` is."""
+        """`sending: 1.2 of 1.9 GB, 63 %, 45 MB/s, 20 s left`."""
         parts = (self.amount, self.percent.strip(), self.speed, self.time_left)
         return f"{self.label}: {', '.join(part for part in parts if part)}"
 
     def columns(self) -> str:
-        """Amount, speed and time left in columns that stay where they are."""
+        """Return amount, speed and time left in columns of fixed width."""
         return f"{self.amount:<{AMOUNT}} {self.speed:>{RATE}} {self.time_left:>{LEFT}}"
 
 
 Listener = Callable[[Progress | None], object]
-"""Is told of progress, and None at the end of each piece of work."""
+"""Called with progress, and with None at the end of each task."""
 
 _of_thread = threading.local()
 _of_process: Listener | None = None
 
 
 def bar(fraction: float | None, cells: int, *, full: str = "█", empty: str = "░", parts: str = "▏▎▍▌▋▊▉") -> str:
-    """A bar of so many cells; all of it empty when the fraction is not known. `parts` are the cells in between."""
+    """Draw a bar; it is empty if the fraction is None. `parts` are partly filled cells."""
     if fraction is None:
         return empty * cells
     steps = len(parts) + 1
@@ -127,13 +127,14 @@ def bar(fraction: float | None, cells: int, *, full: str = "█", empty: str = "
 
 
 class Meter:
-    """What is told how much is done. As a context manager it ends with the context, however that ends."""
+    """Reports the progress of a task to a listener. The task ends with the context."""
 
-    def __init__(self, what: str, unit: str, total: float, listener: Listener | None) -> None:
+    def __init__(self, label: str, unit: str, total: float, listener: Listener | None) -> None:
         self._listener = listener
         self._started = time.monotonic() if listener is not None else 0.0
-        self._progress = Progress(what, 0.0, total, unit, time.time() if listener is not None else 0.0)
-        self._at, self._told = self._started, -math.inf
+        self._progress = Progress(label, 0.0, total, unit, time.time() if listener is not None else 0.0)
+        self._updated = -math.inf
+        self._measured = self._started
 
     def __enter__(self) -> Meter:
         return self
@@ -143,24 +144,24 @@ class Meter:
             self._listener(None)
 
     def update(self, done: float, total: float | None = None) -> None:
-        """So much is done by now, of so much if that is known only now."""
+        """Set the amount done, and the total if it is known only now."""
         if self._listener is None:
             return
         now = time.monotonic()
-        before, passed = self._progress, now - self._at
+        before, passed = self._progress, now - self._measured
         total = before.total if total is None else total
         is_last = 0 < total <= done
-        if now - self._told < UPDATE_SECONDS and not is_last:
+        if now - self._updated < UPDATE_SECONDS and not is_last:
             return
         seconds = now - self._started
         rate = _smoothed(before.rate, done - before.done, passed, done, seconds)
         self._progress = before._replace(done=done, total=total, seconds=seconds, rate=rate)
-        self._at = self._told = now
+        self._measured = self._updated = now
         self._listener(self._progress)
 
 
 def _smoothed(rate: float, more: float, passed: float, done: float, seconds: float) -> float:
-    """The rate with what came last counting by how long it took; at first it is the mean."""
+    """Return the smoothed rate after `more` was done in `passed` seconds; at first it is the mean."""
     if seconds <= 0 or passed <= 0:
         return rate
     if seconds < SMOOTHING_SECONDS:
@@ -169,22 +170,22 @@ def _smoothed(rate: float, more: float, passed: float, done: float, seconds: flo
     return rate + weight * (more / passed - rate)
 
 
-def meter(what: str, unit: str, total: float = 0) -> Meter:
-    """A meter for whoever listens in this thread. It may be told from another one, one at a time."""
-    return Meter(what, unit, total, getattr(_of_thread, "listener", None) or _of_process)
+def meter(label: str, unit: str, total: float = 0) -> Meter:
+    """Return a meter for the listener of this thread. Another thread may update it, one at a time."""
+    return Meter(label, unit, total, getattr(_of_thread, "listener", None) or _of_process)
 
 
-def metered(what: str, unit: str, items: Sequence[_Item]) -> Iterator[_Item]:
-    """The items one by one, each told as done when the next one is asked for."""
-    with meter(what, unit, len(items)) as telling:
+def metered(label: str, unit: str, items: Sequence[_Item]) -> Iterator[_Item]:
+    """Yield the items, and report each as done when the next one is requested."""
+    with meter(label, unit, len(items)) as progress:
         for number, item in enumerate(items, 1):
             yield item
-            telling.update(number)
+            progress.update(number)
 
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tell `listener` of what is done in this thread until the context ends."""
+    """Report progress of this thread to `listener` until the context ends."""
     before = getattr(_of_thread, "listener", None)
     _of_thread.listener = listener
     try:
@@ -194,13 +195,13 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def listen(listener: Listener) -> None:
-    """Tell `listener` of what is done in all threads that nobody else listens to."""
+    """Report progress of threads without a listener to `listener`."""
     global _of_process
     _of_process = listener
 
 
 def size_text(size: float) -> str:
-    """`120 MB`, `1.5 GB`, `12 B`."""
+    """Format a size: `120 MB`, `1.5 GB`, `12 B`."""
     limit, unit = _scale(size)
     return f"{size:.0f} B" if unit == "B" else f"{_digits(size / limit)} {unit}"
 
@@ -213,5 +214,5 @@ def _scale(size: float) -> tuple[float, str]:
 
 
 def _digits(number: float) -> str:
-    """Three digits that matter."""
+    """Format a number with three digits."""
     return f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 1 else f"{number:.2f}"

@@ -1,6 +1,6 @@
-"""Text files as they are shown and edited: unedited text writes back byte for byte.
+"""Read, show and edit text files.
 
-The invariant: `file.encode(file.text)` equals the bytes that were read, for every file that may be edited.
+For every editable file, `file.encode(file.text)` equals the bytes that were read.
 """
 
 from __future__ import annotations
@@ -19,45 +19,42 @@ from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.files import Signature, signature, signature_of, write_atomically
 
 LARGEST_EDITABLE = 2 * 1024 * 1024
-"""Bytes. Above this a file is shown in part and not edited: every key would cost more than a frame."""
+"""Larger files (in bytes) are shown in part and cannot be edited: a key press would take longer than a frame."""
 
 HEAD_OF_LARGE = 256 * 1024
-"""Bytes shown of a file that is too large: some 5,000 lines, which open at once."""
+"""Bytes that are shown of a larger file."""
 
 HEAD_OF_BINARY = 4 * 1024
-"""Bytes of a binary file that are shown in hexadecimal: enough to recognise it."""
+"""Bytes that are shown of a binary file, in hexadecimal."""
 
 LOCK_SECONDS = 10.0
-"""How long a write waits for another one in the same folder before it gives up."""
+"""Maximum time that a write waits for another in the same folder."""
 
 _BOMS = (("utf-8", b"\xef\xbb\xbf"), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff"))
 
 
 class TextFile(NamedTuple):
-    """One version of a file, as read.
-
-    Line ends that are all alike are line feeds in `text`; mixed ones stand there as they are.
-    """
+    """One version of a file. `text` has line feeds instead of uniform line ends; mixed line ends are kept."""
 
     path: str
     text: str
     signature: Signature
     encoding: str = "utf-8"  # utf-8, utf-16-le, utf-16-be, latin-1 (read-only), or "" for a binary file
-    newline: str = "\n"  # what every line ends with; "" when they are mixed: then `text` holds them as they are
+    newline: str = "\n"  # line end of all lines; "" if they are mixed
     has_bom: bool = False
     is_binary: bool = False
     too_large: bool = False
-    read_only: str = ""  # why it cannot be edited, as a clause; "" when it can
+    read_only: str = ""  # why it cannot be edited, as a clause
 
     def same_content(self, other: TextFile) -> bool:
-        """True when both versions hold the same bytes, whenever they were written."""
+        """Return True if both versions have the same bytes."""
         mine = (self.text, self.encoding, self.newline, self.has_bom, self.is_binary, self.too_large)
         return mine == (other.text, other.encoding, other.newline, other.has_bom, other.is_binary, other.too_large)
 
     def encode(self, text: str) -> bytes:
-        """The bytes of `text` in this file's encoding, line ends and BOM.
+        """Encode `text` with the encoding, line ends and BOM of this file.
 
-        Raises StorageError when the file is read-only or a character of `text` has no form in its encoding.
+        Raises StorageError if the file is read-only, or its encoding lacks a character.
         """
         if self.read_only:
             raise StorageError(f"this file is read-only here: {self.read_only}", file=self.path)
@@ -65,17 +62,17 @@ class TextFile(NamedTuple):
         try:
             data = native.encode(self.encoding)
         except UnicodeEncodeError as error:
-            # Every supported encoding is a Unicode one, so a lone surrogate is all that can have no form.
+            # Only lone surrogates cannot be encoded, because all supported encodings are Unicode.
             at = next(index for index, character in enumerate(text) if "\ud800" <= character <= "\udfff")
             line, column = line_and_column(text, at)
-            message = f"the character U+{ord(text[at]):04X} has no form in {self.encoding}"
+            message = f"the character U+{ord(text[at]):04X} cannot be encoded in {self.encoding}"
             remedy = "Remove it and save again."
             raise StorageError(message, remedy=remedy, file=self.path, line=line, column=column) from error
         return dict(_BOMS)[self.encoding] + data if self.has_bom else data
 
 
 class FileChangedError(StorageError):
-    """The file on disk is no longer the version that was edited; `theirs` is what stands there now."""
+    """The file on disk is not the version that was edited; `theirs` is the current one."""
 
     def __init__(self, theirs: TextFile) -> None:
         message = "it changed on disk since it was opened"
@@ -84,15 +81,15 @@ class FileChangedError(StorageError):
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """Line and column of the character at `offset`, both from 1, as editors count them; past the end gives the end."""
+    """Return the line and column of the character at `offset`, both from 1."""
     offset = min(max(offset, 0), len(text))
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HEAD_OF_LARGE) -> TextFile:
-    """Read a file to be shown or edited. Of one above `largest` bytes only the first `head` bytes are read.
+    """Read a file to show or edit; only the first `head` bytes if it has more than `largest`.
 
-    Raises StorageError when there is no such file, it may not be read, or it is a folder, pipe or device.
+    Raises StorageError if it does not exist, cannot be read, or is a folder, pipe or device.
     """
     try:
         data, found, allowed = _read(path, largest, head)
@@ -107,14 +104,14 @@ def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HE
         return file._replace(too_large=True, read_only=f"it is larger than {largest >> 20} MB")
     file = _decode(path, data, found)
     if not file.read_only and not allowed:
-        file = file._replace(read_only="its permissions do not let you write it")
+        file = file._replace(read_only="you do not have permission to write it")
     return file
 
 
 def reread(file: TextFile) -> TextFile | None:
-    """The file as it stands on disk now, or None when it is gone. Cheap when its signature is as it was.
+    """Return the current version of a file, or None if it was deleted; fast if its signature has not changed.
 
-    Raises StorageError when it is there but cannot be read.
+    Raises StorageError if it cannot be read.
     """
     now = signature(file.path)
     if now is None or now == file.signature:
@@ -126,14 +123,13 @@ def reread(file: TextFile) -> TextFile | None:
 
 
 def save(file: TextFile, text: str) -> TextFile:
-    """Write `text` in place of the version `file`; gives the version that now stands on disk.
+    """Replace the version `file` with `text`, and return the new version. A deleted file is created again.
 
-    A file that was deleted meanwhile is written anew. Raises FileChangedError when another version stands on disk
-    (nothing is written then), and StorageError as `TextFile.encode` and `write_atomically` do.
+    Raises FileChangedError if the file changed on disk, else as `TextFile.encode` and `write_atomically` do.
     """
     data = file.encode(text)
     with locked([file.path]):
-        # The signature alone is not enough: two writes within one clock tick can share it.
+        # The signature is not enough: two writes within one clock tick can share it.
         current = read_text_file(file.path) if signature(file.path) is not None else None
         if current is not None and not current.same_content(file):
             raise FileChangedError(current)
@@ -142,11 +138,10 @@ def save(file: TextFile, text: str) -> TextFile:
 
 @contextlib.contextmanager
 def locked(paths: Iterable[str]) -> Iterator[None]:
-    """Hold off other writers of these files, from the check of their content to the write.
+    """Lock files against other writers, from the check of their content to the write.
 
-    The lock is advisory and lies on the folders of the files, so it leaves nothing behind; `save` and `ChangeSet` take
-    it. Folders that do not exist yet, and file systems without locks, are not locked. Raises StorageError when another
-    program holds a lock for longer than LOCK_SECONDS.
+    The advisory lock is on the folders of the files. Missing folders, and file systems without locks, are not locked.
+    Raises StorageError if another program holds a lock for longer than LOCK_SECONDS.
     """
     with contextlib.ExitStack() as held:
         # Always in the same order, so that two writers never wait for each other.
@@ -165,15 +160,15 @@ def _patience(folder: str) -> Callable[[], None]:
 
     def pause() -> None:
         if time.monotonic() > deadline:
-            message = "another program keeps this folder locked"
-            raise StorageError(message, remedy="Try again when it is done.", file=folder)
+            message = "another program has locked this folder"
+            raise StorageError(message, remedy="Try again later.", file=folder)
         time.sleep(0.005)
 
     return pause
 
 
 def _read(path: str, largest: int, head: int) -> tuple[bytes, Signature, bool]:
-    # Without O_NONBLOCK a named pipe would hold the thread until somebody writes into it.
+    # Without O_NONBLOCK, a named pipe would block the thread.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
@@ -181,7 +176,7 @@ def _read(path: str, largest: int, head: int) -> tuple[bytes, Signature, bool]:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(status.st_mode):
             remedy = "Pipes, sockets and devices cannot be opened."
-            raise StorageError("this is no regular file", remedy=remedy, file=path)
+            raise StorageError("this is not a regular file", remedy=remedy, file=path)
         found = signature_of(status)
         wanted = head if found.size > largest else largest + 1
         with open(descriptor, "rb", closefd=False) as file:
@@ -208,7 +203,7 @@ def _decode(path: str, data: bytes, found: Signature, *, lenient: bool = False) 
         text = text.replace(newline, "\n")
     file = TextFile(path, text, found, encoding, newline, has_bom=bool(bom), read_only=read_only)
     if not lenient and not read_only and file.encode(text) != data:
-        return file._replace(read_only=f"its {encoding} would not write back as it is")
+        return file._replace(read_only=f"its {encoding} text cannot be written back unchanged")
     return file
 
 
@@ -218,7 +213,7 @@ def _newline_of(text: str) -> str:
 
 
 def _hexadecimal(data: bytes) -> str:
-    """Offset, sixteen bytes, and those of them that are ASCII: the form every hex viewer uses."""
+    """Format lines of an offset, sixteen bytes, and their ASCII characters."""
     lines = []
     for offset in range(0, len(data), 16):
         row = data[offset : offset + 16]

@@ -1,6 +1,6 @@
-"""A project is a folder that holds `aml_config/`; everything of ours lies in its `.workbench/` and nowhere else in it.
+"""A project is a folder with `aml_config/`. The workbench keeps all of its files in `.workbench/`.
 
-A project that cannot be written keeps its runs in the user's data directory instead, and `notice` says so.
+The runs of a read-only project are kept in the user's data directory, and `notice` says so.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ RUN_CONFIGURATION_SUFFIX = ".runconfig"
 class Project:
     """An open project folder.
 
-    `root` is absolute; `name` is the folder's name; `config_directory` holds the configuration files;
-    `state_directory` and `runs_directory` hold what is ours; `notice` is a sentence for the user when that is outside
-    of the project, else empty.
+    `config_directory` has the configuration files, `state_directory` the files of the workbench. `notice` tells the
+    user if the latter is outside the project.
     """
 
     def __init__(self, root: str) -> None:
@@ -39,94 +38,91 @@ class Project:
         self.notice = ""
         self.state_directory = os.path.join(self.root, STATE_DIRECTORY)
         if not _can_hold_state(self.root, self.state_directory):
-            why = "cannot be written"
+            why = "is read-only"
             if os.path.islink(self.state_directory) or os.path.islink(os.path.join(self.state_directory, "runs")):
-                why = f"holds a link in place of {STATE_DIRECTORY}, which is not followed"
+                why = f"has a symbolic link in place of {STATE_DIRECTORY}"
             self.state_directory = state_elsewhere(self.root)
             self.notice = f"{self.root} {why}: its runs are kept in {self.state_directory}"
         self.runs_directory = os.path.join(self.state_directory, "runs")
-        # Outside of the project: what lies in it may be anybody's. No cache before the first run.
+        # Outside the project, whose files are not trusted. There is no cache before the first run.
         self._cache_directory = derived_directory(self.state_directory)
 
     @classmethod
     def find(cls, start: str) -> Project:
-        """The project at `start` or in its nearest parent that holds `aml_config/`.
-
-        Raises ProjectNotFound when there is none up to the root of the file system, or `start` does not exist.
-        """
+        """Return the project at or above the folder `start`. Raises ProjectNotFound."""
         try:
             start = os.path.abspath(start)
         except FileNotFoundError as error:
             raise ProjectNotFound(
-                "the current folder has been removed", remedy="Change to another one and try again."
+                "the current folder has been removed", remedy="Change to another folder and try again."
             ) from error
         if not os.path.isdir(start):
             raise ProjectNotFound(
                 f"{start} is not a folder" if os.path.exists(start) else f"{start} does not exist",
-                remedy="Name a project folder, or make one with `workbench-tui project create NAME`.",
+                remedy="Choose a project folder, or create one with `workbench-tui project create NAME`.",
             )
         root = project_above(start)
         if root:
             return cls(root)
         raise ProjectNotFound(
-            f"{start} is no project: neither it nor a folder above it holds {CONFIG_DIRECTORY}/",
-            remedy=f"Name one with --project, make this folder one with `workbench-tui project add "
-            f"{shlex.quote(start)}`, or begin one with `workbench-tui project create NAME`.",
+            f"no project found in {start} or its parents (no {CONFIG_DIRECTORY}/)",
+            remedy=f"Choose one with --project, add this folder with `workbench-tui project add "
+            f"{shlex.quote(start)}`, or create one with `workbench-tui project create NAME`.",
         )
 
     @property
     def cache_directory(self) -> str:
-        """The folder in the user's cache directory for what is derived from the runs; "" where there can be none."""
+        """The folder for data derived from the runs, in the user's cache directory; "" if it is not available."""
         if not self._cache_directory:
             self._cache_directory = derived_directory(self.state_directory)
         return self._cache_directory
 
     def prepare_state(self) -> None:
-        """Make the state directory, which ignores itself for git. Raises StorageError."""
+        """Create the state directory, with a `.gitignore` for itself. Raises StorageError."""
         ignore = os.path.join(self.state_directory, ".gitignore")
         try:
-            # Made before anything that it is to hide; an empty one was left by a full disk.
+            # Written before all other files. A full disk leaves an empty one.
             if not os.path.exists(ignore) or not os.path.getsize(ignore):
                 os.makedirs(self.state_directory, FOLDER_MODE, exist_ok=True)
                 write_below(self.state_directory, ".gitignore", b"*\n")
             make_folders(self.state_directory, "runs")
-            # Logs and provenance lie in it: closed to other users.
+            # Logs and provenance are private.
             status = os.stat(self.state_directory)
             if status.st_mode & 0o077 and status.st_uid == os.geteuid():
                 os.chmod(self.state_directory, FOLDER_MODE)
         except OSError as error:
             raise StorageError(
                 f"cannot keep runs in {self.state_directory}: {error.strerror}",
-                remedy="Free space there or make the folder writable.",
+                remedy="Free some space, or make the folder writable.",
             ) from error
 
     def targets(self) -> list[ComputeTarget]:
-        """Every `.compute` file by name; one that cannot be used has `problem` set."""
+        """Return all compute targets by name; invalid ones have `problem` set."""
         return self._entries(COMPUTE_SUFFIX, _load_compute, partial(ComputeTarget, type=""))
 
     def run_configurations(self) -> list[RunConfiguration]:
-        """Every `.runconfig` file by name; one that cannot be used has `problem` set."""
+        """Return all run configurations by name; invalid ones have `problem` set."""
         return self._entries(RUN_CONFIGURATION_SUFFIX, _load_run_configuration, partial(RunConfiguration, target=""))
 
     def target(self, name: str) -> ComputeTarget:
-        """The compute target of this name. Raises ConfigurationError when its file is missing or wrong."""
+        """Return a compute target. Raises ConfigurationError."""
         return _load_compute(self._path_of(name, COMPUTE_SUFFIX, "compute target"))
 
     def run_configuration(self, name: str) -> RunConfiguration:
-        """The run configuration of this name. Raises ConfigurationError when its file is missing or wrong."""
+        """Return a run configuration. Raises ConfigurationError."""
         return _load_run_configuration(self._path_of(name, RUN_CONFIGURATION_SUFFIX, "run configuration"))
 
     def target_of(self, configuration: RunConfiguration, override: str = "") -> ComputeTarget:
-        """The target that the configuration names, or `override`.
+        """Return the target of a run configuration, or `override`.
 
-        Raises ConfigurationError when there is none, or when a configuration in the SDK's form disagrees with it.
+        Raises ConfigurationError if it does not exist, or a run configuration in the SDK form disagrees with it.
         """
         name = override or configuration.target
         key = configuration.key("Target")
         if not os.path.isfile(os.path.join(self.config_directory, name + COMPUTE_SUFFIX)) and not override:
             known = self._names(COMPUTE_SUFFIX)
             raise ConfigurationError(
-                f"{key} is {name!r}, and there is no {CONFIG_DIRECTORY}/{name}{COMPUTE_SUFFIX}",
+                f"{key} is {name!r}, but there is no {CONFIG_DIRECTORY}/{name}{COMPUTE_SUFFIX}",
                 remedy=f"Set {key} to one of: {', '.join(known)}." if known else "Attach a compute target first.",
                 file=configuration.path,
                 line=line_of_key(configuration.path, key),
@@ -154,7 +150,7 @@ class Project:
         path = os.path.join(self.config_directory, name + suffix)
         if not name or "/" in name or not os.path.isfile(path):
             known = ", ".join(self._names(suffix))
-            remedy = f"Known here: {known}." if known else f"No {suffix} file is in {self.config_directory}."
+            remedy = f"Choose one of: {known}." if known else f"There are no {suffix} files in {self.config_directory}."
             raise ConfigurationError(f"there is no {kind} {name!r} ({CONFIG_DIRECTORY}/{name}{suffix})", remedy=remedy)
         return path
 
@@ -191,21 +187,18 @@ def _can_hold_state(root: str, state: str) -> bool:
 
 
 def state_elsewhere(root: str) -> str:
-    """The place in the user's data directory for a read-only project.
-
-    Its path, made one name, so that two never share it.
-    """
+    """Return the folder for a read-only project in the user's data directory, named after its path."""
     return os.path.join(user_data_directory(), "projects", root.strip("/").replace("%", "%25").replace("/", "%2F"))
 
 
 def root_of_state(state_directory: str) -> str:
-    """The project folder that a state directory belongs to."""
+    """Return the project folder of a state directory."""
     folder, name = os.path.split(state_directory)
     return folder if name == STATE_DIRECTORY else "/" + name.replace("%2F", "/").replace("%25", "%")
 
 
 def line_of_key(path: str, key: str) -> int:
-    """The line of a key, for an error message only; 0 when it is not found the simple way."""
+    """Return the line of a key for an error message, or 0."""
     key = key.rpartition(".")[2]
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):

@@ -1,7 +1,7 @@
-"""New projects: from the templates that came with the program, from any folder, from a git repository.
+"""Create projects from built-in templates, folders and git repositories.
 
-A project appears whole or not at all: it is put together in a hidden folder beside its place and then renamed. Nothing
-that exists is ever written over; a folder that becomes a project where it is only gets what it lacks.
+A project is created in a hidden folder, which is then renamed. Existing files are never overwritten; a folder that
+becomes a project only gets missing files.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 import tui_workbench
 from tui_workbench.core import trace
-from tui_workbench.core.directories import CONFIG_DIRECTORY, sample_project
+from tui_workbench.core.directories import CONFIG_DIRECTORY, packaged
 from tui_workbench.core.errors import StorageError, UsageError
 from tui_workbench.core.masking import mask_text
 from tui_workbench.core.processes import clean_environment, has_program, run
@@ -24,10 +25,10 @@ from tui_workbench.core.processes import clean_environment, has_program, run
 DEFAULT_TEMPLATE = "blank"
 
 SHORTEST_NAME, LONGEST_NAME = 2, 32
-"""Characters of a project's name, as in the original: it becomes part of run ids, folders and container labels."""
+"""Length of a project name, as in the original. It is part of run IDs, folders and container labels."""
 
-_LEFT_OUT = frozenset({"__pycache__", "outputs", ".workbench", ".git", ".ipynb_checkpoints"})
-"""What a sample that was run in place holds besides itself."""
+_EXCLUDED = frozenset({"__pycache__", "outputs", ".workbench", ".git", ".ipynb_checkpoints"})
+"""Folders that are not part of a template."""
 
 _FROM_SAMPLE = {
     "blank": (
@@ -47,46 +48,43 @@ _FROM_SAMPLE = {
         "aml_config/gpu-box.compute",
     ),
 }
-"""What templates have of the sample."""
+"""Files that templates share with the sample project."""
 
 
 class Template(NamedTuple):
-    """What `project create --template NAME` starts from."""
+    """A built-in template."""
 
     name: str
     description: str
 
 
 _TEMPLATES = (
-    Template("blank", "Configuration for this machine and for Docker, and nothing else."),
-    Template("digits", "A small PyTorch network that reads handwritten digits; runs in seconds on a CPU."),
-    Template("digits-ddp", "The same by several processes (DDP under torchrun): on each GPU, or on CPU cores."),
-    Template("mnist-tensorflow", "A small TensorFlow network on MNIST, for a CPU and for a GPU."),
-    Template(
-        "mnist-cntk", "For old projects: the same with CNTK, whose development ended in 2019 (Python 3.6, CUDA 10)."
-    ),
+    Template("blank", "Configuration for this machine and for Docker."),
+    Template("digits", "A small PyTorch network for handwritten digits; trains in seconds on a CPU."),
+    Template("digits-ddp", "The digits network in several processes (DDP with torchrun), on GPUs or CPU cores."),
+    Template("mnist-tensorflow", "A small TensorFlow network for MNIST, on a CPU or GPU."),
+    Template("mnist-cntk", "A small CNTK network for MNIST, for old projects (Python 3.6, CUDA 10)."),
 )
 
 _DATA = os.path.join(os.path.dirname(tui_workbench.__file__), "templates_data")
 
 
 def list_templates() -> list[Template]:
-    """The templates, in the order in which to offer them."""
+    """Return the built-in templates."""
     return list(_TEMPLATES)
 
 
 def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE) -> str:
-    """Make the project `name` in the folder `path`, and return its absolute path.
+    """Create the project `name` in the folder `path`, and return its absolute path.
 
-    `template` is a name from `list_templates`, a folder, or the address of a git repository. Raises UsageError when the
-    name breaks the rule, there is no such template, `path` is no folder, or something stands in the project's place;
-    StorageError when the disk fails or may not be written. Nothing is left behind then.
+    `template` is a name from `list_templates`, a folder, or the URL of a git repository. Raises UsageError for an
+    invalid name, template or folder, or if the project exists; StorageError if it cannot be written.
     """
     _check_name(name)
     source = _source_of(template)
     parent = os.path.abspath(os.path.expanduser(path))
     if not os.path.isdir(parent):
-        raise UsageError(f"{parent} is not a folder", remedy="Make it first, or name another one with --path.")
+        raise UsageError(f"{parent} is not a folder", remedy="Create it, or choose another with --path.")
     place = os.path.join(parent, name)
     _check_free(place)
     try:
@@ -101,34 +99,33 @@ def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE)
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise _taken(place) from error
         raise StorageError(
-            f"the project cannot be made: {(error.strerror or str(error)).lower()}",
-            remedy="Free some space or choose a folder that you may write with --path; nothing was left behind.",
+            f"cannot create the project: {(error.strerror or str(error)).lower()}",
+            remedy="Free some space, or choose a writable folder with --path.",
             file=place,
         ) from error
     return place
 
 
 def add_folder(folder: str) -> tuple[str, ...]:
-    """Make a project of a folder where it is, and return the files that were added to it.
+    """Turn a folder into a project, and return the added files; none if it has `aml_config/`.
 
-    A project of the original, which has its `aml_config/`, opens as it is: nothing is added to it. Raises UsageError
-    when there is no such folder, StorageError when it cannot be written.
+    Raises UsageError if the folder does not exist, StorageError if it cannot be written.
     """
     root = os.path.abspath(os.path.expanduser(folder))
     if not os.path.isdir(root):
-        raise UsageError(f"{root} is not a folder", remedy="Name a folder that is there.")
+        raise UsageError(f"{root} is not a folder", remedy="Choose an existing folder.")
     try:
         return _add_missing(root, os.path.basename(root))
     except OSError as error:
         raise StorageError(
-            f"the folder cannot be made a project: {(error.strerror or str(error)).lower()}",
-            remedy="Make it writable, or free some space; it is as it was.",
+            f"cannot add the folder: {(error.strerror or str(error)).lower()}",
+            remedy="Make it writable, or free some space. Nothing was changed.",
             file=root,
         ) from error
 
 
 def _source_of(template: str) -> str:
-    """The folder or the address that a template is taken from; "" for one that came with the program."""
+    """Return the folder or URL of a template; "" for a built-in one."""
     known = [entry.name for entry in _TEMPLATES]
     if template in known:
         return ""
@@ -138,13 +135,13 @@ def _source_of(template: str) -> str:
     if os.path.isdir(folder):
         return folder
     raise UsageError(
-        f"there is no template {template!r}",
-        remedy=f"Take one of: {', '.join(known)}; or name a folder, or the address of a git repository.",
+        f"unknown template {template!r}",
+        remedy=f"Choose one of: {', '.join(known)}; or a folder, or the URL of a git repository.",
     )
 
 
 def _add_missing(root: str, name: str) -> tuple[str, ...]:
-    """Give a folder that has no configuration that of `blank`, and return the files; nothing else is touched."""
+    """Add the configuration of `blank` to a folder without one, and return the files."""
     place = os.path.join(root, CONFIG_DIRECTORY)
     if os.path.isdir(place):
         return ()
@@ -157,7 +154,7 @@ def _add_missing(root: str, name: str) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _built(place: str) -> Iterator[str]:
-    """A hidden folder beside `place`, which becomes it when the context ends well; nothing is left of it otherwise."""
+    """Create a hidden folder, which is renamed to `place` when the context succeeds, and removed otherwise."""
     parent, name = os.path.split(place)
     building = os.path.join(parent, f".{name}-{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
@@ -165,7 +162,7 @@ def _built(place: str) -> Iterator[str]:
         yield building
         os.rename(building, place)
     finally:
-        # After a success it is not there any more.
+        # After a success it does not exist.
         shutil.rmtree(building, ignore_errors=True)
 
 
@@ -174,8 +171,8 @@ def _check_name(name: str) -> None:
     if allowed and SHORTEST_NAME <= len(name) <= LONGEST_NAME and not name.startswith("-"):
         return
     raise UsageError(
-        f"{name!r} is no name for a project",
-        remedy=f"A name has {SHORTEST_NAME} to {LONGEST_NAME} letters (a to z), digits or hyphens, no hyphen first.",
+        f"{name!r} is not a valid project name",
+        remedy=f"Use {SHORTEST_NAME} to {LONGEST_NAME} letters (a to z), digits or hyphens, and no hyphen first.",
     )
 
 
@@ -183,7 +180,7 @@ def _check_free(place: str) -> None:
     try:
         free = not os.listdir(place)
     except FileNotFoundError:
-        # A symbolic link that leads nowhere would be replaced without a word.
+        # A broken symbolic link would be replaced.
         free = not os.path.islink(place)
     except OSError:
         free = False
@@ -192,15 +189,13 @@ def _check_free(place: str) -> None:
 
 
 def _taken(place: str) -> UsageError:
-    return UsageError(
-        f"{place} exists and is no empty folder",
-        remedy="Choose another name or --path. A folder of yours becomes a project by an aml_config/ in it.",
-    )
+    remedy = f"Choose another name or --path, or add it with `workbench-tui project add {shlex.quote(place)}`."
+    return UsageError(f"{place} exists and is not an empty folder", remedy=remedy)
 
 
 def _files_of(template: str, name: str) -> Iterator[tuple[str, bytes]]:
-    """Every file of the new project: its path in it and its content."""
-    sample = sample_project()
+    """Yield the relative path and content of each file of a new project."""
+    sample = packaged("sample_project")
     for relative in _FROM_SAMPLE.get(template, ()):
         yield relative, _read(os.path.join(sample, relative))
     for relative, content in _tree(sample if template == "digits" else os.path.join(_DATA, template)):
@@ -210,7 +205,7 @@ def _files_of(template: str, name: str) -> Iterator[tuple[str, bytes]]:
 
 def _tree(root: str) -> Iterator[tuple[str, bytes]]:
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(set(folders) - _LEFT_OUT)
+        folders[:] = sorted(set(folders) - _EXCLUDED)
         for file in sorted(files):
             source = os.path.join(folder, file)
             yield os.path.relpath(source, root), _read(source)
@@ -222,7 +217,7 @@ def _read(path: str) -> bytes:
 
 
 def _write(path: str, content: bytes) -> None:
-    # The permissions of the installed files are not taken over: those may be read-only, a project may not.
+    # The installed files may be read-only: do not copy their permissions.
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "xb") as file:
         file.write(content)
@@ -232,7 +227,7 @@ _QUIET = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
 def _clone(address: str, place: str) -> None:
-    """Take a template from a repository into the empty folder `place`. Raises UsageError, OSError."""
+    """Clone a template into the empty folder `place`. Raises UsageError or OSError."""
     shown = mask_text(address)
     command = ["git", "clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", address, place]
     environment = {**_environment(), "GIT_LFS_SKIP_SMUDGE": "1"}
@@ -240,24 +235,23 @@ def _clone(address: str, place: str) -> None:
         done = run(command, kind=trace.GIT, environment=environment, variables=_QUIET, log_start=True)
     except FileNotFoundError as error:
         raise UsageError(
-            "a template from a repository needs git, which is not on the PATH", remedy="Install git."
+            "git is not on the PATH; templates from a repository need it", remedy="Install git."
         ) from error
     if done.returncode != 0:
         lines = [line for line in done.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
-        said = (lines or [f"exit code {done.returncode}"])[-1].replace(address, shown).removeprefix("fatal: ")
-        raise UsageError(
-            f"the template {shown} cannot be had: {said.strip()}", remedy="Check the address, and your access to it."
-        )
+        reason = (lines or [f"exit code {done.returncode}"])[-1].replace(address, shown).removeprefix("fatal: ")
+        message = f"cannot clone the template {shown}: {reason.strip()}"
+        raise UsageError(message, remedy="Check the URL, and your access to it.")
     shutil.rmtree(os.path.join(place, ".git"))
 
 
 def _copy(source: str, place: str) -> None:
-    """Take a template from a folder: what its owner keeps in it, but not its runs and its history. Raises OSError."""
+    """Copy a template from a folder, without ignored files, runs and git history. Raises OSError."""
     for relative in _wanted(source):
-        if not _LEFT_OUT.isdisjoint(relative.split(os.sep)):
+        if not _EXCLUDED.isdisjoint(relative.split(os.sep)):
             continue
         path, copy = os.path.join(source, relative), os.path.join(place, relative)
-        # Of a folder that is being used something may be gone by now, or be no file at all.
+        # The file may have been deleted, or may not be a regular file.
         if not os.path.islink(path) and not os.path.isfile(path):
             continue
         os.makedirs(os.path.dirname(copy), exist_ok=True)
@@ -267,7 +261,7 @@ def _copy(source: str, place: str) -> None:
 
 
 def _wanted(source: str) -> list[str]:
-    """The files of a folder that its ignore files do not exclude; all files where there is no git to read those."""
+    """Return the files of a folder that git does not ignore; all files without git."""
     if has_program("git"):
         with tempfile.TemporaryDirectory() as repository:
             git = ("git", f"--git-dir={repository}", f"--work-tree={source}")
@@ -281,7 +275,7 @@ def _wanted(source: str) -> list[str]:
 
 
 def _with_nested(source: str, names: list[str]) -> list[str]:
-    """The names, with the files of folders that git lists as one: repositories of their own."""
+    """Replace nested repositories, which git lists as folders, with their files."""
     found = [name for name in names if name and not name.endswith("/")]
     for nested in (name for name in names if not name or name.endswith("/")):
         for folder, folders, files in os.walk(os.path.join(source, nested)):

@@ -1,10 +1,10 @@
-"""What a training script may tell the workbench: numbers, lists, rows, tables, images, tags, files.
+"""Log metrics, tables, images, tags and files from a training script.
 
-Every call appends one line to `metrics.jsonl` in the run's directory by one write, so nothing is lost when the script
-is killed, and threads, processes and ranks may log at once. There is no server and nothing to close. Outside of a run
-the calls check what they are given and do nothing.
+Every call appends one line to `metrics.jsonl` in the run directory by one write: nothing is lost when the script is
+killed, and threads, processes and ranks can log at the same time. There is no server and nothing to close. Outside a
+run, the functions check their arguments and do nothing.
 
-This file runs on Python 3.5 and newer and needs nothing but the standard library.
+This file runs on Python 3.5 and newer, with the standard library only.
 """
 
 import json
@@ -39,9 +39,9 @@ _COPY_BYTES = 1 << 20
 def log(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
     """Log a value of the metric `name`.
 
-    A number is a point of its curve, at `step` or one after the last. Scalars of NumPy, PyTorch, TensorFlow and JAX
-    count as numbers, NaN and infinities are kept. A text is kept as one. A list or an array is logged as `log_list`
-    would, a dict as `log_row` would. Raises TypeError for anything else.
+    A number is a point of a curve, at `step` or one after the last. Scalars of NumPy, PyTorch, TensorFlow and JAX are
+    numbers; NaN and infinities are kept. A list or array is logged as by `log_list`, a dict as by `log_row`. Raises
+    TypeError for other types than these and strings.
     """
     if type(value) is not float:
         value = _plain(value)
@@ -52,7 +52,7 @@ def log(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
 
 
 def log_list(name: "str", values: "Any", step: "Optional[float]" = None) -> "None":
-    """Log a list of numbers or texts as one thing, for a chart of its own."""
+    """Log a list of numbers or strings as a separate chart."""
     values = _plain(values)
     _log_item("list", name, values if isinstance(values, list) else [values], step)
 
@@ -69,15 +69,15 @@ def log_row(
 
 
 def log_table(name: "str", columns: "Mapping[str, Any]", step: "Optional[float]" = None) -> "None":
-    """Log a whole table: a dict of columns, each a list. A list of dicts (rows) is taken as well."""
+    """Log a table: a dict of columns, each a list, or a list of dicts (rows)."""
     table = _plain(columns)
     if isinstance(table, list):
         table = _from_rows(table)
     if not isinstance(table, dict):
-        raise TypeError("a table is a dict of lists, not %s" % type(columns).__name__)
+        raise TypeError("a table must be a dict of lists, not %s" % type(columns).__name__)
     table = {key: column if isinstance(column, list) else [column] for key, column in table.items()}
     if len({len(column) for column in table.values()}) > 1:
-        raise ValueError("the columns of a table must be equally long")
+        raise ValueError("the columns of a table must have the same length")
     _log_item("table", name, table, step)
 
 
@@ -87,7 +87,7 @@ def log_confusion_matrix(
     """Log a confusion matrix: `matrix[true][predicted]`, with the names of the classes."""
     rows = _plain(matrix)
     if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != len(rows) for row in rows):
-        raise ValueError("a confusion matrix has as many columns as rows")
+        raise ValueError("a confusion matrix must be square")
     names = [str(label) for label in (range(len(rows)) if labels is None else _plain(labels))]
     if len(names) != len(rows):
         raise ValueError("%d labels for %d classes" % (len(names), len(rows)))
@@ -95,18 +95,18 @@ def log_confusion_matrix(
 
 
 def log_image(name: "str", image: "Any", step: "Optional[float]" = None) -> "None":
-    """Log an image: the path of a file, a Matplotlib figure, or a PIL image. A copy of it is kept with the run."""
+    """Log an image: the path of a file, a Matplotlib figure, or a PIL image. The run keeps a copy."""
     if isinstance(image, (str, bytes)) or hasattr(image, "__fspath__"):
         source = _path(image)
         if not os.path.isfile(source):
-            raise FileNotFoundError("there is no image %s" % source)
+            raise FileNotFoundError("image not found: %s" % source)
         ending = os.path.splitext(source)[1].lower()
         put = _copier(source)
     elif hasattr(image, "savefig") or hasattr(image, "save"):
         ending = ".png"
         put = image.savefig if hasattr(image, "savefig") else image.save
     else:
-        raise TypeError("an image is a path, a figure or a PIL image, not %s" % type(image).__name__)
+        raise TypeError("an image must be a path, a figure or a PIL image, not %s" % type(image).__name__)
     _name(name)
     number = _step(step)
     if in_run():
@@ -115,18 +115,18 @@ def log_image(name: "str", image: "Any", step: "Optional[float]" = None) -> "Non
 
 
 def tag(name: "str", value: "Any" = None) -> "None":
-    """Put a tag on the run, with a value or without."""
+    """Tag the run, with or without a value."""
     _write("tag", name, '"value":%s' % ("null" if value is None else _json(str(_plain(value)))))
 
 
 def upload(path: "Any", name: "Optional[str]" = None) -> "None":
-    """Keep a copy of a file, or of a folder, among the outputs of the run, as `name` there.
+    """Copy a file or folder to the outputs of the run, as `name`. Files in `outputs/` are kept anyway.
 
-    What lies in `outputs/` is kept anyway. Raises FileNotFoundError, or ValueError for a name that leads elsewhere.
+    Raises FileNotFoundError, or ValueError for a name outside the outputs.
     """
     source = _path(path)
     if not os.path.exists(source):
-        raise FileNotFoundError("there is nothing at %s" % source)
+        raise FileNotFoundError("file not found: %s" % source)
     inside = _inside(os.path.basename(os.path.abspath(source)) if name is None else name)
     if not os.path.isdir(source):
         _keep(inside, _copier(source), source)
@@ -138,12 +138,12 @@ def upload(path: "Any", name: "Optional[str]" = None) -> "None":
 
 
 def upload_content(name: "str", content: "Any") -> "None":
-    """Keep a text, bytes or what an open file holds among the outputs of the run, as the file `name`."""
+    """Write a string, bytes or the content of an open file to the outputs of the run, as `name`."""
     inside = _inside(name)
     data = content.read() if hasattr(content, "read") else content
     data = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
     if not isinstance(data, (bytes, bytearray)):
-        raise TypeError("the content of a file is text or bytes, not %s" % type(data).__name__)
+        raise TypeError("the content of a file must be str or bytes, not %s" % type(data).__name__)
 
     def put(path: "str") -> "None":
         with open(path, "wb") as file:
@@ -153,17 +153,17 @@ def upload_content(name: "str", content: "Any") -> "None":
 
 
 def in_run() -> "bool":
-    """Whether the script is a run of the workbench."""
+    """Return True if the script is a run of the workbench."""
     return bool(os.environ.get("WORKBENCH_RUN_DIRECTORY"))
 
 
 def run_id() -> "str":
-    """The id of the run; empty outside of one."""
+    """Return the ID of the run, "" outside a run."""
     return os.environ.get("WORKBENCH_RUN_ID", "")
 
 
 def outputs_directory() -> "str":
-    """The folder whose files are kept with the run: `outputs/`, wherever the script has gone meanwhile."""
+    """Return the absolute path of `outputs/`, whose files are kept with the run."""
     found = os.environ.get("WORKBENCH_OUTPUTS_DIRECTORY")
     if found:
         return found
@@ -172,7 +172,7 @@ def outputs_directory() -> "str":
 
 
 class _Journal:
-    """The file of the run that lines are appended to."""
+    """Appends lines to the metrics file of the run."""
 
     def __init__(self) -> "None":
         self._descriptor = -1
@@ -181,7 +181,7 @@ class _Journal:
         self._complained = False
 
     def write(self, line: "str") -> "None":
-        """Append a line by one write; a disk that is full ends no training."""
+        """Append a line by one write. A full disk does not end the training."""
         if self._process != os.getpid():
             self._open()
         if self._descriptor < 0:
@@ -194,12 +194,11 @@ class _Journal:
         except OSError as error:
             self._complain(error)
             return
-        # The rest of it could only be appended behind what others have written by now.
+        # The rest cannot be written: others may have written since.
         self._torn = written < len(data)
 
     def _open(self) -> "None":
-        # In a process that was forked the number may mean another file by now: what forks may close and open others.
-        # The process is noted last: until then every thread of it comes here.
+        # After a fork the descriptor may be that of another file. `_process` is set last, so all threads come here.
         process, descriptor = os.getpid(), -1
         run = os.environ.get("WORKBENCH_RUN_DIRECTORY")
         if run:
@@ -214,7 +213,7 @@ class _Journal:
     def _complain(self, error: "OSError") -> "None":
         if not self._complained:
             self._complained = True
-            sys.stderr.write("workbench: what is logged cannot be kept: %s\n" % error)
+            sys.stderr.write("workbench: cannot write metrics: %s\n" % error)
 
 
 _journal = _Journal()
@@ -222,9 +221,9 @@ _names = {}  # type: Dict[str, str]
 
 
 def _name(name: "str") -> "str":
-    """The name as JSON, remembered."""
+    """Return the name as JSON, cached."""
     if not isinstance(name, str):
-        raise TypeError("the name of a metric is a text, not %s" % type(name).__name__)
+        raise TypeError("the name of a metric must be a string, not %s" % type(name).__name__)
     if not name:
         raise ValueError("a metric needs a name")
     text = _json(name)
@@ -240,12 +239,12 @@ def _step(step: "Any") -> "str":
         return str(step)
     value = _plain(step)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError("a step is a number, not %s" % type(step).__name__)
+        raise TypeError("a step must be a number, not %s" % type(step).__name__)
     return _number(value)
 
 
 def _number(value: "Any") -> "str":
-    """A plain value as JSON; what JSON has no number for is a text."""
+    """Return a plain value as JSON; NaN and infinities are strings."""
     if isinstance(value, float):
         if value - value == 0.0:
             return float.__repr__(value)
@@ -253,7 +252,7 @@ def _number(value: "Any") -> "str":
     if isinstance(value, bool) or value is None:
         return _json(value)
     if isinstance(value, int):
-        # One that Python would not write, or nobody could read.
+        # Very large integers cannot be written or read.
         return int.__repr__(value) if -(1 << 1023) < value < 1 << 1023 else '"%sInfinity"' % ("-" if value < 0 else "")
     return _json(value)
 
@@ -263,7 +262,7 @@ def _log_item(kind: "str", name: "str", value: "Any", step: "Optional[float]") -
 
 
 def _write(kind: "str", name: "str", fields: "str") -> "None":
-    """Append the line of something logged: `fields` are members of a JSON object; `kind` is "" for a point or text."""
+    """Append a line with the JSON members `fields`; `kind` is "" for a number or string."""
     start = '{"kind":"%s","name":' % kind if kind else '{"name":'
     _journal.write('%s%s,%s,"time":%.6f}\n' % (start, _names.get(name) or _name(name), fields, time.time()))
 
@@ -276,7 +275,7 @@ def _json(value: "Any") -> "str":
 
 
 def _finite(value: "Any") -> "Any":
-    """The value with NaN and the infinities as texts."""
+    """Return the value with NaN and infinities as strings."""
     if isinstance(value, float):
         return value if value - value == 0.0 else _number(value).strip('"')
     if isinstance(value, dict):
@@ -285,7 +284,7 @@ def _finite(value: "Any") -> "Any":
 
 
 def _plain(value: "Any") -> "Any":
-    """Numbers, texts, lists and dicts of Python's own for those of any library. Raises TypeError for other things."""
+    """Convert values of any library to numbers, strings, lists and dicts. Raises TypeError for other types."""
     if type(value) in (float, int, bool, str):
         return value
     if isinstance(value, dict):
@@ -293,7 +292,7 @@ def _plain(value: "Any") -> "Any":
     if isinstance(value, (list, tuple, range, set, frozenset)):
         return [_element(item) for item in value]
     if isinstance(value, (float, int, str)):
-        # A subclass, whose own way to write itself down is not JSON's.
+        # The repr of a subclass may not be valid JSON.
         return float(value) if isinstance(value, float) else int(value) if isinstance(value, int) else str(value)
     for name in ("tolist", "item"):
         method = getattr(value, name, None)
@@ -321,7 +320,7 @@ def _as_float(value: "Any") -> "float":
 
 def _from_rows(rows: "List[Any]") -> "Dict[str, List[Any]]":
     if not all(isinstance(row, dict) for row in rows):
-        raise TypeError("a table is a dict of lists or a list of dicts")
+        raise TypeError("a table must be a dict of lists or a list of dicts")
     names = []  # type: List[str]
     for row in rows:
         names += [name for name in row if name not in names]
@@ -329,24 +328,24 @@ def _from_rows(rows: "List[Any]") -> "Dict[str, List[Any]]":
 
 
 def _path(path: "Any") -> "str":
-    # os.fspath is younger than Python 3.5.
+    # Python 3.5 has no os.fspath.
     path = path.__fspath__() if hasattr(path, "__fspath__") else str(path) if hasattr(path, "parts") else path
     if not isinstance(path, (str, bytes)):
-        raise TypeError("a path is a text, not %s" % type(path).__name__)
+        raise TypeError("a path must be a string, not %s" % type(path).__name__)
     return os.fsdecode(path)
 
 
 def _inside(name: "str") -> "str":
-    """The name as a path below the outputs. Raises ValueError when it leads out of them."""
+    """Return the name as a path below the outputs. Raises ValueError for a path outside."""
     if not isinstance(name, str):
-        raise TypeError("the name of a file is a text, not %s" % type(name).__name__)
+        raise TypeError("the name of a file must be a string, not %s" % type(name).__name__)
     clean = os.path.normpath(name.replace("\\", "/"))
     parts = clean.split("/")
     if parts[0] == "outputs" and len(parts) > 1:
-        # The original's scripts name the folder.
+        # Scripts of the original include the folder.
         parts = parts[1:]
     if "\0" in clean or os.path.isabs(clean) or parts[0] in ("", ".", ".."):
-        raise ValueError("%r does not stay in the outputs of the run" % name)
+        raise ValueError("%r is outside the outputs of the run" % name)
     return "/".join(parts)
 
 
@@ -363,7 +362,7 @@ def _copier(source: "str") -> "Callable[[str], None]":
 
 
 def _keep(inside: "str", put: "Callable[[str], None]", source: "str") -> "None":
-    """Have `put` write a file of the outputs, whole or not at all, and note it."""
+    """Write a file of the outputs atomically with `put`, and log it."""
     if not in_run():
         return
     path = os.path.join(outputs_directory(), inside)
@@ -383,7 +382,7 @@ _image_numbers = {}  # type: Dict[Tuple[str, str], int]
 
 
 def _keep_image(name: "str", ending: "str", put: "Callable[[str], None]") -> "str":
-    """Have `put` write an image under a name that nothing else has; returns it, relative to the outputs."""
+    """Write an image with `put` under an unused name; return its path relative to the outputs."""
     slug = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[:80].strip(".") or "image"
     folder = os.path.join(outputs_directory(), _IMAGES)
     os.makedirs(folder, exist_ok=True)

@@ -1,14 +1,13 @@
-"""Starts a script under torch.distributed.run, with the output of each rank in a file of its own.
+"""Start a script with torch.distributed.run, with a log file for each rank.
 
     python workbench_ranks.py FOLDER -m torch.distributed.run --OPTION=VALUE... SCRIPT ARGUMENT...
 
-Each rank writes both its streams into FOLDER/RANK.log itself, so these files hold its bytes in their order, whatever
-dies. FOLDER/torchrun.log is what torchrun itself has to say. This process follows the files and repeats them on its
-own output, line by line, with `[rank1]: ` before the lines of rank 1 as PyTorch writes it before a rank's traceback.
-It ends when torchrun does, with its exit code.
+Each rank writes stdout and stderr to FOLDER/RANK.log itself; torchrun writes to FOLDER/torchrun.log. This process
+follows these files and repeats their lines on stdout, with the prefix `[rank1]: ` for rank 1, as PyTorch does for
+tracebacks. It ends with the exit code of torchrun.
 
-The workbench starts it for runs with ProcessesPerNode. This file runs on Python 3.5 and newer and needs nothing but the
-standard library; nobody imports it.
+The workbench uses it for runs with ProcessesPerNode. This file runs on Python 3.5 and newer, with the standard library
+only; it is not imported.
 """
 
 import fcntl
@@ -26,20 +25,20 @@ if TYPE_CHECKING:
 _AS_RANK = "--as-rank"
 _TORCHRUN = "torchrun"
 _CHUNK = 1 << 20
-_SOONEST, _LATEST, _SLOWING = 0.005, 0.1, 1.3
-"""Seconds between looks at the files: short while something comes."""
+_SHORTEST_PAUSE, _LONGEST_PAUSE, _PAUSE_FACTOR = 0.005, 0.1, 1.3
+"""Seconds between reads of the files: short while there is output."""
 
-_FOLDER_EVERY = 0.2
-_LINGERING = 60.0
-"""Seconds after which it is told that some ranks have ended and others have not: they may hang."""
+_FOLDER_INTERVAL = 0.2
+_HANG_SECONDS = 60.0
+"""Time after the end of the first rank until the others are reported: they may hang."""
 
 
 def become_rank(folder: "str", command: "List[str]") -> "None":
-    """Turn this process, which torchrun has started as a rank, into the script, writing into the rank's file."""
+    """Replace this process, which torchrun started as a rank, with the script, and redirect its output."""
     path = os.path.join(folder, os.environ["RANK"] + ".log")
     output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        # Held by whoever writes there: so it can be seen whether somebody still does.
+        # Processes that can still write to the file hold this lock.
         fcntl.flock(output, fcntl.LOCK_SH)
     except OSError:
         pass
@@ -50,37 +49,37 @@ def become_rank(folder: "str", command: "List[str]") -> "None":
 
 
 class _File:
-    """One file that grows, and how far it has been repeated; `mark` stands before each line."""
+    """A log file of a rank, and the position up to which it has been repeated with a `prefix` for each line."""
 
-    def __init__(self, path: "str", mark: "bytes") -> "None":
+    def __init__(self, path: "str", prefix: "bytes") -> "None":
         self._file = os.open(path, os.O_RDONLY)
-        self._mark = mark
+        self._prefix = prefix
         self._rest = b""
         self._in_line = False
 
     def take(self, is_last: "bool" = False) -> "bytes":
-        """What has come since, in whole lines; the last time, all of it. A carriage return ends a line, too."""
+        """Return new complete lines, or all new output if `is_last`. A carriage return also ends a line."""
         data = self._rest + os.read(self._file, _CHUNK)
-        # A carriage return at the very end may be the first half of a line's end.
+        # A carriage return at the end may be the first half of a line end.
         end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, max(0, len(data) - 1))) + 1
         if is_last or (not end and len(data) >= _CHUNK):
             end = len(data)
         data, self._rest = data[:end], data[end:]
-        if not self._mark or not data:
+        if not self._prefix or not data:
             return data
         lines = data.splitlines(True)
-        marked = [line if line == b"\r" or line.startswith(self._mark) else self._mark + line for line in lines]
+        found = [line if line == b"\r" or line.startswith(self._prefix) else self._prefix + line for line in lines]
         if self._in_line:
-            marked[0] = lines[0]
+            found[0] = lines[0]
         self._in_line = not data.endswith((b"\n", b"\r"))
-        return b"".join(marked)
+        return b"".join(found)
 
     def end(self) -> "bytes":
-        """What is missing for the last line to be one."""
+        """Return the missing end of the last line."""
         return b"\n" if self._in_line else b""
 
     def is_written(self) -> "bool":
-        """Whether somebody has it open to write to it, as far as that can be told."""
+        """Return True if a process can still write to the file, or this is unknown."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -90,20 +89,20 @@ class _File:
 
 
 class Merger:
-    """Repeats what lies in a folder on the descriptor `output`."""
+    """Repeats the log files in a folder on the descriptor `output`."""
 
-    def __init__(self, folder: "str", output: "int", lingering: "float" = _LINGERING) -> "None":
+    def __init__(self, folder: "str", output: "int", hang_seconds: "float" = _HANG_SECONDS) -> "None":
         self._folder = folder
         self._output = output
         self._files = {}  # type: Dict[str, _File]
-        self._looked = 0.0
-        self._lingering = lingering  # type: Optional[float]
+        self._scanned = 0.0
+        self._hang_seconds = hang_seconds  # type: Optional[float]
         self._partly_since = 0.0
 
     def pump(self, is_last: "bool" = False) -> "bool":
-        """Repeat what is new; True when there was something. With `is_last`, all that is left."""
+        """Repeat new output, or all of it if `is_last`. Return True if there was any."""
         something = False
-        self._look(is_last)
+        self._scan(is_last)
         for name in sorted(self._files):
             each = self._files[name]
             data = each.take()
@@ -115,47 +114,47 @@ class Merger:
                 self._write(each.take(True) + each.end())
         return something
 
-    def _look(self, now: "bool") -> "None":
-        """Open what is new in the folder, now and then."""
-        moment = time.time()
-        if not now and abs(moment - self._looked) < _FOLDER_EVERY:
+    def _scan(self, force: "bool") -> "None":
+        """Open new files in the folder."""
+        now = time.time()
+        if not force and abs(now - self._scanned) < _FOLDER_INTERVAL:
             return
-        self._looked = moment
+        self._scanned = now
         for name in os.listdir(self._folder):
             rank, _, kind = name.partition(".")
             if kind == "log" and name not in self._files and (rank.isdigit() or rank == _TORCHRUN):
-                mark = ("[rank%s]: " % rank).encode() if rank.isdigit() else b""
-                self._files[name] = _File(os.path.join(self._folder, name), mark)
-        self._tell_of_lingering(moment)
+                prefix = ("[rank%s]: " % rank).encode() if rank.isdigit() else b""
+                self._files[name] = _File(os.path.join(self._folder, name), prefix)
+        self._report_hanging(now)
 
-    def _tell_of_lingering(self, moment: "float") -> "None":
-        """Once, when some ranks have ended a while ago and others have not."""
-        if self._lingering is None:
+    def _report_hanging(self, now: "float") -> "None":
+        """Report once that some ranks have ended long ago and others have not."""
+        if self._hang_seconds is None:
             return
         ranks = [(int(name.partition(".")[0]), each) for name, each in self._files.items() if name[0].isdigit()]
         left = [rank for rank, each in sorted(ranks, key=lambda pair: pair[0]) if each.is_written()]
         if not left or len(left) == len(ranks):
             self._partly_since = 0.0
             return
-        self._partly_since = self._partly_since or moment
-        if moment - self._partly_since >= self._lingering:
+        self._partly_since = self._partly_since or now
+        if now - self._partly_since >= self._hang_seconds:
             many = len(left) > 1
             text = "workbench: rank%s %s %s not ended, %.0f s after the first rank that has\n" % (
-                "s" if many else "", ", ".join(map(str, left)), "have" if many else "has", self._lingering,
+                "s" if many else "", ", ".join(map(str, left)), "have" if many else "has", self._hang_seconds,
             )  # fmt: skip
             self._write(text.encode())
-            self._lingering = None
+            self._hang_seconds = None
 
     def _write(self, data: "bytes") -> "None":
         try:
             while data:
                 data = data[os.write(self._output, data) :]
         except OSError:
-            return  # a full disk: the ranks' own files may lie elsewhere, and the script goes on
+            return  # a full disk: the files of the ranks may be on another one, and the script continues
 
 
 def _is_one(options: "List[str]") -> "bool":
-    """Whether torchrun will start one process only, as far as that can be told before it looks."""
+    """Return True if torchrun will probably start a single process."""
     if "--nproc_per_node=gpu" not in options:
         return "--nproc_per_node=1" in options
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -165,20 +164,20 @@ def _is_one(options: "List[str]") -> "bool":
 
 
 def _with_ranks(folder: "str", command: "List[str]") -> "List[str]":
-    """The command of torchrun with this file before the script: the first word behind the options."""
+    """Return the command of torchrun with this file inserted before the script."""
     script = 2
     while script < len(command) and command[script].startswith("-"):
         script += 1
     if not _is_one(command[:script]):
-        # As torchrun would have it itself, but without its warning.
+        # The default of torchrun, without its warning.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # All ranks are on this machine, whose name need not lead to it.
+    # All ranks are on this machine, whose name may not resolve.
     os.environ.setdefault("PET_LOCAL_ADDR", "127.0.0.1")
     return [*command[:script], os.path.abspath(__file__), _AS_RANK, folder, *command[script:]]
 
 
 def _remove_empty(folder: "str") -> "None":
-    """Remove a folder and those below it as far as there is nothing in them."""
+    """Remove a folder and its subfolders if they are empty."""
     for place, _, _ in os.walk(folder, topdown=False):
         try:
             os.rmdir(place)
@@ -187,12 +186,12 @@ def _remove_empty(folder: "str") -> "None":
 
 
 def run(folder: "str", command: "List[str]") -> "int":
-    """Start torchrun, repeat what its ranks write, and return its exit code."""
+    """Start torchrun, repeat the output of its ranks, and return its exit code."""
     try:
         os.makedirs(folder)
     except FileExistsError:
         pass
-    # Else each run leaves folders in /tmp. What torchrun's @record writes down of an error stays with the run.
+    # Not in /tmp, where folders would be left. Error files of torchrun's @record stay with the run.
     scratch = os.path.join(folder, _TORCHRUN)
     os.environ.setdefault("PET_LOG_DIR", scratch)
     reading, writing = os.pipe()
@@ -204,15 +203,15 @@ def run(folder: "str", command: "List[str]") -> "int":
     os.close(output)
 
     def forward(number: "int", _frame: "object") -> "None":
-        # The last lines are still to be repeated when torchrun has ended its ranks.
+        # Do not exit: the last lines must be repeated after torchrun has ended its ranks.
         torchrun.send_signal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, forward)
     merger = Merger(folder, 1)
-    pause = _SOONEST
+    pause = _SHORTEST_PAUSE
     while torchrun.poll() is None:
-        pause = _SOONEST if merger.pump() else min(pause * _SLOWING, _LATEST)
+        pause = _SHORTEST_PAUSE if merger.pump() else min(pause * _PAUSE_FACTOR, _LONGEST_PAUSE)
         if select.select([reading], [], [], pause)[0]:
             os.read(reading, 64)
     merger.pump(True)

@@ -177,7 +177,7 @@ def test_keyring_reference_is_not_a_password(tracked: Project, text: str) -> Non
 
 @pytest.mark.parametrize(
     ("reference", "message"),
-    [("../data", "is outside the project"), (".", "the project itself"), ("nowhere", "does not exist"),
+    [("../data", "is outside the project"), (".", "the project folder"), ("nowhere", "does not exist"),
      ("outputs/x", "cannot be data"), ("aml_config", "cannot be data")],
 )  # fmt: skip
 def test_invalid_data_reference_is_refused(tracked: Project, reference: str, message: str) -> None:

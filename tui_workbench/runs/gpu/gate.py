@@ -71,5 +71,4 @@ def _refusal(spec: RunSpec, result: CheckResult) -> NoGpu:
         remedy="\n".join([f"{first} Fix{place}: {result.command}".strip(), *others]),
         file=spec.run_configuration.path,
         command=result.command,
-        there=result.there,
     )

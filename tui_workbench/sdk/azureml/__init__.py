@@ -1,7 +1,7 @@
-"""The names of the original's SDK, over `workbench`; a real azureml package that is installed comes first.
+"""The API of the original's SDK, based on `workbench`. An installed azureml package takes precedence.
 
-When the rest of the path holds one, this package becomes it, whether it is a package or a namespace of several. Only
-modules that the real one lacks come from here: `azureml.logging` is in none that can still be installed.
+If azureml is installed, as a package or a namespace, this package becomes it, and provides only missing modules, such
+as `azureml.logging`, which no available version has.
 """
 
 import importlib.machinery

@@ -1,4 +1,4 @@
-"""`get_azureml_logger`, as scripts of Azure ML Workbench know it."""
+"""`get_azureml_logger` of Azure ML Workbench."""
 
 import workbench
 
@@ -10,7 +10,7 @@ __all__ = ["AzureMLLogger", "get_azureml_logger"]
 
 
 def log_anything(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
-    """Log a value as the original does, which ends no script for one of a type that it cannot draw."""
+    """Log a value; like the original, log other types as strings instead of raising an exception."""
     try:
         workbench.log(name, value, step)
     except TypeError:
@@ -18,22 +18,21 @@ def log_anything(name: "str", value: "Any", step: "Optional[float]" = None) -> "
 
 
 class AzureMLLogger:
-    """Logs metrics of the run, and files."""
+    """Logs metrics and files of the run."""
 
     def log(self, name: "str", value: "Any") -> "AzureMLLogger":
-        """Log a number, a text, or a list of numbers, which becomes a chart."""
         log_anything(name, value)
         return self
 
     def upload(self, path: "str", content: "Any") -> "AzureMLLogger":
-        """Keep `content` as the file `path` among the outputs of the run."""
+        """Write `content` to the file `path` of the outputs."""
         workbench.upload_content(path, content)
         return self
 
     def wait(self) -> "None":
-        """Wait until everything has arrived: it has."""
+        """Do nothing: every call is written at once."""
 
 
 def get_azureml_logger() -> "AzureMLLogger":
-    """The logger of this run; outside of a run what it is told goes nowhere."""
+    """Return the logger of this run. Outside a run, nothing is logged."""
     return AzureMLLogger()

@@ -1,4 +1,4 @@
-"""`azureml.core`: what a training script needs of it."""
+"""The part of `azureml.core` for training scripts."""
 
 from azureml.core.run import Run
 

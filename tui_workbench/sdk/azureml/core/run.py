@@ -1,4 +1,4 @@
-"""`Run`, as training scripts know it: the run that they are, to log to."""
+"""`Run`: the API of training scripts to log to their run."""
 
 import json
 
@@ -14,51 +14,45 @@ __all__ = ["Run"]
 
 
 class Run:
-    """The run that the script is. Outside of one what it is told goes nowhere."""
+    """The run of the script. Outside a run, nothing is logged."""
 
     def __init__(self) -> "None":
         self._tags = {}  # type: Dict[str, Optional[str]]
 
     @classmethod
     def get_context(cls, allow_offline: "bool" = True, **_: "Any") -> "Run":
-        """The run that the script is. Raises RuntimeError outside of one, unless that is allowed."""
+        """Return the run of the script. Raises RuntimeError outside a run, unless `allow_offline`."""
         if not allow_offline and not workbench.in_run():
             raise RuntimeError("this script is not a run of the workbench")
         return cls()
 
     @classmethod
     def get_submitted_run(cls, **_: "Any") -> "Run":
-        """The run that the script is."""
         return cls.get_context()
 
     @property
     def id(self) -> "str":
-        """The id of the run."""
         return workbench.run_id() or "OfflineRun"
 
     @property
     def tags(self) -> "Dict[str, Optional[str]]":
-        """The tags that this script has put on the run."""
+        """The tags from this script."""
         return dict(self._tags)
 
     def log(self, name: "str", value: "Any", description: "str" = "", step: "Optional[float]" = None) -> "None":
-        """Log a number or a text."""
         log_anything(name, value, step)
 
     def log_list(self, name: "str", value: "Any", description: "str" = "", step: "Optional[float]" = None) -> "None":
-        """Log a list as one chart."""
         workbench.log_list(name, value, step)
 
     def log_row(self, name: "str", description: "Any" = None, **columns: "Any") -> "None":
-        """Log one row of a table."""
         workbench.log_row(name, columns)
 
     def log_table(self, name: "str", value: "Any", description: "str" = "", step: "Optional[float]" = None) -> "None":
-        """Log a whole table: a dict of lists."""
         workbench.log_table(name, value, step)
 
     def log_confusion_matrix(self, name: "str", value: "Any", description: "str" = "") -> "None":
-        """Log a confusion matrix in the original's form, `{"data": {"class_labels": [...], "matrix": [...]}}`."""
+        """Log a confusion matrix: `{"data": {"class_labels": [...], "matrix": [...]}}`."""
         data = json.loads(value) if isinstance(value, str) else value
         data = data.get("data", data) if isinstance(data, dict) else {"matrix": data}
         workbench.log_confusion_matrix(name, data["matrix"], data.get("class_labels"))
@@ -71,43 +65,37 @@ class Run:
         description: "str" = "",
         step: "Optional[float]" = None,
     ) -> "None":
-        """Log an image: a file, or a Matplotlib figure (or its module) as `plot`."""
+        """Log an image file, or a Matplotlib figure or its module as `plot`."""
         if (path is None) == (plot is None):
-            raise ValueError("an image is given as either path or plot")
+            raise ValueError("give either path or plot")
         workbench.log_image(name, path if plot is None else plot, step)
 
     def upload_file(self, name: "str", path_or_stream: "Any", *_: "Any", **__: "Any") -> "None":
-        """Keep a file among the outputs of the run."""
         if hasattr(path_or_stream, "read"):
             workbench.upload_content(name, path_or_stream)
         else:
             workbench.upload(path_or_stream, name)
 
     def upload_files(self, names: "Sequence[str]", paths: "Sequence[str]", *_: "Any", **__: "Any") -> "None":
-        """Keep several files."""
         for name, path in zip(names, paths):
             workbench.upload(path, name)
 
     def upload_folder(self, name: "str", path: "str", *_: "Any", **__: "Any") -> "None":
-        """Keep a folder with all that it holds."""
         workbench.upload(path, name)
 
     def tag(self, key: "str", value: "Any" = None) -> "None":
-        """Put a tag on the run."""
         self._tags[key] = None if value is None else str(value)
         workbench.tag(key, value)
 
     def set_tags(self, tags: "Dict[str, Any]") -> "None":
-        """Put several tags on the run."""
         for key, value in tags.items():
             self.tag(key, value)
 
     def get_tags(self) -> "Dict[str, Optional[str]]":
-        """The tags that this script has put on the run."""
         return self.tags
 
     def flush(self, timeout_seconds: "float" = 300) -> "None":
-        """Wait until everything has arrived: it has."""
+        """Do nothing: every call is written at once."""
 
     def complete(self, _set_status: "bool" = True) -> "None":
-        """Say that the run is complete; the end of the script says so."""
+        """Do nothing: a run is complete when the script ends."""
