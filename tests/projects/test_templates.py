@@ -105,7 +105,7 @@ def test_other_names_are_refused_with_the_rule(tmp_path: Path, name: str) -> Non
 
 
 def test_an_unknown_template_is_answered_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"unknown template 'mnist'*blank, digits.*folder"):
+    with pytest.raises(UsageError, match=r"unknown template 'mnist'.*blank, digits.*folder"):
         templates.create_project("fresh", str(tmp_path), "mnist")
 
 
