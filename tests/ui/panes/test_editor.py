@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from textual.widgets import Input
 
-from tests.ui.panes.desk import desk
+from tests.ui.panes.editor_driver import editor_app
 from tests.ui.waiting import until
 from tui_workbench.ui.editor.difference_view import DifferenceView
 from tui_workbench.ui.editor.editor import EMPTY, EditorPane
@@ -29,38 +29,38 @@ def folder(tmp_path: Path) -> Path:
 
 
 class TestOpening:
-    async def test_an_empty_editor_says_what_to_do(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_empty_editor_shows_a_hint(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             assert it.pane.render().plain == EMPTY
             assert it.pane.has_focus
             assert it.title == "3 Editor"
 
-    async def test_a_file_is_shown_in_its_tab_with_the_focus_and_its_place(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_file_opens_in_a_focused_tab_at_its_place(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             editor = await it.open("train.py", line=3)
             assert editor.source == "import torch\n\nprint(torch.__version__)\n"
             assert editor.has_focus
             assert it.title == "3 train.py"
             await until(lambda: it.status.split() == ["3:1", "Python"])
 
-    async def test_a_file_has_one_tab_however_often_it_is_opened(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_reopened_file_keeps_its_tab(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.open("local.compute")
             await it.open("train.py")
             assert it.title == "3 train.py  local.compute"
             assert it.loud_in_title() == ["train.py"]
 
-    async def test_the_last_file_asked_for_is_shown_whichever_was_read_last(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_last_requested_file_is_shown(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             for name in ("train.py", "local.compute", "train.py", "local.compute"):
                 it.pane.run_worker(it.pane.open_file(it.path(name)))
             await it.settled()
             assert it.pane.active == it.path("local.compute")
             assert sorted(it.title.split()[1:]) == ["local.compute", "train.py"]
 
-    async def test_what_cannot_be_opened_is_said_where_the_person_looks(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_unreadable_file_shows_an_error(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             assert not await it.pane.open_file(it.path("missing\x1b[2J.py"))
             assert "missing␛[2J.py: cannot read it: no such file" in it.pane.render().plain
             await it.open("train.py")
@@ -78,11 +78,9 @@ class TestOpening:
             ("private", "\U000fb000".encode(), "Read-only: it contains private-use"),
         ],
     )
-    async def test_what_cannot_be_edited_is_shown_and_says_why(
-        self, folder: Path, name: str, data: bytes, said: str
-    ) -> None:
+    async def test_read_only_file_shows_why(self, folder: Path, name: str, data: bytes, said: str) -> None:
         (folder / name).write_bytes(data)
-        async with desk(folder) as it:
+        async with editor_app(folder) as it:
             editor = await it.open(name)
             assert said in it.status
             await it.press("x", "ctrl+s")
@@ -90,16 +88,16 @@ class TestOpening:
             assert editor.read_only
         assert (folder / name).read_bytes() == data
 
-    async def test_a_long_file_says_that_it_is_not_highlighted(self, folder: Path) -> None:
+    async def test_long_file_tells_that_it_is_not_highlighted(self, folder: Path) -> None:
         (folder / "long.yml").write_text("a: 1\n" * 3_000, encoding="utf-8")
-        async with desk(folder) as it:
+        async with editor_app(folder) as it:
             await it.open("long.yml")
             assert "YAML, not highlighted: over 3,000 lines" in it.status
 
 
 class TestTabs:
-    async def test_keys_go_around_the_tabs(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_keys_move_between_tabs(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.open("local.compute")
             await it.press("ctrl+pagedown")
@@ -110,8 +108,8 @@ class TestTabs:
             assert it.loud_in_title() == ["local.compute", "Text"]
             assert it.text.has_focus
 
-    async def test_a_click_on_a_name_shows_it_and_the_middle_button_closes_it(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_click_shows_a_tab_and_middle_click_closes_it(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.open("local.compute")
             await it.pilot.click(EditorPane, offset=(6, 0))
@@ -120,8 +118,8 @@ class TestTabs:
             await it.settled()
             assert it.title == "3 train.py"
 
-    async def test_closing_the_last_tab_leaves_an_empty_editor_with_the_focus(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_closing_the_last_tab_focuses_the_empty_editor(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.open("local.compute")
             await it.press("ctrl+w")
@@ -132,21 +130,21 @@ class TestTabs:
             assert it.pane.has_focus
             assert it.pane.render().plain == EMPTY
 
-    async def test_the_state_is_plain_and_restores_files_and_cursors(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_saved_state_restores_files_and_cursors(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py", line=3)
             await it.open("local.compute")
             written = json.dumps(it.pane.saved_state)
         saved = json.loads(written)
         saved["tabs"].append({"path": str(folder / "never"), "row": 0, "column": 0})
-        async with desk(folder) as it:
+        async with editor_app(folder) as it:
             await it.pane.restore(Values(saved))
             assert it.title == "3 train.py  local.compute"
             assert Values(it.pane.saved_state).parts("tabs")[0].number("row") == 2
             assert it.pane.has_focus
 
-    async def test_every_name_fits_into_a_narrow_terminal(self, folder: Path) -> None:
-        async with desk(folder, size=(30, 10)) as it:
+    async def test_tabs_fit_into_a_narrow_terminal(self, folder: Path) -> None:
+        async with editor_app(folder, size=(30, 10)) as it:
             for number in range(5):
                 (folder / f"a_long_module_name_{number}.py").write_bytes(b"")
                 await it.open(f"a_long_module_name_{number}.py")
@@ -154,11 +152,11 @@ class TestTabs:
 
 
 class TestSaving:
-    async def test_a_save_writes_what_was_typed_and_nothing_else(self, folder: Path) -> None:
+    async def test_save_changes_only_the_typed_bytes(self, folder: Path) -> None:
         path = folder / "local.compute"
         path.write_bytes(b"\xef\xbb\xbftype: x\r\n\ta \xc3\xbc\x1b[1m\r\nlast")
         path.chmod(0o640)
-        async with desk(folder) as it:
+        async with editor_app(folder) as it:
             await it.open("local.compute")
             assert "BOM   CRLF" in it.status
             await it.press("end", "enter", "n", "e", "w", "ctrl+s")
@@ -166,8 +164,8 @@ class TestSaving:
         assert path.read_bytes() == b"\xef\xbb\xbftype: x\r\nnew\r\n\ta \xc3\xbc\x1b[1m\r\nlast"
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
-    async def test_the_dirty_mark_comes_with_an_edit_and_goes_with_save_or_undo(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_dirty_mark_disappears_with_save_or_undo(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.press("x")
             assert it.title == "3 train.py ●"
@@ -181,8 +179,8 @@ class TestSaving:
             dirty = [sorted(message.paths) for message in it.app.told if isinstance(message, EditorPane.DirtyChanged)]
             assert dirty == [[it.path("train.py")], []] * 2 + [[it.path("train.py")]]
 
-    async def test_save_all_writes_every_dirty_file_with_the_keys_pressed_before(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_save_all_includes_keys_that_were_pressed_before(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.press("x")
             await it.open("local.compute")
@@ -191,8 +189,8 @@ class TestSaving:
         assert (folder / "train.py").read_bytes().startswith(b"ximport")
         assert (folder / "local.compute").read_bytes().startswith(b"ytype")
 
-    async def test_what_cannot_be_written_keeps_its_text_and_says_why(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_unwritable_file_keeps_its_text_and_shows_why(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.press("x")
             await asyncio.to_thread(shutil.rmtree, folder)
@@ -201,8 +199,8 @@ class TestSaving:
             assert it.text.source.startswith("ximport")
             assert it.title == "3 train.py ●"
 
-    async def test_a_character_that_does_not_encode_is_refused_with_its_place(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_unencodable_character_is_refused_with_its_place(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             editor = await it.open("train.py")
             editor.replace_source("a\n \ud800\n")
             await it.press("ctrl+s")
@@ -211,8 +209,8 @@ class TestSaving:
 
 
 class TestClosing:
-    async def test_unsaved_text_is_asked_about_once_and_can_be_kept(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_closing_an_edited_file_asks_and_can_be_canceled(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.press("x", "ctrl+w")
             assert "Unsaved edits." in it.question
@@ -221,8 +219,8 @@ class TestClosing:
             assert it.text.has_focus
             assert it.title == "3 train.py ●"
 
-    async def test_it_can_be_saved_or_discarded(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_closing_an_edited_file_saves_or_discards(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.press("x", "ctrl+w", "s")
             assert it.title == "3 Editor"
@@ -232,8 +230,8 @@ class TestClosing:
             assert it.title == "3 Editor"
             assert (folder / "train.py").read_bytes().startswith(b"ximport")
 
-    async def test_a_key_that_still_waits_counts_as_typed(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_queued_key_counts_as_an_edit(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             it.app.simulate_key("x")
             it.app.simulate_key("ctrl+w")
@@ -241,8 +239,8 @@ class TestClosing:
 
 
 class TestDisk:
-    async def test_a_clean_file_follows_the_disk_and_undo_goes_back(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_clean_file_is_reloaded_and_undo_reverts(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             editor = await it.open("train.py", line=3)
             (folder / "train.py").write_bytes(b"# new\nimport torch\n\nprint(torch.__version__)\n")
             await until(lambda: editor.source.startswith("# new"))
@@ -252,8 +250,8 @@ class TestDisk:
             await it.press("ctrl+z")
             assert it.title == "3 train.py ●"
 
-    async def test_a_new_date_on_the_same_bytes_is_no_change(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_new_time_of_the_same_bytes_is_ignored(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.press("x")
             os.utime(folder / "train.py", (1, 1))
@@ -262,8 +260,8 @@ class TestDisk:
             await it.press("ctrl+s")
             assert it.title == "3 train.py"
 
-    async def test_a_dirty_file_asks_without_taking_the_keys(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_change_on_disk_asks_without_taking_the_focus(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             editor = await it.open("train.py")
             await it.press("x")
             (folder / "train.py").write_bytes(b"theirs\n")
@@ -274,8 +272,8 @@ class TestDisk:
             assert editor.source.startswith("xtimport")
             assert (folder / "train.py").read_bytes() == b"theirs\n"
 
-    async def test_keeping_mine_saves_it_later_without_asking_again(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_keep_mine_saves_without_another_question(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.press("x")
             (folder / "train.py").write_bytes(b"theirs\n")
@@ -287,8 +285,8 @@ class TestDisk:
             await it.press("ctrl+s")
             assert (folder / "train.py").read_bytes().startswith(b"ximport")
 
-    async def test_taking_theirs_can_be_undone(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_loading_the_disk_version_can_be_undone(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             editor = await it.open("train.py")
             await it.press("x")
             (folder / "train.py").write_bytes(b"theirs\n")
@@ -299,8 +297,8 @@ class TestDisk:
             await it.press("ctrl+z")
             assert editor.source.startswith("ximport")
 
-    async def test_a_save_over_a_version_nobody_has_seen_asks_first(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_save_over_an_unseen_version_asks_first(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.press("x")
             (folder / "train.py").write_bytes(b"theirs\n")
@@ -311,8 +309,8 @@ class TestDisk:
             assert (folder / "train.py").read_bytes().startswith(b"ximport")
             assert it.title == "3 train.py"
 
-    async def test_the_difference_is_shown_and_answered_from(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_question_can_be_answered_from_the_difference(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             await it.press("x")
             (folder / "train.py").write_bytes(b"theirs\n\nprint(torch.__version__)\n")
@@ -328,9 +326,9 @@ class TestDisk:
             assert it.text.has_focus
             assert not it.pane.query(DifferenceView)
 
-    async def test_a_hidden_file_that_changed_on_disk_comes_back_unscrolled(self, folder: Path) -> None:
+    async def test_reload_of_a_hidden_file_keeps_the_scroll_position(self, folder: Path) -> None:
         (folder / "train.py").write_text("".join(f"line {number} {'x' * 60}\n" for number in range(200)))
-        async with desk(folder) as it:
+        async with editor_app(folder) as it:
             editor = await it.open("train.py", 100)
             await it.press("end")
             place, cursor = editor.scroll_offset, editor.cursor_location
@@ -342,8 +340,8 @@ class TestDisk:
             assert "line three " in editor.source
             assert (editor.scroll_offset, editor.cursor_location) == (place, cursor)
 
-    async def test_a_question_is_withdrawn_when_the_disk_goes_back(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_question_disappears_when_the_disk_version_returns(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             before = (folder / "train.py").read_bytes()
             await it.press("x")
@@ -356,8 +354,8 @@ class TestDisk:
             await it.press("ctrl+s")
             assert (folder / "train.py").read_bytes() == b"x" + before
 
-    async def test_a_deleted_file_keeps_its_text_and_is_written_again_by_a_save(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_deleted_file_keeps_its_text_and_can_be_saved(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open("train.py")
             (folder / "train.py").unlink()
             await it.look_at_disk()
@@ -371,7 +369,7 @@ class TestDisk:
 
 
 class TestProblems:
-    """What is found is up to tui_workbench.config; here it is shown, gone to and fixed."""
+    """Problems of configuration files in the editor; `tests/config` tests which are found."""
 
     @pytest.fixture
     def configuration(self, tmp_path: Path) -> Path:
@@ -382,9 +380,9 @@ class TestProblems:
         )
         return folder
 
-    async def test_they_are_said_and_marked_as_one_types(self, configuration: Path) -> None:
+    async def test_problems_are_shown_and_marked_while_typing(self, configuration: Path) -> None:
         (configuration / "local.compute").write_bytes(b"type: local\n")
-        async with desk(configuration) as it:
+        async with editor_app(configuration) as it:
             editor = await it.open("local.compute")
             assert "▲" not in it.status
             await it.press("end", "enter", *"bogus", "colon", "space", "1")
@@ -396,17 +394,17 @@ class TestProblems:
             await until(lambda: "▲" not in editor.render_line(1).text)
             assert "▲" not in it.status
 
-    async def test_a_long_one_is_said_whole(self, configuration: Path) -> None:
-        async with desk(configuration, size=(60, 24)) as it:
+    async def test_long_problem_is_wrapped(self, configuration: Path) -> None:
+        async with editor_app(configuration, size=(60, 24)) as it:
             await it.open("gpu.compute", line=3)
             await it.settled()
             await until(lambda: "f9 fix" in it.status)
             said = " ".join(re.sub(r"f9 fix .*?YAML", "", it.status).split())
             assert any(said.endswith(f"{found.message[1:]}. {found.remedy}") for found in it.config.findings), said
 
-    async def test_a_key_goes_around_them(self, configuration: Path) -> None:
+    async def test_key_moves_between_problems(self, configuration: Path) -> None:
         (configuration / "local.compute").write_bytes(b"type: local\nfirst: 1\npythonLocation: python\nsecond: 1\n")
-        async with desk(configuration) as it:
+        async with editor_app(configuration) as it:
             editor = await it.open("local.compute")
             await it.settled()
             rows = []
@@ -415,9 +413,9 @@ class TestProblems:
                 rows.append(editor.cursor_location[0])
             assert rows == [1, 3, 1]
 
-    async def test_one_key_fixes_what_is_wrong_in_the_line_and_undo_takes_it_back(self, configuration: Path) -> None:
+    async def test_key_fixes_the_problem_in_the_line_and_undo_reverts(self, configuration: Path) -> None:
         before = (configuration / "gpu.compute").read_text(encoding="utf-8")
-        async with desk(configuration) as it:
+        async with editor_app(configuration) as it:
             editor = await it.open("gpu.compute", line=3)
             await it.settled()
             assert "f9 fix" in it.status
@@ -427,9 +425,9 @@ class TestProblems:
             await it.press("ctrl+z")
             assert editor.source == before
 
-    async def test_what_another_tab_has_not_saved_counts(self, configuration: Path) -> None:
+    async def test_unsaved_text_of_another_tab_is_checked(self, configuration: Path) -> None:
         (configuration / "gpu.runconfig").write_bytes(b"Target: new\nFramework: Python\n")
-        async with desk(configuration) as it:
+        async with editor_app(configuration) as it:
             await it.open("gpu.runconfig")
             await it.settled()
             assert "new" in it.status
@@ -443,15 +441,15 @@ class TestProblems:
 
     async def test_other_files_are_not_checked(self, configuration: Path) -> None:
         (configuration / "settings.yml").write_bytes(b"a: [\n")
-        async with desk(configuration) as it:
+        async with editor_app(configuration) as it:
             await it.open("settings.yml")
             await it.settled()
             assert "▲" not in it.status
 
 
 class TestSearch:
-    async def test_letters_pressed_right_after_the_key_are_sought_not_typed(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_letters_after_the_find_key_go_into_the_search(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             editor = await it.open("train.py")
             for key in ("ctrl+f", "t", "o", "r", "c", "h"):
                 it.app.simulate_key(key)
@@ -460,8 +458,8 @@ class TestSearch:
             assert editor.cursor_location[0] == 0
             assert not it.pane.dirty_paths()
 
-    async def test_enter_goes_around_the_matches_and_escape_back_to_the_text(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_enter_moves_between_matches_and_escape_ends_the_search(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             editor = await it.open("train.py")
             await it.press("ctrl+f", *"torch", "enter")
             assert editor.selection.start == (2, 6)
@@ -473,16 +471,16 @@ class TestSearch:
             assert editor.has_focus
             assert editor.selected_text == "torch"
 
-    async def test_a_line_can_be_gone_to(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_search_goes_to_a_line(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             editor = await it.open("train.py")
             await it.press("ctrl+f", *":3", "escape")
             assert editor.cursor_location == (2, 0)
 
 
 class TestCommands:
-    async def test_only_what_would_do_something_is_offered(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_only_available_commands_are_enabled(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             assert it.pane.why_not("close_tab") == "No file is open."
             await it.open("train.py")
             view = it.view

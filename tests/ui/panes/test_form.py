@@ -1,4 +1,4 @@
-"""The form on the screen: keys, and how form and text are two views of one document."""
+"""The form on the screen: keys, and switching between form and text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from textual import events
 
-from tests.ui.panes.desk import Desk, desk
+from tests.ui.panes.editor_driver import EditorDriver, editor_app
 from tests.ui.waiting import until
 from tui_workbench.config.schema.field_types import FRAMEWORKS
 
@@ -40,7 +40,7 @@ def current(form: FormView) -> str:
     return form.current.label or f"+ {form.current.noun}"
 
 
-async def to_row(it: Desk, form: FormView, label: str) -> None:
+async def to_row(it: EditorDriver, form: FormView, label: str) -> None:
     await it.press("home")
     while current(form) != label:
         before = current(form)
@@ -49,8 +49,8 @@ async def to_row(it: Desk, form: FormView, label: str) -> None:
 
 
 class TestRows:
-    async def test_a_configuration_file_opens_as_a_form(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_configuration_file_opens_as_a_form(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu.runconfig")
             assert form.has_focus
             lines = drawn(form)
@@ -58,32 +58,32 @@ class TestRows:
             assert lines[3].split() == ["+", "argument"]
             assert "default" in next(line for line in lines if "UseSampling" in line)
 
-    async def test_the_help_is_about_the_field_under_the_cursor(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_help_describes_the_current_field(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             assert "One of: local, localdocker" in it.config._help.render().plain
             await to_row(it, form, "nvidiaDocker")
             assert "NVIDIA GPUs" in it.config._help.render().plain
             assert "Default: off." in it.config._help.render().plain
 
-    async def test_a_text_that_is_no_yaml_says_so_and_the_text_is_one_key_away(self, folder: Path) -> None:
+    async def test_invalid_yaml_shows_a_hint_to_the_text_view(self, folder: Path) -> None:
         (folder / "gpu.runconfig").write_bytes(b"Target: [\n")
-        async with desk(folder) as it:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu.runconfig")
             assert "The form needs valid YAML. ctrl+t shows the text." in drawn(form)[1]
             await it.press("x", "enter", "a", "d", "ctrl+t")
             assert it.text.has_focus
             assert it.text.source == "Target: [\n"
 
-    async def test_the_line_of_a_problem_is_gone_to(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_opening_at_a_line_selects_its_row(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute", line=3)
             assert current(form) == "baseDockerImage"
 
 
 class TestEditing:
-    async def test_a_value_is_typed_over_in_place(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_typing_replaces_the_value(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "address")
             await it.press("enter", *"box2", "enter")
@@ -91,16 +91,16 @@ class TestEditing:
             assert not form.is_editing
             assert it.title == "3 gpu-box.compute ●"
 
-    async def test_escape_leaves_the_value_as_it_was(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_escape_keeps_the_value(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "address")
             await it.press("enter", *"box2", "escape")
             assert it.text.source == COMPUTE
             assert it.title == "3 gpu-box.compute"
 
-    async def test_a_burst_of_keys_means_what_it_means_key_by_key(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_burst_of_keys_equals_single_keys(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             keys = ["down", "enter", *"jadu", "enter", *["down"] * 6, "space", "u", "space", "k", "u"]
             for key in keys:
@@ -109,8 +109,8 @@ class TestEditing:
             await it.settled()
             assert it.text.source == COMPUTE.replace("address: gpu-box", "address: jadu")
 
-    async def test_a_switch_turns_over_and_undo_takes_it_back(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_switch_toggles_and_undo_reverts(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "nvidiaDocker")
             await it.press("space")
@@ -121,8 +121,8 @@ class TestEditing:
             await it.press("U")
             assert it.text.source == COMPUTE + "nvidiaDocker: true\n"
 
-    async def test_of_a_few_words_one_is_chosen(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_choice_is_selected_from_its_options(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu.runconfig")
             await to_row(it, form, "Framework")
             await it.press("enter")
@@ -135,8 +135,8 @@ class TestEditing:
             assert form.is_editing
             assert any("✗ Framework has no value 'fortran'" in line for line in drawn(form))
 
-    async def test_why_a_value_is_refused_is_said_whole(self, folder: Path) -> None:
-        async with desk(folder, size=(50, 24)) as it:
+    async def test_error_of_an_invalid_value_is_wrapped(self, folder: Path) -> None:
+        async with editor_app(folder, size=(50, 24)) as it:
             form = await it.open_form("gpu.runconfig")
             await to_row(it, form, "Framework")
             await it.press("enter", *"fortran", "enter")
@@ -144,8 +144,8 @@ class TestEditing:
             assert "✗ Framework has no value 'fortran'." in said
             assert f"Choose one of: {', '.join(FRAMEWORKS)}." in said
 
-    async def test_values_are_suggested_from_the_project(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_values_of_the_project_are_suggested(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu.runconfig")
             await it.press("enter")
             assert [line.split() for line in drawn(form)[1:3]] == [["●", "gpu-box", "remotedocker"], ["local", "local"]]
@@ -154,8 +154,8 @@ class TestEditing:
             await it.press("tab", "enter")
             assert it.text.source == RUNCONFIG.replace("Target: gpu-box", "Target: local")
 
-    async def test_images_of_earlier_runs_are_suggested_after_those_of_the_targets(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_images_of_earlier_runs_are_suggested_last(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open_form("local.compute")
             it.pane.show_images_used(("ours/used:7",))
             form = await it.open_form("gpu-box.compute")
@@ -165,8 +165,8 @@ class TestEditing:
             own, used = (line.split() for line in drawn(form) if " in gpu-box" in line or "used before" in line)
             assert (own[-2:], used[:1]) == (["in", "gpu-box"], ["ours/used:7"])
 
-    async def test_a_problem_goes_when_the_other_file_that_brought_it_changes(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_problem_disappears_when_its_cause_in_another_file_does(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             (folder / "gpu.runconfig").write_text("Target: elsewhere\nFramework: Python\n")
             await it.open_form("gpu.runconfig")
             assert any("elsewhere" in finding.message for finding in it.config.findings)
@@ -175,11 +175,11 @@ class TestEditing:
             await it.settled()
             assert not any("elsewhere" in finding.message for finding in it.config.findings)
 
-    async def test_paths_are_suggested_folder_by_folder(self, folder: Path) -> None:
+    async def test_paths_are_suggested_by_folder(self, folder: Path) -> None:
         keys = folder.parent / "keys"
         keys.mkdir()
         (keys / "id_box").write_bytes(b"")
-        async with desk(folder) as it:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "privateKey")
             await it.press("enter")
@@ -189,15 +189,15 @@ class TestEditing:
             await it.press("tab", "enter")
             assert "privateKey: keys/id_box\n" in it.text.source
 
-    async def test_text_that_is_not_suggested_can_be_typed(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_other_values_than_the_suggestions_can_be_typed(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "baseDockerImage")
             await it.press("enter", *"my", "slash", *"image", "enter")
             assert "baseDockerImage: my/image\n" in it.text.source
 
-    async def test_entries_are_added_one_after_the_other_moved_and_removed(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_entries_are_added_moved_and_removed(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu.runconfig")
             await to_row(it, form, "ArgumentVector")
             await it.press("a", *"one", "enter", "a", *"two", "enter")
@@ -208,8 +208,8 @@ class TestEditing:
             await it.press("d", "d")
             assert it.text.source == RUNCONFIG
 
-    async def test_a_map_gets_names_and_values(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_map_entries_have_names_and_values(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu.runconfig")
             await to_row(it, form, "EnvironmentVariables")
             await it.press("enter", *"SEED", "equals_sign", *"1", "enter")
@@ -221,8 +221,8 @@ class TestEditing:
             await it.press("a", *"x", "enter")
             assert any("NAME=value" in line and "✗" in line for line in drawn(form))
 
-    async def test_a_paste_goes_into_the_value(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_paste_goes_into_the_value(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "address")
             await it.press("enter")
@@ -230,8 +230,8 @@ class TestEditing:
             await it.press("end", "backspace", "enter")
             assert "address: pasted.example\n" in it.text.source
 
-    async def test_what_is_being_typed_counts_as_an_edit(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_open_value_counts_as_an_edit(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "address")
             await it.press("enter")
@@ -241,8 +241,8 @@ class TestEditing:
             await it.press("escape")
             assert not it.pane.dirty_paths()
 
-    async def test_a_save_takes_what_is_being_typed(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_save_accepts_the_open_value(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "address")
             await it.press("enter", *"box2", "ctrl+s")
@@ -251,8 +251,8 @@ class TestEditing:
 
 
 class TestTwoViews:
-    async def test_the_cursor_stays_at_its_value(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_cursor_stays_at_its_value(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu.runconfig")
             await to_row(it, form, "Framework")
             await it.press("ctrl+t")
@@ -261,7 +261,7 @@ class TestTwoViews:
             assert current(form) == "1"
 
     async def test_undo_spans_both(self, folder: Path) -> None:
-        async with desk(folder) as it:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "nvidiaDocker")
             await it.press("space", "ctrl+t", "ctrl+end", *"sharedVolumes", "colon", "space", *"true", "ctrl+t")
@@ -271,15 +271,15 @@ class TestTwoViews:
             await it.press("ctrl+t", "ctrl+z")
             assert it.text.source == COMPUTE
 
-    async def test_the_form_follows_the_disk(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_form_shows_changes_on_disk(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu.runconfig")
             (folder / "gpu.runconfig").write_bytes(b"Target: local\n")
             await it.look_at_disk()
             assert drawn(form)[0].split() == ["Target", "local"]
 
-    async def test_the_names_in_the_lower_border_change_the_view(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_click_on_the_lower_border_changes_the_view(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             await it.open_form("gpu.runconfig")
             assert it.loud_in_title()[1:] == ["Form"]
             await it.pilot.click(it.pane, offset=(80, 23))
@@ -289,8 +289,8 @@ class TestTwoViews:
 
 
 class TestProblems:
-    async def test_a_problem_stands_at_its_field_and_one_key_fixes_it(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_problem_is_shown_in_its_row_and_fixed_with_a_key(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "nvidiaDocker")
 
@@ -303,8 +303,8 @@ class TestProblems:
             assert it.text.source == COMPUTE + "nvidiaDocker: true\n"
             assert "▲" not in row("nvidiaDocker")
 
-    async def test_a_key_goes_from_problem_to_problem(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_key_moves_between_rows_with_problems(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             seen = []
             for _ in range(3):
@@ -314,8 +314,8 @@ class TestProblems:
 
 
 class TestMouse:
-    async def test_a_click_goes_to_a_row_a_double_click_edits_it(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_click_selects_a_row_and_double_click_edits_it(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await it.pilot.click(form, offset=(30, 1))
             assert current(form) == "address"
@@ -323,8 +323,8 @@ class TestMouse:
             await it.pilot.click(form, offset=(30, 1), times=2)
             assert form.is_editing
 
-    async def test_a_click_takes_a_suggestion(self, folder: Path) -> None:
-        async with desk(folder) as it:
+    async def test_click_accepts_a_suggestion(self, folder: Path) -> None:
+        async with editor_app(folder) as it:
             form = await it.open_form("gpu.runconfig")
             await it.press("enter")
             await it.pilot.click(form, offset=(40, 2))

@@ -1,4 +1,4 @@
-"""The form on a document, without a screen: what its rows say, and what its keys do to the bytes."""
+"""Form rows and edits of documents, without a screen."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def adder(document: Document, noun: str) -> FormRow:
 
 
 class TestRows:
-    def test_set_fields_come_first_with_their_entries_then_the_others_with_their_defaults(self, tmp_path: Path) -> None:
+    def test_set_fields_come_first_then_the_defaults(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "a.runconfig", RUNCONFIG)
         shown = [(row.label, row.value or row.noun, row.is_set) for row in form_rows(document)]
         assert shown[:9] == [
@@ -72,7 +72,7 @@ class TestRows:
         assert ("TrackedRun", "● on", False) in shown
         assert ("CondaDependenciesFile", "aml_config/conda_dependencies.yml", False) in shown
 
-    def test_a_field_that_is_set_keeps_its_place_while_the_form_is_edited(self, tmp_path: Path) -> None:
+    def test_row_keeps_its_place_when_it_is_set(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "a.runconfig", RUNCONFIG)
         order = [row.field.key for row in form_rows(document) if row.kind == "field"]
         form_edits.accept(document, row_of(document, "DataSourceSubstitutions"), "a=b")
@@ -83,20 +83,20 @@ class TestRows:
         assert [key for key in fields if key != "unknown"] == order
         assert [row.label for row in rows[-3:]] == ["a", "", "unknown"]
 
-    def test_a_secret_is_never_shown(self, tmp_path: Path) -> None:
+    def test_secret_is_never_shown(self, tmp_path: Path) -> None:
         text = "type: remote\naddress: a\npassword: {}\n"
         kept = document_of(tmp_path, "a.compute", text.format("AzureMlSecret=a#b#00"))
         assert row_of(kept, "password").value == "in the keyring"
         plain = document_of(tmp_path, "b.compute", text.format("hunter2"))
         assert "hunter2" not in row_of(plain, "password").value
 
-    def test_what_only_the_text_can_change_says_what_stands_there(self, tmp_path: Path) -> None:
+    def test_uneditable_value_is_shown(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "a.runconfig", "Target: a\nnew: {a: [1,\n 2]}\nArgumentVector: oops\n")
         unknown, wrong = row_of(document, "new"), row_of(document, "ArgumentVector")
         assert (unknown.value, unknown.is_known, unknown.is_editable) == ("{a: [1, 2]}", False, False)
         assert (wrong.value, wrong.is_editable) == ("oops", False)
 
-    def test_packages_are_told_apart_and_spark_packages_are_one_line_each(self, tmp_path: Path) -> None:
+    def test_packages_have_labels_and_spark_packages_one_line(self, tmp_path: Path) -> None:
         conda = form_rows(document_of(tmp_path, "conda_dependencies.yml", CONDA))
         assert [(row.label, row.value or row.noun) for row in conda[1:6]] == [
             ("dependencies", ""),
@@ -108,7 +108,7 @@ class TestRows:
         spark = form_rows(document_of(tmp_path, "spark_dependencies.yml", SPARK))
         assert spark[1].value == "com.microsoft:mmlspark:0.9"
 
-    def test_every_file_of_the_collection_has_rows_with_keys_of_their_own(self) -> None:
+    def test_real_files_have_rows_with_unique_keys(self) -> None:
         for path in sorted(corpus().rglob("*")):
             if path.suffix in (".compute", ".runconfig", ".yml"):
                 rows = form_rows(Document.open(str(path)))
@@ -117,7 +117,7 @@ class TestRows:
 
 
 class TestEdits:
-    def test_a_value_changes_and_nothing_else(self, tmp_path: Path) -> None:
+    def test_edit_changes_only_the_value(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "a.runconfig", RUNCONFIG)
         form_edits.accept(document, row_of(document, "Target"), "other")
         assert document.text == RUNCONFIG.replace('"gpu-box"', '"other"')
@@ -127,7 +127,7 @@ class TestEdits:
             "0.1", "0.2"
         )
 
-    def test_a_switch_turns_from_what_holds_now(self, tmp_path: Path) -> None:
+    def test_unset_switch_toggles_from_its_default(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "a.runconfig", RUNCONFIG)
         unset = row_of(document, "TrackedRun")
         form_edits.toggle(document, unset)
@@ -135,7 +135,7 @@ class TestEdits:
         form_edits.toggle(document, unset)
         assert document.get("TrackedRun") is True
 
-    def test_the_next_word_comes_after_the_last_one(self, tmp_path: Path) -> None:
+    def test_next_choice_wraps_at_the_end(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "a.runconfig", RUNCONFIG)
         row = row_of(document, "Framework")
         form_edits.next_choice(document, row)
@@ -147,9 +147,7 @@ class TestEdits:
         ("noun", "text", "line"),
         [("argument", "10", "  - 10\n"), ("NAME=value", "SEED=a=b", "  SEED: a=b\n")],
     )
-    def test_an_entry_is_added_at_the_end_and_removed_without_a_trace(
-        self, tmp_path: Path, noun: str, text: str, line: str
-    ) -> None:
+    def test_entry_is_added_at_the_end_and_removed(self, tmp_path: Path, noun: str, text: str, line: str) -> None:
         document = document_of(tmp_path, "a.runconfig", RUNCONFIG)
         form_edits.accept(document, adder(document, noun), text)
         added = set(document.text.splitlines(keepends=True)) - set(RUNCONFIG.splitlines(keepends=True))
@@ -158,7 +156,7 @@ class TestEdits:
         form_edits.clear(document, row_of(document, label))
         assert document.text == RUNCONFIG
 
-    def test_the_first_entry_of_a_list_that_is_not_there_makes_it(self, tmp_path: Path) -> None:
+    def test_first_entry_creates_the_list(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "conda_dependencies.yml", CONDA)
         row = row_of(document, "channels")
         place = form_edits.place_to_add(form_rows(document), row)
@@ -166,13 +164,13 @@ class TestEdits:
         form_edits.accept(document, row, "conda-forge")
         assert document.get("channels") == ("conda-forge",)
 
-    def test_a_conda_package_goes_before_the_pip_section_and_a_pip_package_into_it(self, tmp_path: Path) -> None:
+    def test_conda_package_goes_before_the_pip_section(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "conda_dependencies.yml", CONDA)
         form_edits.accept(document, adder(document, "conda package"), "numpy")
         form_edits.accept(document, adder(document, "pip package"), "keras")
         assert document.text == CONDA.replace("  - pip:", "  - numpy\n  - pip:") + "    - keras\n"
 
-    def test_the_pip_section_comes_with_its_first_package_and_goes_with_its_last(self, tmp_path: Path) -> None:
+    def test_pip_section_exists_only_with_packages(self, tmp_path: Path) -> None:
         text = "name: a\ndependencies:\n  - python=3.6\n"
         document = document_of(tmp_path, "conda_dependencies.yml", text)
         form_edits.accept(document, adder(document, "pip package"), "keras")
@@ -180,14 +178,14 @@ class TestEdits:
         form_edits.clear(document, row_of(document, "pip"))
         assert document.text == text
 
-    def test_of_a_spark_package_only_the_part_that_changed_is_written(self, tmp_path: Path) -> None:
+    def test_spark_package_edit_writes_only_the_changed_part(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "spark_dependencies.yml", SPARK)
         form_edits.accept(document, row_of(document, "1"), "com.microsoft:mmlspark:1.0")
         assert document.text == SPARK.replace("'0.9'", "'1.0'")
         form_edits.accept(document, adder(document, "group:artifact:version"), "a:b:c")
         assert document.get("packages")[1] == {"group": "a", "artifact": "b", "version": "c"}
 
-    def test_entries_change_places(self, tmp_path: Path) -> None:
+    def test_entries_can_be_moved(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "a.runconfig", RUNCONFIG)
         path = form_edits.move(document, row_of(document, "2"), -1)
         assert path == ("ArgumentVector", 0)
@@ -203,7 +201,7 @@ class TestEdits:
             ("spark_dependencies.yml", "version: 1\n", "version", "one"),
         ],
     )
-    def test_what_is_no_value_is_refused_and_nothing_changes(
+    def test_invalid_value_is_refused_and_changes_nothing(
         self, tmp_path: Path, name: str, text: str, label: str, value: str
     ) -> None:
         document = document_of(tmp_path, name, text)
@@ -212,7 +210,7 @@ class TestEdits:
         assert caught.value.remedy
         assert document.text == text
 
-    def test_a_map_needs_a_name(self, tmp_path: Path) -> None:
+    def test_map_entry_needs_a_name(self, tmp_path: Path) -> None:
         document = document_of(tmp_path, "a.runconfig", RUNCONFIG)
         for text in ("value", "=value"):
             with pytest.raises(WorkbenchError, match="NAME=value"):

@@ -1,4 +1,4 @@
-"""The editor pane at work: what a person sees of it and does with it."""
+"""The editor pane in a separate app, for tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class EditorApp(App[None]):
-    """The editor pane alone, as the main screen mounts it."""
+    """Shows only the editor pane."""
 
     CSS = "EditorPane { border: round $border-blurred; height: 1fr; }"
 
@@ -51,8 +51,8 @@ class EditorApp(App[None]):
         self.told.append(event)
 
 
-class Desk:
-    """What a person sees of the editor and does with it."""
+class EditorDriver:
+    """Reads and operates the editor."""
 
     def __init__(self, app: EditorApp, pilot: Pilot[None], folder: Path) -> None:
         self.app, self.pane, self.pilot, self.folder = app, app.pane, pilot, folder
@@ -74,7 +74,7 @@ class Desk:
         return self.config.form
 
     async def settled(self) -> None:
-        """Wait until everything that was begun is done, also what it began itself."""
+        """Wait until all workers have ended, including those that they started."""
         await self.pilot.pause()
         while len(self.app.workers):
             await self.app.workers.wait_for_complete()
@@ -90,7 +90,7 @@ class Desk:
 
     @property
     def view(self) -> FileView:
-        """The file that is shown."""
+        """The view of the shown file."""
         return next(view for view in self.pane.query(FileView) if view.presenter.root.display)
 
     @property
@@ -109,7 +109,7 @@ class Desk:
         return self.pane._border_title.plain
 
     def loud_in_title(self) -> list[str]:
-        """What is bold in the upper border, and in the lower one."""
+        """The bold texts in the upper and in the lower border."""
         borders = [border for border in (self.pane._border_title, self.pane._border_subtitle) if border is not None]
         return [
             border.plain[span.start : span.end]
@@ -120,7 +120,7 @@ class Desk:
 
     @property
     def status(self) -> str:
-        """The lines under the text as one."""
+        """The status lines as one text."""
         status = self.view.query_one(EditorStatus)
         return " ".join(status.render_line(y).text.rstrip() for y in range(status.size.height))
 
@@ -131,8 +131,8 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(folder: Path, size: tuple[int, int] = (90, 24)) -> AsyncIterator[Desk]:
+async def editor_app(folder: Path, size: tuple[int, int] = (90, 24)) -> AsyncIterator[EditorDriver]:
     app = EditorApp()
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        yield Desk(app, pilot, folder)
+        yield EditorDriver(app, pilot, folder)
