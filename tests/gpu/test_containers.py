@@ -176,7 +176,7 @@ def test_a_driver_that_fails_in_the_hook_gives_the_gpu_back(
     finally:
         hook.mend_driver()
     assert ended.state == "failed"
-    assert "cannot give a container its GPUs" in ended.reason
+    assert "cannot give GPUs to a container" in ended.reason
     assert [path.name for path in (home / ".workbench-tui/gpus").iterdir()] == ["lock"]
 
 

@@ -292,7 +292,7 @@ def test_gpus_are_checked_in_a_container_that_is_removed(tools: Path, monkeypatc
         assert [(found.name, found.state) for found in results[-3:-1]] == [(RUNTIME, OK), (CONTAINER, OK)]
         assert "a container can use the GPUs" in results[-2].message
         assert (results[-1].name, results[-1].state) == (FRAMEWORK, BROKEN)
-        assert "there is no Python in the image" in results[-1].message
+        assert "has no Python" in results[-1].message
         assert engine.containers() == []
 
         with_tool = GPU_TARGET._replace(base_docker_image="tests/gpu:1")

@@ -56,7 +56,7 @@ def test_a_rootless_engine_is_found(connections: Path, monkeypatch: pytest.Monke
     with listening(path):
         assert docker_socket(LocalHost()) == path
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(ConfigurationError, match="there is no Docker engine"):
+    with pytest.raises(ConfigurationError, match="Docker is not installed"):
         docker_socket(LocalHost())
 
 
@@ -111,5 +111,5 @@ def test_a_user_outside_the_group_is_told_which(login: wire.Login) -> None:
 
 @pytest.mark.usefixtures("without_engine")
 def test_a_machine_without_an_engine(host: SshHost) -> None:
-    with pytest.raises(ConfigurationError, match=r"there is no Docker engine|its engine is not running"):
+    with pytest.raises(ConfigurationError, match=r"Docker is not installed|its engine is not running"):
         docker_socket(host)

@@ -121,11 +121,11 @@ def test_the_plan_says_what_will_be_built_and_which_line_is_the_cause(
     project.packages("tinylib")
     assert image_title(project).endswith("no environment was built yet")
     name, _ = prepare(project)
-    assert image_title(project) == f"take {name}, which this machine holds"
+    assert image_title(project) == f"use {name} (already on this machine)"
     project.packages("tinylib", "tinyother")
     assert image_title(project).endswith("conda_dependencies.yml:5: `tinyother` is new")
     project.packages()
-    assert image_title(project) == f"take {PYTHON_IMAGE}, which this machine holds"
+    assert image_title(project) == f"use {PYTHON_IMAGE} (already on this machine)"
 
 
 def test_a_removed_package_is_a_cause_too(project: DockerProject, index: PackageIndex) -> None:

@@ -1,11 +1,11 @@
-"""What a run's container is made of, and what its end means. Pure data: nothing here speaks to an engine.
+"""The configuration of a run's container, and the meaning of its exit. Pure data without calls to an engine.
 
-The supervising shell of local runs is the container's command. So the same three files tell the same things:
-`output.log` what the script wrote, `pid` that it was started (never twice), `exit` how it ended, whatever becomes of
-the container. The script sees its arguments and variables exactly as they were given.
+The container's command is the supervising shell of local runs, with the same three files: `output.log` is the output of
+the script, `pid` shows that it was started (never twice), and `exit` holds the exit code. The script gets its arguments
+and variables unchanged.
 
-Of the run directory only what the container writes is mounted, each folder and each file by itself: a mount cannot be
-replaced by a link from inside, and the record of the run is out of the container's reach.
+Only the files of the run directory that the container writes are mounted, each folder and file separately: the
+container cannot replace a mount by a link, and cannot access the record of the run.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ MODE_LABEL = f"{PREFIX}.output"
 RUN_KIND = "run"
 
 FILE_MODE, ENGINE_MODE = "file", "engine"
-"""Where the output goes: into the mounted run directory, or, in an image without a shell, into the engine's own log."""
+"""Output goes to the mounted run directory, or, for an image without a shell, to the engine's log."""
 
 LAUNCH_FILE = "launch"
-# For whatever Python an image has.
+# Runs in any Python version.
 _LAUNCH = """\
 import os, sys
 path = sys.argv[1]
@@ -52,18 +52,18 @@ os.execv(parts[count], parts[count:])
 """
 
 SHM_BYTES = 8 << 30
-"""The limit of /dev/shm. Docker's 64 MiB end data loaders with a bus error; it is a limit, not an allocation."""
+"""The limit of /dev/shm, not an allocation. With Docker's 64 MiB, data loaders fail with a bus error."""
 
 LOG = {"Type": "json-file", "Config": {"max-size": "1000t"}}
-"""The log of a container whose output is read from there: the engine's default may not be readable, or drop lines."""
+"""The log driver: the engine's default may not be readable, or may drop lines."""
 
 _OUT_OF_MEMORY = "killed for want of memory (out of memory)"
 ONE_WAS = "; one of its processes was "
-"""Stands before that in the reason of a run whose script had others work for it, and failed when they did."""
+"""Precedes the reason if a child process of the script ran out of memory."""
 
 
 class Mount(NamedTuple):
-    """A folder or file of the host that the container sees; without a source an empty folder hides what is there."""
+    """A bind mount of a folder or file of the host; without a source, an empty folder that hides the target."""
 
     source: str
     target: str
@@ -71,47 +71,47 @@ class Mount(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where the run's parts lie on the host, and as whom it runs there."""
+    """The paths of a run on the host, and its user there."""
 
     run_directory: str
     share: str
     user: str  # uid:gid
-    project_root: str = ""  # mounted as the working directory (an untracked run here), else ""
-    data: tuple[str, ...] = ()  # what `DataReferences` names, mounted at its own path to be read
+    project_root: str = ""  # mounted as the working directory (untracked runs on this machine), else ""
+    data: tuple[str, ...] = ()  # paths of `DataReferences`, mounted read-only at the same path
     copied: bool = False  # the working directory is copied into the container instead of mounted
     image: str = ""
     python: str = "python"
     mode: str = FILE_MODE
-    sdk: str = ""  # what the script may import to log
-    python_path: str = ""  # the image's own
-    gpus: tuple[str, ...] = ()  # ids of the devices that were chosen for it; () for what the target says
+    sdk: str = ""  # folder of the logging modules
+    python_path: str = ""  # PYTHONPATH of the image
+    gpus: tuple[str, ...] = ()  # ids of the chosen GPUs; () for the target's setting
 
 
 def container_name(run_id: str) -> str:
-    """The one name that a run's container can have; the engine gives no name twice."""
+    """Return the name of a run's container; the engine accepts a name only once."""
     return f"workbench-{run_id}"
 
 
 def working_directory(place: Placement) -> str:
-    """Where the script runs, as the container sees it."""
+    """Return the script's working directory in the container."""
     return PROJECT_IN_CONTAINER if place.project_root or place.copied else f"{RUN_IN_CONTAINER}/{WORKING_COPY}"
 
 
 def written_folders(spec: RunSpec, place: Placement) -> list[str]:
-    """The folders of the run directory that the container writes, by their names."""
+    """Return the names of the folders of the run directory that the container writes."""
     ranks = [supervisor.RANKS] if spec.run_configuration.processes_per_node else []
     return [OUTPUTS if place.project_root else WORKING_COPY, *ranks] if not place.copied else ranks
 
 
 def written_files(spec: RunSpec, place: Placement) -> list[str]:
-    """The files of the run directory that the container writes, by their names; they are there before it is made."""
+    """Return the names of the files of the run directory that the container writes; they must exist before it."""
     launch = [LAUNCH_FILE] if launch_file(spec, place) is not None else []
     record = [supervisor.OUTPUT, supervisor.PID, supervisor.EXIT] if place.mode == FILE_MODE else []
     return [*record, METRICS, *launch]
 
 
 def mounts(spec: RunSpec, place: Placement) -> list[Mount]:
-    """What the container sees of the host."""
+    """Return the mounts of the container."""
     found = [
         Mount(f"{place.run_directory}/{name}", f"{RUN_IN_CONTAINER}/{name}")
         for name in (*written_folders(spec, place), *written_files(spec, place))
@@ -129,9 +129,9 @@ def mounts(spec: RunSpec, place: Placement) -> list[Mount]:
 
 
 def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
-    """What the script sees on top of the image's variables; the run configuration's own win over ours."""
+    """Return the script's variables besides those of the image; the run configuration has priority."""
     user = place.user.partition(":")[0]
-    # A user id that the image's /etc/passwd lacks has no home, and Python libraries ask for both.
+    # Python libraries need a home and a user name, and the image's /etc/passwd may not have the user id.
     home = {} if user == "0" else {"HOME": "/tmp", "USER": f"user{user}", "LOGNAME": f"user{user}"}
     return run_environment.run_variables(
         spec,
@@ -145,15 +145,15 @@ def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
 
 
 def command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
-    """The argument vector of the script itself."""
+    """Return the command line of the script."""
     return run_environment.script_command(spec, place.python, SDK_DIRECTORY, RUN_IN_CONTAINER)
 
 
 def launch_file(spec: RunSpec, place: Placement) -> bytes | None:
-    """What LAUNCH_FILE in the run directory must hold; None when it is not needed.
+    """Return the content of LAUNCH_FILE; None if it is not needed.
 
-    The Engine API speaks JSON, which carries text only. Arguments and variables that are other bytes go another way: a
-    line of Python takes them from this file, removes it and becomes the script.
+    The Engine API uses JSON, which has only text. Arguments and variables that are not UTF-8 are written to this file;
+    a line of Python reads and truncates it, and executes the script.
     """
     environment, argv = variables(spec, place), command(spec, place)
     items = [f"{name}={value}" for name, value in environment.items()]
@@ -163,7 +163,7 @@ def launch_file(spec: RunSpec, place: Placement) -> bytes | None:
 
 
 def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
-    """The container in the Engine API's form. Raises UsageError for what that cannot carry."""
+    """Return the container's configuration for the Engine API. Raises UsageError for paths that are not UTF-8."""
     environment, argv = variables(spec, place), command(spec, place)
     folder = working_directory(place)
     if launch_file(spec, place) is not None:
@@ -173,7 +173,7 @@ def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
         argv = (SHELL, "-c", supervisor.CONTAINER_TEXT, "sh", RUN_IN_CONTAINER, folder, *argv)
     result = {
         "Image": place.image,
-        # An image's own entry point would wrap the command in something that nobody here knows.
+        # The entry point of an image could change the command.
         "Entrypoint": [],
         "Cmd": list(argv),
         "Env": [f"{name}={value}" for name, value in environment.items()],
@@ -194,7 +194,7 @@ def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
 
 def _host_configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
     result: dict[str, Any] = {
-        # Reaps what the script leaves behind, and lets a script that is process 1 be ended at all.
+        # Reaps orphaned processes, and makes signals work for a script that would be process 1.
         "Init": True,
         "ShmSize": SHM_BYTES,
         "Mounts": [
@@ -211,13 +211,13 @@ def _host_configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
 
 
 def gpu_request(ids: Sequence[str]) -> dict[str, Any]:
-    """What gives a container the GPUs of these ids, or all where there are none, in the Engine API's form."""
+    """Return the device request of the Engine API for the GPUs with these ids, or for all GPUs without ids."""
     which = {"DeviceIDs": list(ids)} if ids else {"Count": -1}
     return {"Driver": "", **which, "Capabilities": [["gpu"]]}
 
 
 def docker_command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
-    """The same container as a `docker run` command: for people, who may paste it. The script stands in it as it is."""
+    """Return a `docker run` command for the plan, with the script in place of the supervising shell."""
     argv = ["docker", "run", "--name", container_name(spec.run_id), "--init", "--user", place.user]
     argv += ["--shm-size", f"{SHM_BYTES >> 30}g"]
     if spec.target.gives_gpus:
@@ -232,7 +232,7 @@ def docker_command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
 
 
 def _gpus_option(spec: RunSpec, place: Placement) -> str:
-    """What `docker run --gpus` takes; free ones are known when they are taken."""
+    """Return the value of `docker run --gpus`. Free GPUs are chosen only when the run starts."""
     words = spec.target.gpus or "all"
     ids = place.gpus or ([word.strip() for word in words.strip("[]").split(",")] if words[0] == "[" else ())
     # The option is read as CSV: a list of ids is one of its cells.
@@ -242,10 +242,10 @@ def _gpus_option(spec: RunSpec, place: Placement) -> str:
 def outcome(
     container: Container | None, exit_code: int | None, *, host: str, restarted: bool, engine_started: str
 ) -> Outcome:
-    """How a run ended.
+    """Return how a run ended.
 
-    `exit_code` is what the supervising shell wrote down, `restarted` tells that the machine was started anew since,
-    `engine_started` when the engine was (a time like the container's).
+    `exit_code` is from the supervising shell, `restarted` is True if the machine was restarted since, and
+    `engine_started` is the time of the engine's start.
     """
     memory = container is not None and container.out_of_memory
     starved = f"{_OUT_OF_MEMORY} on {host}; smaller batches or fewer workers need less"
@@ -256,9 +256,9 @@ def outcome(
         return Outcome(exit_code, f"{reason}{ONE_WAS}{starved}" if memory and exit_code else reason)
     if restarted:
         return Outcome(None, f"{host} was restarted during the run; submit it again")
-    # One that is just being removed has no end of its own any more.
+    # A container that is being removed has no exit code.
     if container is None or container.exit_code is None:
-        return Outcome(None, f"its container is gone from {host}: somebody removed it")
+        return Outcome(None, f"its container on {host} was removed by another program")
     code = container.exit_code
     if memory:
         return Outcome(code, starved)
@@ -268,31 +268,31 @@ def outcome(
     if container.labels.get(MODE_LABEL) == ENGINE_MODE:
         return Outcome(code, supervisor.describe_exit(code))
     if code == 137:
-        return Outcome(code, f"somebody killed its container on {host}, or the machine ran out of memory")
+        return Outcome(code, f"its container on {host} was killed, by another program or for lack of memory")
     said = f": {container.error}" if container.error else ""
-    return Outcome(code or None, f"its container ended and its exit code was not written down{said}")
+    return Outcome(code or None, f"its container ended without a recorded exit code{said}")
 
 
 def _is_later(first: str, second: str) -> bool:
-    """Whether one moment of an engine's record is after another; both may be unknown, and in different time zones."""
+    """Return True if one time of the engine is after another; False if either is unknown."""
     if not first or not second:
         return False
     return datetime.fromisoformat(first) > datetime.fromisoformat(second)
 
 
 def start_failure(said: str, *, host: str, image: str) -> tuple[str, str]:
-    """Message and remedy for a container that the engine could not start, from the engine's words."""
+    """Return a message and a remedy for the engine's error at the start of a container."""
     if "could not select device driver" in said or "nvidia-container-cli: initialization error" in said:
         return (
-            f"the Docker engine on {host} cannot give a container its GPUs: the NVIDIA runtime is missing",
+            f"the Docker engine on {host} cannot give GPUs to a container: the NVIDIA runtime is missing",
             "Install the NVIDIA Container Toolkit there and restart Docker, or set `nvidiaDocker: false`.",
         )
     if "nvidia-container-cli" in said:
-        return (f"the NVIDIA runtime on {host} refused: {said}", "`nvidia-smi` there says whether the driver works.")
+        return (f"the NVIDIA runtime on {host} refused: {said}", "Run `nvidia-smi` there to check the driver.")
     if "executable file not found" in said or "no such file or directory" in said:
-        return (f"the image {image} cannot start it: {said}", "Choose a baseDockerImage that holds Python.")
+        return (f"the image {image} cannot start it: {said}", "Choose a baseDockerImage with Python.")
     if "bind source path does not exist" in said:
-        return (f"a folder that the container needs is gone from {host}: {said}", "Submit it again.")
+        return (f"a folder for the container does not exist on {host}: {said}", "Submit the run again.")
     return (f"the Docker engine on {host} cannot start the container: {said}", "")
 
 
@@ -301,13 +301,13 @@ def _is_text(value: str) -> bool:
 
 
 def _refuse_bytes(values: object) -> None:
-    """Raise UsageError for the names of folders that JSON cannot carry."""
+    """Raise UsageError for text that JSON cannot represent."""
     match values:
         case str():
             if not _is_text(values):
                 shown = os.fsencode(values).decode("utf-8", "backslashreplace")
                 raise UsageError(
-                    f"Docker can only be given names in UTF-8, and this is none: {shown}", remedy="Rename it."
+                    f"Docker accepts only names in UTF-8, not '{shown}'", remedy="Rename the file or folder."
                 )
         case dict():
             _refuse_bytes([*values, *values.values()])

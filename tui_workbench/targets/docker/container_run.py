@@ -1,13 +1,12 @@
-"""One run in its container: created and started, followed, asked to end, and brought home.
+"""A run in a container: start, follow, cancel, collect and release.
 
-A run's container has a name that only it can have, so every step can be taken again by whoever goes on.
+The name of a run's container is unique, so every step can be repeated, also by another process.
 
-The output of a container that could not write it itself is taken from the engine's own log, to the byte. The engine
-gives its records in the order of its file. Their times do not identify them: a line of more than 16 KiB comes in pieces
-of one time, records of stdout and stderr may stand in another order than their times, and a clock may be set back. So a
-place in the log is how many records were taken; of a large log, which nobody wants to read anew, how many from a second
-on that lies a little before the last one. It is kept beside the log, together with the log's size at that place: when
-the two disagree after a crash, the log is cut back to the size and the rest is taken again.
+If the image has no shell, the output comes from the engine's log, which returns records in file order. Timestamps do
+not identify records: a line of more than 16 KiB is split into records of one time, records of stdout and stderr may not
+be sorted by time, and the clock may be set back. So a position in the log is the number of records that were copied; in
+a large log, the number since a second shortly before the last one. The position is stored with the size of output.log:
+after a crash, output.log is truncated to that size and copying continues there.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.supervisor import OUTPUT
 
 END_SECONDS = 30.0
-"""How long the engine may take to end a killed container before it is asked again."""
+"""Seconds after which a container that does not end is killed again."""
 
-# All processes of the container that the run's user may signal; process 1 and the asking shell are never among them.
-_ASK_ALL = ("/bin/sh", "-c", "kill -TERM -1")
+# Signals all processes of the run's user in the container, except process 1 and this shell.
+_TERMINATE_ALL = ("/bin/sh", "-c", "kill -TERM -1")
 
 
 class ContainerRun:
-    """The container of one run on an engine. Every call raises TargetUnreachable when that does not answer."""
+    """The container of a run. Every call raises TargetUnreachable if the engine does not answer."""
 
     def __init__(self, host: Host, engine: Engine, spec: RunSpec) -> None:
         self._host = host
@@ -54,22 +53,21 @@ class ContainerRun:
         self._name = container_name(spec.run_id)
 
     def container(self) -> Container | None:
-        """As the engine describes it; None when there is none."""
+        """Return the container; None if it does not exist."""
         return self._engine.container(self._name)
 
     def is_started(self) -> bool:
-        """Whether there is a container that was started."""
         found = self.container()
         return found is not None and found.state != "created"
 
     def create_and_start(self, image: Image, facts: ImageFacts) -> None:
-        """Create the container and start it. Raises WorkbenchError, and leaves none behind that was not started."""
+        """Create and start the container; remove it if it cannot be started. Raises WorkbenchError."""
         try:
             self._create_and_start(placing.placement(self._host, self._engine, self._spec, image, facts))
         except EngineRefused as refused:
-            left = self.container()
-            if left is not None and left.state == "created":
-                self._engine.remove(left.id)
+            found = self.container()
+            if found is not None and found.state == "created":
+                self._engine.remove(found.id)
             message, remedy = containers.start_failure(
                 refused.said, host=self._host.label, image=self._spec.target.base_docker_image
             )
@@ -95,11 +93,11 @@ class ContainerRun:
             write_below(spec.run_directory, placing.PLACED, json.dumps(held).encode())
         self._engine.start(self._name)
         if place.mode == ENGINE_MODE:
-            # Nobody over there notes that it was started.
+            # Without a supervising shell, this file marks the run as started.
             os.close(open_below(spec.run_directory, POSITION_FILE, os.O_WRONLY | os.O_CREAT))
 
     def wait(self, interrupted: int) -> Outcome:
-        """Wait for the container's end while its log arrives. Raises Interrupted, NeverStarted or WorkbenchError."""
+        """Copy the log until the container ends. Raises Interrupted, NeverStarted or WorkbenchError."""
         found = self.container()
         if found is not None and found.state != "created" and not found.has_ended:
             self._follow(found, interrupted)
@@ -136,12 +134,12 @@ class ContainerRun:
                 mirror.drain()
 
     def _outcome(self) -> Outcome:
-        """How the ended run ended; noted in its directory here. Raises WorkbenchError when it was never started."""
+        """Return how the run ended, and record it in its directory here. Raises NeverStarted."""
         found, ending = self.container(), self._run.state()
         was_started = ending.started or os.path.exists(f"{self._spec.run_directory}/{POSITION_FILE}")
         if not was_started and (found is None or found.state == "created"):
             raise NeverStarted(
-                f"there is no container of it on {self._host.label}: it was never started", remedy="Submit it again."
+                f"it has no container on {self._host.label}, because it was never started", remedy="Submit it again."
             )
         if found is not None and found.has_ended and ending.exit_code is None and not found.error:
             found = found._replace(error=self._last_words(found))
@@ -156,21 +154,21 @@ class ContainerRun:
         return self._run.add_full_disk_reason(outcome)
 
     def _last_words(self, found: Container) -> str:
-        """The last line that the container wrote past the run's log, as a shell that cannot write that does."""
+        """Return the last line in the engine's log, which is an error of the supervising shell."""
         if _keeps_log(found):
             return ""
         records = [text.partition(b" ")[2] for text in self._engine.records(found.id, follow=False)]
         return records[-1].decode("utf-8", "replace").strip() if records else ""
 
     def stop(self, grace: float) -> bool:
-        """Ask every process to end, and after `grace` seconds end the container by force (returns True then)."""
+        """Terminate all processes, and kill the container after `grace` seconds. Return True if it was killed."""
         found = self.container()
         if found is None or found.has_ended or found.state == "created":
             return False
         with BackgroundCall(lambda: self._engine.wait(found.id)) as ended:
             if found.state == "paused":
                 self._engine.unpause(found.id)
-            self._ask_to_end(found)
+            self._terminate(found)
             forced = not ended.wait(timeout=grace)
             while forced:
                 self._engine.kill(found.id)
@@ -179,18 +177,18 @@ class ContainerRun:
         self._outcome()
         return forced
 
-    def _ask_to_end(self, found: Container) -> None:
-        """SIGTERM to every process of the run; the supervising shell outlives it to write down the exit code."""
+    def _terminate(self, found: Container) -> None:
+        """Send SIGTERM to every process of the run; the supervising shell ignores it and records the exit code."""
         if not _keeps_log(found):
             try:
-                if self._engine.execute(found.id, _ASK_ALL)[0] == 0:
+                if self._engine.execute(found.id, _TERMINATE_ALL)[0] == 0:
                     return
             except EngineRefused:
-                pass  # it has just ended, or cannot start one process more
+                pass  # it has just ended, or cannot start another process
         self._engine.kill(found.id, "SIGTERM")
 
     def collect(self, report: Report) -> None:
-        """Bring here what is still there: the rest of the log, outputs/ and every other file that the run made."""
+        """Fetch the rest of the log, outputs/ and all other files that the run created."""
         found = self.container()
         self._take_log(found)
         if not placing.is_copied(self._spec.target):
@@ -208,73 +206,73 @@ class ContainerRun:
 
 
 def _keeps_log(found: Container) -> bool:
-    """Whether the engine keeps the output, because the image holds no shell that could write it into a file."""
+    """Return True if the output is in the engine's log, because the image has no shell."""
     return found.labels.get(MODE_LABEL) == ENGINE_MODE
 
 
 POSITION_FILE = "engine-log"
-"""In the run directory: the numbers of a LogPosition, rewritten in place in one write of fixed length."""
+"""The file in the run directory with a LogPosition, overwritten by a single write of fixed length."""
 
 LARGE = 16 << 20
-"""Bytes of a log from which on not all of it is asked for again."""
+"""Size in bytes from which on a log is not read again from its start."""
 
 MARGIN_SECONDS = 10
-"""How far records of a large log may be out of order: what a busy machine may keep a thread waiting."""
+"""How far records of a large log may be out of order, because a thread on a busy machine had to wait."""
 
 _LENGTH = 64
 
 
 class LogPosition(NamedTuple):
-    """How far the log was taken."""
+    """How much of the engine's log was copied."""
 
-    since: int = 0  # the second that the log is asked for from; 0 is its beginning
-    taken: int = 0  # records of that answer that were taken
-    total: int = 0  # all records that were taken
-    size: int = 0  # bytes of output.log that they made
+    since: int = 0  # the second to read the log from; 0 for its start
+    taken: int = 0  # copied records since that second
+    total: int = 0  # all copied records
+    size: int = 0  # their bytes in output.log
 
 
 class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
-    """Appends a container's log to `output` in the run directory `directory`, from where it was left."""
+    """Appends a container's log to the file `output` in the run directory, from the stored position on."""
 
     def __init__(self, engine: Engine, container: str, directory: str, output: str) -> None:
         self._engine = engine
         self._container = container
         self._output = open_below(directory, output, os.O_RDWR | os.O_CREAT)
         self._state = open_below(directory, POSITION_FILE, os.O_RDWR | os.O_CREAT)
-        self._is_ours = False
+        self._is_locked = False
         self._position = LogPosition()
-        self._counts: dict[int, int] = {}  # records taken of each second from the place's on
-        self._is_counted = True  # whether that is so
+        self._counts: dict[int, int] = {}  # copied records by second, since the position
+        self._is_counted = True  # False if `_counts` is not complete
 
     def __exit__(self, *_: object) -> None:
         os.close(self._output)
         os.close(self._state)
 
     def take(self, *, follow: bool) -> None:
-        """Take what is there, and with `follow` go on until the container has ended. Raises as Engine.records.
+        """Copy new records, with `follow` until the container has ended. Raises the errors of Engine.records.
 
-        When somebody else is taking it, to follow means nothing, and else the end of that is waited for.
+        While another process copies the log, `follow` returns at once; without it, wait for that process.
         """
-        if not self._is_ours and not self._begin(wait=not follow):
+        if not self._is_locked and not self._begin(wait=not follow):
             return
         for second, text in self._new_records(follow):
             write_all(self._output, text)
             self._note(second, len(text))
 
     def _begin(self, *, wait: bool) -> bool:
-        """Go back to the last place that was noted; False when somebody else is taking the log."""
+        """Lock the log and go to the stored position. Return False if another process holds the lock."""
         if wait:
             locks.lock(self._state)
         elif not locks.try_lock(self._state):
             return False
-        self._is_ours = True
+        self._is_locked = True
         self._position = _parse(os.pread(self._state, _LENGTH, 0))
         os.ftruncate(self._output, self._position.size)
         os.lseek(self._output, self._position.size, os.SEEK_SET)
         return True
 
     def _new_records(self, follow: bool) -> Iterator[tuple[int, bytes]]:
-        """The second and the text of each record behind the place; those before it are counted off."""
+        """Yield the second and the text of each record after the position."""
         left = self._position.taken
         self._counts.clear()
         self._is_counted = True
@@ -290,7 +288,7 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
     def _note(self, second: int, length: int) -> None:
         since, taken, total, size = self._position
         if second < since:
-            # The clock was set back: only counting from the beginning tells which records these are.
+            # The clock was set back, so records must be counted from the start.
             since, taken, self._is_counted = 0, total, False
         taken, total, size = taken + 1, total + 1, size + length
         self._counts[second] = self._counts.get(second, 0) + 1
@@ -304,14 +302,14 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
 
 
 def second_of(stamp: bytes) -> int:
-    """`2026-01-31T12:00:00.123456789Z` as whole seconds since the epoch."""
+    """Return `2026-01-31T12:00:00.123456789Z` as whole seconds since the epoch."""
     moment = stamp.decode("ascii").removesuffix("Z").partition(".")[0]
     return int(datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp())
 
 
 def _parse(data: bytes) -> LogPosition:
     words = data.decode("ascii", "replace").split()
-    # A torn or missing line means the beginning: taking all again is right, only slower.
+    # Without a valid position, start again: slower, but correct.
     if len(words) != 4 or not data.endswith(b"\n") or not "".join(words).isdecimal():
         return LogPosition()
     return LogPosition(*map(int, words))

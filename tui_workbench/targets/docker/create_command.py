@@ -1,7 +1,6 @@
-"""A container's configuration in the Engine API's form as the words of a `docker create` that makes the same one.
+"""The `docker create` command for a container's configuration in the format of the Engine API, for the trace of calls.
 
-For the trace of calls, which people copy from. What this module has no option for is left out; the tests hold it
-against every configuration that the workbench makes.
+Only settings that the workbench uses are converted.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 
 def create_words(name: str, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """`create --name NAME ... IMAGE COMMAND`."""
+    """Return `create --name NAME ... IMAGE COMMAND`."""
     host = config.get("HostConfig") or {}
     words = ["create", "--name", name, *_plain_options(config, host)]
     for variable in config.get("Env") or ():
@@ -28,7 +27,7 @@ def create_words(name: str, config: Mapping[str, Any]) -> tuple[str, ...]:
 def _plain_options(config: Mapping[str, Any], host: Mapping[str, Any]) -> Iterator[str]:
     entrypoint = config.get("Entrypoint")
     if entrypoint is not None:
-        # Its first word takes an option of its own, the others stand before the command.
+        # The first word goes into the option, the others precede the command.
         yield from ("--entrypoint", entrypoint[0] if entrypoint else "")
     for option, value in (
         ("--user", config.get("User")),
@@ -60,7 +59,7 @@ def _mount(mount: Mapping[str, Any]) -> str:
         parts.append("readonly")
     labels = (mount.get("VolumeOptions") or {}).get("Labels") or {}
     parts += [f"volume-label={label}={value}" for label, value in labels.items()]
-    # The option is read as a line of comma-separated values.
+    # Docker parses the option as CSV.
     return ",".join('"' + part.replace('"', '""') + '"' if "," in part or '"' in part else part for part in parts)
 
 

@@ -1,6 +1,6 @@
-"""Where a host's Docker engine listens, and why this user cannot reach it when that is so.
+"""The socket of a host's Docker engine, and why this user cannot use it.
 
-Only unix sockets count: an engine behind TCP runs on a machine whose folders we could not mount.
+Only unix sockets are supported: folders of this host could not be mounted by an engine behind TCP.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tui_workbench.targets.hosts.host import SHELL, Host
 
 SYSTEM_SOCKET = "/var/run/docker.sock"
 
-# $1 the system's socket. The others are those of rootless engines.
+# $1 is the system's socket. The others belong to rootless engines.
 _PROBE = """\
 runtime=${XDG_RUNTIME_DIR:-/run/user/$(id -u)} found=
 case $DOCKER_HOST in
@@ -32,11 +32,10 @@ echo missing
 
 
 class EngineOutOfReach(ConfigurationError):
-    """There is no engine for this user; `command` is what mends it there, as an administrator, "" when nothing does.
+    """The user cannot use an engine. Not a TargetUnreachable, because waiting does not help.
 
-    A target without its engine cannot be reached; that is no TargetUnreachable, as waiting does not help.
-
-    `group` is the group that the user would have to be in, "" when that is not what is wrong.
+    `command` is the administrator's command that fixes it there, or "". `group` is the group that the user must join,
+    or "".
     """
 
     exit_code = TargetUnreachable.exit_code
@@ -48,15 +47,15 @@ class EngineOutOfReach(ConfigurationError):
 
 
 def docker_socket(host: Host) -> str:
-    """The path of a unix socket on this machine that leads to the engine of a host.
+    """Return the path of a unix socket on this machine that leads to the engine of a host.
 
-    It stays good until the link breaks. Raises TargetUnreachable, or ConfigurationError when there is no engine or this
+    It works until the connection breaks. Raises TargetUnreachable, or ConfigurationError if there is no engine or this
     user may not use it.
     """
     named = os.environ.get("DOCKER_HOST", "")
     if host.is_local and named and not named.startswith("unix://"):
         raise ConfigurationError(
-            f"DOCKER_HOST is {named}, and a local target needs an engine on this machine",
+            f"DOCKER_HOST is '{named}', but a local target needs an engine on this machine",
             remedy="Unset DOCKER_HOST, or attach that machine as a remotedocker target.",
         )
     match host.check([SHELL, "-c", _PROBE, "sh", SYSTEM_SOCKET]).text.split("\n"):
@@ -66,8 +65,8 @@ def docker_socket(host: Host) -> str:
             command = f"sudo usermod -aG {group} {user}"
             raise EngineOutOfReach(
                 f"{host.label}: the user {user} may not use Docker: {socket} belongs to the group {group}",
-                remedy=f"An administrator adds the user, once: {command}   Then log in anew "
-                "(from here: workbench-tui computetarget disconnect TARGET). Nothing here ever uses sudo.",
+                remedy=f"Ask an administrator to run: {command}   Then log in again "
+                "(from here: workbench-tui computetarget disconnect TARGET). The workbench itself never uses sudo.",
                 command=command,
                 group=group,
             )
@@ -83,6 +82,6 @@ def docker_socket(host: Host) -> str:
                 command=command,
             )
     raise EngineOutOfReach(
-        f"{host.label}: there is no Docker engine",
+        f"{host.label}: Docker is not installed",
         remedy="Install Docker Engine: https://docs.docker.com/engine/install/",
     )

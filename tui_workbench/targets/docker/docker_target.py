@@ -1,13 +1,12 @@
-"""Runs in a container, of the Docker engine here (`localdocker`) or on another machine (`remotedocker`).
+"""Runs in a container of the Docker engine here (`localdocker`) or on another machine (`remotedocker`).
 
-It is one implementation over two kinds of host. The engine is the supervisor: nothing of ours lives on the host while
-the script trains. A run's container has a name that only it can have, is started by a shell that refuses to start a
-run twice, and writes its output and its exit code into the run's directory on the host. So each step can be taken again
-by whoever goes on, and a lost connection costs nothing: the log is read on from where the copy here ends.
+The engine supervises the run; no process of the workbench runs on the host meanwhile. The name of a run's container is
+unique, its shell refuses to start a run twice, and it writes the output and the exit code to the run's directory on the
+host. So every step can be repeated by another process, and after a lost connection the log is read from the end of the
+local copy.
 
-What runs have left on an engine and its host is found by our labels and in our folder. A container that runs is never
-among it, nor an environment that some container uses, nor what belongs to a run that another machine may still want to
-bring home.
+Unused objects on an engine and its host are found by labels and in the workbench's folder there. Running containers,
+environments that a container uses, and files of runs that another machine may still fetch are never among them.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class DockerTarget(Target):
         if choice.chooses(self.target):
             steps.append(Step("gpus", f"{choice.describe(self.target)} on {label}"))
         steps += [
-            Step("image", f"take {image}; it is fetched when {label} does not hold it"),
+            Step("image", f"use {image}, and pull it if missing on {label}"),
             Step("container", f"create the container on {label}", containers.docker_command(spec, place)),
             Step(
                 "start",
@@ -79,7 +78,7 @@ class DockerTarget(Target):
                 mask_variables(variables),
             ),
             Step("follow", "wait for its end; the output goes to output.log"),
-            Step("collect", "keep outputs/ and every other file that the run made"),
+            Step("collect", "keep outputs/ and all other files that the run created"),
             Step("remove", "remove the container"),
         ]
         return Plan(self.target.name, self.target.type, image, tuple(steps))
@@ -116,7 +115,7 @@ class DockerTarget(Target):
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         if self._run(spec).container() is not None:
-            return  # it was prepared, whatever was recorded
+            return  # it was prepared, even if that was not recorded
         run = HostRun(self.host, spec)
         if placing.is_copied(self.target):
             run.make_folders()
@@ -132,20 +131,20 @@ class DockerTarget(Target):
 
     def prepare_environment(self, spec: RunSpec) -> str:
         images = Images(self.host, self._connect(), spec)
-        images.have(self.report, build=True)
+        images.provide(self.report, build=True)
         return images.choose().name
 
     def image_of(self, spec: RunSpec) -> tuple[str, str, ImageFacts]:
-        """Name and id of the image that the run has or, when its container is gone, would have; and what it holds.
+        """Return name, id and facts of the image of the run's container, or without one, of the image for the run.
 
-        Raises WorkbenchError when there is none any more.
+        Raises WorkbenchError if the image does not exist any more.
         """
         engine = self._connect()
         found = self._run(spec).container()
         image = engine.image(found.image) if found is not None else Images(self.host, engine, spec).choose().image
         name = self.target.base_docker_image
         if image is None:
-            raise WorkbenchError(f"{self.host.label} does not hold the image of {spec.run_id} any more")
+            raise WorkbenchError(f"the image of {spec.run_id} is no longer on {self.host.label}")
         return image.tags[0] if image.tags else name, image.id, facts_of(engine, image, name)
 
     def framework_location(self, spec: RunSpec) -> FrameworkLocation:
@@ -153,11 +152,11 @@ class DockerTarget(Target):
         images = Images(self.host, engine, spec)
         choice = images.choose()
         if choice.image is None:
-            raise EnvironmentMissing(f"the image {choice.name} is not there yet: {choice.why}", prepare_command(spec))
+            raise EnvironmentMissing(f"the image {choice.name} is missing: {choice.why}", prepare_command(spec))
         return InImage(engine, choice.image, images.facts(choice.image).python, self.target, variables_of(spec))
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-        # What the machine has is no matter of a container that is given none of it.
+        # GPUs of the machine matter only if containers get them.
         found = machine_info.host_info(self.host, with_gpus=self.target.nvidia_docker)
         try:
             name, image, facts = self.image_of(spec)
@@ -184,7 +183,7 @@ class DockerTarget(Target):
         try:
             return self._run(spec).is_started()
         except ConfigurationError as error:
-            # An engine that is being restarted looks as if there were none; its containers may go on.
+            # An engine that restarts has no socket for a moment; its containers may continue.
             raise ConnectionLost(error.message, remedy=error.remedy) from error
 
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
@@ -197,7 +196,7 @@ class DockerTarget(Target):
 
     def wait_until_reachable(self, interrupted: int) -> None:
         if not self.host.is_local:
-            # An engine behind a lost connection does not answer either, and is not what there is to look at.
+            # Report a lost connection to the machine rather than an engine that does not answer.
             try:
                 self.host.check(["true"])
             except TargetUnreachable as error:
@@ -209,7 +208,7 @@ class DockerTarget(Target):
         try:
             self._connect()
         except ConfigurationError as error:
-            # The socket of an engine that is being restarted is gone for a moment, as if there were no engine.
+            # An engine that restarts has no socket for a moment.
             raise ConnectionLost(str(error)) from error
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
@@ -230,10 +229,10 @@ class DockerTarget(Target):
         return self._engine
 
     def _image(self, spec: RunSpec) -> tuple[Image, ImageFacts]:
-        """The image of the run, made when that is part of it; asked for once by one process."""
+        """Return the image of the run, pulled or built if needed. The result is cached."""
         if self._chosen is None or self._chosen[0] != spec.run_id:
             images = Images(self.host, self._connect(), spec)
-            self._chosen = (spec.run_id, *images.have(self.report, build=spec.run_configuration.prepare_environment))
+            self._chosen = (spec.run_id, *images.provide(self.report, build=spec.run_configuration.prepare_environment))
         return self._chosen[1:]
 
     def _run(self, spec: RunSpec) -> ContainerRun:
@@ -241,16 +240,16 @@ class DockerTarget(Target):
 
 
 def _find(host: Host, engine: Engine, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-    """What is left of a project's runs; `active` are the ids of those that go on."""
+    """Return the unused objects of a project's runs; `active` are the ids of active runs."""
     containers, busy = _containers(engine, project, active)
     found = containers + _environments(engine, project)
     if engine.has_volume(CACHE_VOLUME):
-        found.append(CleanupItem("cache", CACHE_VOLUME, note="what the package installer keeps, on the engine"))
+        found.append(CleanupItem("cache", CACHE_VOLUME, note="packages cached by the installer"))
     return found + find_cleanup_items(host, project, {*active, *busy})
 
 
 def _containers(engine: Engine, project: ProjectNames, active: Collection[str]) -> tuple[list[CleanupItem], set[str]]:
-    """Containers that nobody needs, and the ids of runs whose container is needed."""
+    """Return unused containers, and the ids of runs whose container is in use."""
     found, busy = [], set()
     for kind in (RUN_KIND, BUILD_KIND, PROBE_KIND):
         for container in engine.containers(f"{KIND_LABEL}={kind}"):
@@ -262,7 +261,7 @@ def _containers(engine: Engine, project: ProjectNames, active: Collection[str]) 
                     busy.add(run_id)
                     continue
             elif kind == BUILD_KIND and container.labels.get(MACHINE_LABEL) != project_key(""):
-                continue  # another machine is building
+                continue  # another machine builds
             found.append(CleanupItem("container", container.name, note=f"{kind}, {container.state}"))
     return found, busy
 
@@ -272,13 +271,12 @@ def _environments(engine: Engine, project: ProjectNames) -> list[CleanupItem]:
     found: list[CleanupItem] = []
     for image in engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
         if image.labels.get(PROJECT_LABEL, project.name) == project.name and image.id not in used:
-            # Its layers are shared with the base image, which stays.
+            # Only its own layer: the others are shared with the base image, which is kept.
             found.extend(CleanupItem("environment", tag, image.own_size) for tag in image.tags)
     return found
 
 
 def _remove(host: Host, engine: Engine, item: CleanupItem) -> None:
-    """Remove something that `find` named; fine when it is gone. Raises WorkbenchError."""
     if item.kind == "container":
         engine.remove(item.name)
     elif item.kind == "environment":

@@ -1,10 +1,9 @@
-"""A Docker engine as typed calls: the one module that knows the `docker` package.
+"""Typed calls to a Docker engine. The only module that uses the `docker` package.
 
-Calls block, are safe to make from several threads, and hold nothing between each other: each has a connection of its
-own, which ends with it. Every failure leaves as one of our own errors: the engine does not answer (any more), or it
-answers and refuses, with its own words and HTTP status.
+Calls block and are thread-safe; each opens a new connection. A failure raises TargetUnreachable if the engine does not
+answer, or EngineRefused with the engine's message and HTTP status.
 
-The package takes longer to load than a container to be created, so it is loaded when an engine is spoken to.
+The package is loaded when an engine is used, because loading it takes longer than creating a container.
 """
 
 from __future__ import annotations
@@ -27,34 +26,34 @@ if TYPE_CHECKING:
     import requests
 
 TIMEOUT = 60.0
-"""Seconds of silence in a call that does not wait for a container; creating one on a busy disk can take twenty."""
+"""Timeout of calls that do not wait for a container; creating one on a busy disk can take twenty seconds."""
 
 CREATION_POLL_SECONDS = 0.02
 
 NOT_FOUND, CONFLICT = 404, 409
 
-NO_SUCH = "there is none"
-"""What the trace of calls says of something that was looked for and is not there."""
+NOT_THERE = "not found"
+"""The result in the trace of calls of a missing object."""
 
 _CHUNK = 1 << 18
 
-_NONSENSE = (ValueError, KeyError, TypeError, AttributeError)
-"""What the package falls over when an answer is JSON of another form than an engine's, or none."""
+_INVALID_ANSWER = (ValueError, KeyError, TypeError, AttributeError)
+"""Errors of the package for an answer that is not JSON of an engine."""
 
 
 class EngineFacts(NamedTuple):
-    """What the engine says about itself."""
+    """Properties of an engine."""
 
     version: str
     os_type: str  # linux, or windows for Windows containers
     architecture: str  # x86_64, aarch64, ...
-    rootless: bool  # root in a container is then the user who runs the engine
+    rootless: bool  # root in a container is the user who runs the engine
     runtimes: tuple[str, ...]
     root: str  # the engine's data directory, on its host
 
 
 class Image(NamedTuple):
-    """An image that the engine holds."""
+    """An image on the engine."""
 
     id: str
     labels: Mapping[str, str]
@@ -62,33 +61,32 @@ class Image(NamedTuple):
     command: tuple[str, ...]
     entrypoint: tuple[str, ...]
     user: str
-    size: int  # bytes, with the layers that it shares
+    size: int  # bytes, including shared layers
     architecture: str
     tags: tuple[str, ...] = ()
-    own_size: int = -1  # bytes of its last layer; -1 when it is not known
+    own_size: int = -1  # bytes of its last layer; -1 if it is not known
 
 
 class Container(NamedTuple):
-    """A container as the engine describes it. Times are ISO 8601 in UTC as the engine writes them, "" for never."""
+    """A container on the engine. Times are in the engine's format, ISO 8601 in UTC, or "" for never."""
 
     id: str
     name: str
     state: str  # created, running, paused, restarting, removing, exited or dead
     labels: Mapping[str, str]
     image: str  # the image's id
-    exit_code: int | None  # None while it has not ended
+    exit_code: int | None  # None until it has ended
     out_of_memory: bool
     error: str  # why it could not be started
     started_at: str
 
     @property
     def has_ended(self) -> bool:
-        """True once its process is over."""
         return self.state in ("exited", "dead")
 
 
 def image_from(found: Mapping[str, Any]) -> Image:
-    """The image in an answer of the engine. Raises KeyError or TypeError for an answer of another form."""
+    """Return the image in an answer of the engine. Raises KeyError or TypeError for an invalid answer."""
     config = found.get("Config") or {}
     return Image(
         id=found["Id"],
@@ -104,7 +102,7 @@ def image_from(found: Mapping[str, Any]) -> Image:
 
 
 def container_from(found: Mapping[str, Any]) -> Container:
-    """The container in an answer of the engine. Raises KeyError or TypeError for an answer of another form."""
+    """Return the container in an answer of the engine. Raises KeyError or TypeError for an invalid answer."""
     state = found["State"]
     ended = state.get("Status") in ("exited", "dead")
     started = str(state.get("StartedAt") or "")
@@ -122,7 +120,7 @@ def container_from(found: Mapping[str, Any]) -> Container:
 
 
 class EngineRefused(WorkbenchError):
-    """The engine answered and said no; `status` is the HTTP status, `said` are its words."""
+    """The engine refused a call; `status` is the HTTP status, `said` its message."""
 
     def __init__(self, message: str, *, status: int = 0, said: str = "", remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -133,22 +131,21 @@ class EngineRefused(WorkbenchError):
 class Engine:
     """The engine behind the unix socket `path` on this machine; `label` names its host in errors.
 
-    Raises TargetUnreachable when it does not answer, ConfigurationError when Docker's own file here is damaged.
+    Raises TargetUnreachable if it does not answer, ConfigurationError if Docker's configuration file is damaged.
     """
 
     def __init__(self, path: str, label: str, login: str = "") -> None:
-        """`login` is what `ssh` is called with to get to the engine's host, words for a shell; "" for this machine."""
+        """`login` holds the arguments of `ssh` for the engine's host, for the trace; "" for this machine."""
         self._label = label
         self._login = login
         self._docker = ("docker",) if login or path == SYSTEM_SOCKET else ("docker", "-H", f"unix://{path}")
         with self._called("connect", "version"):
             version = _version(path)
             self._api = _client(path, version, TIMEOUT)
-            # Copying, installing and waiting take as long as they take.
+            # For calls without a time limit: copying, installing and waiting.
             self._patient = _client(path, version, None)
 
     def facts(self) -> EngineFacts:
-        """What the engine says about itself."""
         with self._called("describe the engine", "info"):
             info = self._api.info()
             return EngineFacts(
@@ -161,24 +158,24 @@ class Engine:
             )
 
     def started_at(self) -> str:
-        """When the engine was started, as a time like those of containers; "" when it cannot be told.
+        """Return the time of the engine's start in the format of containers; "" if it is not known.
 
-        The engine keeps no such record, but makes its default network anew at each start.
+        It is the time of the default network, which the engine creates at each start.
         """
         with self._sought("inspect the network", "network", "inspect", "bridge"):
             return str(self._api.inspect_network("bridge").get("Created", ""))
         return ""
 
     def image(self, name: str) -> Image | None:
-        """The image of this name or id; None when the engine does not hold it."""
+        """Return the image with this name or id; None if the engine does not have it."""
         if {"", ".", ".."} & set(name.split("/")):
-            return None  # as part of an address it would lead elsewhere
+            return None  # it would change the path of the URL
         with self._sought(f"inspect the image {name}", "image", "inspect", name):
             return image_from(self._api.inspect_image(name))
         return None
 
     def images(self, label: str) -> list[Image]:
-        """The images that carry a label, `name` or `name=value`, the newest first."""
+        """Return the images with a label, `name` or `name=value`, the newest first."""
         with self._called("list images", "images", "--filter", f"label={label}"):
             found = self._api.images(filters={"label": label})
             names = [image["Id"] for image in sorted(found, key=lambda image: -int(image.get("Created") or 0))]
@@ -191,12 +188,11 @@ class Engine:
             return int(layers[0].get("Size", -1)) if layers else -1
 
     def pull(self, name: str) -> Iterator[Mapping[str, Any]]:
-        """Fetch an image from its registry, as `docker login` on this machine has us known there.
+        """Pull an image with the credentials of `docker login` on this machine.
 
-        Gives the engine's messages as they come (`status`, `id`, `progressDetail`). Raises EngineRefused when it cannot
-        be had.
+        Yields the engine's messages (`status`, `id`, `progressDetail`). Raises EngineRefused.
         """
-        # Without a tag the engine would fetch every tag there is.
+        # Without a tag the engine would pull all tags.
         reference = name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
         with self._called(f"pull {name}", "pull", reference, log_start=True):
             for message in self._api.pull(reference, stream=True, decode=True):
@@ -205,27 +201,23 @@ class Engine:
                 yield message
 
     def has_volume(self, name: str) -> bool:
-        """Whether the engine keeps a volume of this name."""
         with self._sought(f"inspect the volume {name}", "volume", "inspect", name):
             self._api.inspect_volume(name)
             return True
         return False
 
     def remove_volume(self, name: str) -> None:
-        """Remove a volume; one that is not there is fine."""
+        """Remove a volume if it exists."""
         with self._sought(f"remove the volume {name}", "volume", "rm", name):
             self._api.remove_volume(name)
 
     def remove_image(self, image: str) -> None:
-        """Remove an image; one that is not there is fine."""
+        """Remove an image if it exists."""
         with self._sought(f"remove the image {image}", "rmi", image):
             self._api.remove_image(image)
 
     def create(self, name: str, config: Mapping[str, Any]) -> None:
-        """Create a container from a configuration in the Engine API's own form.
-
-        The name is what makes it one: when a container of this name exists already, nothing happens.
-        """
+        """Create a container from a configuration in the format of the Engine API, unless the name exists already."""
         try:
             with self._called("create the container", *create_words(name, config)):
                 self._api.create_container_from_config(dict(config), name)
@@ -235,7 +227,7 @@ class Engine:
             self._until_created(name, refusal)
 
     def _until_created(self, name: str, conflict: EngineRefused) -> None:
-        """Wait for the container that somebody else is creating: its name is taken before it can be found by it."""
+        """Wait for a container that another process creates: its name is reserved before it can be found."""
         deadline = time.monotonic() + TIMEOUT
         while self.container(name) is None:
             if time.monotonic() > deadline:
@@ -243,48 +235,48 @@ class Engine:
             time.sleep(CREATION_POLL_SECONDS)
 
     def start(self, container: str) -> None:
-        """Start a created container; one that runs already goes on. One that has ended would run again: look first."""
+        """Start a created container. A running one is not affected; an ended one would run again."""
         with self._called("start the container", "start", container):
             self._api.start(container)
 
     def container(self, name: str) -> Container | None:
-        """The container of this name or id; None when there is none."""
+        """Return the container with this name or id; None if it does not exist."""
         with self._sought(f"inspect the container {name}", "inspect", name):
             return container_from(self._api.inspect_container(name))
         return None
 
     def containers(self, label: str) -> list[Container]:
-        """Every container, running or not, that carries a label, `name` or `name=value`."""
+        """Return all containers, running or not, with a label, `name` or `name=value`."""
         with self._called("list containers", "ps", "--all", "--filter", f"label={label}"):
             found = [entry["Id"] for entry in self._api.containers(all=True, filters={"label": label})]
         return [each for each in map(self.container, found) if each is not None]
 
     def wait(self, container: str) -> None:
-        """Block until the container has ended, or is gone."""
+        """Wait until the container has ended or is removed."""
         with self._sought("wait for the container", "wait", container, log_start=True):
             self._patient.wait(container)
 
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
-        """Send a signal to the container's first process; one that has ended or is gone is fine."""
+        """Send a signal to the container's first process, if the container is running."""
         with self._called("signal the container", "kill", "--signal", signal, container), _unless_gone():
             self._api.kill(container, signal)
 
     def unpause(self, container: str) -> None:
-        """Let a paused container go on; one that is not paused is fine."""
+        """Unpause a container, if it is paused."""
         with self._called("unpause the container", "unpause", container), contextlib.suppress(_errors().APIError):
             self._api.unpause(container)
 
     def remove(self, container: str) -> None:
-        """Remove a container, running or not, and its anonymous volumes; returns when it is gone."""
+        """Remove a container, running or not, and its anonymous volumes, and wait for the removal."""
         with self._called("remove the container", "rm", "--force", "--volumes", container), _unless_gone():
             self._api.remove_container(container, force=True, v=True)
         with self._translated("wait for the removal"), contextlib.suppress(_errors().APIError):
             self._api.wait(container, timeout=TIMEOUT, condition="removed")
 
     def execute(self, container: str, argv: Sequence[str], *, user: str = "") -> tuple[int, bytes]:
-        """Run a program in a running container to its end: its exit code and all that it wrote.
+        """Run a program in a running container; return its exit code and output.
 
-        Raises EngineRefused when the container does not run. A program that is not there ends with 126 or 127.
+        Raises EngineRefused if the container is not running. The code of a missing program is 126 or 127.
         """
         *chunks, code = self.stream(container, argv, user=user)
         return int(code), b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))
@@ -292,9 +284,9 @@ class Engine:
     def stream(
         self, container: str, argv: Sequence[str], *, user: str = "", environment: Mapping[str, str] | None = None
     ) -> Iterator[bytes | int]:
-        """Run a program in a running container: what it writes as it writes it, and last its exit code.
+        """Run a program in a running container; yield its output as it arrives, and finally its exit code.
 
-        `environment` is the program's alone: neither the container nor an image made of it keeps it.
+        `environment` is passed to the program only, and is kept neither in the container nor in an image of it.
         """
         options = [word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")]
         words = ("exec", *(("--user", user) if user else ()), *options, container, *argv)
@@ -309,42 +301,41 @@ class Engine:
         yield int(found["ExitCode"])
 
     def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
-        """Make an image of a container, with Dockerfile instructions (`LABEL`, `CMD`) applied; returns its id."""
+        """Create an image from a container with Dockerfile instructions (`LABEL`, `CMD`), and return its id."""
         repository, _, version = tag.rpartition(":")
         words = ("commit", *(word for change in changes for word in ("--change", change)), container, tag)
-        with self._called("make an image of the container", *words, log_start=True):
+        with self._called("commit the container", *words, log_start=True):
             return str(self._patient.commit(container, repository, version, changes=list(changes))["Id"])
 
     def put(self, container: str, folder: str, archive: IO[bytes]) -> None:
-        """Unpack a tar archive, a file on the disk, into a folder of a container, running or not."""
+        """Extract a tar archive into a folder of a container, running or not."""
         with self._called(f"copy into {folder} of the container", "cp", "-", f"{container}:{folder}", log_start=True):
             self._patient.put_archive(container, folder, archive)
 
     def get(self, container: str, path: str) -> Iterator[bytes] | None:
-        """A file or folder of a container, running or not, as a tar archive; None when there is none."""
+        """Return a file or folder of a container, running or not, as a tar archive; None if it does not exist."""
         with self._sought(f"copy {path} out of the container", "cp", f"{container}:{path}", "-"):
             return self._translated_chunks(self._patient.get_archive(container, path, _CHUNK)[0])
         return None
 
     def records(self, container: str, *, since: int = 0, follow: bool = True) -> Iterator[bytes]:
-        """The engine's own log of a container, `TIMESTAMP text` for each record of stdout and of stderr.
+        """Yield the records of a container's log, `TIMESTAMP text`, from the second `since` on.
 
-        They come in the order of its file, without those of an earlier second than `since`. Ends when the container
-        has ended or is gone.
+        They have the order of the log file. With `follow` they end when the container has ended or is removed.
         """
         wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
         words = ("logs", "--timestamps", "--since", str(since), *(("--follow",) if follow else ()), container)
         with (
             self._called("read the container's log", *words, log_start=follow),
             _unless_gone(),
-            # Not the package's own call, which takes a broken connection for the end of the log.
+            # The package's call would treat a broken connection as the end of the log.
             self._opened("GET", f"/containers/{quote(container)}/logs", params=wanted) as answer,
         ):
             yield from _frames(answer)
 
     @contextlib.contextmanager
     def _opened(self, method: str, path: str, **request: Any) -> Iterator[Any]:
-        """The body of the engine's answer as a file, to be read while it comes. Raises APIError."""
+        """Open the body of the engine's answer as a stream. Raises APIError."""
         url = f"{self._patient.base_url}/v{self._patient.api_version}{path}"
         with self._patient.request(method, url, stream=True, **request) as response:
             _raise_for_status(response)
@@ -356,7 +347,7 @@ class Engine:
 
     @contextlib.contextmanager
     def _called(self, action: str, *words: str, log_start: bool = False) -> Iterator[trace.Call]:
-        """Translate errors, and have the call in the trace as the `docker` command that does the same."""
+        """Translate errors, and add the call to the trace as the equivalent `docker` command."""
         with trace.Call(trace.DOCKER, (*self._docker, *words), login=self._login, log_start=log_start) as call:
             with self._translated(action):
                 yield call
@@ -364,16 +355,16 @@ class Engine:
 
     @contextlib.contextmanager
     def _sought(self, action: str, *words: str, log_start: bool = False) -> Iterator[None]:
-        """The same for something that may not be there: what follows the context happens then."""
+        """Like `_called`, but an object that does not exist only ends the context."""
         with self._called(action, *words, log_start=log_start) as call:
             try:
                 yield
             except _errors().NotFound:
-                call.end(1, NO_SUCH)
+                call.end(1, NOT_THERE)
 
     @contextlib.contextmanager
     def _translated(self, action: str) -> Iterator[None]:
-        """Turn what the docker package, requests and urllib3 raise into errors of ours."""
+        """Translate errors of the docker package, requests and urllib3."""
         try:
             yield
         except _errors().APIError as error:
@@ -381,7 +372,7 @@ class Engine:
             raise refused(self._label, action, said, error.status_code or 0) from error
         except (_errors().InvalidRepository, _errors().NullResource, UnicodeError) as error:
             raise refused(self._label, action, str(error)) from error
-        except (_errors().DockerException, *_transport_errors(), OSError, *_NONSENSE) as error:
+        except (_errors().DockerException, *_transport_errors(), OSError, *_INVALID_ANSWER) as error:
             raise unreachable(self._label, error) from error
 
 
@@ -393,7 +384,7 @@ def _errors() -> Any:
 
 @contextlib.contextmanager
 def _unless_gone() -> Iterator[None]:
-    """Nothing happens when the container has ended, is gone, or is being removed by somebody else."""
+    """Ignore the error for a container that has ended, is removed, or is being removed."""
     try:
         yield
     except _errors().APIError as error:
@@ -402,7 +393,6 @@ def _unless_gone() -> Iterator[None]:
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
-    """What the libraries below the docker package raise."""
     import requests.exceptions
     import urllib3.exceptions
 
@@ -410,13 +400,13 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 
 
 def _version(path: str) -> str:
-    """The interface that the engine speaks: an old one refuses newer requests, a new one those of an old one.
+    """Return the API version of the engine, which refuses much older and newer versions.
 
-    Asked of a call that answers at once; the one that the package would make starts programs to fill its answer.
+    `_ping` answers at once; the call that the package uses starts programs on the engine's host.
     """
     import docker.constants
 
-    # A plain attempt first: the package leaves a socket open that could not be connected.
+    # First try to connect: the package does not close a socket after a failure.
     with socket.socket(socket.AF_UNIX) as attempt:
         attempt.connect(path)
     api = _client(path, docker.constants.DEFAULT_DOCKER_API_VERSION, TIMEOUT)
@@ -432,22 +422,22 @@ def _client(path: str, version: str, timeout: float | None) -> docker.APIClient:
 
     try:
         api = docker.APIClient(base_url="unix:///var/run/docker.sock", version=version, timeout=timeout)
-    except (_errors().InvalidConfigFile, *_NONSENSE) as error:
+    except (_errors().InvalidConfigFile, *_INVALID_ANSWER) as error:
         raise ConfigurationError(
-            f"Docker's own configuration cannot be read: {error}",
-            remedy="Correct the file, or move it away: `docker login` makes a new one.",
+            f"cannot read the configuration of Docker: {error}",
+            remedy="Correct the file, or move it away: `docker login` creates a new one.",
             file=docker.utils.config.find_config_file() or "",
         ) from error
-    # Not as the address: that is read as a URL, in which `#` and `?` end a path.
+    # Not as `base_url`, in which `#` and `?` would end the path.
     api.mount("http+docker://", UnixHTTPAdapter(f"http+unix://{path}", timeout))
     api.headers["Connection"] = "close"
-    # Neither ~/.netrc nor a proxy has a say in what goes through a socket of this machine.
+    # Ignore ~/.netrc and proxies for a local socket.
     api.trust_env = False
     return api
 
 
 def _raise_for_status(response: requests.Response) -> None:
-    """Raise APIError, with the engine's words, when it refused."""
+    """Raise APIError with the engine's message for an HTTP error."""
     import requests.exceptions
 
     try:
@@ -457,35 +447,35 @@ def _raise_for_status(response: requests.Response) -> None:
 
 
 def refused(label: str, action: str, said: str, status: int = 0) -> WorkbenchError:
-    """The error for a refusal in the engine's words; a full disk is the one that every call can meet."""
+    """Return the error for a refused call; a full disk can affect every call."""
     if "no space left on device" in said:
         return EngineRefused(
             f"the disk of the Docker engine on {label} is full: cannot {action}",
             status=status,
             said=said,
-            remedy="`workbench-tui experiment clean` removes what runs left there; `docker system df` shows the rest.",
+            remedy="Run `workbench-tui experiment clean`; `docker system df` shows the other disk usage.",
         )
     return EngineRefused(f"the Docker engine on {label} cannot {action}: {said}", status=status, said=said)
 
 
 def unreachable(label: str, error: BaseException | None = None) -> TargetUnreachable:
-    """The error for an engine that does not answer; permissions are told apart, because waiting does not mend them."""
+    """Return the error for an engine that does not answer; only ConnectionLost is worth a retry."""
     if isinstance(error, PermissionError):
         return TargetUnreachable(
             f"this user may not use the Docker engine on {label}",
-            remedy="Become a member of its group: `sudo usermod -aG docker $USER`, then log in again.",
+            remedy="Add the user to its group: `sudo usermod -aG docker $USER`, then log in again.",
         )
     return ConnectionLost(
         f"the Docker engine on {label} does not answer",
-        remedy="Look at it there with `docker info`; `sudo systemctl start docker` starts it.",
+        remedy="Check it there with `docker info`, or start it with `sudo systemctl start docker`.",
     )
 
 
 def _frames(answer: Any) -> Iterator[bytes]:
-    """The engine's two streams in one: a header of eight bytes (stream, 0, 0, 0, length), then so many bytes."""
+    """Yield the data of both streams. A frame is a header of eight bytes (stream, 0, 0, 0, length) and the data."""
     while len(header := answer.read(8)) == 8:
         size = int.from_bytes(header[4:8], "big")
         data = answer.read(size) if size else b""
         if len(data) < size:
-            return  # half a record is asked for again
+            return  # incomplete; the record is read again
         yield data

@@ -1,7 +1,7 @@
-"""What an image holds that matters to a run: its Python, its conda, its C library. Asked once of each image.
+"""Programs that run in a container of an image to find its Python, packages, conda and C library, or its frameworks.
 
-The answer is kept by the image's id, which names its content, so it can never be out of date. What frameworks find in
-an image, with the GPUs that a container is given, is asked in the same way, and anew each time.
+The facts of an image are cached by its id, which identifies its content. Frameworks are checked with the GPUs that a
+container gets.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tui_workbench.targets.gpu.frameworks import ALONE, LAUNCH, PROGRAM, SECONDS
 PROBE_KIND = "probe"
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
-"""What images call what an engine's machine calls itself."""
+"""The names that images use for an engine's architecture."""
 
 FORM = 2
-"""Number of the answer's form; answers of another are asked for again."""
+"""Version of the answer's format; cached answers of another version are not used."""
 
-_PLACES = (
+_INTERPRETERS = (
     "python", "python3", "/opt/conda/bin/python", "/opt/venv/bin/python", "/usr/local/bin/python3", "/usr/bin/python3",
 )  # fmt: skip
-# For whatever Python an image has: 2.7 and 3.5 run it too.
+# Runs in any Python from 2.7 on.
 _PROGRAM = r"""
 import sys
 sys.path[:] = [each for each in sys.path if each]
@@ -69,29 +69,29 @@ print("workbench-probe:" + json.dumps({
 }))
 """
 _MARK = b"workbench-probe:"
-# Some images set PATH only in an entry point; the well-known places are looked at too.
+# The usual paths are tried too, because some images set PATH only in an entry point.
 _SCRIPT = 'for p in "$@"; do if command -v "$p" >/dev/null 2>&1; then exec "$p" -c "$PROGRAM"; fi; done; exit 127'
 
 
 class ImageFacts(NamedTuple):
-    """What an image holds."""
+    """Properties of an image."""
 
     python: str  # absolute path of its interpreter
-    version: str  # of the interpreter, as 3.11.2
+    version: str  # of the interpreter, for example 3.11.2
     machine: str  # x86_64, aarch64, ...
-    libc: tuple[str, str]  # ("glibc", "2.36"); ("", "") where it is another, which is musl in practice
-    conda: str  # absolute path of micromamba, mamba or conda; "" for none
-    uv: str  # absolute path of uv; "" for none
-    shell: bool  # whether it has /bin/sh
+    libc: tuple[str, str]  # ("glibc", "2.36"), or ("", "") for another one, usually musl
+    conda: str  # absolute path of micromamba, mamba or conda; "" without one
+    uv: str  # absolute path of uv; "" without it
+    shell: bool  # it has /bin/sh
     packages: tuple[tuple[str, str, tuple[str, ...]], ...]  # name, version, requirements of each distribution
 
 
 def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
-    """What the image holds; runs a container of it when nobody asked before.
+    """Return the facts of an image; run a container of it if they are not cached.
 
-    Raises ConfigurationError, naming the image `name`, when there is no Python in it.
+    Raises ConfigurationError, with the image's `name`, if it has no Python.
     """
-    # A machine may emulate another one: that this image runs there says nothing of this machine.
+    # A machine may emulate another architecture, so the facts are cached per architecture.
     machine = engine.facts().architecture
     ours = _ARCHITECTURES.get(machine, machine)
     is_foreign = bool(image.architecture and ours and image.architecture != ours)
@@ -103,15 +103,14 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
     if answer is None:
         if is_foreign:
             raise ConfigurationError(
-                f"the image {name} is made for {image.architecture}, and the machine is {ours}",
-                remedy=f"Choose a baseDockerImage for {ours}: `docker pull --platform linux/{ours}` finds it where "
-                "there is one of the same name.",
+                f"the image {name} is for {image.architecture}, but the machine is {ours}",
+                remedy=f"Choose a baseDockerImage for {ours}, or try `docker pull --platform linux/{ours}`.",
             )
         raise ConfigurationError(
-            f"there is no Python in the image {name}",
+            f"the image {name} has no Python",
             remedy="Choose a baseDockerImage with Python, such as python:3.11-slim or pytorch/pytorch.",
         )
-    # Where it cannot be kept it is asked for again.
+    # If it cannot be stored, the next call runs a container again.
     with contextlib.suppress(OSError, StorageError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_atomically(path, json.dumps(answer).encode())
@@ -119,8 +118,8 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
 
 
 def _ask(engine: Engine, image: Image) -> dict[str, Any] | None:
-    """The answer of the image's Python, found by its shell or, in an image that has none, by trying."""
-    answer = _run(engine, image, ["/bin/sh", "-c", _SCRIPT, "sh", *_PLACES])
+    """Return the answer of the image's Python, which is found by its shell or, without a shell, by trying names."""
+    answer = _run(engine, image, ["/bin/sh", "-c", _SCRIPT, "sh", *_INTERPRETERS])
     if answer is not None:
         return {**answer, "shell": True}
     for name in ("python3", "python"):
@@ -134,7 +133,7 @@ def _run(engine: Engine, image: Image, command: list[str]) -> dict[str, Any] | N
     try:
         text, _ = probe(engine, image.id, command, {"PROGRAM": _PROGRAM})
     except EngineRefused:
-        return None  # it holds no such program
+        return None  # the program does not exist
     _, mark, rest = text.rpartition(_MARK)
     with contextlib.suppress(ValueError):
         found: dict[str, Any] = json.loads(rest.split(b"\n")[0])
@@ -149,10 +148,9 @@ def probe(
     variables: Mapping[str, str],
     gpus_of: ComputeTarget | None = None,
 ) -> tuple[bytes, int]:
-    """What a program writes in a container of an image, without a network, and its exit code.
+    """Run a program in a container of an image, without a network; return its output and exit code.
 
-    With `gpus_of` the container is given GPUs as those of the target's runs are. Raises EngineRefused, with the
-    engine's words, when there can be no such container.
+    With `gpus_of` the container gets the GPUs of the target's runs. Raises EngineRefused.
     """
     name = f"workbench-probe-{os.urandom(6).hex()}"
     host: dict[str, Any] = {"NetworkMode": "none", "LogConfig": LOG}
@@ -181,7 +179,7 @@ def probe(
 
 
 class InImage:
-    """The Python of an image, in a container that is given GPUs as a run's is, and removed."""
+    """The Python of an image, in a temporary container with the GPUs of a run."""
 
     def __init__(
         self, engine: Engine, image: Image, python: str, target: ComputeTarget, own: Mapping[str, str]

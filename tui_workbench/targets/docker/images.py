@@ -1,7 +1,7 @@
-"""Which image a run executes in: the base image as it is, or an environment made of it, built when nobody has yet.
+"""The image of a run: the base image, or an environment that is built on it.
 
-An environment is found by the name of its recipe, so whoever asks for the same packages on the same base image gets
-the image that is there, from whatever project and machine.
+An environment is found by the name of its recipe, so projects and machines with the same packages on the same base
+image share one image.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PROGRESS_WORDS = (
 
 
 class Choice(NamedTuple):
-    """The image of a run; `image` is None when it has to be built (or fetched) first, and `why` says so."""
+    """The image of a run; `image` is None if it must be built or pulled first, and `why` is the reason."""
 
     name: str
     image: Image | None
@@ -44,13 +44,13 @@ class Choice(NamedTuple):
 
 
 class _Layers:
-    """How many bytes of an image's layers have come, and how many there are, as far as its engine has told."""
+    """The progress of pulling an image's layers, in bytes."""
 
     def __init__(self) -> None:
         self._layers: dict[str, tuple[int, int]] = {}
 
     def add(self, message: Mapping[str, Any]) -> tuple[int, int]:
-        """Bytes that have come and that there are, with what this message tells."""
+        """Add a message of the engine; return the downloaded and the total bytes that are known."""
         layer, detail = str(message.get("id", "")), message.get("progressDetail") or {}
         if message.get("status") == "Downloading" and detail.get("total"):
             self._layers[layer] = (int(detail.get("current", 0)), int(detail["total"]))
@@ -70,10 +70,10 @@ class Images:
         self._recipe = environment.recipe_of(spec)
 
     def choose(self) -> Choice:
-        """The image that the run would take now, and what would have to be done first. Changes nothing."""
+        """Return the image that the run would use now. Changes nothing."""
         base = self._engine.image(self._name)
         if base is None:
-            return Choice(self._name, None, f"{self._host.label} does not hold it")
+            return Choice(self._name, None, f"not on {self._host.label} yet")
         if self._recipe.is_met_by(self.facts(base).version):
             return Choice(self._name, base)
         tag = self._recipe.tag(base.id)
@@ -81,28 +81,23 @@ class Images:
         return Choice(tag, image, "" if image is not None else self._cause(base))
 
     def describe(self, choice: Choice) -> str:
-        """The step that gets the image of a choice. Raises ConfigurationError when it cannot or may not be built."""
+        """Return the title of the step that provides the image. Raises ConfigurationError if it cannot be built."""
         if choice.image is not None:
-            return f"take {choice.name}, which {self._host.label} holds"
+            return f"use {choice.name} (already on {self._host.label})"
         if choice.name == self._name:
-            return f"fetch {choice.name}: {choice.why}"
-        self._refuse_unless_built()
+            return f"pull {choice.name}: {choice.why}"
+        base = self._engine.image(self._name)
+        if base is not None:
+            if not self._spec.run_configuration.prepare_environment:
+                raise self._not_prepared(base)
+            Builder(self._engine, self._recipe, base, self.facts(base), self._spec, Report()).refuse_impossible()
         return f"build {choice.name} on {self._name}: {choice.why}"
 
-    def _refuse_unless_built(self) -> None:
-        """Raise ConfigurationError when the environment would have to be built and may not be, or cannot be."""
-        base = self._engine.image(self._name)
-        if base is None:
-            return
-        if not self._spec.run_configuration.prepare_environment:
-            raise self._not_prepared(base)
-        Builder(self._engine, self._recipe, base, self.facts(base), self._spec, Report()).refuse_impossible()
+    def provide(self, report: Report, *, build: bool) -> tuple[Image, ImageFacts]:
+        """Pull or build the image of the run if needed, and return it.
 
-    def have(self, report: Report, *, build: bool) -> tuple[Image, ImageFacts]:
-        """The image that the run takes, fetched and built as needed, and what it holds.
-
-        Raises ConfigurationError when it would have to be built and `build` is false; Interrupted; TargetUnreachable;
-        WorkbenchError when it cannot be had.
+        Raises ConfigurationError if it must be built and `build` is false, Interrupted, TargetUnreachable or
+        WorkbenchError.
         """
         base = self._engine.image(self._name) or self._pull(report)
         facts = self.facts(base)
@@ -117,7 +112,7 @@ class Images:
         return image, facts_of(self._engine, image, tag)
 
     def facts(self, image: Image) -> ImageFacts:
-        """What the base image, or an environment made of it, holds."""
+        """Return the facts of the base image, or of an environment built on it."""
         return facts_of(self._engine, image, self._name)
 
     def _cause(self, base: Image) -> str:
@@ -132,7 +127,7 @@ class Images:
         return environment.not_prepared(self._spec, self._cause(base), f" on {self._host.label}")
 
     def _pull(self, report: Report) -> Image:
-        report.begin("pull", f"fetch the image {self._name}")
+        report.begin("pull", f"pull the image {self._name}")
 
         layers = _Layers()
 
@@ -149,19 +144,19 @@ class Images:
                 listening.wait(report.interrupted)
         except EngineRefused as refused:
             raise ConfigurationError(
-                f"the image {self._name} is not on {self._host.label} and cannot be fetched: {refused.said}",
-                remedy="Correct baseDockerImage, log in here with `docker login`, or bring it with `docker load`.",
+                f"the image {self._name} is not on {self._host.label} and cannot be pulled: {refused.said}",
+                remedy="Correct baseDockerImage, log in here with `docker login`, or load it with `docker load`.",
                 file=self._spec.target.path,
                 line=line_of_key(self._spec.target.path, "baseDockerImage"),
             ) from refused
         image = self._engine.image(self._name)
         if image is None:
-            raise WorkbenchError(f"the image {self._name} was fetched and is not there", remedy="Try again.")
+            raise WorkbenchError(f"the image {self._name} was removed after it was pulled", remedy="Try again.")
         report.done("pull", image=image.id)
         return image
 
     def _build(self, base: Image, facts: ImageFacts, tag: str, report: Report) -> Image:
-        """Build the environment, unless somebody on this machine does so at the moment: then wait for him."""
+        """Build the environment, or wait for another process on this machine that builds it."""
         report.begin("build", f"build the environment {tag}: {self._cause(base)}")
         with cache_lock(f"{self._host.label}-{tag}", report.interrupted):
             image = self._engine.image(tag)
@@ -170,7 +165,7 @@ class Images:
                 self._build_now(base, facts, report)
                 image = self._engine.image(tag)
         if image is None:
-            raise WorkbenchError(f"the environment {tag} was built and is not there", remedy="Try again.")
+            raise WorkbenchError(f"the environment {tag} was removed after it was built", remedy="Try again.")
         report.done("build", image=image.id)
         return image
 
@@ -199,14 +194,14 @@ class Images:
                 if not self._recipe.pip:
                     raise
                 _keep_route(path, is_open=False)
-        report.line(f"{self._host.label} has no way to the package index: the packages are fetched here and sent")
-        # What conda makes is empty, and may be another Python.
+        report.line(f"{self._host.label} cannot reach the package index: packages are downloaded here and sent")
+        # The environment of conda has no packages yet, and may have another Python.
         made = facts._replace(version=builder.version, packages=()) if builder.needs_conda else facts
         builder.build(inputs._replace(offline=True, wheels=stores.wheels(self._recipe, made)), variables)
 
 
 def _known_route(path: str) -> bool | None:
-    """Whether containers could reach the package index lately; None when nobody has tried for a day."""
+    """Return True if containers could reach the package index within the last day; None if it is not known."""
     with contextlib.suppress(OSError):
         if time.time() - os.stat(path).st_mtime <= ROUTE_SECONDS:
             with open(path, "rb") as file:
@@ -215,7 +210,7 @@ def _known_route(path: str) -> bool | None:
 
 
 def _keep_route(path: str, *, is_open: bool) -> None:
-    # Not being able to remember it costs time and nothing else.
+    # If it cannot be stored, the next build tries again.
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:

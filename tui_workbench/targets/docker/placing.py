@@ -1,4 +1,4 @@
-"""Where the parts of a run lie on a host and as whom it runs: asked of the host, or, for a plan, named by words."""
+"""The placement of a run: its paths and user on a host, and copies of a project into and out of a container."""
 
 from __future__ import annotations
 
@@ -31,24 +31,23 @@ from tui_workbench.targets.hosts.supervisor import OUTPUTS, WORKING_COPY
 _ROOT = "0:0"
 
 PLACED = "placed.json"
-"""In the directory of a run whose project is copied into its container: what it held there at the beginning."""
+"""The file in the run directory that lists the files of a project when it was copied into its container."""
 
 LARGEST_PLACED = 1 << 28
-"""Bytes of that file that are read."""
 
 CONTAINER_FILES = "made"
-"""Where it arrives that the script made there."""
+"""The folder in the run directory for files copied out of the container."""
 
 
 def is_copied(target: ComputeTarget) -> bool:
-    """True when the project is copied into the container instead of mounted (`sharedVolumes: false`)."""
+    """Return True if the project is copied into the container instead of mounted (`sharedVolumes: false`)."""
     return target.shared_volumes is False
 
 
 def placement(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: ImageFacts) -> Placement:
-    """Where the run's parts lie on the host. `facts` is what the image holds."""
+    """Return the placement of the run on the host."""
     user, group = host.user_ids()
-    # In a rootless engine the container's root is the user who runs it, and no other user could write his files.
+    # In a rootless engine only the container's root can write files of the user who runs the engine.
     user_spec = _ROOT if user and engine.facts().rootless else f"{user}:{group}"
     run = HostRun(host, spec)
     home = os.path.expanduser("~") if host.is_local else posixpath.dirname(host.home())
@@ -64,7 +63,7 @@ def placement(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: Im
 
 
 def symbolic_placement(host: Host, spec: RunSpec) -> Placement:
-    """The same for a plan: what only the host knows is named as its shell would name it."""
+    """Return the placement for a plan, with shell expressions for values that only the host knows."""
     if host.is_local:
         place = _placement(host, spec, os.path.expanduser("~"))
         return place._replace(user=f"{os.getuid()}:{os.getgid()}", sdk=run_environment.SDK_FOLDER)
@@ -74,7 +73,6 @@ def symbolic_placement(host: Host, spec: RunSpec) -> Placement:
 
 
 def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
-    """What the run's files and the home directory on the host tell."""
     copied = is_copied(spec.target)
     return Placement(
         run_directory=spec.run_directory,
@@ -88,7 +86,7 @@ def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
 
 
 def _data_of(host: Host, spec: RunSpec) -> tuple[str, ...]:
-    """The folders and files on the host that `DataReferences` names; those of the project are on this machine only."""
+    """Return the paths on the host that `DataReferences` names; those of the project exist only on this machine."""
     references = spec.run_configuration.data_references
     inside = data_in_project(spec.project_root, references) if host.is_local and spec.tracked else ()
     here = (os.path.join(spec.project_root, path) for path in inside)
@@ -96,10 +94,10 @@ def _data_of(host: Host, spec: RunSpec) -> tuple[str, ...]:
 
 
 def archive_of(folder: str, inside: str, user: str, *, is_leaving: bool = False) -> tuple[IO[bytes], dict[str, str]]:
-    """The folder as a tar archive that unpacks to the absolute path `inside` and belongs to `user` (uid:gid).
+    """Return the folder as a tar archive for the absolute path `inside`, owned by `user` (uid:gid).
 
-    With it the identities of what it holds, by their paths in the folder; see `identity_of`. Links that lead out of the
-    folder by an absolute path stay links. One that `is_leaving` this machine has no files that hold secrets by name.
+    Also return the identity of each member by its relative path; see `identity_of`. Links stay links. With `is_leaving`
+    files whose names indicate secrets are omitted, because the archive leaves this machine.
     """
     uid, _, gid = user.partition(":")
     identities: dict[str, str] = {}
@@ -110,7 +108,7 @@ def archive_of(folder: str, inside: str, user: str, *, is_leaving: bool = False)
         if is_leaving and info.isfile() and is_secret_file(info.name):
             return None
         info.uid, info.gid, info.uname, info.gname = int(uid), int(gid or uid), "", ""
-        # The engine tells whole seconds: what the script changes must be younger than what it was given.
+        # The engine reports whole seconds: files that the script changes must be newer than these.
         info.mtime = min(int(info.mtime), newest)
         identities[os.path.relpath(info.name, prefix)] = identity_of(info)
         return info
@@ -123,14 +121,14 @@ def archive_of(folder: str, inside: str, user: str, *, is_leaving: bool = False)
 
 
 def identity_of(info: tarfile.TarInfo) -> str:
-    """What is another after a member of an archive was changed; "" for folders."""
+    """Return a text that changes with the member of an archive; "" for folders."""
     return "" if info.isdir() else f"{info.linkname} {info.size} {int(info.mtime)} {info.mode & 0o111}"
 
 
 def take_made(chunks: Iterator[bytes], run_directory: str) -> None:
-    """Bring home, from the archive of a project's folder in a container, what the script made or changed there.
+    """Extract files that the script created or changed from the archive of a project's folder in a container.
 
-    `outputs/` goes to its place in the run's directory, everything else into `work/`. Idempotent. Raises StorageError.
+    `outputs/` goes to the run's directory, all other files to `work/`. Idempotent. Raises StorageError.
     """
     known: dict[str, str] = {}
     with contextlib.suppress(OSError, ValueError):
@@ -150,12 +148,12 @@ def take_made(chunks: Iterator[bytes], run_directory: str) -> None:
         _move_home(run_directory)
     except (OSError, tarfile.TarError) as error:
         raise StorageError(
-            f"cannot keep what the run made: {error}", remedy="Free space and try again.", file=run_directory
+            f"cannot store the files of the run: {error}", remedy="Free space and try again.", file=run_directory
         ) from error
 
 
 class _Chunks(io.RawIOBase):
-    """Chunks of bytes as a file to read."""
+    """A readable file made of chunks of bytes."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
