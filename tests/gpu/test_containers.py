@@ -114,7 +114,7 @@ def owners(run: Run) -> set[str]:
     return {each[4] for line in lines for each in json.loads(line).get("p", ()) if len(each) > 4}
 
 
-def test_two_runs_with_a_free_gpu_get_different_ones_and_each_is_proven_on_its_own(
+def test_two_runs_with_free_gpus_are_proven(
     project: DockerProject, standin: Standin, gpu_engine: DockerEngine, hook: NvidiaStandIn
 ) -> None:
     first, second = begin(project, "first"), begin(project, "second")
@@ -141,7 +141,7 @@ def test_two_runs_with_a_free_gpu_get_different_ones_and_each_is_proven_on_its_o
     assert log(project.run(SAYS)) == f"given {FIRST}\n"
 
 
-def test_a_run_beside_docker_does_not_get_the_gpu_that_a_container_has(project: DockerProject) -> None:
+def test_local_run_avoids_the_gpu_of_a_container(project: DockerProject) -> None:
     first = begin(project, "first")
     files = {
         "compute": f"type: local\npythonLocation: {sys.executable}\ngpus: free\nmaxConcurrentRuns: 0\n",
@@ -159,16 +159,14 @@ def test_a_run_beside_docker_does_not_get_the_gpu_that_a_container_has(project: 
     [("all", "all"), (2, f"{FIRST},{SECOND}"), ([1], SECOND), ([SECOND, 0], f"{SECOND},{FIRST}"), (0, "None")],
     ids=["all", "two", "one of them", "by id and number", "none"],
 )
-def test_a_container_is_given_what_the_target_says(project: DockerProject, gpus: object, given: str) -> None:
+def test_container_gets_the_gpus_of_the_target(project: DockerProject, gpus: object, given: str) -> None:
     choose(project, gpus)
     run = project.runs.submit(RunRequest("docker", project.script(SAYS), allow_cpu=True))
     assert project.ended(run).state == "completed", project.get(run)
     assert log(run) == f"given {given}\n"
 
 
-def test_a_driver_that_fails_in_the_hook_gives_the_gpu_back(
-    project: DockerProject, hook: NvidiaStandIn, home: Path
-) -> None:
+def test_failed_hook_releases_the_gpu(project: DockerProject, hook: NvidiaStandIn, home: Path) -> None:
     hook.break_driver()
     try:
         run = project.runs.submit(RunRequest("docker", project.script(SAYS), allow_cpu=True))
@@ -224,7 +222,7 @@ def there(
             end_all(made)
 
 
-def test_the_same_over_ssh_with_that_machine_s_engine(
+def test_gpus_are_chosen_on_a_remote_engine(
     there: DockerProject, standin: Standin, workshop: Machine, workshop_engine: DockerEngine
 ) -> None:
     first, second = begin(there, "first"), begin(there, "second")

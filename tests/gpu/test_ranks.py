@@ -23,9 +23,7 @@ while not os.path.exists(sys.argv[1]):
 """
 
 
-def test_every_rank_counts_and_each_is_on_its_own_device(
-    workbench: Workbench, standin: Standin, tmp_path: Path
-) -> None:
+def test_every_rank_counts_on_its_device(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
     standin.write(gpu(0), gpu(1, util=90), gpu(2, REST))
     configure(workbench, "ProcessesPerNode: 2")
     (workbench.folder / "rank.py").write_text(RANK)
@@ -45,7 +43,7 @@ def test_every_rank_counts_and_each_is_on_its_own_device(
     assert [each["quote"] for each in verdict["evidence"]] == [["name: Tesla T4", "major: 7 minor: 5"]]
 
 
-def test_a_process_for_each_gpu_needs_a_pytorch_that_sees_them(workbench: Workbench) -> None:
+def test_process_per_gpu_needs_pytorch_with_gpus(workbench: Workbench) -> None:
     """The tests' PyTorch is a CPU build."""
     configure(workbench, "ProcessesPerNode: gpus")
     refused = workbench.submit("train.py", "x")

@@ -98,21 +98,21 @@ def shell(tmp_path: Path) -> Shell:
 
 
 @pytest.mark.parametrize("page", [README, TUTORIAL], ids=lambda page: page.name)
-def test_every_block_is_run_or_says_why_not(page: Path) -> None:
+def test_every_block_of_the_tutorial_is_tested(page: Path) -> None:
     found = blocks(page)
     assert found
     for block in found:
         assert re.match(r"tested: (here|gpubox)$|not tested: \w.{15,}", block.mark), block.commands
 
 
-def test_what_the_readme_says_is_tested_is_in_the_tutorial() -> None:
+def test_readme_claims_are_in_the_tutorial() -> None:
     typed = {line for block in blocks(TUTORIAL) for line in block.commands.splitlines()}
     shown = [line for block in blocks(README) if block.mark == "tested: here" for line in block.commands.splitlines()]
     assert len(shown) > 3
     assert set(shown) <= typed
 
 
-def test_the_steps_that_need_no_other_machine(shell: Shell) -> None:
+def test_tutorial_steps_on_this_machine(shell: Shell) -> None:
     for block in blocks(TUTORIAL):
         if block.mark == "tested: here":
             shell.type(block.commands)
@@ -210,7 +210,7 @@ def guide(shell: Shell) -> Path:
     return shell.folder
 
 
-def test_the_steps_on_a_gpu_machine(shell: Shell, guide: Path, gpu_machine: GpuBox) -> None:
+def test_tutorial_steps_on_a_gpu_machine(shell: Shell, guide: Path, gpu_machine: GpuBox) -> None:
     shows = threading.Thread(target=gpu_machine.show_what_computes, args=(guide,))
     shows.start()
     for block in blocks(TUTORIAL):
@@ -231,7 +231,7 @@ def test_the_steps_on_a_gpu_machine(shell: Shell, guide: Path, gpu_machine: GpuB
 
 
 @pytest.mark.terminal
-def test_the_same_by_keys(guide: Path, gpu_machine: GpuBox, home: Path) -> None:
+def test_tutorial_steps_in_the_screens(guide: Path, gpu_machine: GpuBox, home: Path) -> None:
     environment = {name: os.environ[name] for name in ("HOME", "XDG_RUNTIME_DIR", "PATH")}
     with Tmux(
         workbench(str(guide)), size=(120, 36), name=f"tutorial-{os.getpid()}", environment=environment

@@ -60,7 +60,7 @@ def finished(workbench: Workbench, run_id: str, done: Path) -> dict[str, Any]:
     return verdict
 
 
-def test_a_device_that_is_lost_in_the_middle_of_a_run(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
+def test_device_lost_during_a_run_is_reported(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
     run_id = workbench.detach("train.py", str(tmp_path / "done"))
     directory = run_directory(workbench, run_id)
     until_sampled(directory, 3)
@@ -81,7 +81,7 @@ def test_a_device_that_is_lost_in_the_middle_of_a_run(workbench: Workbench, stan
     ],
     ids=["power", "mig"],
 )
-def test_a_metric_that_is_not_supported(
+def test_unsupported_metric_is_reported(
     workbench: Workbench, standin: Standin, tmp_path: Path, device: str, word: str, unseen: str
 ) -> None:
     standin.write(device)
@@ -95,14 +95,14 @@ def test_a_metric_that_is_not_supported(
     assert unseen in verdict["unseen"] or not unseen
 
 
-def test_a_driver_without_devices_costs_a_run_nothing(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
+def test_driver_without_devices_does_not_affect_a_run(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
     standin.write()
     (tmp_path / "done").touch()
     assert workbench.submit("train.py", str(tmp_path / "done")).code == 0
     assert "gpu" not in workbench.info("1")
 
 
-def test_a_driver_that_hangs_until_the_run_is_over(
+def test_driver_that_hangs_until_the_end_is_reported(
     project: Project, standin: Standin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The verdict lists the end of the run as not observed."""
@@ -138,7 +138,7 @@ def _is_sampler(pid: int) -> bool:
     return b"gpu.sampler" in words and os.environ["STANDIN_NVML_STATE"].encode() in variables
 
 
-def test_a_process_that_ended_between_two_calls_is_still_the_run_s(project: Project) -> None:
+def test_just_ended_process_belongs_to_the_run(project: Project) -> None:
     """The driver may list it for a moment longer, without an owner."""
     spec = prepare(project, RunRequest("local", "hello.py")).spec
     owners = Owners(spec)
@@ -165,7 +165,7 @@ def inside() -> Inside:
     return Inside()
 
 
-def test_in_a_namespace_of_processes_the_driver_s_ids_are_known_as_others(standin: Standin, inside: Inside) -> None:
+def test_smi_in_a_pid_namespace_hides_processes(standin: Standin, inside: Inside) -> None:
     standin.write(gpu(0), "proc 0 4000000 900 35 C")
     source = Smi(inside)
     try:
@@ -176,7 +176,7 @@ def test_in_a_namespace_of_processes_the_driver_s_ids_are_known_as_others(standi
         source.close()
 
 
-def test_the_library_is_told_so_as_well(inside: Inside) -> None:
+def test_nvml_in_a_pid_namespace_hides_processes(inside: Inside) -> None:
     program = "from tui_workbench.targets.gpu.nvml import hides_processes; print(hides_processes())"
     done = subprocess.run(
         ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", program],

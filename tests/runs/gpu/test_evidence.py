@@ -46,7 +46,7 @@ def test_tensorflow_1_names_the_device_in_a_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "framework"), [(TF2, "TensorFlow 2"), (TORCH, "PyTorch"), (CNTK, "CNTK")])
-def test_other_frameworks_name_it_in_their_way(tmp_path: Path, text: str, framework: str) -> None:
+def test_other_frameworks_name_the_device(tmp_path: Path, text: str, framework: str) -> None:
     (found,) = evidence(tmp_path, text)
     assert (found.speaks, found.framework, found.line) == (FOR, framework, 1)
     assert found.quote == tuple(text.strip().split("\n"))
@@ -70,7 +70,7 @@ def test_other_frameworks_name_it_in_their_way(tmp_path: Path, text: str, framew
         ("WARNING:jax._src.xla_bridge:No GPU/TPU found, falling back to CPU.", "JAX is a CPU build"),
     ],
 )  # fmt: skip
-def test_what_speaks_against_a_gpu_has_its_cause(tmp_path: Path, line: str, cause: str) -> None:
+def test_messages_against_a_gpu_have_a_cause(tmp_path: Path, line: str, cause: str) -> None:
     (found,) = evidence(tmp_path, f"before\n\x1b[33m{line}\x1b[0m\r\nafter\n")
     assert (found.speaks, found.quote, found.line) == (AGAINST, (line,), 2)
     assert found.cause.startswith(cause)
@@ -84,16 +84,16 @@ def test_other_text_is_no_evidence(tmp_path: Path, text: str | bytes) -> None:
     assert evidence(tmp_path, text) == ()
 
 
-def test_the_same_is_said_once(tmp_path: Path) -> None:
+def test_repeated_message_is_listed_once(tmp_path: Path) -> None:
     assert len(evidence(tmp_path, TF2.replace("2024", "{}").format(2024) * 50)) == 1
 
 
-def test_the_end_of_a_long_log_is_read_as_well(tmp_path: Path) -> None:
+def test_end_of_a_long_log_is_read(tmp_path: Path) -> None:
     (found,) = evidence(
         tmp_path, b"x" * 79 + b"\n" + b"y" * (2 * HEAD_BYTES) + b"\nTorch not compiled with CUDA enabled\n"
     )
     assert (found.cause, found.line) == ("PyTorch is a CPU build", 0)
 
 
-def test_without_a_log_there_is_none(tmp_path: Path) -> None:
+def test_missing_log_has_no_evidence(tmp_path: Path) -> None:
     assert evidence_in(str(tmp_path / "output.log")) == ()

@@ -50,7 +50,7 @@ def asking(project_root: Path, tmp_path: Path, standin: Standin) -> Asking:
     return Asking(project_root, tmp_path / "packages")
 
 
-def test_a_run_that_would_train_on_the_cpu_is_stopped_with_the_reason_and_the_remedies(asking: Asking) -> None:
+def test_run_that_would_use_the_cpu_is_refused(asking: Asking) -> None:
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     result = asking.submit("train.py")
     assert result.code == 3
@@ -63,7 +63,7 @@ def test_a_run_that_would_train_on_the_cpu_is_stopped_with_the_reason_and_the_re
     assert asking.history() == []
 
 
-def test_it_runs_all_the_same_when_it_may(asking: Asking) -> None:
+def test_allow_cpu_starts_the_run(asking: Asking) -> None:
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     assert asking.submit("--allow-cpu", "train.py").out.split("\n")[1] == "trained"
     (run,) = asking.runs.list()
@@ -75,7 +75,7 @@ def test_it_runs_all_the_same_when_it_may(asking: Asking) -> None:
     assert asking.run(*swept, "--allow-cpu", "train.py").code == 0
 
 
-def test_a_run_whose_framework_computes_starts_and_is_asked_once(asking: Asking) -> None:
+def test_framework_is_checked_once_for_a_run(asking: Asking) -> None:
     standins.torch(asking.packages)
     module = asking.packages / "torch" / "__init__.py"
     loaded = asking.packages.parent / "loaded"
@@ -85,18 +85,18 @@ def test_a_run_whose_framework_computes_starts_and_is_asked_once(asking: Asking)
     assert loaded.read_text() == "x"
 
 
-def test_a_script_that_names_no_framework_is_let_go_on(asking: Asking) -> None:
+def test_script_without_framework_is_started(asking: Asking) -> None:
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     (asking.folder / "model.py").write_text("")
     assert asking.submit("train.py").code == 0
 
 
-def test_a_machine_without_a_gpu_stops_it_as_well(asking: Asking, standin: Standin) -> None:
+def test_machine_without_gpu_refuses_the_run(asking: Asking, standin: Standin) -> None:
     standin.write()
     asking.submit("train.py").error(3, "the NVIDIA driver finds no GPU: No devices were found")
 
 
-def test_the_plan_says_what_was_found(asking: Asking) -> None:
+def test_plan_has_the_result_of_the_check(asking: Asking) -> None:
     standins.torch(asking.packages)
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
     assert "preflight: check that it would use the GPU: PyTorch sees 1 GPU; a matrix product was correct" in shown
@@ -111,9 +111,7 @@ def test_the_plan_says_what_was_found(asking: Asking) -> None:
     assert "preflight" not in shown
 
 
-def test_an_environment_that_is_made_for_the_run_is_looked_at_when_it_is_there(
-    asking: Asking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_is_checked_after_its_build(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller looks again: the run fails with the reason, and its script never starts."""
     seen = [gate.GpuCheck("the environment is not built yet", is_due=True)]
     monkeypatch.setattr(gate, "check_gpu", lambda spec: seen[0])
@@ -127,9 +125,7 @@ def test_an_environment_that_is_made_for_the_run_is_looked_at_when_it_is_there(
     assert not Path(ended.log_path).exists()
 
 
-def test_a_run_is_canceled_while_its_framework_keeps_it_waiting(
-    asking: Asking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_can_be_canceled_during_the_check(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "check_gpu", lambda spec: gate.GpuCheck("", is_due=True))
     asking.append("local.compute", "userManagedEnvironment: false")
     asking.append("local.runconfig", "PrepareEnvironment: true")
@@ -142,7 +138,7 @@ def test_a_run_is_canceled_while_its_framework_keeps_it_waiting(
     until(lambda: not Path(f"/proc/{int(begun.read_text())}").exists(), "its end")
 
 
-def test_what_is_no_matter_of_gpus_is_left_to_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_problems_are_left_to_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'nobody'}")
     path = str(tmp_path / "aml_config" / "box.compute")
     docker = ComputeTarget("box", path, "localdocker", base_docker_image="python:3.12", nvidia_docker=True)
@@ -150,7 +146,7 @@ def test_what_is_no_matter_of_gpus_is_left_to_the_run(tmp_path: Path, monkeypatc
     assert (seen.refusal, seen.is_due) == (None, True)
 
 
-def test_a_run_that_asks_for_no_gpu_pays_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_gpu_request_is_not_checked(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise AssertionError("it was looked at")
 
@@ -183,5 +179,5 @@ DOCKER = ComputeTarget(
         (DOCKER._replace(gpus="[0, 1]"), BARE, "gpus is [0, 1]"),
     ],
 )  # fmt: skip
-def test_what_asks_for_a_gpu(target: ComputeTarget, configuration: RunConfiguration, why: str) -> None:
+def test_asked_for_names_the_setting(target: ComputeTarget, configuration: RunConfiguration, why: str) -> None:
     assert asked_for(target, configuration) == why

@@ -35,17 +35,17 @@ def test_each_sample_is_a_point_of_its_device(tmp_path: Path) -> None:
     assert found.machine == T4
 
 
-def test_memory_of_others_is_not_the_run_s_own(tmp_path: Path) -> None:
+def test_memory_of_other_processes_is_excluded(tmp_path: Path) -> None:
     assert list(read(tmp_path, samples([10], whose="alice")).devices[0].own_memory) == [0]
 
 
-def test_what_is_not_told_is_no_number(tmp_path: Path) -> None:
+def test_missing_values_are_nan(tmp_path: Path) -> None:
     found = read(tmp_path, encode(Sample(START, (Reading(3),))))
     curves = found.devices[3]
     assert [math.isnan(values[0]) for values in (curves.utilization, curves.memory, curves.power)] == [True] * 3
 
 
-def test_only_what_is_new_is_read_and_half_a_line_waits_for_its_end(tmp_path: Path) -> None:
+def test_refresh_reads_only_complete_new_lines(tmp_path: Path) -> None:
     data = samples([10, 20])
     found = read(tmp_path, data[:-5])
     assert found.points == 1
@@ -56,26 +56,26 @@ def test_only_what_is_new_is_read_and_half_a_line_waits_for_its_end(tmp_path: Pa
     assert not found.refresh()
 
 
-def test_sums_and_lines_that_are_no_samples_are_passed_over(tmp_path: Path) -> None:
+def test_totals_and_invalid_lines_are_skipped(tmp_path: Path) -> None:
     strange = b'\n{"d":[["x"]],"t":1}\n{"d":7,"t":"a"}\n[]\nnull\n\xff\xfe\n{"t":1,"note":"x","device":-1}\n'
     found = read(tmp_path, samples([10]) + sum_line(Usage()) + strange + samples([20]))
     assert list(found.devices[0].utilization) == [10, 20]
 
 
-def test_a_file_that_was_begun_anew_is_read_anew(tmp_path: Path) -> None:
+def test_replaced_file_is_read_again(tmp_path: Path) -> None:
     found = read(tmp_path, samples([10, 20, 30]))
     (tmp_path / GPU_SAMPLES).write_bytes(samples([40]))
     assert found.refresh()
     assert list(found.devices[0].utilization) == [40]
 
 
-def test_a_run_without_samples_has_none(tmp_path: Path) -> None:
+def test_run_without_samples_has_no_curves(tmp_path: Path) -> None:
     found = GpuCurves(str(tmp_path))
     assert not found.refresh()
     assert found.points == 0
 
 
-def test_what_is_beyond_the_most_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "MOST_POINTS", 2)
     found = read(tmp_path, samples([1, 2, 3, 4, 5]))
     assert (found.points, found.left_out) == (2, 3)

@@ -46,7 +46,7 @@ def test_without_policies_nothing_ends_a_run(tmp_path: Path) -> None:
     assert (run.policies.by_time(), run.policies.without_gpu(), run.policies.has_limit) == ("", "", False)
 
 
-def test_idling_ends_it_and_work_puts_that_off(tmp_path: Path) -> None:
+def test_idle_run_is_ended_and_work_resets_the_time(tmp_path: Path) -> None:
     run = Watched(tmp_path, stop_if_idle_minutes=2)
     assert run.passes(119, Reading(0, 0, 900), own()) == ""
     assert run.passes(1, Reading(0, 80, 900), own()) == ""
@@ -55,23 +55,23 @@ def test_idling_ends_it_and_work_puts_that_off(tmp_path: Path) -> None:
     assert reason == "StopIfIdleMinutes: none of its processes has computed on a GPU for 2 min"
 
 
-def test_the_work_of_others_is_not_the_run_s(tmp_path: Path) -> None:
+def test_work_of_other_processes_does_not_count(tmp_path: Path) -> None:
     assert Watched(tmp_path, stop_if_idle_minutes=1).passes(60, Reading(0, 100), other()).startswith("StopIfIdle")
 
 
 @pytest.mark.parametrize("machine", [T4, T4._replace(hides_processes=True)])
-def test_what_cannot_be_seen_ends_nothing(tmp_path: Path, machine: Machine) -> None:
+def test_missing_values_end_no_run(tmp_path: Path, machine: Machine) -> None:
     run = Watched(tmp_path, machine, stop_if_idle_minutes=1, require_gpu=True)
     assert run.passes(1000, Reading(0, None, 900), own()) == ""
 
 
-def test_a_gap_between_samples_is_no_idling(tmp_path: Path) -> None:
+def test_gap_between_samples_is_not_idle_time(tmp_path: Path) -> None:
     run = Watched(tmp_path, stop_if_idle_minutes=1)
     run.policies.count(Sample(1.0, (Reading(0, 0),), (own(),)), run.usage, 3600.0)
     assert run.passes(59, Reading(0, 0), own()) == ""
 
 
-def test_a_gpu_that_is_required_may_be_used_late(tmp_path: Path) -> None:
+def test_required_gpu_may_be_used_late(tmp_path: Path) -> None:
     run = Watched(tmp_path, require_gpu=True)
     assert run.passes(int(REQUIRED_SECONDS) - 1, Reading(0, 0)) == ""
     assert run.passes(1, Reading(0, 0)) == "RequireGpu: none of its processes has used a GPU in 10 min"
@@ -80,16 +80,16 @@ def test_a_gpu_that_is_required_may_be_used_late(tmp_path: Path) -> None:
     assert used.passes(2000, Reading(0, 0)) == ""
 
 
-def test_a_framework_that_says_that_it_found_none_is_believed(tmp_path: Path) -> None:
+def test_framework_message_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_text("Torch not compiled with CUDA enabled\n")
     assert Watched(tmp_path, require_gpu=True).passes(20, Reading(0, 0)) == "RequireGpu: PyTorch is a CPU build"
 
 
-def test_where_there_is_no_gpu_one_that_is_required_is_missed_at_once(tmp_path: Path) -> None:
+def test_require_gpu_fails_without_a_gpu(tmp_path: Path) -> None:
     assert Watched(tmp_path, require_gpu=True).policies.without_gpu() == "RequireGpu: no GPU is available"
 
 
-def test_the_clock_counts_from_when_the_script_began(tmp_path: Path) -> None:
+def test_duration_counts_from_the_start_of_the_script(tmp_path: Path) -> None:
     directory = RunDirectory(str(tmp_path))
     assert Watched(tmp_path, max_duration_minutes=1).policies.by_time() == ""
     (tmp_path / "events.jsonl").write_text(

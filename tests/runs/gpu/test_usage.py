@@ -35,7 +35,7 @@ def add(usage: Usage, seconds: int, reading: Reading, *processes: Process) -> Us
     return usage
 
 
-def test_seconds_energy_and_peaks_are_those_in_which_the_run_held_the_device() -> None:
+def test_totals_cover_the_time_on_the_device() -> None:
     usage = add(Usage(), 10, Reading(0, 90, 5000, 70))
     add(usage, 20, Reading(0, 50, 1000, 36), own(memory=800))
     add(usage, 10, Reading(0, 100, 2000, 72), own(memory=1800), own(memory=100))
@@ -48,25 +48,25 @@ def test_seconds_energy_and_peaks_are_those_in_which_the_run_held_the_device() -
     assert (use.quantile(0.5), use.quantile(0.95)) == (50, 100)
 
 
-def test_time_that_nobody_looked_at_is_no_use_and_no_rest() -> None:
+def test_time_without_samples_is_not_counted() -> None:
     usage = add(Usage(), 5, Reading(0, 100), own())
     usage.add(Sample(usage.last + 3600, (Reading(0, 100),), (own(),)))
     assert usage.devices[0].held == pytest.approx(6)
     assert usage.unseen == pytest.approx(3599)
 
 
-def test_a_clock_that_was_set_back_takes_nothing_away() -> None:
+def test_clock_set_back_changes_no_totals() -> None:
     usage = add(Usage(), 5, Reading(0, 100), own())
     usage.add(Sample(usage.last - 100, (Reading(0, 100),), (own(),)))
     assert usage.devices[0].held == pytest.approx(5)
 
 
-def test_what_a_driver_does_not_tell_is_not_counted_as_zero() -> None:
+def test_missing_values_do_not_count_as_zero() -> None:
     use = add(Usage(), 5, Reading(0), own(memory=None)).devices[0]
     assert (use.untold, use.mean_utilization, use.peak, use.quantile(0.95)) == (5, None, None, None)
 
 
-def test_others_on_the_device_are_named_unless_they_draw_or_rest() -> None:
+def test_other_processes_are_named_if_they_compute() -> None:
     usage = add(Usage(), 4, Reading(0, 50), own(), other(graphics=True))
     add(usage, 3, Reading(0, 50), own(), other(share=0))
     assert usage.devices[0].shared == 0
@@ -75,7 +75,7 @@ def test_others_on_the_device_are_named_unless_they_draw_or_rest() -> None:
     assert usage.devices[0].others == ["train (alice)"]
 
 
-def test_the_run_s_own_share_decides_whether_it_computed_where_it_is_told() -> None:
+def test_reported_share_decides_about_work() -> None:
     use = add(Usage(), 10, Reading(0, 90), own(share=0), other(share=90)).devices[0]
     assert (use.busy, use.own_known, use.own_seconds) == (0, 10, 0)
 
@@ -108,7 +108,7 @@ SAMPLES = st.lists(
 
 @settings(max_examples=60)
 @given(SAMPLES, st.integers(0, 20))
-def test_a_sum_in_the_file_stands_for_all_before_it(
+def test_totals_in_the_file_replace_earlier_lines(
     tmp_path_factory: pytest.TempPathFactory, samples: list[tuple[int, list[Reading], list[Process]]], place: int
 ) -> None:
     path = tmp_path_factory.mktemp("usage") / "gpu.jsonl"
@@ -135,7 +135,7 @@ def test_a_sum_in_the_file_stands_for_all_before_it(
         assert shortened.devices[number].energy == pytest.approx(use.energy, abs=0.1)
 
 
-def test_a_torn_last_line_and_foreign_ones_are_passed_over(tmp_path: Path) -> None:
+def test_invalid_lines_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "gpu.jsonl"
     good = encode(Sample(1.0, (Reading(0, 50),), (Process(7, 0, 5.0, user=OWN),)))
     note = encode(Note(2.0, "nvidia-smi does not answer"))
@@ -146,7 +146,7 @@ def test_a_torn_last_line_and_foreign_ones_are_passed_over(tmp_path: Path) -> No
     assert usage.notes == [(2.0, "nvidia-smi does not answer")]
 
 
-def test_a_day_of_samples_is_read_from_its_end(tmp_path: Path) -> None:
+def test_long_file_is_read_from_its_end(tmp_path: Path) -> None:
     path = tmp_path / "gpu.jsonl"
     usage = add(Usage(), 100, Reading(0, 50), own())
     with path.open("wb") as file:
@@ -159,7 +159,7 @@ def test_a_day_of_samples_is_read_from_its_end(tmp_path: Path) -> None:
     assert found.devices[0].held == pytest.approx(101)
 
 
-def test_without_a_file_there_is_no_usage(tmp_path: Path) -> None:
+def test_missing_file_has_no_usage(tmp_path: Path) -> None:
     assert read_usage(str(tmp_path / "gpu.jsonl")) is None
 
 
@@ -171,20 +171,20 @@ def holders(folder: Path, data: bytes) -> frozenset[int]:
     return own_processes(str(folder))
 
 
-def test_they_are_those_of_the_last_sample_that_the_controller_called_the_run_s_own(tmp_path: Path) -> None:
+def test_own_processes_are_from_the_last_sample(tmp_path: Path) -> None:
     processes = tuple(Process(pid, 0, user=user) for pid, user in ((11, OWN), (12, "alice"), (13, OWN)))
     last = encode(Sample(START + 9, (Reading(0),), processes))
     assert holders(tmp_path, samples([1]) + last) == {11, 13}
 
 
-def test_sums_and_half_a_line_are_passed_over(tmp_path: Path) -> None:
+def test_totals_and_incomplete_line_are_skipped(tmp_path: Path) -> None:
     assert holders(tmp_path, samples([1]) + sum_line(Usage()) + b'{"t":1,"d":[') == {4242}
 
 
-def test_a_run_that_has_let_go_of_the_gpu_holds_nothing(tmp_path: Path) -> None:
+def test_run_that_left_the_gpu_has_no_processes(tmp_path: Path) -> None:
     assert holders(tmp_path, samples([1]) + encode(Sample(START + 9, (Reading(0),)))) == frozenset()
 
 
-def test_without_samples_or_with_foreign_ones_there_are_none(tmp_path: Path) -> None:
+def test_invalid_samples_have_no_processes(tmp_path: Path) -> None:
     assert own_processes(str(tmp_path)) == frozenset()
     assert holders(tmp_path, b'{"d":[],"p":[7]}\n[]\n\xff\n') == frozenset()

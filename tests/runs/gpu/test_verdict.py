@@ -40,7 +40,7 @@ def verdict(of: Usage, *evidence: Evidence, **variables: str) -> Verdict:
     return judge(of, evidence, variables, final=True)
 
 
-def test_proven_needs_memory_and_work_of_its_own_processes() -> None:
+def test_proven_needs_memory_and_work_of_own_processes() -> None:
     found = verdict(add(usage(), 60, Reading(0, 80, 5000, 60), own(memory=4300)))
     assert found.word == PROVEN
     assert found.text == (
@@ -49,11 +49,11 @@ def test_proven_needs_memory_and_work_of_its_own_processes() -> None:
     assert (found.gpu_seconds, found.energy, found.unseen) == (48, 1.0, ())
 
 
-def test_work_on_a_device_that_the_run_did_not_hold_proves_nothing() -> None:
+def test_work_of_other_processes_is_not_used() -> None:
     assert verdict(add(usage(), 60, Reading(0, 100, 9000, 70), other())).word == NOT_USED
 
 
-def test_several_devices_are_told_together() -> None:
+def test_figures_cover_several_devices() -> None:
     of = usage()
     for _ in range(60):
         readings = (Reading(0, 90, 100, 50), Reading(1, 70, 100, 50))
@@ -66,12 +66,12 @@ def test_several_devices_are_told_together() -> None:
     assert [each.number for each in found.devices] == [0, 1]
 
 
-def test_memory_without_work_is_idle_and_the_log_may_say_why() -> None:
+def test_memory_without_work_is_idle() -> None:
     found = verdict(add(usage(), 600, Reading(0, 0, 5000, 10), own()), CPU_BUILD)
     assert (found.word, found.cause) == (IDLE, "PyTorch is a CPU build")
 
 
-def test_short_bursts_are_work() -> None:
+def test_short_bursts_count_as_work() -> None:
     of = usage()
     for _ in range(20):
         add(of, 9, Reading(0, 0, 900, 10), own())
@@ -80,14 +80,14 @@ def test_short_bursts_are_work() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "word"), [(1, PROVEN), (30, SHARED)])
-def test_others_on_the_device_make_its_figures_those_of_all(seconds: int, word: str) -> None:
+def test_other_processes_make_the_verdict_shared(seconds: int, word: str) -> None:
     of = add(usage(), 60, Reading(0, 80, 900, 60), own())
     found = verdict(add(of, seconds, Reading(0, 80, 900, 60), own(), other()))
     assert found.word == word
     assert ("train (alice)" in found.text) is (word == SHARED)
 
 
-def test_one_that_only_rests_beside_a_busy_stranger_is_idle_where_shares_are_told() -> None:
+def test_idle_run_beside_busy_process_is_not_proven() -> None:
     assert verdict(add(usage(), 60, Reading(0, 95, 900, 60), own(share=0), other(share=95))).word != PROVEN
 
 
@@ -110,26 +110,26 @@ def test_not_used_has_a_likely_cause(variables: dict[str, str], facts: dict[str,
     assert (found.word, cause in found.cause, cause in found.text) == (NOT_USED, True, True)
 
 
-def test_the_log_knows_best_why_no_gpu_was_used_even_of_a_short_run() -> None:
+def test_log_message_explains_a_short_run() -> None:
     found = verdict(add(usage(), 1, Reading(0, 0)), CPU_BUILD)
     assert (found.word, found.cause) == (NOT_USED, "PyTorch is a CPU build")
 
 
-def test_a_log_that_names_a_gpu_is_no_proof() -> None:
+def test_log_that_names_a_gpu_is_not_a_proof() -> None:
     found = verdict(add(usage(), 60, Reading(0, 90)), BLOCK)
     assert (found.word, found.text) == (UNKNOWN, "its log names a GPU, but none of its processes was seen on one")
 
 
 @pytest.mark.parametrize("seconds", [0, 1])
-def test_too_short_to_be_seen_is_unknown(seconds: int) -> None:
+def test_run_without_enough_samples_is_unknown(seconds: int) -> None:
     assert verdict(add(usage(), seconds, Reading(0, 0))).word == UNKNOWN
 
 
-def test_held_for_a_moment_and_at_rest_is_unknown() -> None:
+def test_short_use_without_work_is_unknown() -> None:
     assert verdict(add(usage(), 2, Reading(0, 0, 900), own())).word == UNKNOWN
 
 
-def test_inside_a_container_nobody_knows_whose_work_it_is() -> None:
+def test_hidden_processes_make_the_verdict_unknown() -> None:
     of = add(usage(T4._replace(hides_processes=True)), 60, Reading(0, 0, 100))
     add(of, 60, Reading(0, 90, 2148))
     found = verdict(of)
@@ -138,13 +138,13 @@ def test_inside_a_container_nobody_knows_whose_work_it_is() -> None:
     assert "the driver's process ids are not those of this container" in found.unseen
 
 
-def test_mig_slices_tell_no_utilisation() -> None:
+def test_mig_slices_have_no_utilization() -> None:
     machine = Machine((Device(0, "GPU-a", "A100", 40960, 400, ("MIG-1",)),))
     found = verdict(add(usage(machine), 60, Reading(0, None, 5000, 200), own()))
     assert (found.word, "MIG is on" in found.text, found.devices[0].mean_utilization) == (UNKNOWN, True, None)
 
 
-def test_what_could_not_be_seen_is_named() -> None:
+def test_gaps_in_the_observation_are_listed() -> None:
     of = add(usage(), 60, Reading(0, 80, 900), own(memory=None))
     of.note(1.0, "nvidia-smi does not answer")
     of.add(Sample(of.last + 120, (Reading(0, None, 900),), (own(memory=None),)))
@@ -159,7 +159,7 @@ def test_what_could_not_be_seen_is_named() -> None:
     )
 
 
-def test_a_summary_fits_a_terminal_of_80_columns_and_says_nothing_twice() -> None:
+def test_summary_fits_80_columns_without_repetition() -> None:
     of = add(usage(), 60, Reading(0, 80, 5000, 60), own(memory=4300))
     of.note(1.0, "nvidia-smi does not answer")
     assert summary(verdict(of)) == [
@@ -172,7 +172,7 @@ def test_a_summary_fits_a_terminal_of_80_columns_and_says_nothing_twice() -> Non
     assert summary(unused) == ["GPU not used: none of its processes held GPU memory"]
 
 
-def test_a_verdict_is_read_as_it_was_stored() -> None:
+def test_verdict_survives_json() -> None:
     found = verdict(add(usage(), 60, Reading(0, 80, 900, 60, throttle=4, ecc=1), own(), other()), BLOCK)
     assert from_json(json.loads(json.dumps(to_json(found)))) == found
 
@@ -188,9 +188,7 @@ def test_a_verdict_is_read_as_it_was_stored() -> None:
         (False, RunState.COMPLETED, NOT_USED, RunState.COMPLETED),
     ],
 )
-def test_a_run_that_required_a_gpu_and_used_none_has_failed(
-    required: bool, state: str, word: str, expected: str
-) -> None:
+def test_require_gpu_fails_a_run_without_use(required: bool, state: str, word: str, expected: str) -> None:
     configuration = RunConfiguration("local", "/x", "local", require_gpu=required)
     ending = judged(configuration, Ending(state, "", 0, 5.0), word, "a cause")
     assert ending.state == expected

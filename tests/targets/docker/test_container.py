@@ -27,7 +27,7 @@ def with_variables(**variables: str) -> RunSpec:
     return spec(run_configuration=spec().run_configuration._replace(environment_variables=variables))
 
 
-def test_the_command_is_the_supervising_shell_around_the_script() -> None:
+def test_command_is_the_supervising_shell() -> None:
     made = containers.configuration(spec(), PLACE)
     assert made["Cmd"][:2] == ["/bin/sh", "-c"]
     assert made["Cmd"][3:] == ["sh", "/workbench/run", "/workbench/run/work", "/usr/bin/python3", "train.py", "a b"]
@@ -35,13 +35,13 @@ def test_the_command_is_the_supervising_shell_around_the_script() -> None:
     assert made["User"] == "1000:1000"
 
 
-def test_an_image_without_a_shell_gets_the_script_itself() -> None:
+def test_image_without_shell_runs_the_script() -> None:
     made = containers.configuration(spec(), PLACE._replace(mode=ENGINE_MODE))
     assert made["Cmd"] == ["/usr/bin/python3", "train.py", "a b"]
     assert made["Labels"]["workbench-tui.output"] == ENGINE_MODE
 
 
-def test_gpus_are_asked_for_only_when_they_are_wanted() -> None:
+def test_gpus_are_requested_only_if_configured() -> None:
     assert "DeviceRequests" not in containers.configuration(spec(), PLACE)["HostConfig"]
     wanted = spec(target=spec().target._replace(nvidia_docker=True))
     assert containers.configuration(wanted, PLACE)["HostConfig"]["DeviceRequests"] == [
@@ -53,7 +53,7 @@ def test_gpus_are_asked_for_only_when_they_are_wanted() -> None:
 WRITTEN = ("work", "output.log", "pid", "exit", "metrics.jsonl")
 
 
-def test_mounts_name_their_source_exactly_whatever_it_holds() -> None:
+def test_mount_paths_may_contain_any_character() -> None:
     odd = PLACE._replace(run_directory="/home/a:b,c=d/run", data=("/home/x y",))
     mounts = containers.configuration(spec(), odd)["HostConfig"]["Mounts"]
     assert {(each["Source"], each["Target"]) for each in mounts} == {
@@ -62,7 +62,7 @@ def test_mounts_name_their_source_exactly_whatever_it_holds() -> None:
     }  # fmt: skip
 
 
-def test_an_untracked_run_sees_its_project_without_the_state_directory() -> None:
+def test_untracked_run_does_not_see_the_state_directory() -> None:
     made = containers.configuration(spec(), PLACE._replace(project_root="/p"))["HostConfig"]["Mounts"]
     assert {"Type": "tmpfs", "Target": "/workbench/project/.workbench", "ReadOnly": True} in made
     assert "/workbench/run/outputs" in [each["Target"] for each in made]
@@ -71,7 +71,7 @@ def test_an_untracked_run_sees_its_project_without_the_state_directory() -> None
     assert all(each["Type"] == "bind" for each in made)
 
 
-def test_variables_that_a_shell_would_not_pass_go_around_it() -> None:
+def test_variables_with_invalid_names_bypass_the_shell() -> None:
     made = containers.configuration(with_variables(PLAIN="1", **{"with.dots": "2", "IFS": ":"}), PLACE)
     assert "PLAIN=1" in made["Env"]
     assert not any(each.startswith(("with.dots=", "IFS=")) for each in made["Env"])
@@ -79,7 +79,7 @@ def test_variables_that_a_shell_would_not_pass_go_around_it() -> None:
     assert words[:4] == ["/usr/bin/env", "--", "with.dots=2", "IFS=:"]
 
 
-def test_bytes_that_are_no_text_travel_in_a_file() -> None:
+def test_bytes_that_are_not_utf8_use_the_launch_file() -> None:
     odd = spec(arguments=("\udcff", ""))
     made = containers.configuration(odd, PLACE)
     json.dumps(made).encode()
@@ -90,23 +90,23 @@ def test_bytes_that_are_no_text_travel_in_a_file() -> None:
     assert containers.launch_file(spec(), PLACE) is None
 
 
-def test_a_folder_whose_name_is_no_text_is_refused() -> None:
+def test_folder_name_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(UsageError, match="UTF-8"):
         containers.configuration(spec(), PLACE._replace(run_directory="/home/\udcff"))
 
 
-def test_a_script_whose_name_looks_like_an_option_is_none() -> None:
+def test_script_name_that_looks_like_an_option_is_escaped() -> None:
     assert containers.command(spec(script="-x.py"), PLACE)[1] == "./-x.py"
 
 
-def test_a_user_without_an_entry_in_the_image_still_has_a_home() -> None:
+def test_user_without_passwd_entry_has_a_home() -> None:
     variables = containers.variables(spec(), PLACE)
     assert variables["HOME"]
     assert variables["USER"]
     assert "HOME" not in containers.variables(spec(), PLACE._replace(user="0:0"))
 
 
-def test_the_run_configuration_s_variables_win_but_for_the_run_s_id() -> None:
+def test_configured_variables_win_except_the_run_id() -> None:
     variables = containers.variables(with_variables(HOME="/there", WORKBENCH_RUN_ID="forged"), PLACE)
     assert (variables["HOME"], variables["WORKBENCH_RUN_ID"]) == ("/there", "p_1")
 
@@ -120,7 +120,7 @@ def test_the_run_configuration_s_variables_win_but_for_the_run_s_id() -> None:
         ("share", "/home/me/share/p"),
     ],
 )
-def test_the_share_lies_below_the_directory_that_the_file_names(base: str, expected: str) -> None:
+def test_share_is_below_the_native_shared_directory(base: str, expected: str) -> None:
     assert shared_folder(spec(target=spec().target._replace(native_shared_directory=base)), "/home/me") == expected
 
 
@@ -149,10 +149,10 @@ BEFORE, AFTER = "2026-01-01T11:00:00.123456789+02:00", "2026-01-01T11:00:01+01:0
         (None, None, False, BEFORE, (None, "its container on box was removed")),
         (ended(state="removing", exit_code=None), None, False, BEFORE, (None, "its container on box was removed")),
         (ended(labels={"workbench-tui.output": ENGINE_MODE}, exit_code=4), None, False, "", (4, "exit code 4")),
-        (ended(exit_code=0), None, False, "", (None, "not written down")),
+        (ended(exit_code=0), None, False, "", (None, "without a recorded exit code")),
     ],
 )
-def test_every_end_has_its_own_reason(
+def test_every_failure_has_a_reason(
     container: Container | None, code: int | None, restarted: bool, engine: str, expected: tuple[int | None, str]
 ) -> None:
     outcome = containers.outcome(container, code, host="box", restarted=restarted, engine_started=engine)
@@ -170,5 +170,5 @@ def test_every_end_has_its_own_reason(
         ("something new", "cannot start the container: something new"),
     ],
 )
-def test_what_keeps_a_container_from_starting_is_told(said: str, message: str) -> None:
+def test_start_failures_are_explained(said: str, message: str) -> None:
     assert message in containers.start_failure(said, host="box", image="python:3.11")[0]

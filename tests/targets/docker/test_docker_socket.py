@@ -34,7 +34,7 @@ def listening(path: str) -> Iterator[None]:
             os.unlink(path)
 
 
-def test_docker_host_comes_first(connections: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docker_host_has_priority(connections: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(connections / "engine.sock")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     with listening(path):
@@ -43,13 +43,13 @@ def test_docker_host_comes_first(connections: Path, monkeypatch: pytest.MonkeyPa
         docker_socket(LocalHost())
 
 
-def test_an_engine_elsewhere_is_no_local_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_engine_is_refused_for_a_local_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
     with pytest.raises(ConfigurationError, match="needs an engine on this machine"):
         docker_socket(LocalHost())
 
 
-def test_a_rootless_engine_is_found(connections: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rootless_engine_is_found(connections: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setattr("tui_workbench.targets.docker.docker_socket.SYSTEM_SOCKET", "/nowhere/docker.sock")
     path = str(connections / "docker.sock")  # where XDG_RUNTIME_DIR is
@@ -85,7 +85,7 @@ def engine(gpubox: Machine, without_engine: None) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_user_of_the_group_reaches_the_engine(host: SshHost) -> None:
+def test_user_in_the_group_reaches_the_engine(host: SshHost) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(docker_socket(host))
         connection.sendall(b"hello")
@@ -93,7 +93,7 @@ def test_a_user_of_the_group_reaches_the_engine(host: SshHost) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_the_forwarded_socket_goes_with_the_connection(host: SshHost, gpubox: Machine) -> None:
+def test_forwarded_socket_ends_with_the_connection(host: SshHost, gpubox: Machine) -> None:
     path = docker_socket(host)
     gpubox.kill_sshd(connections_only=True)
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
@@ -103,13 +103,13 @@ def test_the_forwarded_socket_goes_with_the_connection(host: SshHost, gpubox: Ma
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_user_outside_the_group_is_told_which(login: wire.Login) -> None:
+def test_user_outside_the_group_gets_its_name(login: wire.Login) -> None:
     with pytest.raises(ConfigurationError, match="the user outsider may not use Docker") as caught:
         docker_socket(SshHost(login._replace(username="outsider")))
     assert "sudo usermod -aG docker outsider" in caught.value.remedy
 
 
 @pytest.mark.usefixtures("without_engine")
-def test_a_machine_without_an_engine(host: SshHost) -> None:
+def test_machine_without_engine_is_reported(host: SshHost) -> None:
     with pytest.raises(ConfigurationError, match=r"Docker is not installed|its engine is not running"):
         docker_socket(host)

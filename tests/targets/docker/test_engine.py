@@ -72,13 +72,13 @@ def refusal(said: str, status: str = "500 Bad") -> bytes:
     return answer(json.dumps({"message": said}).encode(), status)
 
 
-def test_an_engine_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
+def test_missing_engine_is_unreachable(tmp_path: Path) -> None:
     with pytest.raises(TargetUnreachable, match="the Docker engine on box does not answer"):
         Engine(str(tmp_path / "none"), "box")
 
 
 @pytest.mark.parametrize("ping", [b"", b"nonsense\r\n\r\n", answer(b"OK")])
-def test_what_is_no_engine_is_unreachable(ping: bytes) -> None:
+def test_other_server_is_unreachable(ping: bytes) -> None:
     with server(ping=ping) as path, pytest.raises(TargetUnreachable, match="box"):
         Engine(path, "box")
 
@@ -107,26 +107,26 @@ CALLS: dict[str, Callable[[Engine], object]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_connection_that_ends_in_any_call_is_an_engine_that_does_not_answer(call: Callable[[Engine], object]) -> None:
+def test_broken_connection_is_unreachable_in_every_call(call: Callable[[Engine], object]) -> None:
     with server() as path, pytest.raises(TargetUnreachable, match="box does not answer"):
         call(Engine(path, "box"))
 
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - {"records", "get", "pull", "execute"}))
 @pytest.mark.parametrize("body", [b"[]", b"{}", b"17", b"null", b"<html>"])
-def test_an_answer_of_another_form_leaves_as_an_error_of_ours_or_not_at_all(name: str, body: bytes) -> None:
+def test_invalid_answer_raises_a_workbench_error(name: str, body: bytes) -> None:
     with server(*[answer(body)] * 3) as path, contextlib.suppress(WorkbenchError):
         CALLS[name](Engine(path, "box"))
 
 
 @pytest.mark.parametrize("call", [CALLS[name] for name in ("facts", "start", "commit", "get", "records", "pull")])
-def test_a_refusal_carries_the_engine_s_words_and_its_status(call: Callable[[Engine], object]) -> None:
+def test_refusal_has_message_and_status(call: Callable[[Engine], object]) -> None:
     with server(refusal("no\nway")) as path, pytest.raises(EngineRefused, match="no way") as caught:
         call(Engine(path, "box"))
     assert (caught.value.status, caught.value.said) == (500, "no way")
 
 
-def test_a_full_disk_is_told_apart() -> None:
+def test_full_disk_is_recognized() -> None:
     with (
         server(refusal("write /x: no space left on device")) as path,
         pytest.raises(EngineRefused, match="the Docker engine on box is full") as caught,
@@ -135,7 +135,7 @@ def test_a_full_disk_is_told_apart() -> None:
     assert "experiment clean" in caught.value.remedy
 
 
-def test_an_old_engine_and_a_new_one_are_asked_in_their_own_versions() -> None:
+def test_api_version_follows_the_engine() -> None:
     seen: list[bytes] = []
     for version in (b"1.24", b"1.99"):
         with server(answer(b"{}"), ping=PING.replace(b"1.41", version), seen=seen) as path:
@@ -143,7 +143,7 @@ def test_an_old_engine_and_a_new_one_are_asked_in_their_own_versions() -> None:
     assert [head.split()[1] for head in seen] == [b"/v1.24/info", b"/v1.99/info"]
 
 
-def test_records_are_whole_and_a_log_that_breaks_off_is_not_at_its_end() -> None:
+def test_broken_log_stream_is_not_its_end() -> None:
     whole = frame(b"1 one\n") + frame(b"2 two\n", 2) + frame(b"") + frame(b"3 three")
     for size in (1, 7, 1000):
         pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
@@ -153,7 +153,7 @@ def test_records_are_whole_and_a_log_that_breaks_off_is_not_at_its_end() -> None
             list(Engine(path, "box").records("x"))
 
 
-def test_a_program_whose_connection_broke_has_not_ended() -> None:
+def test_program_with_broken_connection_has_not_ended() -> None:
     stream = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n"
     answers = [answer(b'{"Id": "1"}'), stream + frame(b"some"), answer(b'{"Running": true, "ExitCode": null}')]
     with server(*answers) as path, pytest.raises(TargetUnreachable):
@@ -180,7 +180,7 @@ def login_sent(image: str) -> dict[str, Any]:
     return found
 
 
-def test_a_pull_is_made_as_docker_login_has_us_known(docker_folder: Path) -> None:
+def test_pull_uses_credentials_of_docker_login(docker_folder: Path) -> None:
     secret = base64.b64encode(b"me:pass:word").decode()
     (docker_folder / "config.json").write_text(json.dumps({"auths": {"registry.example.org": {"auth": secret}}}))
     sent = login_sent("registry.example.org/a:1")
@@ -188,7 +188,7 @@ def test_a_pull_is_made_as_docker_login_has_us_known(docker_folder: Path) -> Non
     assert login_sent("python:3.11") == {}
 
 
-def test_a_pull_without_a_tag_is_of_one_image() -> None:
+def test_pull_without_tag_gets_one_image() -> None:
     for name, expected in (
         ("python", b"tag=latest&fromImage=python "),
         ("box:5000/a", b"tag=latest&fromImage=box%3A5000%2Fa "),
@@ -201,7 +201,7 @@ def test_a_pull_without_a_tag_is_of_one_image() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", '{"auths": {"a": "b"}}', '{"auths": {"a": {"auth": "!"}}}', '{"proxies": 1}'])
-def test_a_damaged_configuration_of_docker_s_own_is_named(docker_folder: Path, text: str) -> None:
+def test_damaged_docker_configuration_is_reported(docker_folder: Path, text: str) -> None:
     path = docker_folder / "config.json"
     path.write_text(text)
     with server() as address, pytest.raises(ConfigurationError) as caught:
@@ -209,7 +209,7 @@ def test_a_damaged_configuration_of_docker_s_own_is_named(docker_folder: Path, t
     assert caught.value.file == str(path)
 
 
-def test_a_configuration_that_is_no_json_counts_as_none(docker_folder: Path) -> None:
+def test_docker_configuration_that_is_not_json_is_ignored(docker_folder: Path) -> None:
     (docker_folder / "config.json").write_text("{")
     with server() as address:
         Engine(address, "box")
@@ -218,16 +218,14 @@ def test_a_configuration_that_is_no_json_counts_as_none(docker_folder: Path) -> 
 # A real engine.
 
 
-def test_a_socket_may_lie_anywhere(engine: DockerEngine) -> None:
+def test_socket_path_may_contain_any_character(engine: DockerEngine) -> None:
     with tempfile.TemporaryDirectory(prefix="wb-") as folder:
         link = Path(folder, "a#b?c%41 d;é")
         link.symlink_to(engine.socket)
         assert Engine(str(link), "box").facts().os_type == "linux"
 
 
-def test_neither_a_proxy_nor_a_netrc_has_a_say(
-    engine: DockerEngine, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxy_and_netrc_are_ignored(engine: DockerEngine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     (home / ".netrc").write_text("machine localhost login me password secret\n")
@@ -237,7 +235,7 @@ def test_neither_a_proxy_nor_a_netrc_has_a_say(
 @pytest.mark.parametrize(
     "name", ["/x", "a//b", "..", "a b", "UPPER", "-x", "x:", "é", "a\udcffb", "$(id)", "x?y#z", "a\nb"]
 )
-def test_an_image_of_an_impossible_name_is_not_there_or_refused(engine: DockerEngine, name: str) -> None:
+def test_invalid_image_name_is_missing_or_refused(engine: DockerEngine, name: str) -> None:
     asked = Engine(engine.socket, "box")
     with contextlib.suppress(EngineRefused):
         assert asked.image(name) is None
@@ -245,7 +243,7 @@ def test_an_image_of_an_impossible_name_is_not_there_or_refused(engine: DockerEn
         list(asked.pull(name))
 
 
-def test_what_a_program_writes_arrives_as_it_writes_it(engine: DockerEngine) -> None:
+def test_output_of_a_program_is_streamed(engine: DockerEngine) -> None:
     asked = Engine(engine.socket, "box")
     asked.create("idle", {"Image": PYTHON_IMAGE, "Cmd": ["sleep", "600"], "HostConfig": {"Init": True}})
     asked.start("idle")
@@ -256,7 +254,7 @@ def test_what_a_program_writes_arrives_as_it_writes_it(engine: DockerEngine) -> 
     assert list(stream) == [b"last\n", 3]
 
 
-def test_a_name_is_given_once(engine: DockerEngine) -> None:
+def test_container_name_is_unique(engine: DockerEngine) -> None:
     asked = Engine(engine.socket, "box")
     for _ in range(2):
         asked.create("once", {"Image": PYTHON_IMAGE, "Cmd": ["true"]})

@@ -73,7 +73,7 @@ CUTS = st.lists(st.integers(0, 60), max_size=5)
 
 @settings(max_examples=150, deadline=None)
 @given(times=st.lists(st.sampled_from([10.0, 10.5, 11.0, 80.0, 9_000.0]), max_size=60), cuts=CUTS)
-def test_whenever_it_is_cut_the_log_is_whole_whatever_its_clock_does(times: list[float], cuts: list[int]) -> None:
+def test_interrupted_log_is_complete(times: list[float], cuts: list[int]) -> None:
     assert whole_after(times, cuts)
 
 
@@ -82,29 +82,27 @@ def test_whenever_it_is_cut_the_log_is_whole_whatever_its_clock_does(times: list
     records=st.lists(st.tuples(st.sampled_from([0.0, 0.7, 3.0, 40.0]), st.sampled_from([0.0, 0.5, 4.0])), max_size=60),
     cuts=CUTS,
 )
-def test_a_large_log_is_whole_as_far_as_its_records_are_nearly_in_order(
-    records: list[tuple[float, float]], cuts: list[int]
-) -> None:
+def test_large_log_is_complete(records: list[tuple[float, float]], cuts: list[int]) -> None:
     moments = itertools.accumulate(step for step, _ in records)
     times = [moment - late for moment, (_, late) in zip(moments, records, strict=True)]
     with mock.patch.object(container_run, "LARGE", 0):
         assert whole_after(times, cuts)
 
 
-def test_a_clock_that_is_set_back_before_our_eyes_loses_nothing_of_a_large_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_set_back_loses_no_records_of_a_large_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container_run, "LARGE", 0)
     times = [1000.0, 1001.0, 1.0, 2.0, 1003.0, 3.0, 4.0]
     assert whole_after(times, [3])
 
 
-def test_records_that_stand_in_another_order_than_their_times_are_not_lost(tmp_path: Path) -> None:
+def test_records_out_of_order_are_not_lost(tmp_path: Path) -> None:
     engine = Recorded([5.0, 5.9, 6.1, 5.8, 6.2])
     for cut in range(6):
         take(engine, tmp_path, cut)
     assert (tmp_path / "output.log").read_bytes() == engine.text
 
 
-def test_of_a_large_log_only_the_end_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_end_of_a_large_log_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container_run, "LARGE", 2000)
     engine = Recorded([float(number) for number in range(1000)])
     take(engine, tmp_path, 900)
@@ -117,7 +115,7 @@ def test_of_a_large_log_only_the_end_is_asked_for_again(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     "state", [b"", b"1795000000 3 3", b"nonsense\n", b"1795000000.000000001 1 5".ljust(63) + b"\n"]
 )
-def test_a_place_that_cannot_be_read_means_the_beginning(tmp_path: Path, state: bytes) -> None:
+def test_invalid_position_restarts_the_log(tmp_path: Path, state: bytes) -> None:
     engine = Recorded([1.0, 2.0, 3.0])
     (tmp_path / POSITION_FILE).write_bytes(state)
     (tmp_path / "output.log").write_bytes(b"some that were not noted")
@@ -125,7 +123,7 @@ def test_a_place_that_cannot_be_read_means_the_beginning(tmp_path: Path, state: 
     assert (tmp_path / "output.log").read_bytes() == engine.text
 
 
-def test_bytes_that_were_written_and_not_noted_are_taken_again(tmp_path: Path) -> None:
+def test_bytes_after_the_position_are_copied_again(tmp_path: Path) -> None:
     engine = Recorded([1.0, 2.0, 3.0])
     take(engine, tmp_path, 2)
     with (tmp_path / "output.log").open("ab") as file:
@@ -134,7 +132,7 @@ def test_bytes_that_were_written_and_not_noted_are_taken_again(tmp_path: Path) -
     assert (tmp_path / "output.log").read_bytes() == engine.text
 
 
-def test_only_one_takes_it_at_a_time(tmp_path: Path) -> None:
+def test_only_one_process_copies_the_log(tmp_path: Path) -> None:
     engine = Recorded([1.0, 2.0])
     with EngineLog(engine, "x", str(tmp_path), "output.log") as first:
         first.take(follow=True)
@@ -143,7 +141,7 @@ def test_only_one_takes_it_at_a_time(tmp_path: Path) -> None:
     assert (tmp_path / "output.log").read_bytes() == engine.text
 
 
-def test_a_stamp_is_read_as_its_second() -> None:
+def test_timestamp_is_read_as_its_second() -> None:
     assert second_of(b"2026-01-31T12:00:00.999999999Z") == second_of(b"2026-01-31T12:00:00Z") == 1_769_860_800
 
 
@@ -172,7 +170,7 @@ print("no newline", end="")
 
 
 @pytest.mark.parametrize("large", [0, container_run.LARGE])
-def test_a_real_log_is_whole_however_often_it_is_left_while_it_grows(
+def test_real_log_is_complete_after_interruptions(
     engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: int
 ) -> None:
     monkeypatch.setattr(container_run, "LARGE", large)

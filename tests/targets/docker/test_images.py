@@ -1,4 +1,4 @@
-"""Environments made on a real engine, from an index that containers can reach and from one that only we can."""
+"""Environments built on a real engine, with package indexes that containers can and cannot reach."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 
 from tests.engines import PYTHON_IMAGE, wait_until
 from tests.package_index import PackageIndex, make_wheel, package_index
-from tests.targets.docker_project import DockerProject, controller_of, events, log
+from tests.targets.docker_project import DockerProject, controller_of, log
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.model import RunRequest
+from tui_workbench.runs.lifecycle.cleaning import Cleaning
 from tui_workbench.runs.submission.planning import prepare_environment
 from tui_workbench.targets.base.values import Report
 
@@ -68,13 +69,13 @@ def project(tmp_path: Path, engine: DockerEngine) -> Iterator[DockerProject]:
 
 
 def prepare(project: DockerProject) -> tuple[str, list[str]]:
-    """Prepare the environment; its name and what was said meanwhile."""
+    """Prepare the environment; return its name and the reported lines."""
     listener = Listener()
     return prepare_environment(project.runs.project, "docker", "", listener), listener.lines
 
 
 def image_title(project: DockerProject) -> str:
-    """What the plan says about the image."""
+    """The title of the plan's step for the image."""
     project.script("print(1)")
     plan, unknown = project.runs.plan_details(RunRequest("docker", "train.py"))
     assert not unknown
@@ -83,40 +84,7 @@ def image_title(project: DockerProject) -> str:
     return step.title
 
 
-def test_packages_are_fetched_here_for_a_target_without_a_route(
-    project: DockerProject, index: PackageIndex, engine: DockerEngine
-) -> None:
-    project.packages("tinylib", conda=("python=3",))
-    run = project.run(SHOWS)
-    assert log(run) == "1.0 1.0\n", (run, Path(run.directory, "preparation.log").read_text())
-    said = Path(run.directory, "preparation.log").read_text()
-    assert "no way to the package index" in said
-    assert "step 1/1: install 1 package with uv" in said
-    assert " s)" in said
-
-
-def test_packages_are_fetched_there_when_there_is_a_route(project: DockerProject, open_index: PackageIndex) -> None:
-    project.packages("tinylib")
-    run = project.run(SHOWS)
-    said = Path(run.directory, "preparation.log").read_text()
-    assert log(run) == "1.0 1.0\n", said
-    assert "no way" not in said
-
-
-def test_an_environment_is_made_once_and_then_found_by_its_inputs(project: DockerProject, index: PackageIndex) -> None:
-    path = project.packages("tinylib")
-    first, _ = prepare(project)
-    path.write_text(f"# a remark\n{path.read_text()}\n\n")
-    again, said = prepare(project)
-    assert again == first
-    assert said == []
-    run = project.run(SHOWS)
-    assert not [event for event in events(run) if event.get("step") == "build"]
-
-
-def test_the_plan_says_what_will_be_built_and_which_line_is_the_cause(
-    project: DockerProject, index: PackageIndex
-) -> None:
+def test_plan_names_the_cause_of_a_build(project: DockerProject, index: PackageIndex) -> None:
     index.add("tinyother", "1.0")
     project.packages("tinylib")
     assert image_title(project).endswith("no environment was built yet")
@@ -128,22 +96,15 @@ def test_the_plan_says_what_will_be_built_and_which_line_is_the_cause(
     assert image_title(project) == f"use {PYTHON_IMAGE} (already on this machine)"
 
 
-def test_a_removed_package_is_a_cause_too(project: DockerProject, index: PackageIndex) -> None:
-    project.packages("tinylib", "tinydep")
-    prepare(project)
-    project.packages("tinylib")
-    assert image_title(project).endswith("conda_dependencies.yml: `tinydep` was removed")
-
-
-def test_only_a_python_that_fits_needs_no_environment(project: DockerProject) -> None:
+def test_matching_python_needs_no_environment(project: DockerProject) -> None:
     project.packages(conda=("python>=3.8",))
     assert prepare(project) == (PYTHON_IMAGE, [])
 
 
-def test_what_is_not_prepared_is_refused_before_the_run_when_it_may_not_be_built(
+def test_environment_is_built_only_if_allowed(
     project: DockerProject, index: PackageIndex, engine: DockerEngine
 ) -> None:
-    project.packages("tinylib")
+    path = project.packages("tinylib")
     project.runconfig(PrepareEnvironment=False)
     with pytest.raises(ConfigurationError, match="is not prepared") as caught:
         image_title(project)
@@ -153,18 +114,20 @@ def test_what_is_not_prepared_is_refused_before_the_run_when_it_may_not_be_built
     assert run.state == "failed"
     assert "is not prepared" in run.reason
     assert engine.containers() == []
-    prepare(project)
+    name, _ = prepare(project)
+    path.write_text(f"# a comment\n{path.read_text()}\n\n")
+    assert prepare(project) == (name, [])
     assert log(project.run(SHOWS)) == "1.0 1.0\n"
 
 
-def test_a_package_that_cannot_be_had_is_told_with_its_line(project: DockerProject, index: PackageIndex) -> None:
+def test_missing_package_is_reported_with_its_line(project: DockerProject, index: PackageIndex) -> None:
     project.packages("tinylib", "no-such-package")
     with pytest.raises(ConfigurationError, match="no-such-package") as caught:
         prepare(project)
     assert (Path(caught.value.file).name, caught.value.line) == ("conda_dependencies.yml", 5)
 
 
-def test_so_is_one_that_cannot_be_had_over_there(project: DockerProject, open_index: PackageIndex) -> None:
+def test_missing_package_in_a_container_is_reported(project: DockerProject, open_index: PackageIndex) -> None:
     project.packages("tinylib", "no-such-package")
     with pytest.raises(ConfigurationError, match="no-such-package") as caught:
         prepare(project)
@@ -172,7 +135,7 @@ def test_so_is_one_that_cannot_be_had_over_there(project: DockerProject, open_in
 
 
 @pytest.mark.parametrize("conda", [("numpy=1.13",), ("python=2.7",)])
-def test_what_needs_conda_is_refused_where_the_image_has_none(project: DockerProject, conda: tuple[str, ...]) -> None:
+def test_conda_packages_need_conda_in_the_image(project: DockerProject, conda: tuple[str, ...]) -> None:
     project.packages(conda=conda)
     with pytest.raises(ConfigurationError, match="needs conda") as caught:
         prepare(project)
@@ -182,7 +145,7 @@ def test_what_needs_conda_is_refused_where_the_image_has_none(project: DockerPro
 
 CONDA = """\
 #!/usr/bin/python3
-# Stands in for conda: notes how it was called and makes the prefix that was asked for, with a link to this Python.
+# Stands in for conda: records its arguments and creates the prefix, with a link to this Python.
 import os, sys
 prefix = sys.argv[sys.argv.index("--prefix") + 1]
 os.makedirs(prefix + "/bin")
@@ -195,10 +158,10 @@ print("stand-in for conda: done")
 """
 
 
-def test_conda_packages_are_installed_by_the_image_s_conda_and_pip_s_beside_them(
+def test_conda_and_pip_packages_are_installed(
     project: DockerProject, index: PackageIndex, engine: DockerEngine, tmp_path: Path
 ) -> None:
-    """With a stand-in for conda, of which there is none to be had: it proves the call, and no solving."""
+    """With a stand-in for conda, which records the call and solves nothing."""
     (tmp_path / "conda").write_text(CONDA)
     (tmp_path / "conda").chmod(0o755)
     engine.docker("create", "--name", "base", PYTHON_IMAGE, "sh")
@@ -216,9 +179,7 @@ def test_conda_packages_are_installed_by_the_image_s_conda_and_pip_s_beside_them
     engine.docker("rmi", "--force", "tests/conda:1")
 
 
-def test_a_wheel_of_the_project_is_installed_and_its_content_counts(
-    project: DockerProject, index: PackageIndex
-) -> None:
+def test_changed_wheel_of_the_project_changes_the_environment(project: DockerProject, index: PackageIndex) -> None:
     wheels = project.root / "wheels"
     wheels.mkdir()
     make_wheel(wheels, "ours", "1.0", ["tinydep"])
@@ -230,7 +191,7 @@ def test_a_wheel_of_the_project_is_installed_and_its_content_counts(
     assert prepare(project)[0] != first
 
 
-def test_a_missing_wheel_and_options_that_name_other_files_are_refused_with_their_line(project: DockerProject) -> None:
+def test_missing_wheel_and_file_options_are_refused(project: DockerProject) -> None:
     for text in ("wheels/none-1.0-py3-none-any.whl", "-r requirements.txt", "-e ."):
         project.packages(text)
         with pytest.raises(ConfigurationError) as caught:
@@ -238,26 +199,27 @@ def test_a_missing_wheel_and_options_that_name_other_files_are_refused_with_thei
         assert caught.value.line == 4
 
 
-def test_the_image_is_the_base_image_with_packages_and_no_secret(
+def test_image_has_packages_and_no_secret(
     project: DockerProject, open_index: PackageIndex, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", open_index.url.replace("http://", "http://user:hunter2@"))
     path = project.packages("tinylib")
     path.write_text(path.read_text() + "variables:\n  GREETING: 'a \"b\" $c \\d'\n")
     name, said = prepare(project)
+    assert not any("cannot reach the package index" in line for line in said)
     found = json.loads(engine.docker("image", "inspect", name))[0]
     base = json.loads(engine.docker("image", "inspect", PYTHON_IMAGE))[0]
     assert found["Config"]["Cmd"] == base["Config"]["Cmd"]
     assert not found["Config"]["Entrypoint"]
     assert found["RootFS"]["Layers"][:-1] == base["RootFS"]["Layers"]
     assert "hunter2" not in json.dumps(found) + engine.docker("history", "--no-trunc", name) + "\n".join(said)
-    run = project.run('import os; print(os.environ["GREETING"])')
-    assert log(run) == 'a "b" $c \\d\n'
+    run = project.run(f'{SHOWS}; import os; print(os.environ["GREETING"])')
+    assert log(run) == '1.0 1.0\na "b" $c \\d\n'
     layer = engine.docker("run", "--rm", name, "sh", "-c", "ls -a /workbench 2>/dev/null || echo none")
     assert layer == "none" or "uv" not in layer
 
 
-def test_a_run_can_be_canceled_while_its_environment_is_made(
+def test_run_can_be_canceled_during_the_build(
     project: DockerProject, open_index: PackageIndex, engine: DockerEngine
 ) -> None:
     project.packages("tinylib")
@@ -269,7 +231,7 @@ def test_a_run_can_be_canceled_while_its_environment_is_made(
     assert engine.containers() == []
 
 
-def test_what_a_killed_build_has_left_is_removed_by_the_next(
+def test_next_build_removes_containers_of_a_killed_one(
     project: DockerProject, open_index: PackageIndex, engine: DockerEngine
 ) -> None:
     project.packages("tinylib")
@@ -286,25 +248,26 @@ def test_what_a_killed_build_has_left_is_removed_by_the_next(
     assert engine.containers() == []
 
 
-def test_two_runs_that_need_the_same_environment_build_it_once(project: DockerProject, index: PackageIndex) -> None:
-    project.packages("tinylib")
+def test_runs_without_route_share_one_build(project: DockerProject, index: PackageIndex) -> None:
+    project.packages("tinylib", conda=("python=3",))
     runs = [project.submit(SHOWS), project.submit(SHOWS)]
     assert [log(project.ended(run)) for run in runs] == ["1.0 1.0\n"] * 2
     said = "".join(Path(run.directory, "preparation.log").read_text() for run in runs)
     assert said.count("created the image") == 1
+    assert "cannot reach the package index" in said
+    assert "step 1/1: install 1 package with uv" in said
+    assert " s)" in said
 
 
-def test_local_targets_have_nothing_to_prepare(project: DockerProject) -> None:
+def test_local_target_has_nothing_to_prepare(project: DockerProject) -> None:
     (project.configuration / "here.compute").write_text("type: local\n")
     with pytest.raises(UsageError, match="nothing to prepare"):
         prepare_environment(project.runs.project, "docker", "here", Report())
 
 
-def test_a_clean_removes_environments_and_what_the_installer_keeps(
+def test_clean_removes_environments_and_the_cache(
     project: DockerProject, index: PackageIndex, engine: DockerEngine
 ) -> None:
-    from tui_workbench.runs.lifecycle.cleanup import Cleanup
-
     project.packages("tinylib")
     name, _ = prepare(project)
     cleaning = Cleanup(project.runs)

@@ -37,7 +37,7 @@ variables:
 """
 
 
-def test_a_file_is_read_with_the_lines_of_its_packages(tmp_path: Path) -> None:
+def test_recipe_has_packages_with_lines(tmp_path: Path) -> None:
     found = recipe(tmp_path, FULL)
     assert found.channels == ("conda-forge",)
     assert found.python is not None
@@ -49,11 +49,11 @@ def test_a_file_is_read_with_the_lines_of_its_packages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "name: x\n", "dependencies:\n", "dependencies: []\n", "dependencies:\n  - pip\n"])
-def test_a_file_that_asks_for_nothing_is_met_by_any_python(tmp_path: Path, text: str) -> None:
+def test_empty_file_is_met_by_any_python(tmp_path: Path, text: str) -> None:
     assert recipe(tmp_path, text).is_met_by("3.5.2")
 
 
-def test_remarks_and_layout_do_not_change_the_name_and_packages_do(tmp_path: Path) -> None:
+def test_only_packages_change_the_tag(tmp_path: Path) -> None:
     tag = recipe(tmp_path, FULL).tag(BASE)
     assert (
         recipe(tmp_path, "# a remark\n" + FULL.replace("  # fast", "").replace("name: project", "name: p")).tag(BASE)
@@ -71,7 +71,7 @@ def test_remarks_and_layout_do_not_change_the_name_and_packages_do(tmp_path: Pat
     assert len({tag, *others}) == 7
 
 
-def test_a_local_wheel_counts_by_its_content(tmp_path: Path) -> None:
+def test_content_of_local_wheel_changes_the_tag(tmp_path: Path) -> None:
     wheel = tmp_path / "ours-1.0-py3-none-any.whl"
     wheel.write_bytes(b"one")
     text = "dependencies:\n  - pip:\n    - ./ours-1.0-py3-none-any.whl\n"
@@ -81,7 +81,7 @@ def test_a_local_wheel_counts_by_its_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["-r other.txt", "-e .", "--constraint c.txt", "--no-deps"])
-def test_options_that_lead_elsewhere_are_refused(tmp_path: Path, option: str) -> None:
+def test_options_that_name_files_are_refused(tmp_path: Path, option: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         recipe(tmp_path, f"dependencies:\n  - pip:\n    - six\n    - {option}\n")
     assert caught.value.line == 4
@@ -112,12 +112,12 @@ def test_options_that_lead_elsewhere_are_refused(tmp_path: Path, option: str) ->
         ("conda-forge::python=3.11", "3.11.2", True),
     ],
 )
-def test_a_python_fits_as_conda_would_read_it(text: str, version: str, *, expected: bool) -> None:
+def test_version_matches_like_conda(text: str, version: str, *, expected: bool) -> None:
     assert version_matches(text, version) is expected
 
 
 @given(st.text("python=<>!~|,.* 0123456789:", max_size=20))
-def test_whatever_is_written_there_is_read_without_a_fall(text: str) -> None:
+def test_version_matches_accepts_any_text(text: str) -> None:
     assert version_matches(f"python{text}", "3.11.2") in (True, False)
 
 
@@ -125,7 +125,7 @@ def test_whatever_is_written_there_is_read_without_a_fall(text: str) -> None:
     ("text", "expected"),
     [("", "3.11.2"), ("  - python=3.6\n", "3.6"), ("  - python>=3.8\n", "3.11.2"), ("  - python=3.11\n", "3.11.2")],
 )
-def test_the_python_that_packages_are_for_is_the_one_that_is_made(tmp_path: Path, text: str, expected: str) -> None:
+def test_python_of_the_environment_is_known(tmp_path: Path, text: str, expected: str) -> None:
     found = recipe(tmp_path, f"dependencies:\n  - numpy\n{text}")
     assert found.python_made("3.11.2") == expected
 
@@ -147,19 +147,19 @@ def lines(*rest: str, base: str = "python:3.11 sha256:1") -> list[str]:
         (lines("pip option --pre"), lines(), "c.yml: `--pre` is new"),
     ],
 )
-def test_the_cause_of_a_build_is_told_with_its_line(now: list[str], before: list[str] | None, expected: str) -> None:
+def test_cause_of_a_build_has_its_line(now: list[str], before: list[str] | None, expected: str) -> None:
     from tui_workbench.targets.environments.environment import Package
 
     found = Recipe("/p/c.yml", conda=(Package("numpy=1", 5),), pip=(Package("six", 7),))
     assert cause(found, now, before) == expected
 
 
-def test_the_earlier_environment_that_is_most_alike_is_compared_with() -> None:
+def test_closest_returns_the_most_similar_recipe() -> None:
     assert closest(["a", "b", "c"], [["a"], ["a", "b"], ["x", "y", "z"]]) == ["a", "b"]
     assert closest(["a"], []) is None
 
 
-def test_the_line_of_a_complaint_is_that_of_the_package_it_speaks_of_first(tmp_path: Path) -> None:
+def test_error_is_at_the_line_of_the_first_package(tmp_path: Path) -> None:
     found = recipe(tmp_path, FULL)
     assert found.line_named_in("error: keras was not found, because six") == 10
     assert found.line_named_in("something else") == 0

@@ -42,29 +42,29 @@ def names(found: list[wheels.Wheel]) -> list[str]:
     return sorted(wheel.file_name for wheel in found)
 
 
-def test_what_is_asked_for_and_what_that_needs(environment: dict[str, str]) -> None:
+def test_packages_and_dependencies_are_resolved(environment: dict[str, str]) -> None:
     found = wheels.resolve(asked("tinylib"), FACTS, environment)
     assert names(found) == ["tinydep-2.0-py3-none-any.whl", "tinylib-1.0-py3-none-any.whl"]
 
 
-def test_what_the_image_holds_stays_and_is_not_fetched(environment: dict[str, str]) -> None:
+def test_packages_of_the_image_are_kept(environment: dict[str, str]) -> None:
     held = FACTS._replace(packages=(("TinyDep", "1.0", ()), ("Odd.Name", "1!2.0+local.1", ("tinydep",))))
     assert names(wheels.resolve(asked("tinylib"), held, environment)) == ["tinylib-1.0-py3-none-any.whl"]
 
 
-def test_what_the_image_holds_gives_way_where_it_must(environment: dict[str, str]) -> None:
+def test_packages_of_the_image_change_if_required(environment: dict[str, str]) -> None:
     held = FACTS._replace(packages=(("tinydep", "1.0", ()),))
     found = wheels.resolve(asked("tinylib", "tinydep>=2"), held, environment)
     assert names(found) == ["tinydep-2.0-py3-none-any.whl", "tinylib-1.0-py3-none-any.whl"]
 
 
-def test_what_cannot_be_had_is_told_with_its_line(environment: dict[str, str]) -> None:
+def test_missing_package_is_reported_with_its_line(environment: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="none-such") as caught:
         wheels.resolve(asked("tinylib", "none-such"), FACTS, environment)
     assert caught.value.line == 8
 
 
-def test_the_wheel_that_fits_best_is_taken(index: PackageIndex, environment: dict[str, str]) -> None:
+def test_best_wheel_is_chosen(index: PackageIndex, environment: dict[str, str]) -> None:
     plain = index.add("fits", "1.0")
     for tag in ("cp311-cp311-manylinux_2_17_x86_64", "cp38-abi3-manylinux_2_17_x86_64", "cp312-cp312-win_amd64",
                 "cp311-cp311-manylinux_2_40_x86_64"):  # fmt: skip
@@ -78,7 +78,9 @@ def test_the_wheel_that_fits_best_is_taken(index: PackageIndex, environment: dic
     assert names(wheels.resolve(asked("fits"), musl, environment)) == ["fits-1.0-py3-none-any.whl"]
 
 
-def test_files_are_fetched_once_and_checked(index: PackageIndex, environment: dict[str, str], tmp_path: Path) -> None:
+def test_wheels_are_downloaded_once_and_verified(
+    index: PackageIndex, environment: dict[str, str], tmp_path: Path
+) -> None:
     found = wheels.resolve(asked("tinylib"), FACTS, environment)
     said: list[str] = []
     paths = wheels.fetch(found, str(tmp_path / "store"), said.append)
@@ -94,7 +96,7 @@ def test_files_are_fetched_once_and_checked(index: PackageIndex, environment: di
     assert not list((tmp_path / "other").rglob("*.whl*"))
 
 
-def test_a_wheel_of_this_machine_is_taken_from_where_it_lies(environment: dict[str, str], tmp_path: Path) -> None:
+def test_local_wheel_is_copied(environment: dict[str, str], tmp_path: Path) -> None:
     path = make_wheel(tmp_path, "ours", "1.0", ["tinydep"])
     recipe = Recipe("/p/c.yml", pip=(Package("./ours.whl", 1, str(path)),))
     found = wheels.resolve(recipe, FACTS, environment)
@@ -112,15 +114,15 @@ def test_a_wheel_of_this_machine_is_taken_from_where_it_lies(environment: dict[s
         ("arm64", ("", ""), "aarch64-unknown-linux-musl"),
     ],
 )
-def test_platforms_are_named_as_the_resolver_knows_them(machine: str, libc: tuple[str, str], expected: str) -> None:
+def test_platform_has_the_resolver_s_name(machine: str, libc: tuple[str, str], expected: str) -> None:
     assert wheels.platform_of(FACTS._replace(machine=machine, libc=libc)) == expected
 
 
-def test_a_machine_that_has_no_wheels_is_refused() -> None:
+def test_machine_without_wheels_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="s390x"):
         wheels.platform_of(FACTS._replace(machine="s390x"))
 
 
-def test_what_pip_is_told_uv_is_told() -> None:
+def test_index_settings_of_pip_apply_to_uv() -> None:
     made = wheels.index_environment({"PIP_INDEX_URL": "https://a/simple", "PIP_FIND_LINKS": "/wheels", "UV_INDEX": "x"})
     assert (made["UV_DEFAULT_INDEX"], made["UV_FIND_LINKS"], made["UV_INDEX"]) == ("https://a/simple", "/wheels", "x")

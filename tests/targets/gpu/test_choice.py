@@ -47,13 +47,13 @@ def four(standin: Standin) -> Standin:
     return standin
 
 
-def test_a_free_one_is_held_by_nobody(four: Standin, tmp_path: Path) -> None:
+def test_free_gpu_is_chosen(four: Standin, tmp_path: Path) -> None:
     one = spec(tmp_path, "free")
     assert numbers(take(one)) == [1]
     assert choice.chosen(one.run_directory) == (ChosenGpu(1, "GPU-00000001-0000-0000-0000-000000000000"),)
 
 
-def test_two_runs_never_get_the_same(four: Standin, tmp_path: Path) -> None:
+def test_two_runs_get_different_gpus(four: Standin, tmp_path: Path) -> None:
     with concurrent.futures.ThreadPoolExecutor(3) as threads:
         gpus = list(threads.map(take, [spec(tmp_path, "free", number) for number in (1, 2, 3)]))
     assert sorted(numbers(each)[0] for each in gpus) == [1, 2, 3]
@@ -63,18 +63,18 @@ def test_two_runs_never_get_the_same(four: Standin, tmp_path: Path) -> None:
     assert "GPU 0 has 1 process on it" in str(refused.value)
 
 
-def test_it_is_taken_where_runs_that_come_over_ssh_take_theirs(four: Standin, tmp_path: Path, home: Path) -> None:
+def test_local_and_ssh_runs_share_reservations(four: Standin, tmp_path: Path, home: Path) -> None:
     take(spec(tmp_path, "free"))
     folder = home / ".workbench-tui" / "gpus"  # as HostLayout of a machine over SSH
     assert sorted(path.name for path in folder.iterdir()) == ["GPU-00000001-0000-0000-0000-000000000000", "lock"]
 
 
-def test_the_same_run_gets_the_same_again(four: Standin, tmp_path: Path) -> None:
+def test_same_run_gets_the_same_gpu_again(four: Standin, tmp_path: Path) -> None:
     one = spec(tmp_path, "2")
     assert take(one) == take(one)
 
 
-def test_it_keeps_what_it_has_when_an_earlier_one_becomes_free(four: Standin, tmp_path: Path) -> None:
+def test_reservation_is_kept_when_another_gpu_becomes_free(four: Standin, tmp_path: Path) -> None:
     one = spec(tmp_path, "free")
     gpus = take(one)
     four.write(*(gpu(number, REST) for number in range(4)))
@@ -82,7 +82,7 @@ def test_it_keeps_what_it_has_when_an_earlier_one_becomes_free(four: Standin, tm
 
 
 @pytest.mark.parametrize("end", ["exit", "gone", "released"])
-def test_what_a_run_had_is_free_after_its_end(four: Standin, tmp_path: Path, end: str) -> None:
+def test_reservation_ends_with_the_run(four: Standin, tmp_path: Path, end: str) -> None:
     one = spec(tmp_path, "3")
     take(one)
     with pytest.raises(WorkbenchError):
@@ -97,36 +97,36 @@ def test_what_a_run_had_is_free_after_its_end(four: Standin, tmp_path: Path, end
     assert numbers(take(spec(tmp_path, "free", 2))) == [1]
 
 
-def test_a_run_that_has_not_begun_keeps_what_it_took(four: Standin, tmp_path: Path) -> None:
+def test_run_that_has_not_started_keeps_its_reservation(four: Standin, tmp_path: Path) -> None:
     one = spec(tmp_path, "free")
     take(one)
     Path(one.run_directory, "exit").write_text("    \n")
     assert numbers(take(spec(tmp_path, "free", 2))) == [2]
 
 
-def test_when_too_few_are_free_none_is_kept(four: Standin, tmp_path: Path) -> None:
+def test_too_few_free_gpus_reserve_none(four: Standin, tmp_path: Path) -> None:
     with pytest.raises(WorkbenchError, match="this machine has fewer than 4 free GPUs: GPU 0 has 1 process on it"):
         take(spec(tmp_path, "4"))
     assert numbers(take(spec(tmp_path, "3", 2))) == [1, 2, 3]
 
 
-def test_more_than_there_are_is_told_as_such(standin: Standin, tmp_path: Path) -> None:
+def test_more_gpus_than_exist_is_reported(standin: Standin, tmp_path: Path) -> None:
     standin.write(gpu(0, REST), gpu(1, REST))
     with pytest.raises(WorkbenchError, match="this machine has fewer than 3 free GPUs: 2 in total"):
         take(spec(tmp_path, "3"))
 
 
-def test_memory_in_use_without_a_process_is_use_that_is_hidden(standin: Standin, tmp_path: Path) -> None:
+def test_memory_without_process_counts_as_use(standin: Standin, tmp_path: Path) -> None:
     standin.write(gpu(0, mem=9000), gpu(1, REST))
     assert numbers(take(spec(tmp_path, "free"))) == [1]
 
 
 @pytest.mark.parametrize("gpus", ["[1, 0]", "[GPU-00000001-0000-0000-0000-000000000000, 0]"])
-def test_named_ones_are_given_in_their_order_whoever_is_on_them(four: Standin, tmp_path: Path, gpus: str) -> None:
+def test_named_gpus_are_used_in_order(four: Standin, tmp_path: Path, gpus: str) -> None:
     assert numbers(take(spec(tmp_path, gpus))) == [1, 0]
 
 
-def test_one_that_is_not_there_is_an_error_with_its_place(four: Standin, tmp_path: Path) -> None:
+def test_missing_gpu_is_reported_with_its_line(four: Standin, tmp_path: Path) -> None:
     (tmp_path / "here.compute").write_text("type: local\ngpus: [7]\n")
     with pytest.raises(ConfigurationError, match=r"gpus names .7., but this machine has 0 \(GPU-") as refused:
         take(spec(tmp_path, "[7]"))
@@ -136,7 +136,7 @@ def test_one_that_is_not_there_is_an_error_with_its_place(four: Standin, tmp_pat
 @pytest.mark.parametrize(
     ("lines", "said"), [((), "No devices were found"), (("fail Broken",), "Broken"), (None, "NVIDIA-SMI has failed")]
 )
-def test_without_a_working_driver_none_can_be_chosen(
+def test_choice_fails_without_a_working_driver(
     standin: Standin, tmp_path: Path, lines: tuple[str, ...] | None, said: str
 ) -> None:
     if lines is None:
@@ -147,7 +147,7 @@ def test_without_a_working_driver_none_can_be_chosen(
         take(spec(tmp_path, "free"))
 
 
-def test_a_script_is_told_numbers_in_the_order_of_nvidia_smi() -> None:
+def test_script_gets_numbers_in_pci_order() -> None:
     gpus = (ChosenGpu(2, "GPU-b"), ChosenGpu(0, "GPU-a"))
     assert choice.variables(gpus, {}) == {"CUDA_VISIBLE_DEVICES": "2,0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     assert choice.variables((ChosenGpu(-1, "MIG-x"),), {}) == {"CUDA_VISIBLE_DEVICES": "MIG-x"}
@@ -159,14 +159,14 @@ def test_a_script_is_told_numbers_in_the_order_of_nvidia_smi() -> None:
     [("all", "all"), ("FREE", "free"), ("2", "2"), ("0", "0"), ("[0, 1]", "[0, 1]"), ("[GPU-1a]", "[GPU-1a]"),
      ("\n  - 0\n  - MIG-7", "[0, MIG-7]")],
 )  # fmt: skip
-def test_gpus_is_read_in_every_form(tmp_path: Path, written: str, read: str) -> None:
+def test_gpus_value_is_parsed(tmp_path: Path, written: str, read: str) -> None:
     path = tmp_path / "here.compute"
     path.write_text(f"type: local\ngpus: {written}\n")
     assert load_compute(str(path)).gpus == read
 
 
 @pytest.mark.parametrize("written", ["some", "-1", "1.5", "[a b]", "{a: 1}", "[[0]]", "[-1]", "12345"])
-def test_anything_else_is_an_error_with_its_place(tmp_path: Path, written: str) -> None:
+def test_invalid_gpus_value_is_reported_with_its_line(tmp_path: Path, written: str) -> None:
     path = tmp_path / "here.compute"
     path.write_text(f"type: local\ngpus: {written}\n")
     with pytest.raises(ConfigurationError) as refused:
@@ -177,7 +177,7 @@ def test_anything_else_is_an_error_with_its_place(tmp_path: Path, written: str) 
 @pytest.mark.parametrize(
     ("word", "value"), [("FREE", "free"), ("2", 2), ("[0, GPU-1]", [0, "GPU-1"]), ("some", None), ("-1", None)]
 )
-def test_on_the_command_line_it_is_set_as_it_is_written(word: str, value: object) -> None:
+def test_config_set_stores_gpus_unchanged(word: str, value: object) -> None:
     field = fields.COMPUTE.field("gpus")
     if value is None:
         with pytest.raises(UsageError, match="gpus is `all`, `free`, a number"):
@@ -198,7 +198,7 @@ def test_on_the_command_line_it_is_set_as_it_is_written(word: str, value: object
         ("[0, 1]", False, ("GPU-a", "GPU-b"), {"DeviceIDs": ["GPU-a", "GPU-b"]}, '--gpus "device=GPU-a,GPU-b"'),
     ],
 )
-def test_a_container_is_given_them_by_a_device_request(
+def test_container_gets_a_device_request(
     tmp_path: Path, gpus: str, nvidia: bool, chosen: tuple[str, ...], asked: dict[str, object] | None, option: str
 ) -> None:
     one = spec(tmp_path, gpus, kind="localdocker")
@@ -212,6 +212,6 @@ def test_a_container_is_given_them_by_a_device_request(
     assert ("--gpus" in command) is bool(option)
 
 
-def test_runs_that_want_free_ones_wait_for_each_other() -> None:
+def test_runs_wait_for_free_gpus() -> None:
     target = ComputeTarget("box", "/x", "remote", address="box")
     assert [limit_of(target._replace(gpus=gpus)) for gpus in ("", "all", "[0]", "0", "free", "2")] == [0, 0, 0, 0, 1, 1]

@@ -12,7 +12,7 @@ from tui_workbench.targets.gpu.cuda_compat import computes_on, driver_for, newes
     [("13.0", "580"), ("12.9", "525"), ("12", "525"), ("11.8", "450"), ("10.2", "440.33"), ("9.0", "384.81"),
      ("8.0", "367.48"), ("6.5", ""), ("unknown", ""), ("ROCm 6.1", ""), ("", "")],
 )  # fmt: skip
-def test_a_cuda_version_has_an_oldest_driver(cuda: str, oldest: str) -> None:
+def test_driver_for_returns_oldest_driver(cuda: str, oldest: str) -> None:
     assert driver_for(cuda) == oldest
 
 
@@ -21,12 +21,12 @@ def test_a_cuda_version_has_an_oldest_driver(cuda: str, oldest: str) -> None:
     [("580.65.06", "13.0", True), ("550.54", "13.0", False), ("550.54", "12.6", True), ("440.33.01", "10.2", True),
      ("440.31", "10.2", False), ("whatever", "13.0", True), ("550.54", "unknown", True)],
 )  # fmt: skip
-def test_a_driver_serves_it_or_not(driver: str, cuda: str, served: bool) -> None:
+def test_serves_compares_driver_and_cuda(driver: str, cuda: str, served: bool) -> None:
     assert serves(driver, cuda) is served
 
 
 @pytest.mark.parametrize(("driver", "newest"), [("595.10", "13"), ("550.54", "12"), ("470.1", "11"), ("", "")])
-def test_a_driver_has_a_newest_cuda(driver: str, newest: str) -> None:
+def test_newest_for_returns_newest_cuda(driver: str, newest: str) -> None:
     assert newest_for(driver) == newest
 
 
@@ -47,7 +47,5 @@ def test_a_driver_has_a_newest_cuda(driver: str, newest: str) -> None:
         (("gfx90a",), "9.0", True),
     ],
 )
-def test_a_build_computes_on_what_it_has_code_for(
-    architectures: tuple[str, ...], capability: str, computes: bool
-) -> None:
+def test_computes_on_compares_architectures(architectures: tuple[str, ...], capability: str, computes: bool) -> None:
     assert computes_on(architectures, capability) is computes

@@ -37,26 +37,26 @@ def known(values: object) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values]  # type: ignore[attr-defined]
 
 
-def test_a_course_has_a_value_for_each_two_seconds_the_mean_of_what_was_told() -> None:
+def test_curve_values_are_means_of_two_seconds() -> None:
     made = curves(10, 30, 50, None, every=1)
     assert known(made.last(made.utilization, 2, made.newest)) == [20, 50]
     assert known(made.last(made.memory, 2, made.newest)) == [50, 50]
     assert known(made.last(made.power, 2, made.newest)) == [35, 35]
 
 
-def test_where_nobody_looked_there_is_no_number() -> None:
+def test_time_without_samples_is_nan() -> None:
     made = curves(10, 20)
     made.add(START + 4 * CELL_SECONDS, Reading(0, 30.0), T4)
     assert known(made.last(made.utilization, 6, made.newest)) == [None, 10, 20, None, None, 30]
 
 
-def test_a_course_that_has_ended_moves_away_with_the_others() -> None:
+def test_ended_curve_is_padded_with_nan() -> None:
     made = curves(10, 20)
     assert known(made.last(made.utilization, 4, made.newest + 2)) == [10, 20, None, None]
     assert known(made.last(made.utilization, 4, made.newest + 9)) == [None] * 4
 
 
-def test_a_course_does_not_grow_for_ever() -> None:
+def test_curve_length_is_limited() -> None:
     made = curves(*[1.0] * (5 * fleets.MOST_CELLS))
     assert len(made.utilization) <= 2 * fleets.MOST_CELLS
 
@@ -71,7 +71,7 @@ def state_of(fleet: Fleet, ready: Callable[[MachineState], object]) -> MachineSt
     return found
 
 
-def test_targets_on_one_machine_are_one_machine(home: Path, standin: Standin) -> None:
+def test_targets_on_one_machine_share_its_state(home: Path, standin: Standin) -> None:
     standin.write(gpu(0, util=37), gpu(1, REST))
     with Fleet([DOCKER, LOCAL]) as fleet:
         state = state_of(fleet, lambda state: state.sample)
@@ -83,7 +83,7 @@ def test_targets_on_one_machine_are_one_machine(home: Path, standin: Standin) ->
         assert state.problem == ""
 
 
-def test_a_machine_without_a_driver_says_so_and_is_not_asked_again(home: Path, standin: Standin) -> None:
+def test_machine_without_driver_has_a_problem(home: Path, standin: Standin) -> None:
     standin.write()
     with Fleet([LOCAL]) as fleet:
         state = state_of(fleet, lambda state: state.machine)
@@ -91,7 +91,7 @@ def test_a_machine_without_a_driver_says_so_and_is_not_asked_again(home: Path, s
         assert not fleet.read()
 
 
-def test_a_machine_that_does_not_answer_says_why_and_the_others_are_shown(home: Path, standin: Standin) -> None:
+def test_unreachable_machine_does_not_affect_others(home: Path, standin: Standin) -> None:
     standin.write(gpu(0))
     with Fleet([BOX, LOCAL]) as fleet:
 
@@ -107,21 +107,21 @@ def test_a_machine_that_does_not_answer_says_why_and_the_others_are_shown(home: 
         assert here.problem == ""
 
 
-def test_a_file_that_cannot_be_used_stands_with_its_reason(home: Path) -> None:
+def test_broken_target_file_is_reported(home: Path) -> None:
     problem = Problem("/p/bad.compute", 3, 1, "error", "yaml", "this is no YAML", "Correct it.")
     with Fleet([ComputeTarget("bad", "/p/bad.compute", "", problem=problem)]) as fleet:
         state = state_of(fleet, lambda state: state.problem)
         assert (state.problem, state.remedy) == ("this is no YAML", "Correct it.")
 
 
-def test_a_target_that_holds_its_secret_is_not_asked(home: Path) -> None:
+def test_target_with_plain_text_secret_is_refused(home: Path) -> None:
     with Fleet([BOX._replace(password="hunter2")]) as fleet:
         state = state_of(fleet, lambda state: state.problem)
         assert "belongs into the keyring" in state.problem
         assert "--move-secrets" in state.remedy
 
 
-def test_what_befell_a_device_stays_and_what_befell_the_machine_goes_with_the_next_sample() -> None:
+def test_device_notes_stay_and_machine_problems_end() -> None:
     listener = fleets._Listener("here", LOCAL)
     listener._take(Note(1.0, "nvidia-smi does not answer"))
     listener._take(Note(2.0, "Xid 79 on GPU 0", 0))
@@ -131,7 +131,7 @@ def test_what_befell_a_device_stays_and_what_befell_the_machine_goes_with_the_ne
     assert [note.text for note in listener.state.notes] == ["Xid 79 on GPU 0"]
 
 
-def test_silence_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch, home: Path, standin: Standin) -> None:
+def test_silence_is_reported_once_per_second(monkeypatch: pytest.MonkeyPatch, home: Path, standin: Standin) -> None:
     standin.write(gpu(0))
     with Fleet([LOCAL]) as fleet:
         state = state_of(fleet, lambda state: state.sample)
@@ -146,7 +146,7 @@ def test_silence_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch, home: Pa
         assert not fleet.read()
 
 
-def test_what_is_followed_no_more_is_let_go_and_the_rest_stays(home: Path, standin: Standin) -> None:
+def test_follow_closes_only_removed_machines(home: Path, standin: Standin) -> None:
     standin.write(gpu(0))
     with Fleet([LOCAL, BOX]) as fleet:
         until(lambda: fleet.read() and fleet.states[0].sample, "a sample")
@@ -157,7 +157,7 @@ def test_what_is_followed_no_more_is_let_go_and_the_rest_stays(home: Path, stand
         assert fleet.states == ()
 
 
-def test_a_changed_login_is_listened_to_anew(home: Path) -> None:
+def test_changed_login_restarts_the_feed(home: Path) -> None:
     with Fleet([BOX]) as fleet:
         fleet.read()
         before = next(iter(fleet._listeners.values()))

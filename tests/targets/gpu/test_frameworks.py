@@ -36,13 +36,13 @@ def ask(folder: Path, which: str = ALL, seconds: str = "60") -> FrameworkReport:
     return told
 
 
-def test_a_python_without_any_says_so_and_who_it_is(tmp_path: Path) -> None:
+def test_python_without_frameworks_reports_none(tmp_path: Path) -> None:
     told = ask(tmp_path)
     assert told.frameworks == ()
     assert told.version == ".".join(map(str, sys.version_info[:3]))
 
 
-def test_a_framework_that_computes_tells_its_build_and_its_gpus(tmp_path: Path) -> None:
+def test_framework_reports_its_build_and_gpus(tmp_path: Path) -> None:
     standins.torch(tmp_path, capabilities=("7.5", "9.0"))
     (found,) = ask(tmp_path).frameworks
     architectures = ("sm_70", "sm_75", "sm_90", "compute_90")
@@ -52,7 +52,7 @@ def test_a_framework_that_computes_tells_its_build_and_its_gpus(tmp_path: Path) 
     assert found.title == "PyTorch 2.4.0+cu121 for CUDA 12.1"
 
 
-def test_with_one_product_the_first_gpu_that_computes_will_do(tmp_path: Path) -> None:
+def test_one_product_needs_only_one_working_gpu(tmp_path: Path) -> None:
     standins.torch(tmp_path, capabilities=("7.5", "7.5", "7.5"), errors=("CUDA out of memory",))
     (found,) = ask(tmp_path, ONE).frameworks
     assert (found.computed, found.problem) == (1, "")
@@ -60,14 +60,14 @@ def test_with_one_product_the_first_gpu_that_computes_will_do(tmp_path: Path) ->
     assert (found.computed, found.problem, found.is_busy) == (2, "GPU 0: CUDA out of memory", True)
 
 
-def test_why_none_is_seen_is_told_in_the_frameworks_words(tmp_path: Path) -> None:
+def test_framework_error_is_quoted(tmp_path: Path) -> None:
     standins.torch(tmp_path, capabilities=(), warning="The NVIDIA driver on your system is too old (found 11040).")
     (found,) = ask(tmp_path).frameworks
     assert (found.devices, found.computed) == ((), 0)
     assert found.problem == "The NVIDIA driver on your system is too old (found 11040)."
 
 
-def test_one_that_dies_or_cannot_be_loaded_costs_the_others_nothing(tmp_path: Path) -> None:
+def test_crashed_framework_does_not_affect_others(tmp_path: Path) -> None:
     standins.torch(tmp_path, dies=True)
     standins.jax(tmp_path)
     standins.stand_in(tmp_path, "cntk", "import libcudart_10\n")
@@ -82,13 +82,13 @@ def test_one_that_dies_or_cannot_be_loaded_costs_the_others_nothing(tmp_path: Pa
     assert tensorflow.architectures == ("sm_75", "compute_90")
 
 
-def test_one_that_hangs_is_left_behind(tmp_path: Path) -> None:
+def test_hanging_framework_times_out(tmp_path: Path) -> None:
     standins.stand_in(tmp_path, "torch", "import time; time.sleep(600)")
     (found,) = ask(tmp_path, seconds="0.3").frameworks
     assert found.problem == "it did not answer within 0.3 s"
 
 
-def test_it_ends_with_its_input_and_leaves_nothing(tmp_path: Path) -> None:
+def test_program_ends_with_its_input(tmp_path: Path) -> None:
     child = tmp_path / "child"
     standins.stand_in(
         tmp_path, "torch", f"import os, time; open({str(child)!r}, 'w').write('%d\\n' % os.getpid()); time.sleep(600)"
@@ -102,13 +102,13 @@ def test_it_ends_with_its_input_and_leaves_nothing(tmp_path: Path) -> None:
     until(lambda: not Path(f"/proc/{int(child.read_text())}").exists(), "its end")
 
 
-def test_cntk_is_asked_in_its_own_way(tmp_path: Path) -> None:
+def test_cntk_is_checked_with_its_api(tmp_path: Path) -> None:
     standins.cntk(tmp_path)
     (found,) = ask(tmp_path).frameworks
     assert (found.devices, found.capabilities, found.computed, found.title) == (("Tesla K80",), ("3.7",), 1, "CNTK 2.7")
 
 
-def test_the_real_pytorch_without_cuda_is_a_cpu_build() -> None:
+def test_real_pytorch_without_cuda_is_a_cpu_build() -> None:
     done = subprocess.run([sys.executable, "-c", LAUNCH, PROGRAM, "60", ALL, ALONE], stdout=subprocess.PIPE, check=True)
     told = parse_report(done.stdout)
     assert told is not None
@@ -119,7 +119,7 @@ def test_the_real_pytorch_without_cuda_is_a_cpu_build() -> None:
     assert found.version
 
 
-def test_what_changes_with_the_packages_is_told_with_its_time(tmp_path: Path) -> None:
+def test_report_has_paths_with_modification_times(tmp_path: Path) -> None:
     standins.jax(tmp_path)
     assert dict(ask(tmp_path).paths) == {
         str(path): int(path.stat().st_mtime) for path in (tmp_path, tmp_path / "jax")
@@ -129,10 +129,10 @@ def test_what_changes_with_the_packages_is_told_with_its_time(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "output", [b"", b"Traceback", b"workbench-gpu:", b"workbench-gpu:[]", b'workbench-gpu:{"python": 1}']
 )
-def test_what_is_no_answer_is_none(output: bytes) -> None:
+def test_invalid_output_has_no_report(output: bytes) -> None:
     assert parse_report(output) is None
 
 
-def test_an_answer_is_kept_as_it_was_told() -> None:
+def test_report_survives_json() -> None:
     told = FrameworkReport("/usr/bin/python3", "3.11.2", (BARE,), (("/usr/lib", 7),))
     assert from_json(to_json(told)) == told

@@ -22,7 +22,7 @@ from tui_workbench.targets.gpu.preflight import imported_frameworks
         ("print('import torch')\n# import cntk\nimport torches\n", set()),
     ],
 )
-def test_a_script_names_its_frameworks(tmp_path: Path, text: str, named: set[str]) -> None:
+def test_imported_frameworks_are_found(tmp_path: Path, text: str, named: set[str]) -> None:
     (tmp_path / "train.py").write_text(text)
     assert imported_frameworks(str(tmp_path), "train.py") == named
 
@@ -45,7 +45,7 @@ def test_modules_of_the_project_are_followed(tmp_path: Path, text: str, module: 
     assert imported_frameworks(str(tmp_path), "src/train.py") == {"PyTorch"}
 
 
-def test_relative_imports_and_circles_are_followed_to_their_end(tmp_path: Path) -> None:
+def test_relative_and_circular_imports_are_followed(tmp_path: Path) -> None:
     package = tmp_path / "nets"
     package.mkdir()
     (tmp_path / "train.py").write_text("from nets.a import x\n")
@@ -55,5 +55,5 @@ def test_relative_imports_and_circles_are_followed_to_their_end(tmp_path: Path) 
     assert imported_frameworks(str(tmp_path), "train.py") == {"JAX"}
 
 
-def test_a_script_that_is_not_there_names_none() -> None:
+def test_missing_script_imports_nothing() -> None:
     assert imported_frameworks("/no/such", "script.py") == frozenset()

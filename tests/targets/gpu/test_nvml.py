@@ -71,7 +71,7 @@ def nvml(standin: Standin) -> Iterator[Asked]:
     asked.close()
 
 
-def test_a_machine_is_told_with_its_driver_and_devices(nvml: Asked) -> None:
+def test_machine_has_driver_and_devices(nvml: Asked) -> None:
     machine = nvml.machine()
     assert machine._replace(hides_processes=False) == (  # type: ignore[attr-defined]
         (
@@ -86,7 +86,7 @@ def test_a_machine_is_told_with_its_driver_and_devices(nvml: Asked) -> None:
     )
 
 
-def test_a_sample_has_every_metric_and_follows_what_happens(nvml: Asked, standin: Standin) -> None:
+def test_sample_has_every_metric(nvml: Asked, standin: Standin) -> None:
     nvml.machine()
     assert nvml.sample().readings[0] == Reading(0, 37, 1024, 61.2, 55, 1590, 5000, 0, 0)
     standin.write(gpu(0, util=91, power=68000, throttle=4, ecc=2), gpu(1, REST))
@@ -94,7 +94,7 @@ def test_a_sample_has_every_metric_and_follows_what_happens(nvml: Asked, standin
     assert (reading.utilization, reading.power, reading.throttled_by, reading.ecc) == (91, 68.0, ("power cap",), 2)
 
 
-def test_processes_are_told_with_their_memory_share_and_owner(nvml: Asked, standin: Standin) -> None:
+def test_processes_have_memory_share_and_owner(nvml: Asked, standin: Standin) -> None:
     nvml.machine()
     standin.add(process(os.getpid(), memory=900, share=35), process(1, memory="-", kind="G"))
     other, own = sorted(nvml.sample().processes)
@@ -104,7 +104,7 @@ def test_processes_are_told_with_their_memory_share_and_owner(nvml: Asked, stand
     assert (other.pid, other.memory, other.graphics) == (1, None, True)
 
 
-def test_what_a_driver_does_not_tell_is_left_out_and_the_rest_is_told(nvml: Asked, standin: Standin) -> None:
+def test_missing_values_do_not_affect_others(nvml: Asked, standin: Standin) -> None:
     standin.write(gpu(0, power=None, ecc=None, temp=None, util=None))
     nvml.machine()
     (reading,) = nvml.sample().readings
@@ -112,7 +112,7 @@ def test_what_a_driver_does_not_tell_is_left_out_and_the_rest_is_told(nvml: Aske
     assert (reading.memory, reading.sm_clock) == (1024, 1590)
 
 
-def test_a_device_that_is_lost_is_noted_once_and_the_others_go_on(nvml: Asked, standin: Standin) -> None:
+def test_lost_device_is_noted_once(nvml: Asked, standin: Standin) -> None:
     nvml.machine()
     standin.add("lost 1", "xid 1 79")
     told = nvml.tell("look")
@@ -122,13 +122,13 @@ def test_a_device_that_is_lost_is_noted_once_and_the_others_go_on(nvml: Asked, s
         assert [reading.device for reading in sample.readings] == [0]
 
 
-def test_a_driver_without_devices_says_so(nvml: Asked, standin: Standin) -> None:
+def test_driver_without_devices_is_reported(nvml: Asked, standin: Standin) -> None:
     standin.write()
     machine = nvml.machine()
     assert (machine.devices, machine.problem) == ((), "the NVIDIA driver lists no GPU")  # type: ignore[attr-defined]
 
 
-def test_a_driver_that_does_not_answer_says_so(standin: Standin) -> None:
+def test_driver_that_does_not_answer_is_reported(standin: Standin) -> None:
     standin.remove()
     asked = Asked()
     machine = asked.machine()
@@ -136,7 +136,7 @@ def test_a_driver_that_does_not_answer_says_so(standin: Standin) -> None:
     assert machine.problem == "the NVIDIA driver does not answer: Driver Not Loaded"  # type: ignore[attr-defined]
 
 
-def test_without_a_library_nothing_is_asked(standin: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_raises_no_library(standin: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/nowhere")
     asked = Asked()
     answer = asked.process.stdout
@@ -154,11 +154,11 @@ def test_mig_slices_are_named(nvml: Asked, standin: Standin) -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"{", b"[]", b'{"d":1}', b'{"t":"x","d":[]}', b'{"machine":{"devices":[{}]}}', b"\xff"]
 )
-def test_a_line_that_is_torn_or_foreign_is_none(line: bytes) -> None:
+def test_invalid_line_is_skipped(line: bytes) -> None:
     assert decode(line) is None
 
 
-def test_a_sample_is_read_as_it_was_written() -> None:
+def test_sample_survives_json() -> None:
     from tui_workbench.targets.gpu.sample import Process
 
     sample = Sample(

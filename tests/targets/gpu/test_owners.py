@@ -28,7 +28,7 @@ def sleeper(**variables: str) -> subprocess.Popen[bytes]:
     return made
 
 
-def test_a_process_is_known_by_user_program_run_and_session() -> None:
+def test_owner_has_user_program_run_and_session() -> None:
     process = sleeper(WORKBENCH_RUN_ID="of_test_owners_1")
     try:
         owner = Owners().of(process.pid)
@@ -40,7 +40,7 @@ def test_a_process_is_known_by_user_program_run_and_session() -> None:
     )  # fmt: skip
 
 
-def test_one_that_has_ended_is_nobody_s_also_when_it_was_known() -> None:
+def test_ended_process_has_no_owner() -> None:
     known = Owners()
     process = sleeper()
     assert known.of(process.pid) != Owner()
@@ -57,7 +57,7 @@ def test_one_that_has_ended_is_nobody_s_also_when_it_was_known() -> None:
         "0::/user.slice/user@1000.service/docker-{id}.scope/init",
     ],
 )
-def test_a_container_is_known_by_the_cgroup_of_any_engine(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_id_is_read_from_any_cgroup(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     container = "0123456789abcdef" * 4
     read = nvml._read
     text = line.format(id=container).encode()
@@ -65,13 +65,13 @@ def test_a_container_is_known_by_the_cgroup_of_any_engine(line: str, monkeypatch
     assert Owners().of(os.getpid()).container == container
 
 
-def test_a_namespace_of_processes_is_told_from_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pid_namespace_hides_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     for link, hides in (("pid:[4026531836]", False), ("pid:[4026532221]", True)):
         monkeypatch.setattr(os, "readlink", lambda path, link=link: link)
         assert hides_processes() is hides
 
 
-def test_processes_of_a_run_tell_whether_they_loaded_cuda(tmp_path: Path) -> None:
+def test_facts_of_finds_processes_with_cuda(tmp_path: Path) -> None:
     run_id = "of_test_owners_2"
     assert facts_of(LocalHost(), run_id) == {}
     plain = sleeper(WORKBENCH_RUN_ID=run_id, CUDA_VISIBLE_DEVICES="")
@@ -98,7 +98,7 @@ def test_processes_of_a_run_tell_whether_they_loaded_cuda(tmp_path: Path) -> Non
         loaded.communicate()
 
 
-def test_a_process_in_a_real_container_is_known_by_run_and_container(localdocker_harness: Harness) -> None:
+def test_process_in_a_container_has_run_and_container(localdocker_harness: Harness) -> None:
     spec = localdocker_harness.spec(Script(output="up", waits=True))
     localdocker_harness.start(spec)
     localdocker_harness.until_written(spec, "up")

@@ -83,7 +83,7 @@ def messages(results: list[CheckResult]) -> dict[str, str]:
     return {result.name: result.message for result in results}
 
 
-def test_every_rung_of_a_machine_whose_framework_computes(here: Here) -> None:
+def test_all_checks_pass_on_a_working_machine(here: Here) -> None:
     standins.torch(here.packages, capabilities=("7.5", "7.5"))
     results = here.climb()
     said = messages(results)
@@ -100,27 +100,27 @@ def test_every_rung_of_a_machine_whose_framework_computes(here: Here) -> None:
 # The driver.
 
 
-def test_no_driver(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_driver_is_reported(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     result = here.broken()
     assert (result.name, result.command) == (GPU, "sudo ubuntu-drivers install --gpgpu")
 
 
-def test_a_driver_without_devices(here: Here) -> None:
+def test_driver_without_devices_is_reported(here: Here) -> None:
     here.standin.write()
     result = here.broken()
     assert (result.name, result.message) == (GPU, "the NVIDIA driver finds no GPU: No devices were found")
     assert result.command == "lspci | grep -i nvidia"
 
 
-def test_a_driver_that_does_not_work(here: Here) -> None:
+def test_broken_driver_is_reported(here: Here) -> None:
     here.standin.write("fail Failed to initialize NVML: Driver/library version mismatch")
     result = here.broken()
     assert (result.name, result.command) == (GPU, "sudo reboot")
     assert "version mismatch" in result.message
 
 
-def test_a_driver_that_hangs(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_driver_is_reported(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "SECONDS", 0.3)
     here.standin.write(gpu(0), "hang")
     result = here.broken()
@@ -129,7 +129,7 @@ def test_a_driver_that_hangs(here: Here, monkeypatch: pytest.MonkeyPatch) -> Non
     )  # fmt: skip
 
 
-def test_an_older_nvidia_smi_tells_what_it_knows(
+def test_old_nvidia_smi_reports_fewer_fields(
     here: Here, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path_factory.mktemp("old")
@@ -153,12 +153,12 @@ def test_mig_is_mentioned(here: Here) -> None:
 
 
 @pytest.mark.parametrize("hidden", ["", "-1"])
-def test_a_variable_that_hides_every_gpu(here: Here, hidden: str) -> None:
+def test_variable_that_hides_every_gpu_is_reported(here: Here, hidden: str) -> None:
     result = here.broken(CUDA_VISIBLE_DEVICES=hidden)
     assert result.command == "workbench-tui config unset here.runconfig EnvironmentVariables.CUDA_VISIBLE_DEVICES"
 
 
-def test_a_target_that_gives_none(here: Here) -> None:
+def test_target_without_gpus_is_reported(here: Here) -> None:
     here.target = here.target._replace(gpus="0")
     assert here.broken().command == "workbench-tui config set here.compute gpus all"
 
@@ -166,13 +166,13 @@ def test_a_target_that_gives_none(here: Here) -> None:
 # The framework.
 
 
-def test_none_that_is_known_is_no_fault(here: Here) -> None:
+def test_missing_framework_is_a_warning(here: Here) -> None:
     results = here.climb()
     assert (results[2].name, results[2].state) == (FRAMEWORK, WARNING)
     assert [result.name for result in results] == [GPU, DEVICES, FRAMEWORK, MEMORY]
 
 
-def test_a_cpu_build(here: Here) -> None:
+def test_cpu_build_is_reported(here: Here) -> None:
     standins.torch(here.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     result = here.broken()
     assert (result.name, result.message) == (FRAMEWORK, "PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU")
@@ -180,12 +180,12 @@ def test_a_cpu_build(here: Here) -> None:
     assert "CUDA 12 or older" in result.remedy
 
 
-def test_one_that_cannot_be_loaded(here: Here) -> None:
+def test_framework_that_cannot_be_loaded_is_reported(here: Here) -> None:
     standins.stand_in(here.packages, "torch", "import libcudart_10\n")
     assert here.broken().message == "PyTorch cannot be loaded: ModuleNotFoundError: No module named 'libcudart_10'"
 
 
-def test_a_driver_that_is_too_old_for_the_build(here: Here) -> None:
+def test_old_driver_for_the_build_is_reported(here: Here) -> None:
     standins.torch(here.packages, version="2.13.0", cuda="13.0", capabilities=(), warning="driver is too old")
     result = here.broken()
     assert result.name == COMPATIBILITY
@@ -194,14 +194,14 @@ def test_a_driver_that_is_too_old_for_the_build(here: Here) -> None:
     )
 
 
-def test_a_build_without_code_for_the_gpu(here: Here) -> None:
+def test_build_without_support_for_the_gpu_is_reported(here: Here) -> None:
     standins.torch(here.packages, architectures=("sm_80", "sm_90"), errors=("no kernel image is available",))
     result = here.broken()
     assert result.name == COMPATIBILITY
     assert "does not support GPUs of compute capability 7.5 (only sm_80 sm_90)" in result.message
 
 
-def test_one_that_sees_no_gpu(here: Here) -> None:
+def test_framework_without_gpus_is_reported(here: Here) -> None:
     standins.torch(here.packages, capabilities=(), warning="CUDA initialization: unknown error")
     result = here.broken()
     assert result.name == COMPUTES
@@ -209,20 +209,20 @@ def test_one_that_sees_no_gpu(here: Here) -> None:
     assert "torch.zeros(1).cuda()" in result.command
 
 
-def test_one_whose_products_fail(here: Here) -> None:
+def test_failed_product_is_reported(here: Here) -> None:
     standins.torch(here.packages, errors=("CUDA error: an illegal memory access was encountered",))
     result = here.broken()
     assert (result.name, result.command) == (COMPUTES, "nvidia-smi")
     assert "illegal memory access" in result.message
 
 
-def test_a_gpu_that_somebody_else_fills_is_no_fault_of_the_framework(here: Here) -> None:
+def test_full_gpu_is_a_warning(here: Here) -> None:
     standins.torch(here.packages, errors=("CUDA out of memory. Tried to allocate 2.00 MiB",))
     computes = here.climb()[-2]
     assert (computes.name, computes.state) == (COMPUTES, WARNING)
 
 
-def test_the_framework_that_the_script_imports_is_the_one_that_counts(here: Here, tmp_path: Path) -> None:
+def test_only_imported_frameworks_count(here: Here, tmp_path: Path) -> None:
     standins.torch(here.packages)
     standins.jax(here.packages)
     spec = spec_of(here.target, here.configuration())._replace(script="train.py")
@@ -233,7 +233,7 @@ def test_the_framework_that_the_script_imports_is_the_one_that_counts(here: Here
         assert name in messages(said)[FRAMEWORK]
 
 
-def test_an_interpreter_that_is_none(here: Here) -> None:
+def test_invalid_interpreter_is_reported(here: Here) -> None:
     here.python.write_text("#!/bin/sh\necho hello\n")
     result = here.broken()
     assert (result.name, result.message) == (FRAMEWORK, f"{here.python} does not answer like a Python")
@@ -242,7 +242,7 @@ def test_an_interpreter_that_is_none(here: Here) -> None:
 # Where no GPU is asked for.
 
 
-def test_nothing_is_broken_where_no_gpu_is_asked_for(here: Here) -> None:
+def test_checks_without_gpu_request_give_remarks(here: Here) -> None:
     standins.torch(here.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     target = here.target._replace(gpus="")
     climbed = list(Preflight(target_for(target), spec_of(target, here.configuration())).run(is_wanted=False))
@@ -274,14 +274,14 @@ def glance(here: Here, **variables: str) -> list[CheckResult]:
     return list(preflight.run(is_quick=True))
 
 
-def test_before_a_run_a_framework_is_asked_once(counted: Here) -> None:
+def test_result_before_a_run_is_cached(counted: Here) -> None:
     first = glance(counted)
     assert [result.name for result in first] == [GPU, DEVICES, FRAMEWORK, COMPATIBILITY, COMPUTES]
     assert messages(glance(counted)) == messages(first)
     assert asked(counted) == 1
 
 
-def test_a_check_asks_for_this_moment_and_spares_the_next_run_the_question(counted: Here) -> None:
+def test_full_check_asks_again_and_fills_the_cache(counted: Here) -> None:
     counted.climb()
     counted.climb()
     assert asked(counted) == 2
@@ -290,7 +290,7 @@ def test_a_check_asks_for_this_moment_and_spares_the_next_run_the_question(count
 
 
 @pytest.mark.parametrize("change", ["packages", "driver", "gpu", "variable"])
-def test_it_is_asked_again_when_something_has_changed(counted: Here, change: str) -> None:
+def test_change_invalidates_the_cache(counted: Here, change: str) -> None:
     glance(counted)
     if change == "packages":
         os.utime(counted.packages / "torch", (1, 1))
@@ -302,7 +302,7 @@ def test_it_is_asked_again_when_something_has_changed(counted: Here, change: str
     assert asked(counted) == 2
 
 
-def test_what_may_come_out_otherwise_the_next_time_is_asked_again(counted: Here) -> None:
+def test_uncertain_result_is_not_cached(counted: Here) -> None:
     module = (counted.packages / "torch" / "__init__.py").read_text()
     standins.torch(counted.packages, errors=("CUDA out of memory",))
     (counted.packages / "torch" / "__init__.py").write_text(module)
@@ -311,7 +311,7 @@ def test_what_may_come_out_otherwise_the_next_time_is_asked_again(counted: Here)
     assert asked(counted) == 2
 
 
-def test_a_kept_answer_that_is_torn_is_none(counted: Here) -> None:
+def test_invalid_cache_entry_is_ignored(counted: Here) -> None:
     glance(counted)
     place = target_for(counted.target).framework_location(spec_of(counted.target, counted.configuration()))
     Path(framework_location._path(framework_location._name(place, counted.target, ONE))).write_text("{")
@@ -319,19 +319,19 @@ def test_a_kept_answer_that_is_torn_is_none(counted: Here) -> None:
     assert asked(counted) == 2
 
 
-def test_a_target_that_nobody_can_look_at_is_not_called_good(here: Here) -> None:
+def test_unknown_target_type_fails_the_check(here: Here) -> None:
     here.target = here.target._replace(type="slurm")
     assert here.broken().message == "unknown target type 'slurm'"
 
 
-def test_no_secret_is_handed_to_the_framework(here: Here) -> None:
+def test_secrets_are_not_passed_to_the_framework(here: Here) -> None:
     place = target_for(here.target).framework_location(
         spec_of(here.target, here.configuration(NVIDIA_API_KEY="hunter2", TF_FORCE_GPU_ALLOW_GROWTH="true", A="b"))
     )
     assert set(place.variables) == {"PYTHONPATH", "TF_FORCE_GPU_ALLOW_GROWTH"}
 
 
-def test_an_environment_that_is_not_made_yet_is_no_fault(here: Here, tmp_path: Path) -> None:
+def test_missing_environment_is_a_warning(here: Here, tmp_path: Path) -> None:
     (tmp_path / "aml_config" / "conda_dependencies.yml").write_text("dependencies:\n  - pip:\n    - torch\n")
     here.target = here.target._replace(user_managed_environment=False, python_location=sys.executable)
     result = here.climb()[2]
@@ -346,7 +346,7 @@ def test_an_environment_that_is_not_made_yet_is_no_fault(here: Here, tmp_path: P
 # Another machine.
 
 
-def test_another_machine_is_asked_over_its_link(here: Here, tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> None:
+def test_checks_run_on_another_machine(here: Here, tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> None:
     standins.torch(here.packages)
     open_to_others(here.standin, here.packages, tmp_path)
     here.target = here.target._replace(
@@ -389,9 +389,7 @@ def hooked(here: Here) -> Here:
     return here
 
 
-def test_a_container_with_the_gpu_is_asked_as_well(
-    hooked: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checks_run_in_a_container(hooked: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "nvidia-container-runtime-hook").write_text("#!/bin/sh\nexit 0\n")
@@ -429,9 +427,7 @@ def with_torch(engine: DockerEngine, **facts: Any) -> None:
     engine.docker("rm", "made")
 
 
-def test_an_image_that_is_not_there_yet_is_no_fault(
-    hooked: Here, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_image_is_a_warning(hooked: Here, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     hooked.target = hooked.target._replace(base_docker_image="nobody/has-this:1")
     monkeypatch.setattr("tui_workbench.targets.checks.check_engine._TOOLKIT", ("true",))
     results = hooked.climb()
@@ -439,7 +435,7 @@ def test_an_image_that_is_not_there_yet_is_no_fault(
     assert states[CONTAINER] == states[FRAMEWORK] == (WARNING, "workbench-tui experiment prepare -c here")
 
 
-def test_a_container_target_that_gives_no_gpus(hooked: Here, engine: DockerEngine) -> None:
+def test_container_target_without_gpus_is_reported(hooked: Here, engine: DockerEngine) -> None:
     hooked.target = hooked.target._replace(nvidia_docker=False, base_docker_image=EMPTY_IMAGE)
     result = hooked.broken()
     assert (result.name, result.command) == (GPU, "workbench-tui config gpu-ready here")

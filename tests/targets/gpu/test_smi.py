@@ -51,7 +51,7 @@ def note_of(source: Smi) -> str:
     return note.text
 
 
-def test_machine_and_samples_are_those_of_the_library(standin: Standin, opened: Callable[[], Smi]) -> None:
+def test_smi_and_nvml_return_the_same(standin: Standin, opened: Callable[[], Smi]) -> None:
     standin.write(gpu(0, throttle=4), gpu(1, REST, power=None))
     source = opened()
     machine = source.machine()
@@ -65,7 +65,7 @@ def test_machine_and_samples_are_those_of_the_library(standin: Standin, opened: 
     assert (second.device, second.power) == (1, None)
 
 
-def test_processes_come_with_the_run_that_they_carry(standin: Standin, opened: Callable[[], Smi]) -> None:
+def test_processes_have_their_run(standin: Standin, opened: Callable[[], Smi]) -> None:
     standin.write(gpu(0), gpu(1, REST))
     carrier = subprocess.Popen(["sleep", "60"], env={**os.environ, "WORKBENCH_RUN_ID": "of_test_smi_1"})
     try:
@@ -81,7 +81,7 @@ def test_processes_come_with_the_run_that_they_carry(standin: Standin, opened: C
     assert (found[1].run, found[1].memory, found[1].device) == ("", None, 0)
 
 
-def test_a_process_that_has_ended_is_nobody_s(standin: Standin, opened: Callable[[], Smi]) -> None:
+def test_ended_process_has_no_owner(standin: Standin, opened: Callable[[], Smi]) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     standin.write(gpu(0), process(ended.pid))
@@ -91,24 +91,24 @@ def test_a_process_that_has_ended_is_nobody_s(standin: Standin, opened: Callable
     assert (found.pid, found.user, found.run) == (ended.pid, "", "")
 
 
-def test_without_the_tool_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, opened: Callable[[], Smi]) -> None:
+def test_missing_nvidia_smi_is_reported(monkeypatch: pytest.MonkeyPatch, opened: Callable[[], Smi]) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     machine = opened().machine()
     assert (machine.devices, machine.problem) == ((), "nvidia-smi not found")
 
 
-def test_a_driver_without_devices_is_quoted(standin: Standin, opened: Callable[[], Smi]) -> None:
+def test_message_of_driver_without_devices_is_quoted(standin: Standin, opened: Callable[[], Smi]) -> None:
     standin.write()
     machine = opened().machine()
     assert (machine.devices, machine.problem) == ((), "No devices were found")
 
 
-def test_a_driver_that_has_failed_is_quoted(standin: Standin, opened: Callable[[], Smi]) -> None:
+def test_message_of_failed_driver_is_quoted(standin: Standin, opened: Callable[[], Smi]) -> None:
     standin.remove()
     assert opened().machine().problem.startswith("NVIDIA-SMI has failed because")
 
 
-def test_a_version_that_lacks_a_field_is_asked_without_it(
+def test_unknown_fields_are_dropped(
     standin: Standin, tmp_path: Path, opened: Callable[[], Smi], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standin.write(gpu(0))
@@ -130,7 +130,7 @@ def test_a_version_that_lacks_a_field_is_asked_without_it(
     assert (reading.utilization, reading.throttle, reading.ecc) == (37, None, 0)
 
 
-def test_a_tool_that_hangs_is_noted_and_heard_again(
+def test_hanging_nvidia_smi_is_noted_until_it_answers(
     standin: Standin, opened: Callable[[], Smi], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(smi, "SILENCE_SECONDS", 1.5)
@@ -144,7 +144,7 @@ def test_a_tool_that_hangs_is_noted_and_heard_again(
     assert sample_where(source, lambda sample: sample.readings).readings[0].utilization == 3
 
 
-def test_an_answer_in_other_words_is_quoted_once(standin: Standin, opened: Callable[[], Smi]) -> None:
+def test_unexpected_output_is_quoted_once(standin: Standin, opened: Callable[[], Smi]) -> None:
     standin.write(gpu(0))
     source = opened()
     source.machine()
@@ -153,7 +153,7 @@ def test_an_answer_in_other_words_is_quoted_once(standin: Standin, opened: Calla
     assert note_of(source) == "Die GPU wurde nicht gefunden, bitte Neustart"
 
 
-def test_a_lost_device_is_noted_and_left_out(standin: Standin, opened: Callable[[], Smi]) -> None:
+def test_lost_device_is_noted_and_omitted(standin: Standin, opened: Callable[[], Smi]) -> None:
     standin.write(gpu(0), gpu(1, REST))
     source = opened()
     source.machine()
@@ -164,7 +164,7 @@ def test_a_lost_device_is_noted_and_left_out(standin: Standin, opened: Callable[
     assert sample.readings[0].device == 0
 
 
-def test_nothing_is_left_running(standin: Standin, opened: Callable[[], Smi]) -> None:
+def test_close_ends_all_processes(standin: Standin, opened: Callable[[], Smi]) -> None:
     standin.write(gpu(0))
     source = opened()
     source.machine()
