@@ -22,8 +22,8 @@ _MOST = 8
 _LONGEST_LINE = 300
 _LONGEST_QUOTE = 6
 
+# Colour codes, and the prefix that torchrun adds to a line.
 _COLOURS = re.compile(rb"^\[rank\d+\]: |\x1b\[[0-9;]*m")
-"""Colour codes, and the prefix that torchrun adds to a line."""
 
 
 class _Rule(NamedTuple):

@@ -34,12 +34,8 @@ from tui_workbench.runs.gpu.verdict import (
 )
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, RunDirectory
 
-SHORTEST_SECONDS = 3.0
-"""A shorter time is not enough for `not used`: a process needs a second to load CUDA."""
-
-SHARED_PART = 0.1
-"""The verdict is `shared` if other processes were on the GPU for a larger part of the time."""
-
+SHORTEST_SECONDS = 3.0  # a shorter time is not enough for `not used`: a process needs a second to load CUDA
+SHARED_PART = 0.1  # the verdict is `shared` if other processes were on the GPU for a larger part of the time
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 

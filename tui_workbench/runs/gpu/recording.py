@@ -42,15 +42,10 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.remote_scripts import PROCESSES_OF_RUN
 
-LOOK_SECONDS = 1.0
-"""Seconds between two attempts to reach the machine or to read samples."""
-
-STOP_SECONDS = 5.0
-"""Seconds to wait for the thread at the run's end; a call to the machine may be in progress."""
-
+LOOK_SECONDS = 1.0  # seconds between two attempts to reach the machine or to read samples
+STOP_SECONDS = 5.0  # seconds to wait for the thread at the run's end; a call to the machine may be in progress
+# Seconds of samples without a process of the run on a GPU, after which its processes are inspected.
 FACTS_AFTER = (5.0, 30.0, 120.0)
-"""Seconds of samples without a process of the run on a GPU, after which its processes are inspected."""
-
 FACTS_EVERY = 300.0
 
 
@@ -183,8 +178,8 @@ class Recorder:
             os.write(self._file, b"\n")
 
 
+# Seconds that a run that requires a GPU may run without using one: data is often prepared first.
 REQUIRED_SECONDS = 600.0
-"""Seconds that a run that requires a GPU may run without using one: data is often prepared first."""
 
 
 class Policies:

@@ -31,27 +31,18 @@ from tui_workbench.targets.gpu.sample import (
     machine_from,
 )
 
-OWN = "own"
-"""The owner of this run's processes. For other processes it is a run ID or a user name."""
-
+OWN = "own"  # the owner of this run's processes; for others it is a run ID or a user name
 INTERVAL = 1.0
-LONGEST_GAP = 5.0
-"""Seconds between two samples after which the time between them counts as not observed."""
-
-BUSY_PERCENT = 5.0
-"""Utilization from which on a GPU counts as computing; drawing a screen stays below."""
-
-SUM_EVERY = 300
-"""Samples between two lines of totals."""
-
+LONGEST_GAP = 5.0  # seconds between two samples after which the time between them counts as not observed
+BUSY_PERCENT = 5.0  # utilization from which on a GPU counts as computing; drawing a screen stays below
+SUM_EVERY = 300  # samples between two lines of totals
 _TAIL = 1 << 20
 _SUM_MARK = b'{"sum":'
 _MOST_NOTES, _MOST_OTHERS = 20, 8
+# Largest number of sample lines to read; a day has 86,400. The workbench writes totals long before.
 _MOST_LINES = 100_000
-"""Largest number of sample lines to read; a day has 86,400. The workbench writes totals long before."""
-
+# Errors that invalid values in the file may raise.
 UNSOUND = (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError, RecursionError)
-"""Errors that invalid values in the file may raise."""
 
 
 class DeviceUse:
@@ -285,8 +276,8 @@ def _last_lines(path: str, size: int) -> list[bytes]:
         return file.read().split(b"\n")[:-1]
 
 
+# Largest number of points of all devices; more are only counted. Eleven days of one GPU.
 MOST_POINTS = 1_000_000
-"""Largest number of points of all devices; more are only counted. Eleven days of one GPU."""
 
 
 class DeviceCurves(NamedTuple):

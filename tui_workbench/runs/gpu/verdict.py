@@ -12,9 +12,7 @@ from tui_workbench.runs.store.rundir import GPU_VERDICT
 
 PROVEN, IDLE, NOT_USED, SHARED, UNKNOWN = "proven", "idle", "not used", "shared", "unknown"
 
-REQUIRED = "RequireGpu"
-"""The first word of the reason of a run that failed because it used no GPU."""
-
+REQUIRED = "RequireGpu"  # the first word of the reason of a run that failed because it used no GPU
 UNUSED = "it used no GPU: "
 
 

@@ -35,9 +35,8 @@ KIND_LABEL = f"{PREFIX}.kind"
 MODE_LABEL = f"{PREFIX}.output"
 RUN_KIND = "run"
 
+# Output goes to the mounted run directory, or, for an image without a shell, to the engine's log.
 FILE_MODE, ENGINE_MODE = "file", "engine"
-"""Output goes to the mounted run directory, or, for an image without a shell, to the engine's log."""
-
 LAUNCH_FILE = "launch"
 # Runs in any Python version.
 _LAUNCH = """\
@@ -51,15 +50,13 @@ getattr(os, "environb", os.environ).update(part.split(b"=", 1) for part in parts
 os.execv(parts[count], parts[count:])
 """
 
+# The limit of /dev/shm, not an allocation. With Docker's 64 MiB, data loaders fail with a bus error.
 SHM_BYTES = 8 << 30
-"""The limit of /dev/shm, not an allocation. With Docker's 64 MiB, data loaders fail with a bus error."""
-
+# The log driver: the engine's default may not be readable, or may drop lines.
 LOG = {"Type": "json-file", "Config": {"max-size": "1000t"}}
-"""The log driver: the engine's default may not be readable, or may drop lines."""
-
 _OUT_OF_MEMORY = "killed for want of memory (out of memory)"
+# Precedes the reason if a child process of the script ran out of memory.
 ONE_WAS = "; one of its processes was "
-"""Precedes the reason if a child process of the script ran out of memory."""
 
 
 class Mount(NamedTuple):

@@ -35,9 +35,7 @@ from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.supervisor import OUTPUT
 
-END_SECONDS = 30.0
-"""Seconds after which a container that does not end is killed again."""
-
+END_SECONDS = 30.0  # seconds after which a container that does not end is killed again
 # Signals all processes of the run's user in the container, except process 1 and this shell.
 _TERMINATE_ALL = ("/bin/sh", "-c", "kill -TERM -1")
 
@@ -210,15 +208,11 @@ def _keeps_log(found: Container) -> bool:
     return found.labels.get(MODE_LABEL) == ENGINE_MODE
 
 
+# The file in the run directory with a LogPosition, overwritten by a single write of fixed length.
 POSITION_FILE = "engine-log"
-"""The file in the run directory with a LogPosition, overwritten by a single write of fixed length."""
-
-LARGE = 16 << 20
-"""Size in bytes from which on a log is not read again from its start."""
-
+LARGE = 16 << 20  # size in bytes from which on a log is not read again from its start
+# How far records of a large log may be out of order, because a thread on a busy machine had to wait.
 MARGIN_SECONDS = 10
-"""How far records of a large log may be out of order, because a thread on a busy machine had to wait."""
-
 _LENGTH = 64
 
 

@@ -25,20 +25,17 @@ if TYPE_CHECKING:
     import docker
     import requests
 
+# Timeout of calls that do not wait for a container; creating one on a busy disk can take twenty seconds.
 TIMEOUT = 60.0
-"""Timeout of calls that do not wait for a container; creating one on a busy disk can take twenty seconds."""
-
 CREATION_POLL_SECONDS = 0.02
 
 NOT_FOUND, CONFLICT = 404, 409
 
-NOT_THERE = "not found"
-"""The result in the trace of calls of a missing object."""
-
+NOT_THERE = "not found"  # the result in the trace of calls of a missing object
 _CHUNK = 1 << 18
 
+# Errors of the package for an answer that is not JSON of an engine.
 _INVALID_ANSWER = (ValueError, KeyError, TypeError, AttributeError)
-"""Errors of the package for an answer that is not JSON of an engine."""
 
 
 class EngineFacts(NamedTuple):

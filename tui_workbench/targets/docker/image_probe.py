@@ -22,11 +22,9 @@ from tui_workbench.targets.gpu.frameworks import ALONE, LAUNCH, PROGRAM, SECONDS
 
 PROBE_KIND = "probe"
 
+# The names that images use for an engine's architecture.
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
-"""The names that images use for an engine's architecture."""
-
-FORM = 2
-"""Version of the answer's format; cached answers of another version are not used."""
+FORM = 2  # version of the answer's format; cached answers of another version are not used
 
 _INTERPRETERS = (
     "python", "python3", "/opt/conda/bin/python", "/opt/venv/bin/python", "/usr/local/bin/python3", "/usr/bin/python3",

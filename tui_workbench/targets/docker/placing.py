@@ -30,13 +30,11 @@ from tui_workbench.targets.hosts.supervisor import OUTPUTS, WORKING_COPY
 
 _ROOT = "0:0"
 
+# The file in the run directory that lists the files of a project when it was copied into its container.
 PLACED = "placed.json"
-"""The file in the run directory that lists the files of a project when it was copied into its container."""
-
 LARGEST_PLACED = 1 << 28
 
-CONTAINER_FILES = "made"
-"""The folder in the run directory for files copied out of the container."""
+CONTAINER_FILES = "made"  # the folder in the run directory for files copied out of the container
 
 
 def is_copied(target: ComputeTarget) -> bool:

@@ -30,17 +30,14 @@ RECIPE_LABEL = f"{PREFIX}.recipe"
 MACHINE_LABEL = f"{PREFIX}.machine"
 TAG_LABEL = f"{PREFIX}.environment"
 
+# A volume, because files of root in a folder could not be removed by the user.
 CACHE_VOLUME = "workbench-tui-cache"
-"""A volume, because files of root in a folder could not be removed by the user."""
-
 CACHE_DIRECTORY = "/workbench/cache"
 TOOLS_DIRECTORY = "/workbench/tools"
 WHEELS_DIRECTORY = "/workbench/wheels"
 CONDA_PREFIX = "/opt/workbench/env"
 
-OLDEST_FOR_UV = (3, 8)
-"""Older Pythons use their pip."""
-
+OLDEST_FOR_UV = (3, 8)  # older Pythons use their pip
 _ROOT = "0:0"
 _IDLE = "import sys; sys.path[:] = [each for each in sys.path if each]; import signal; signal.pause()"
 _NO_ROUTE = (

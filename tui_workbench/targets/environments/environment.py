@@ -24,12 +24,8 @@ from tui_workbench.targets.base.values import Report
 
 DEFAULT_FILE = "aml_config/conda_dependencies.yml"
 
-FORM = 1
-"""Version of the build procedure; images of another version are not used."""
-
-_IMPLIED = frozenset(("pip", "python"))
-"""Conda packages that are not installed as packages."""
-
+FORM = 1  # version of the build procedure; images of another version are not used
+_IMPLIED = frozenset(("pip", "python"))  # conda packages that are not installed as packages
 _REFUSED_OPTIONS = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
 _INDEX_OPTIONS = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--pre", "--trusted-host")
 _VERSION = re.compile(r"\d+(?:\.\d+)*")

@@ -31,15 +31,11 @@ from tui_workbench.targets.environments.environment import Recipe, not_prepared,
 from tui_workbench.targets.environments.wheels import find_uv, index_environment
 from tui_workbench.targets.hosts.host import READ_SIZE
 
-MARK = "workbench-environment.json"
-"""The file in a complete environment, with the lines of its recipe."""
-
-LINES_KEPT = 20
-"""Lines of a program's output that the trace of calls keeps."""
-
+MARK = "workbench-environment.json"  # the file in a complete environment, with the lines of its recipe
+LINES_KEPT = 20  # lines of a program's output that the trace of calls keeps
 DEFAULT_CHANNELS = ("conda-forge",)
+# The URLs of the channel `defaults`.
 _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
-"""The URLs of the channel `defaults`."""
 
 
 class Managed(NamedTuple):

@@ -39,19 +39,12 @@ from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.sending import report_sending, sync
 
-RESOLVE_SECONDS = 300.0
-"""Timeout of the resolver, which may need minutes to backtrack through many versions."""
-
-DOWNLOAD_SECONDS = 60.0
-"""Seconds without data after which a download fails."""
-
+RESOLVE_SECONDS = 300.0  # timeout of the resolver, which may need minutes to backtrack through many versions
+DOWNLOAD_SECONDS = 60.0  # seconds without data after which a download fails
 DOWNLOADS_AT_ONCE = 8
-KEY_LENGTH = 16
-"""Hexadecimal digits of a file's hash in the name of its folder."""
-
+KEY_LENGTH = 16  # hexadecimal digits of a file's hash in the name of its folder
 _CHUNK = 1 << 20
-_GLIBC = (17, 28, *range(31, 41))
-"""The versions 2.N of glibc that the resolver knows by name."""
+_GLIBC = (17, 28, *range(31, 41))  # the versions 2.N of glibc that the resolver knows by name
 
 
 class Wheel(NamedTuple):

@@ -22,18 +22,14 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
-CHOSEN = "gpus"
-"""The file in a run's directory that lists the GPUs of the run, one per line: number and id."""
-
+CHOSEN = "gpus"  # the file in a run's directory that lists the GPUs of the run, one per line: number and id
 LARGEST_CHOSEN = 1 << 16
 
 ALL, FREE, NONE = "all", "free", "0"
 
-SECONDS = 90.0
-"""Timeout: without persistence mode the driver wakes every device before it answers."""
-
+SECONDS = 90.0  # timeout: without persistence mode the driver wakes every device before it answers
+# A GPU with more memory in use is not free, even if its processes are hidden (in a container).
 IN_USE_MIB = 1024
-"""A GPU with more memory in use is not free, even if its processes are hidden (in a container)."""
 
 # $1 the folder of links, $2 this run's directory there, $3 the number of GPUs wanted, then the ids that may be taken.
 # Prints `ID` for each GPU that this run got, and `ID holder` for each that another run holds.

@@ -28,11 +28,9 @@ from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
 
 SAMPLES, SAMPLER_LOCK, LISTENERS, TARGET = "samples.jsonl", "sampler.lock", "listeners", "target.json"
 
+# Seconds without a line after which a reader starts the sampler again if it is not running.
 SILENT_SECONDS = 5.0
-"""Seconds without a line after which a reader starts the sampler again if it is not running."""
-
-NO_SAMPLER = 4
-"""The sampler's exit code when the machine has no GPU."""
+NO_SAMPLER = 4  # the sampler's exit code when the machine has no GPU
 
 
 def may_have_gpu(host: Host) -> bool:

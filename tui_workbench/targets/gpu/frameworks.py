@@ -13,18 +13,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-FORM = 1
-"""Version of the report's format; cached reports of another version are not used."""
-
-SECONDS = 120
-"""Timeout of one framework: the first start from a network disk can take a minute."""
-
-ALL, ONE = "all", "one"
-"""The GPUs that compute a product: all, or only the first that works."""
-
+FORM = 1  # version of the report's format; cached reports of another version are not used
+SECONDS = 120  # timeout of one framework: the first start from a network disk can take a minute
+ALL, ONE = "all", "one"  # the GPUs that compute a product: all, or only the first that works
+# Frameworks by import name.
 NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cntk": "CNTK"}
-"""Frameworks by import name."""
-
 MARK = b"workbench-gpu:"
 
 LAUNCH = "import sys; sys.path[:] = [each for each in sys.path if each]; exec(sys.argv[1])"
@@ -33,9 +26,7 @@ LAUNCH = "import sys; sys.path[:] = [each for each in sys.path if each]; exec(sy
 It keeps the interpreter from importing modules of the current folder.
 """
 
-WATCHED, ALONE = "watched", "alone"
-"""End when the input is closed, or run without input, as in a container."""
-
+WATCHED, ALONE = "watched", "alone"  # end when the input is closed, or run without input, as in a container
 PROGRAM = r"""
 import json, os, subprocess, sys, threading, warnings
 PROGRAM, SECONDS, WHICH, MODE = sys.argv[1:5]

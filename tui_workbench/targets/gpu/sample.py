@@ -23,8 +23,7 @@ THROTTLE_REASONS = (
 
 THROTTLED = sum(bit for bit, _ in THROTTLE_REASONS)
 
-FIRST_NAMESPACE = "pid:[4026531836]"
-"""The kernel's name of the root PID namespace (PROC_PID_INIT_INO)."""
+FIRST_NAMESPACE = "pid:[4026531836]"  # the kernel's name of the root PID namespace (PROC_PID_INIT_INO)
 
 
 class Device(NamedTuple):

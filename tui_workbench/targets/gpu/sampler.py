@@ -24,11 +24,10 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of
 
 INTERVAL = 1.0
+# Seconds without readers after which it ends: leaving a screen and coming back starts no new process.
 PATIENCE_SECONDS = 5.0
-"""Seconds without readers after which it ends: leaving a screen and coming back starts no new process."""
-
+# Bytes after which a new file is started: an hour of one GPU with its processes, some minutes of eight.
 LARGEST = 4 << 20
-"""Bytes after which a new file is started: an hour of one GPU with its processes, some minutes of eight."""
 
 
 class Sampler:

@@ -15,12 +15,10 @@ from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, Note, Owner, Process, Reading, Sample
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 
+# Seconds without output after which nvidia-smi counts as hanging; a busy machine may need a few.
 SILENCE_SECONDS = 10.0
-"""Seconds without output after which nvidia-smi counts as hanging; a busy machine may need a few."""
-
+# Timeout of the first answer: without persistence mode the driver wakes every device for it.
 FIRST_SECONDS = 60.0
-"""Timeout of the first answer: without persistence mode the driver wakes every device for it."""
-
 _TOGETHER = 0.5
 _STALE = 2.5
 
