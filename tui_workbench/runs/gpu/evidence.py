@@ -50,11 +50,7 @@ _PATTERNS_FOR = (
 _PATTERNS_AGAINST = (
     (rb"Selected CPU as the process wide default device", "CNTK", "CNTK chose the CPU"),
     (rb"Could not find cuda drivers on your machine", "TensorFlow 2", "TensorFlow found no CUDA driver"),
-    (
-        rb"Cannot dlopen some GPU libraries",
-        "TensorFlow 2",
-        "TensorFlow did not find all of its CUDA libraries",
-    ),
+    (rb"Cannot dlopen some GPU libraries", "TensorFlow 2", "TensorFlow did not find all of its CUDA libraries"),
     (rb"Could not load dynamic library '(?:libcud|libnv)", "TensorFlow 2", "TensorFlow did not find a CUDA library"),
     (
         rb"CUDA_ERROR_NO_DEVICE|no CUDA-capable device is detected",

@@ -181,9 +181,7 @@ def _run_resolver(
         )
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(
-            f"cannot resolve the packages within {RESOLVE_SECONDS:g} s",
-            remedy="Pin more versions.",
-            file=recipe.path,
+            f"cannot resolve the packages within {RESOLVE_SECONDS:g} s", remedy="Pin more versions.", file=recipe.path
         ) from error
     if done.returncode:
         text = done.stderr.decode(errors="replace")
