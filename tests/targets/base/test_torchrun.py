@@ -94,7 +94,7 @@ time.sleep(60)
     (share / "go").touch()
     run = project.ended(run)
     assert run.state == "failed"
-    assert run.reason.startswith("rank 1 was killed for want of memory"), run
+    assert run.reason.startswith("rank 1 was killed: out of memory"), run
 
 
 def test_cancel_ends_all_ranks_in_a_container(project: DockerProject, engine: DockerEngine) -> None:

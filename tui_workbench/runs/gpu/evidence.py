@@ -6,7 +6,6 @@ megabytes of the log are read, and the end.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -27,67 +26,44 @@ _COLOURS = re.compile(rb"^\[rank\d+\]: |\x1b\[[0-9;]*m")
 
 
 class _Rule(NamedTuple):
-    pattern: re.Pattern[bytes]
-    speaks: str
+    pattern: bytes
     framework: str
-    following: re.Pattern[bytes] | None = None  # further lines of the message
-    cause: str = ""
+    cause: str = ""  # why no GPU is used; "" for the message of a framework that has found one
+    following: bytes = b""  # pattern of further lines of the message
 
 
 # The block that TensorFlow 1 and the sample project print.
 _BLOCK = rb"^\s*(?:major: \d+ minor: \d+|pciBusID|total ?memory|free ?memory|coreClock|memoryClockRate)"
 
-_PATTERNS_FOR = (
-    (rb"Found device \d+ with properties", "TensorFlow 1", _BLOCK + rb"|^name: "),
-    (rb"Creat(?:ed|ing) TensorFlow device .*(?:GPU|gpu):?\d* ?.*device: \d+, name: ", "TensorFlow 1", None),
-    (rb"Created device /job:\S+/device:GPU:\d+ with .*name: ", "TensorFlow 2", None),
-    (rb"^name: \S", "PyTorch", _BLOCK),
-    (rb"Selected GPU\[\d+\] .* as the process wide default device", "CNTK", None),
-    (rb"^\s*Device\[\d+\]: cores = \d+; computeCapability", "CNTK", None),
-)
-"""Messages of a framework that has found a GPU: first line, framework, further lines."""
-
-_PATTERNS_AGAINST = (
-    (rb"Selected CPU as the process wide default device", "CNTK", "CNTK chose the CPU"),
-    (rb"Could not find cuda drivers on your machine", "TensorFlow 2", "TensorFlow found no CUDA driver"),
-    (rb"Cannot dlopen some GPU libraries", "TensorFlow 2", "TensorFlow did not find all of its CUDA libraries"),
-    (rb"Could not load dynamic library '(?:libcud|libnv)", "TensorFlow 2", "TensorFlow did not find a CUDA library"),
-    (
-        rb"CUDA_ERROR_NO_DEVICE|no CUDA-capable device is detected",
-        "CUDA",
+_RULES = (
+    _Rule(rb"Found device \d+ with properties", "TensorFlow 1", following=_BLOCK + rb"|^name: "),
+    _Rule(rb"Creat(?:ed|ing) TensorFlow device .*(?:GPU|gpu):?\d* ?.*device: \d+, name: ", "TensorFlow 1"),
+    _Rule(rb"Created device /job:\S+/device:GPU:\d+ with .*name: ", "TensorFlow 2"),
+    _Rule(rb"^name: \S", "PyTorch", following=_BLOCK),
+    _Rule(rb"Selected GPU\[\d+\] .* as the process wide default device", "CNTK"),
+    _Rule(rb"^\s*Device\[\d+\]: cores = \d+; computeCapability", "CNTK"),
+    _Rule(rb"Selected CPU as the process wide default device", "CNTK", "CNTK chose the CPU"),
+    _Rule(rb"Could not find cuda drivers on your machine", "TensorFlow 2", "TensorFlow found no CUDA driver"),
+    _Rule(rb"Cannot dlopen some GPU libraries", "TensorFlow 2", "TensorFlow did not find all of its CUDA libraries"),
+    _Rule(
+        rb"Could not load dynamic library '(?:libcud|libnv)", "TensorFlow 2", "TensorFlow did not find a CUDA library"
+    ),
+    _Rule(
+        rb"CUDA_ERROR_NO_DEVICE|no CUDA-capable device is detected", "CUDA",
         "CUDA found no device (hidden by CUDA_VISIBLE_DEVICES, or the container has none)",
     ),
-    (rb"Torch not compiled with CUDA enabled|PyTorch \S+ is a CPU build", "PyTorch", "PyTorch is a CPU build"),
-    (rb"Found no NVIDIA driver on your system", "PyTorch", "PyTorch found no NVIDIA driver"),
-    (
-        rb"The NVIDIA driver on your system is too old|CUDA driver version is insufficient",
-        "CUDA",
+    _Rule(rb"Torch not compiled with CUDA enabled|PyTorch \S+ is a CPU build", "PyTorch", "PyTorch is a CPU build"),
+    _Rule(rb"Found no NVIDIA driver on your system", "PyTorch", "PyTorch found no NVIDIA driver"),
+    _Rule(
+        rb"The NVIDIA driver on your system is too old|CUDA driver version is insufficient", "CUDA",
         "the driver is too old for the framework's CUDA version",
     ),
-    (rb"PyTorch \S+ finds no GPU on this machine", "PyTorch", "PyTorch found no GPU"),
-    (
-        rb"CUDA-enabled jaxlib is not installed|No GPU/TPU found, falling back to CPU",
-        "JAX",
+    _Rule(rb"PyTorch \S+ finds no GPU on this machine", "PyTorch", "PyTorch found no GPU"),
+    _Rule(
+        rb"CUDA-enabled jaxlib is not installed|No GPU/TPU found, falling back to CPU", "JAX",
         "JAX is a CPU build, or found no GPU",
     ),
-)
-"""Messages of a framework that has found no GPU: line, framework, cause."""
-
-
-@functools.cache
-def _rules() -> tuple[_Rule, ...]:
-    return (
-        *(
-            _Rule(re.compile(pattern), FOR, framework, re.compile(following, re.IGNORECASE) if following else None)
-            for pattern, framework, following in _PATTERNS_FOR
-        ),
-        *(
-            _Rule(re.compile(pattern), AGAINST, framework, None, cause)
-            for pattern, framework, cause in _PATTERNS_AGAINST
-        ),
-    )
-
-
+)  # fmt: skip
 # Excludes almost all lines with one search.
 _ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|CPU|^(?:\[rank\d+\]: )?name: |Device\[|NVIDIA|Found device")
 
@@ -117,18 +93,18 @@ def _evidence(text: bytes) -> Iterator[Evidence]:
         if number < taken or not _ANY.search(raw):
             continue
         line = _plain(raw)
-        rule = next((rule for rule in _rules() if len(line) < 4 * _LONGEST_LINE and rule.pattern.search(line)), None)
+        rule = next((rule for rule in _RULES if len(line) < 4 * _LONGEST_LINE and re.search(rule.pattern, line)), None)
         if rule is None:
             continue
         quote = [line]
-        if rule.following is not None:
+        if rule.following:
             behind = map(_plain, lines[number + 1 : number + _LONGEST_QUOTE])
-            quote += itertools.takewhile(rule.following.search, behind)
+            quote += itertools.takewhile(re.compile(rule.following, re.IGNORECASE).search, behind)
             if rule.framework == "PyTorch" and len(quote) == 1 and b"major:" not in line:
                 continue  # `name: ...` alone may be anything
         taken = number + len(quote)
         shown = tuple(each.decode("utf-8", "replace").strip()[:_LONGEST_LINE] for each in quote)
-        yield Evidence(rule.speaks, rule.framework, shown, number + 1, rule.cause)
+        yield Evidence(AGAINST if rule.cause else FOR, rule.framework, shown, number + 1, rule.cause)
 
 
 def _plain(line: bytes) -> bytes:

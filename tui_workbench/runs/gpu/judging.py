@@ -58,7 +58,6 @@ def _decide(
     evidence: Sequence[Evidence],
     variables: Mapping[str, str],
 ) -> tuple[str, str, str]:
-    """Return the word, the sentence and the cause."""
     if not held:
         return _decide_unheld(usage, evidence, variables)
     if all(use.untold >= use.held for use in held.values()):

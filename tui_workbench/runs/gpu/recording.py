@@ -98,7 +98,6 @@ class Recorder:
         return None
 
     def _enforce_without_samples(self) -> None:
-        """Enforce the policies that need no samples."""
         reason = self._policies.without_gpu()
         while not reason and self._policies.has_limit and not self._stopped.wait(LOOK_SECONDS):
             reason = self._policies.by_time()
@@ -196,7 +195,6 @@ class Policies:
 
     @property
     def has_limit(self) -> bool:
-        """True if the duration of the run is limited."""
         return bool(self._configuration.max_duration_minutes)
 
     def disable(self) -> None:
@@ -222,7 +220,6 @@ class Policies:
         return ""
 
     def count(self, sample: Sample, usage: Usage, passed: float) -> None:
-        """Add a sample that was taken `passed` seconds after the previous one."""
         passed = passed if 0 < passed <= LONGEST_GAP else 0.0
         held = {process.device for process in sample.processes if process.user == OWN}
         if usage.machine.hides_processes:

@@ -304,7 +304,6 @@ class GpuCurves:
 
     @property
     def points(self) -> int:
-        """The number of samples of all devices."""
         return sum(len(curves.times) for curves in self.devices.values())
 
     def refresh(self) -> bool:

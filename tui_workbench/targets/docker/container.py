@@ -54,7 +54,6 @@ os.execv(parts[count], parts[count:])
 SHM_BYTES = 8 << 30
 # The log driver: the engine's default may not be readable, or may drop lines.
 LOG = {"Type": "json-file", "Config": {"max-size": "1000t"}}
-_OUT_OF_MEMORY = "killed for want of memory (out of memory)"
 # Precedes the reason if a child process of the script ran out of memory.
 ONE_WAS = "; one of its processes was "
 
@@ -245,7 +244,7 @@ def outcome(
     `engine_started` is the time of the engine's start.
     """
     memory = container is not None and container.out_of_memory
-    starved = f"{_OUT_OF_MEMORY} on {host}; smaller batches or fewer workers need less"
+    starved = f"killed: out of memory on {host}; use smaller batches or fewer workers"
     if exit_code is not None:
         if memory and exit_code == 137:
             return Outcome(exit_code, starved)
@@ -271,10 +270,7 @@ def outcome(
 
 
 def _is_later(first: str, second: str) -> bool:
-    """Return True if one time of the engine is after another; False if either is unknown."""
-    if not first or not second:
-        return False
-    return datetime.fromisoformat(first) > datetime.fromisoformat(second)
+    return bool(first and second) and datetime.fromisoformat(first) > datetime.fromisoformat(second)
 
 
 def start_failure(said: str, *, host: str, image: str) -> tuple[str, str]:

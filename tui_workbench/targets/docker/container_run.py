@@ -51,7 +51,6 @@ class ContainerRun:
         self._name = container_name(spec.run_id)
 
     def container(self) -> Container | None:
-        """Return the container; None if it does not exist."""
         return self._engine.container(self._name)
 
     def is_started(self) -> bool:
@@ -198,7 +197,6 @@ class ContainerRun:
             placing.take_made(archive, self._spec.run_directory)
 
     def release(self) -> None:
-        """Remove the container and the run's copy of the project."""
         self._engine.remove(self._name)
         self._run.remove_copy()
 

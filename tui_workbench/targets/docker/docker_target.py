@@ -169,10 +169,23 @@ class DockerTarget(Target):
         return found
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-        return _find(self.host, self._connect(), project, active)
+        engine = self._connect()
+        containers, busy = _unused_containers(engine, project, active)
+        found = containers + _unused_environments(engine, project)
+        if engine.has_volume(CACHE_VOLUME):
+            found.append(CleanupItem("cache", CACHE_VOLUME, note="packages cached by the installer"))
+        return found + find_cleanup_items(self.host, project, {*active, *busy})
 
     def remove(self, item: CleanupItem) -> None:
-        _remove(self.host, self._connect(), item)
+        engine = self._connect()
+        if item.kind == "container":
+            engine.remove(item.name)
+        elif item.kind == "environment":
+            engine.remove_image(item.name)
+        elif item.name == CACHE_VOLUME:
+            engine.remove_volume(item.name)
+        else:
+            remove_cleanup_item(self.host, item)
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         run = self._run(spec)
@@ -239,17 +252,10 @@ class DockerTarget(Target):
         return ContainerRun(self.host, self._connect(), spec)
 
 
-def _find(host: Host, engine: Engine, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-    """Return the unused objects of a project's runs; `active` are the ids of active runs."""
-    containers, busy = _containers(engine, project, active)
-    found = containers + _environments(engine, project)
-    if engine.has_volume(CACHE_VOLUME):
-        found.append(CleanupItem("cache", CACHE_VOLUME, note="packages cached by the installer"))
-    return found + find_cleanup_items(host, project, {*active, *busy})
-
-
-def _containers(engine: Engine, project: ProjectNames, active: Collection[str]) -> tuple[list[CleanupItem], set[str]]:
-    """Return unused containers, and the ids of runs whose container is in use."""
+def _unused_containers(
+    engine: Engine, project: ProjectNames, active: Collection[str]
+) -> tuple[list[CleanupItem], set[str]]:
+    """Return unused containers, and the ids of runs whose container is in use; `active` are ids of active runs."""
     found, busy = [], set()
     for kind in (RUN_KIND, BUILD_KIND, PROBE_KIND):
         for container in engine.containers(f"{KIND_LABEL}={kind}"):
@@ -266,7 +272,7 @@ def _containers(engine: Engine, project: ProjectNames, active: Collection[str]) 
     return found, busy
 
 
-def _environments(engine: Engine, project: ProjectNames) -> list[CleanupItem]:
+def _unused_environments(engine: Engine, project: ProjectNames) -> list[CleanupItem]:
     used = {container.image for container in engine.containers(KIND_LABEL)}
     found: list[CleanupItem] = []
     for image in engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
@@ -274,14 +280,3 @@ def _environments(engine: Engine, project: ProjectNames) -> list[CleanupItem]:
             # Only its own layer: the others are shared with the base image, which is kept.
             found.extend(CleanupItem("environment", tag, image.own_size) for tag in image.tags)
     return found
-
-
-def _remove(host: Host, engine: Engine, item: CleanupItem) -> None:
-    if item.kind == "container":
-        engine.remove(item.name)
-    elif item.kind == "environment":
-        engine.remove_image(item.name)
-    elif item.name == CACHE_VOLUME:
-        engine.remove_volume(item.name)
-    else:
-        remove_cleanup_item(host, item)

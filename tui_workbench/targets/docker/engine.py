@@ -164,7 +164,6 @@ class Engine:
         return ""
 
     def image(self, name: str) -> Image | None:
-        """Return the image with this name or id; None if the engine does not have it."""
         if {"", ".", ".."} & set(name.split("/")):
             return None  # it would change the path of the URL
         with self._sought(f"inspect the image {name}", "image", "inspect", name):
@@ -204,12 +203,10 @@ class Engine:
         return False
 
     def remove_volume(self, name: str) -> None:
-        """Remove a volume if it exists."""
         with self._sought(f"remove the volume {name}", "volume", "rm", name):
             self._api.remove_volume(name)
 
     def remove_image(self, image: str) -> None:
-        """Remove an image if it exists."""
         with self._sought(f"remove the image {image}", "rmi", image):
             self._api.remove_image(image)
 
@@ -224,7 +221,6 @@ class Engine:
             self._until_created(name, refusal)
 
     def _until_created(self, name: str, conflict: EngineRefused) -> None:
-        """Wait for a container that another process creates: its name is reserved before it can be found."""
         deadline = time.monotonic() + TIMEOUT
         while self.container(name) is None:
             if time.monotonic() > deadline:
@@ -237,7 +233,6 @@ class Engine:
             self._api.start(container)
 
     def container(self, name: str) -> Container | None:
-        """Return the container with this name or id; None if it does not exist."""
         with self._sought(f"inspect the container {name}", "inspect", name):
             return container_from(self._api.inspect_container(name))
         return None
@@ -249,7 +244,6 @@ class Engine:
         return [each for each in map(self.container, found) if each is not None]
 
     def wait(self, container: str) -> None:
-        """Wait until the container has ended or is removed."""
         with self._sought("wait for the container", "wait", container, log_start=True):
             self._patient.wait(container)
 
@@ -305,7 +299,6 @@ class Engine:
             return str(self._patient.commit(container, repository, version, changes=list(changes))["Id"])
 
     def put(self, container: str, folder: str, archive: IO[bytes]) -> None:
-        """Extract a tar archive into a folder of a container, running or not."""
         with self._called(f"copy into {folder} of the container", "cp", "-", f"{container}:{folder}", log_start=True):
             self._patient.put_archive(container, folder, archive)
 
@@ -332,7 +325,6 @@ class Engine:
 
     @contextlib.contextmanager
     def _opened(self, method: str, path: str, **request: Any) -> Iterator[Any]:
-        """Open the body of the engine's answer as a stream. Raises APIError."""
         url = f"{self._patient.base_url}/v{self._patient.api_version}{path}"
         with self._patient.request(method, url, stream=True, **request) as response:
             _raise_for_status(response)
@@ -434,7 +426,6 @@ def _client(path: str, version: str, timeout: float | None) -> docker.APIClient:
 
 
 def _raise_for_status(response: requests.Response) -> None:
-    """Raise APIError with the engine's message for an HTTP error."""
     import requests.exceptions
 
     try:

@@ -112,7 +112,6 @@ class Images:
         return image, facts_of(self._engine, image, tag)
 
     def facts(self, image: Image) -> ImageFacts:
-        """Return the facts of the base image, or of an environment built on it."""
         return facts_of(self._engine, image, self._name)
 
     def _cause(self, base: Image) -> str:

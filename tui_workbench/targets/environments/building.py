@@ -314,7 +314,6 @@ def _inside(folder: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Quote a value for a Dockerfile instruction."""
     for character in ("\\", '"', "$"):
         value = value.replace(character, f"\\{character}")
     return '"' + value.replace("\n", "\\n") + '"'

@@ -55,7 +55,6 @@ class Recipe(NamedTuple):
         return bool(self.conda) or not self.python_fits(python_version)
 
     def python_fits(self, python_version: str) -> bool:
-        """Return True if the image's Python meets the file."""
         return self.python is None or version_matches(self.python.text, python_version)
 
     def python_made(self, python_version: str) -> str:
@@ -88,7 +87,6 @@ class Recipe(NamedTuple):
         return min((place for place in places if place[0] >= 0), default=(0, 0))[1]
 
     def tag(self, base_id: str) -> str:
-        """Return the tag of the environment's image on this base image."""
         text = json.dumps(self.lines("", base_id)).encode("utf-8", "surrogateescape")
         return f"workbench-env:{hashlib.sha256(text).hexdigest()[:16]}"
 

@@ -59,7 +59,6 @@ class Managed(NamedTuple):
         return os.path.exists(os.path.join(self.folder, MARK))
 
     def lines(self) -> list[str]:
-        """Return the inputs of the recipe as lines."""
         return self.recipe.lines(self.base, self.version)
 
     def why(self) -> str:
@@ -108,14 +107,12 @@ class Environments:
         return Managed(recipe, base, version, os.path.join(self._store, name))
 
     def folders(self) -> list[str]:
-        """Return the folders of all environments, complete or not."""
         try:
             return sorted(entry.path for entry in os.scandir(self._store) if entry.is_dir(follow_symlinks=False))
         except OSError:
             return []
 
     def recipes(self) -> list[list[str]]:
-        """Return the recipes of all complete environments as lines."""
         found = []
         for folder in self.folders():
             try:
@@ -144,7 +141,6 @@ class _Build:
         self._managed = managed
         self._recipe = managed.recipe
         self._report = report
-        self._conda = managed.recipe.needs_conda(managed.version)
 
     def build(self) -> None:
         folder = self._managed.folder
@@ -164,8 +160,10 @@ class _Build:
 
     def _steps(self) -> None:
         uv = find_uv()
-        steps = [("install conda packages", self._install_conda)] if self._conda else []
-        if not self._conda:
+        steps = []
+        if self._recipe.needs_conda(self._managed.version):
+            steps.append(("install conda packages", self._install_conda))
+        else:
             title = f"create an environment with {self._managed.base}"
             command = [uv, "venv", "--python", self._managed.base, "--no-project", self._managed.folder]
             steps.append((title, lambda: self._run(title, command)))

@@ -303,7 +303,6 @@ def _write_stand_ins(facts: ImageFacts, folder: str) -> dict[str, str]:
 
 
 def _file_stem(name: str, version: str) -> str:
-    """Return the start of a wheel's file name."""
     return f"{re.sub(r'[-_.]+', '_', name).lower()}-{version.replace('-', '_')}"
 
 
@@ -325,7 +324,6 @@ class Stores:
         return self._send(program, os.path.join("tools", name))
 
     def wheels(self, recipe: Recipe, facts: ImageFacts) -> tuple[str, ...]:
-        """Return the folders on the host with all wheels that the recipe needs in the image."""
         self._report.line("resolving the packages")
         found = resolve(recipe, facts, os.environ)
         self._report.line(f"fetching {len(found)} wheels")
@@ -336,7 +334,6 @@ class Stores:
         )
 
     def project_files(self, recipe: Recipe) -> dict[str, str]:
-        """Return the folder on the host of each local archive that the recipe names."""
         files = [package.file for package in recipe.pip if package.file]
         return {path: self._send(path, os.path.join("files", _hash(path)[:KEY_LENGTH])) for path in files}
 
@@ -364,6 +361,5 @@ def _copy(source: str, destination: str) -> None:
 
 
 def _runs_ours(facts: ImageFacts) -> bool:
-    """Return True if programs of this machine run in the image."""
     same_machine = sys.platform == "linux" and platform.machine() == facts.machine
     return same_machine and platform.libc_ver()[0] == "glibc" == facts.libc[0]

@@ -67,7 +67,10 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
         self.machine: Machine | None = None
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            self._listen()
+            self._listening = locks.open_lock(self._path(LISTENERS))
+            # A sampler that is ending holds it for a moment.
+            locks.lock(self._listening, shared=True)
+            self._ensure_sampler()
         except OSError as error:
             self.close()
             raise StorageError(
@@ -88,14 +91,13 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
                 found.append(record)
         if found:
             self._heard = time.monotonic()
-        elif self.silent_seconds > SILENT_SECONDS and self._has_devices:
+        elif self.silent_seconds > SILENT_SECONDS and (self.machine is None or self.machine.devices):
             self._heard = time.monotonic()
             self._ensure_sampler()
         return found
 
     @property
     def silent_seconds(self) -> float:
-        """Seconds since the last record."""
         return time.monotonic() - self._heard
 
     def close(self) -> None:
@@ -106,18 +108,8 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
             os.close(self._listening)
             self._listening = -1
 
-    @property
-    def _has_devices(self) -> bool:
-        return self.machine is None or bool(self.machine.devices)
-
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
-
-    def _listen(self) -> None:
-        self._listening = locks.open_lock(self._path(LISTENERS))
-        # A sampler that is ending holds it for a moment.
-        locks.lock(self._listening, shared=True)
-        self._ensure_sampler()
 
     def _ensure_sampler(self) -> None:
         lock = locks.open_lock(self._path(SAMPLER_LOCK))

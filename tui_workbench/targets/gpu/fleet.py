@@ -39,7 +39,6 @@ class RecentCurves:
         self._count = 0
 
     def add(self, moment: float, reading: Reading, device: Device) -> None:
-        """Add a reading taken at `moment`, in seconds since the epoch."""
         cell = int(moment // CELL_SECONDS)
         passed = cell - self.newest
         if passed > 0:
@@ -80,7 +79,6 @@ class MachineState(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """The number of the newest cell of its curves."""
         return max((curves.newest for curves in self.curves.values()), default=0)
 
 
@@ -130,7 +128,6 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
 
     @property
     def states(self) -> tuple[MachineState, ...]:
-        """Every machine, in the order of its first target."""
         return tuple(listener.state for listener in self._listeners.values())
 
     def close(self) -> None:
@@ -143,7 +140,8 @@ class _Listener:
 
     def __init__(self, key: str, target: ComputeTarget) -> None:
         self.login = _login(target)
-        self.state = MachineState(key, (target.name,), _address(target) if target.kind.is_remote else "")
+        address = f"{target.username}@{target.address}" if target.username else target.address
+        self.state = MachineState(key, (target.name,), address if target.kind.is_remote else "")
         self._target = target
         self._feed: Feed | None = None
         self._is_open = False
@@ -153,6 +151,7 @@ class _Listener:
             self.state = self.state._replace(targets=targets)
 
     def close(self) -> None:
+        """Stop, and forget the state, so that the next `read` starts again."""
         self._close_feed()
         self._is_open = False
         self.state = MachineState(*self.state[:3])
@@ -185,7 +184,6 @@ class _Listener:
             return True
 
     def _update_silence(self) -> bool:
-        """Update `silent`. Return True if the number of whole seconds has changed."""
         if self.state.sample is None:
             return False
         silent = time.time() - self.state.sample.time
@@ -225,7 +223,3 @@ def _key_of(target: ComputeTarget) -> str:
 def _login(target: ComputeTarget) -> ComputeTarget:
     """Return the target without the fields that do not affect how its machine is reached."""
     return target._replace(name="", path="", values={}, base_docker_image="", gpus="")
-
-
-def _address(target: ComputeTarget) -> str:
-    return f"{target.username}@{target.address}" if target.username else target.address

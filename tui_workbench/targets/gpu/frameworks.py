@@ -250,7 +250,6 @@ class Framework(NamedTuple):
 
     @property
     def is_busy(self) -> bool:
-        """True if the check failed only because another program uses the GPU."""
         return bool(_BUSY.search(self.problem))
 
     @property

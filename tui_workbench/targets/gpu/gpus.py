@@ -51,7 +51,6 @@ class Gpus(NamedTuple):
 
     @property
     def driver(self) -> str:
-        """The driver's version; "" without a GPU."""
         return self.found[0].driver if self.found else ""
 
     @property

@@ -172,7 +172,6 @@ class Nvml:
         return {pid: share for pid, (_, share) in newest.items()}
 
     def _register_events(self) -> None:
-        """Register for Xid errors, if the driver supports it."""
         library = self._library
         self._events = self._ask("EventSetCreate")
         if self._events is not None:

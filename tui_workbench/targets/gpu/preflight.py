@@ -363,7 +363,6 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _own_modules(name: str, importer: str, folders: tuple[str, ...]) -> Iterator[str]:
-    """Yield the files of the project that an import of this name executes."""
     relative = name.lstrip(".")
     level = len(name) - len(relative)
     if level:

@@ -63,7 +63,6 @@ class Reading(NamedTuple):
 
     @property
     def throttled_by(self) -> tuple[str, ...]:
-        """The reasons why its clocks are reduced."""
         return tuple(word for bit, word in THROTTLE_REASONS if (self.throttle or 0) & bit)
 
 

@@ -148,7 +148,6 @@ class Smi:
         return self._host.open(["sh", "-c", _WATCH, "sh", *words])
 
     def _first_lines(self) -> list[str]:
-        """Return all lines before the line `.`."""
         deadline = time.monotonic() + FIRST_SECONDS
         while b"\n.\n" not in self._rest:
             if not wait_ready([self._process.stdout], timeout=max(0.0, deadline - time.monotonic())):
@@ -190,7 +189,6 @@ class Smi:
         return Machine(tuple(devices), driver, others.get("c", ""), "nvidia-smi", problem, hides)
 
     def _row(self, kind: str, text: str) -> dict[str, str]:
-        """Return the cells by field; empty if the line has another form."""
         cells = [cell.strip() for cell in text.split(",")]
         fields = self._fields[kind]
         return dict(zip(fields, cells, strict=True)) if len(cells) == len(fields) else {}
