@@ -15,7 +15,7 @@ from tests.package_index import PackageIndex, make_wheel, package_index
 from tests.targets.docker_project import DockerProject, controller_of, log
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.model import RunRequest
-from tui_workbench.runs.lifecycle.cleaning import Cleaning
+from tui_workbench.runs.lifecycle.cleanup import Cleanup
 from tui_workbench.runs.submission.planning import prepare_environment
 from tui_workbench.targets.base.values import Report
 
@@ -270,11 +270,11 @@ def test_clean_removes_environments_and_the_cache(
 ) -> None:
     project.packages("tinylib")
     name, _ = prepare(project)
-    cleaning = Cleanup(project.runs)
-    found = cleaning.find()
+    cleanup = Cleanup(project.runs)
+    found = cleanup.find()
     assert {(each.item.kind, each.item.name) for each in found if each.item} == {
         ("environment", name), ("cache", "workbench-tui-cache"),
     }  # fmt: skip
-    assert all(not cleaning.remove(each).problem for each in found)
-    assert cleaning.find() == []
+    assert all(not cleanup.remove(each).problem for each in found)
+    assert cleanup.find() == []
     assert PYTHON_IMAGE in engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").split()
