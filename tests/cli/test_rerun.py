@@ -42,7 +42,7 @@ class TestRerun:
     def test_rerun_has_dry_run_and_detach(self, workbench: Installed) -> None:
         run_id = workbench.detach("report.py")
         plan = workbench.run("experiment", "rerun", "-r", run_id, "--dry-run", "-o", "json")
-        assert json.loads(plan.out)["steps"][0]["title"] == f"take the snapshot of {run_id}"
+        assert json.loads(plan.out)["steps"][0]["title"] == f"use the snapshot of {run_id}"
         record = json.loads(workbench.run("experiment", "rerun", "-r", run_id, "--detach", "-o", "json").out)
         assert record["properties"]["CommitId"] == workbench.info(run_id)["properties"]["CommitId"]
 

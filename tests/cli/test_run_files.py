@@ -100,4 +100,4 @@ def test_files_written_outside_the_copy_are_reported(nanogpt: Installed) -> None
         nanogpt.folder, {"train.py": "import os\nos.makedirs('../data')\nopen('../data/set', 'w').write('x')\n"}
     )
     said = nanogpt.submit("train.py").err
-    assert "it wrote 1 B to ../data, outside of its copy of the project" in said
+    assert "it wrote 1 B to ../data, outside its working copy" in said
