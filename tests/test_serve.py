@@ -283,4 +283,4 @@ def test_missing_package_shows_the_install_command(project_root: Path, tmp_path:
         check=False,
     )
     assert done.returncode == 2
-    assert "needs the package aiohttp, which is not installed. Install it: pip install 'workbench-tui[serve]'" in done.stderr
+    assert "which is not installed. Install it: pip install 'workbench-tui[serve]'" in done.stderr
