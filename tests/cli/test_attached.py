@@ -44,7 +44,7 @@ def test_failed_check_exits_with_4(project_root: Path, box: Sequence[str], home:
 def test_check_of_unknown_target_lists_targets(project_root: Path) -> None:
     done = workbench("check", "nothing", cwd=project_root)
     assert done.returncode == 3
-    assert "Known here: local" in done.stderr
+    assert "Choose one of: local" in done.stderr
 
 
 # login, disconnect, detach

@@ -64,12 +64,12 @@ def test_fields_of_nested_maps_are_rows_like_all_others() -> None:
     assert editing.text.endswith("gpuSupport: true\n")
 
 
-def test_a_field_that_the_kind_does_not_know_is_wrong_use() -> None:
+def test_unknown_field_raises_usage_error() -> None:
     with pytest.raises(UsageError, match="'nope' is not a field"):
         document(COMPUTE, "x.compute").field("nope")
 
 
-def test_values_come_by_key_typed_or_plain() -> None:
+def test_get_returns_typed_or_plain_values() -> None:
     editing = document("Target: 0022\nEnvironmentVariables: {a.b: no}\nArgumentVector: [x, 1.0]\nother: {y: 3}\n")
     assert editing.get("Target") == "0022"
     assert editing.get("EnvironmentVariables.a.b") == "no"
@@ -80,7 +80,7 @@ def test_values_come_by_key_typed_or_plain() -> None:
     assert editing.get("Framework") is None
 
 
-def test_a_step_is_taken_back_when_it_fails() -> None:
+def test_failed_step_is_undone() -> None:
     editing = document("Target: a\nFramework: Python\n")
     with pytest.raises(EditRefusedError), editing.step():
         _set_and_fail(editing)
@@ -140,14 +140,14 @@ def test_broken_text_is_edited_as_text_only_and_the_form_is_empty() -> None:
     assert editing.get("Framework") == "Python"
 
 
-def test_a_fix_is_made_whole_or_not_at_all() -> None:
+def test_fix_is_applied_completely_or_not_at_all() -> None:
     editing = document("Target: a\n")
     with pytest.raises(EditRefusedError):
         editing.apply(Fix("two edits", (SetValue(("Target",), "b"), SetValue(("Framework", 3), "Python"))))
     assert editing.text == "Target: a\n"
 
 
-def test_saving_writes_the_bytes_of_the_file_and_makes_it_clean(tmp_path: Path) -> None:
+def test_save_writes_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.runconfig"
     path.write_bytes(b"\xef\xbb\xbfTarget: a\r\n# c\r\nFramework: Python")
     editing = Document.open(str(path))
@@ -178,7 +178,7 @@ def test_a_file_that_changed_on_disk_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "Target: theirs\n"
 
 
-def test_a_value_set_back_after_other_edits_has_its_first_bytes() -> None:
+def test_value_set_back_restores_its_bytes() -> None:
     text = "Target: a\nEnvironmentVariables:\n  # first\n  'A': \"1\"\n  B: 2   # second\nFramework: Python\n"
     editing = document(text)
     editing.set("EnvironmentVariables", {})

@@ -127,9 +127,7 @@ def test_utf_16_with_its_mark_is_text(tmp_path: Path, mark: bytes) -> None:
         ("type: local\n---\ntype: remote\n", 2, 1, "ends the document"),
     ],
 )
-def test_what_is_wrong_in_a_target_is_said_with_its_place(
-    tmp_path: Path, text: str, line: int, column: int, said: str
-) -> None:
+def test_invalid_target_raises_with_position(tmp_path: Path, text: str, line: int, column: int, said: str) -> None:
     path = compute(tmp_path, text)
     with pytest.raises(ConfigurationError) as caught:
         load_compute(path)
@@ -215,16 +213,14 @@ def test_the_form_of_the_sdk_is_read_as_what_it_means(tmp_path: Path) -> None:
         ("Target: x\nFramework:Python\nTrackedRun: true\n", 2, "no space after the colon"),
     ],
 )
-def test_what_is_wrong_in_a_run_configuration_is_said_with_its_line(
-    tmp_path: Path, text: str, line: int, said: str
-) -> None:
+def test_invalid_run_configuration_raises_with_line(tmp_path: Path, text: str, line: int, said: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_run_configuration(runconfig(tmp_path, text))
     assert said in caught.value.message
     assert caught.value.line == line
 
 
-def test_what_is_no_configuration_file_is_refused(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.compute"
     os.mkfifo(pipe)
     for path, said in [
@@ -238,7 +234,7 @@ def test_what_is_no_configuration_file_is_refused(tmp_path: Path) -> None:
         assert caught.value.exit_code == 3
 
 
-def test_bytes_that_are_no_text_are_refused_at_the_first_of_them(tmp_path: Path) -> None:
+def test_binary_file_is_refused_at_its_first_byte(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="0xf6") as caught:
         load_compute(compute(tmp_path, b"# caf\xc3\xa9\ntype: l\xf6cal\n"))
     assert (caught.value.line, caught.value.column) == (2, 8)

@@ -31,7 +31,7 @@ from tui_workbench.core.errors import ConfigurationError
         "type: remote\naddress: ssh://me:hunter2@box\n",
     ],
 )
-def test_a_password_is_not_repeated(tmp_path: Path, text: str) -> None:
+def test_messages_hide_passwords(tmp_path: Path, text: str) -> None:
     root = write_project(tmp_path / "project")
     path = root / "aml_config" / "box.compute"
     path.write_text(text)

@@ -19,11 +19,11 @@ def file() -> Path:
     return path
 
 
-def test_without_a_file_the_usual_settings_hold() -> None:
+def test_defaults_without_a_file() -> None:
     assert load_settings() == Settings()
 
 
-def test_what_the_file_says_holds(file: Path) -> None:
+def test_settings_are_read(file: Path) -> None:
     file.write_text("notifications: off\nwindow_title: off\n")
     assert load_settings() == Settings(notifications="off", window_title="off")
 
@@ -45,7 +45,7 @@ def test_defaults_are_those_of_the_schema() -> None:
     ],
     ids=["value", "name", "list", "none", "text", "yaml"],
 )
-def test_a_mistake_names_its_line_and_the_rest_holds(file: Path, text: str, line: int, said: str) -> None:
+def test_mistake_is_reported_with_its_line(file: Path, text: str, line: int, said: str) -> None:
     file.write_text(text)
     found = load_settings()
     (error,) = found.errors
@@ -54,13 +54,13 @@ def test_a_mistake_names_its_line_and_the_rest_holds(file: Path, text: str, line
     assert found._replace(errors=()) == Settings()
 
 
-def test_one_mistake_costs_one_entry(file: Path) -> None:
+def test_mistake_affects_one_entry(file: Path) -> None:
     file.write_text("notifications: loud\nwindow_title: off\n")
     found = load_settings()
     assert (found.window_title, found.notifications, len(found.errors)) == ("off", "terminal", 1)
 
 
-def test_a_file_that_is_no_text_is_named(file: Path) -> None:
+def test_binary_settings_file_is_reported(file: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     (error,) = load_settings().errors
     assert error.file == str(file)

@@ -104,7 +104,7 @@ def test_other_names_are_refused_with_the_rule(tmp_path: Path, name: str) -> Non
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unknown_template_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+def test_unknown_template_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"unknown template 'mnist'.*blank, digits.*folder"):
         templates.create_project("fresh", str(tmp_path), "mnist")
 
@@ -236,7 +236,7 @@ class TestFromElsewhere:
         assert not (root / ".git").exists()
         assert {"hello.py", "aml_config/local.compute"} <= set(tree(root))
 
-    def test_a_repository_that_cannot_be_had_is_told_and_no_password_is(self, tmp_path: Path) -> None:
+    def test_failed_clone_hides_passwords(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"clone the template file://me:\*\*\*@/nowhere: ") as caught:
             templates.create_project("fresh", str(tmp_path), "file://me:s3cret@/nowhere")
         assert "s3cret" not in str(caught.value)
@@ -288,7 +288,7 @@ class TestAddFolder:
             problems += [configuration.problem for configuration in project.run_configurations()]
             assert None in problems, family.name
 
-    def test_what_cannot_be_written_stays_as_it_was(self, tmp_path: Path) -> None:
+    def test_failed_write_changes_nothing(self, tmp_path: Path) -> None:
         for name in ("whole", "empty"):
             (tmp_path / name).mkdir()
         templates.add_folder(str(tmp_path / "whole"))

@@ -140,7 +140,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(pieces: list[tuple[str, bytes]]
             assert lines == expected
 
 
-def test_ranks_that_do_not_end_with_the_others_are_told_of_once(tmp_path: Path) -> None:
+def test_hanging_ranks_are_reported_once(tmp_path: Path) -> None:
     folder = Folder(tmp_path, hang_seconds=0.0)
     files = []
     for rank in "012":

@@ -164,7 +164,7 @@ def test_a_name_is_any_text(workbench: ModuleType, run: Path, name: str) -> None
     ],
 )
 @pytest.mark.parametrize("inside", [True, False], ids=["run", "no run"])
-def test_what_cannot_be_logged_is_told_in_a_run_and_outside_of_one(
+def test_invalid_values_raise(
     run: Path, monkeypatch: pytest.MonkeyPatch, arguments: Any, error: type[Exception], words: str, inside: bool
 ) -> None:
     if not inside:
@@ -198,7 +198,7 @@ def test_a_figure_draws_itself(workbench: ModuleType, run: Path) -> None:
     assert (run / record["path"]).read_bytes() == b"drawn"
 
 
-def test_what_is_no_image_is_told(workbench: ModuleType, run: Path) -> None:
+def test_invalid_image_raises(workbench: ModuleType, run: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"image not found: nowhere\.png"):
         workbench.log_image("plot", "nowhere.png")
     with pytest.raises(TypeError, match="an image must be a path"):

@@ -17,7 +17,7 @@ def change(path: Path, before: bytes | None, after: bytes | None) -> FileChange:
     return FileChange(str(path), before, after)
 
 
-def test_files_are_made_changed_and_removed_and_all_of_it_undone(tmp_path: Path) -> None:
+def test_change_set_creates_changes_and_removes_files(tmp_path: Path) -> None:
     kept, gone, new = tmp_path / "kept", tmp_path / "gone", tmp_path / "folder" / "new"
     kept.write_bytes(b"a\r\n")
     gone.write_bytes(b"b")
@@ -35,7 +35,7 @@ def test_files_are_made_changed_and_removed_and_all_of_it_undone(tmp_path: Path)
     assert history.undo() is None
 
 
-def test_a_file_that_changed_meanwhile_stops_everything(tmp_path: Path) -> None:
+def test_changed_file_stops_a_change_set(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.write_bytes(b"1")
     other.write_bytes(b"changed")
@@ -47,7 +47,7 @@ def test_a_file_that_changed_meanwhile_stops_everything(tmp_path: Path) -> None:
         ChangeSet("x", (change(one, None, b"2"),)).apply()
 
 
-def test_when_one_file_cannot_be_written_the_others_get_their_bytes_back(tmp_path: Path) -> None:
+def test_failed_write_restores_the_other_files(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_bytes(b"1")
     blocked = tmp_path / "file" / "below"
@@ -58,7 +58,7 @@ def test_when_one_file_cannot_be_written_the_others_get_their_bytes_back(tmp_pat
     assert not two.exists()
 
 
-def test_undo_does_not_overwrite_what_came_after(tmp_path: Path) -> None:
+def test_undo_keeps_later_changes(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"1")
     history = ChangeHistory()
@@ -71,7 +71,7 @@ def test_undo_does_not_overwrite_what_came_after(tmp_path: Path) -> None:
     assert history.newest.title == "x"
 
 
-def test_the_diff_names_files_of_the_project_and_leaves_the_rest_out(tmp_path: Path) -> None:
+def test_diff_shows_only_files_of_the_project(tmp_path: Path) -> None:
     change_set = ChangeSet(
         "x",
         (
@@ -86,13 +86,13 @@ def test_the_diff_names_files_of_the_project_and_leaves_the_rest_out(tmp_path: P
     )
 
 
-def test_a_change_that_changes_nothing_is_empty(tmp_path: Path) -> None:
+def test_change_set_without_changes_is_empty(tmp_path: Path) -> None:
     assert ChangeSet("x", ()).is_empty
     assert ChangeSet("x", (change(tmp_path / "a", b"1", b"1"),)).is_empty
     assert not ChangeSet("x", (change(tmp_path / "a", None, b""),)).is_empty
 
 
-def test_permissions_of_a_changed_file_stay(tmp_path: Path) -> None:
+def test_change_set_keeps_permissions(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"1")
     path.chmod(0o600)
@@ -100,7 +100,7 @@ def test_permissions_of_a_changed_file_stay(tmp_path: Path) -> None:
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
-def test_two_change_sets_of_one_file_never_both_succeed(tmp_path: Path) -> None:
+def test_only_one_of_two_concurrent_change_sets_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "one"
     for _ in range(30):
         path.write_bytes(b"0")

@@ -47,7 +47,7 @@ def test_all_files_of_a_project_are_checked(root: Path) -> None:
     ]
 
 
-def test_a_dependency_file_elsewhere_in_the_project_is_one_of_its_files(root: Path) -> None:
+def test_configuration_files_include_dependency_files(root: Path) -> None:
     (root / "env.yml").write_text("dependencies:\n- json\n")
     (root / "aml_config" / "x.runconfig").write_text(RUNCONFIG + "CondaDependenciesFile: env.yml\n")
     files = file_edits.configuration_files(str(root))
@@ -55,11 +55,11 @@ def test_a_dependency_file_elsewhere_in_the_project_is_one_of_its_files(root: Pa
     assert [one.code for one in file_edits.check([str(root / "env.yml")])] == ["standard-library"]
 
 
-def test_a_file_without_faults_has_no_findings(root: Path) -> None:
+def test_valid_file_has_no_findings(root: Path) -> None:
     assert file_edits.check([at(root, "box.runconfig")]) == []
 
 
-def test_a_file_that_cannot_be_read_is_a_finding_among_the_others(root: Path) -> None:
+def test_unreadable_file_is_a_finding(root: Path) -> None:
     (root / "aml_config" / "bad.compute").write_bytes(b"type: \xff\n")
     big = root / "aml_config" / "big.compute"
     with open(big, "wb") as file:
@@ -84,11 +84,11 @@ def test_a_file_that_cannot_be_read_is_a_finding_among_the_others(root: Path) ->
         ("conda_dependencies.yml", "dependencies.pip[0]", "keras"),
     ],
 )
-def test_get_gives_the_typed_value_or_the_default(root: Path, name: str, key: str, value: Any) -> None:
+def test_get_returns_the_typed_value_or_default(root: Path, name: str, key: str, value: Any) -> None:
     assert file_edits.get(at(root, name), key) == value
 
 
-def test_get_of_what_is_not_there_says_what_is(root: Path) -> None:
+def test_get_of_an_unset_field_lists_those_that_are_set(root: Path) -> None:
     with pytest.raises(UsageError) as caught:
         file_edits.get(at(root, "box.runconfig"), "Nope")
     assert (
@@ -143,7 +143,7 @@ def test_get_of_what_is_not_there_says_what_is(root: Path) -> None:
         ),
     ],
 )
-def test_set_reads_a_word_by_the_type_of_its_field(root: Path, name: str, key: str, text: str, after: str) -> None:
+def test_set_parses_text_by_the_type_of_the_field(root: Path, name: str, key: str, text: str, after: str) -> None:
     result = file_edits.set_text(at(root, name), key, text)
     assert (root / "aml_config" / name).read_text() == after
     assert result.changed == (after != {"box.compute": COMPUTE}.get(name))
@@ -168,7 +168,7 @@ def test_set_reads_a_word_by_the_type_of_its_field(root: Path, name: str, key: s
         ("box.runconfig", "a..b", "x", "is not a valid key"),
     ],
 )
-def test_what_cannot_be_set_is_said_and_the_file_stays(root: Path, name: str, key: str, text: str, said: str) -> None:
+def test_invalid_set_raises_and_keeps_the_file(root: Path, name: str, key: str, text: str, said: str) -> None:
     before = (root / "aml_config" / name).read_bytes()
     with pytest.raises((UsageError, ConfigurationError)) as caught:
         file_edits.set_text(at(root, name), key, text)
@@ -176,7 +176,7 @@ def test_what_cannot_be_set_is_said_and_the_file_stays(root: Path, name: str, ke
     assert (root / "aml_config" / name).read_bytes() == before
 
 
-def test_a_key_of_ones_own_is_set_when_asked_for(root: Path) -> None:
+def test_set_any_key_allows_unknown_keys(root: Path) -> None:
     result = file_edits.set_text(at(root, "box.compute"), "own.key", "[1, no]", any_key=True)
     assert (root / "aml_config" / "box.compute").read_text() == COMPUTE + 'own:\n  key:\n    - 1\n    - "no"\n'
     assert (result.old, result.new) == (None, [1, "no"])
@@ -184,7 +184,7 @@ def test_a_key_of_ones_own_is_set_when_asked_for(root: Path) -> None:
     file_edits.set_text(at(root, "box.compute"), "own.key[0]", "2")
 
 
-def test_a_password_is_not_repeated(root: Path) -> None:
+def test_messages_hide_passwords(root: Path) -> None:
     path = root / "aml_config" / "far.compute"
     path.write_text("type: remote\naddress: h\npassword: hunter2\n")
     result = file_edits.set_text(str(path), "password", "hunter3")
@@ -201,7 +201,7 @@ def test_unset_removes_one_key(root: Path) -> None:
         file_edits.unset(at(root, "box.runconfig"), "Framework")
 
 
-def test_a_broken_file_is_not_edited(root: Path) -> None:
+def test_broken_file_is_not_edited(root: Path) -> None:
     path = root / "aml_config" / "box.runconfig"
     path.write_text("Target: 'box\n")
     with pytest.raises(ConfigurationError) as caught:
@@ -214,7 +214,7 @@ def test_a_broken_file_is_not_edited(root: Path) -> None:
 # -- fix -------------------------------------------------------------------------------------------------------------
 
 
-def test_fix_puts_everything_right_that_decides_nothing_for_the_user(root: Path) -> None:
+def test_fix_applies_fixes_that_need_no_decision(root: Path) -> None:
     path = root / "aml_config" / "all.compute"
     path.write_text(
         f"type:docker\nbaseDockerImage: {DEFAULT_GPU_IMAGE}\nsharedVolumes: false\nnativeSharedDirectory: "
@@ -234,14 +234,14 @@ def test_fix_puts_everything_right_that_decides_nothing_for_the_user(root: Path)
     assert file_edits.fix(str(path)).fixed == ()
 
 
-def test_a_dry_run_shows_the_change_and_makes_none(root: Path) -> None:
+def test_dry_run_changes_nothing(root: Path) -> None:
     result = file_edits.fix(at(root, "conda_dependencies.yml"), dry_run=True)
     assert result.fixed == ("remove os",)
     assert "-- os\n" in result.diff
     assert "- os\n" in (root / "aml_config" / "conda_dependencies.yml").read_text()
 
 
-def test_a_code_that_does_not_exist_is_wrong_use(root: Path) -> None:
+def test_unknown_code_raises_usage_error(root: Path) -> None:
     with pytest.raises(UsageError, match="unknown code 'nope'"):
         file_edits.fix(at(root, "box.compute"), code="nope")
 
@@ -260,14 +260,14 @@ def test_gpu_ready_changes_or_shows(root: Path) -> None:
     assert (again.applied, again.diff, again.plan.is_done) == (False, "", True)
 
 
-def test_gpu_ready_leaves_out_what_it_is_told_to(root: Path) -> None:
+def test_gpu_ready_without_some_changes(root: Path) -> None:
     result = make_gpu_ready(str(root), "box", without=["nvidiaDocker"])
     assert not result.applied
     with pytest.raises(UsageError, match=r"unknown change 'nope'. Changes of this plan: nvidiaDocker"):
         make_gpu_ready(str(root), "box", without=["nope"])
 
 
-def test_a_word_is_a_path_or_a_name_in_the_project(root: Path) -> None:
+def test_find_file_accepts_paths_and_names(root: Path) -> None:
     (root / "env.yml").write_text("")
     assert file_edits.find_file("box.compute", str(root)) == at(root, "box.compute")
     assert file_edits.find_file("env.yml", str(root)) == str(root / "env.yml")
@@ -275,7 +275,7 @@ def test_a_word_is_a_path_or_a_name_in_the_project(root: Path) -> None:
     assert file_edits.find_file("none.compute", str(root)) == "none.compute"
 
 
-def test_values_set_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+def test_concurrent_edits_are_all_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.runconfig"
     path.write_text("Target: local\nFramework: Python\n")
     writers = [
@@ -308,7 +308,7 @@ for turn in range(15):
 """
 
 
-def test_a_missing_file_is_replaced_by_one_of_its_name_and_by_no_other(tmp_path: Path) -> None:
+def test_missing_file_is_fixed_only_with_the_same_name(tmp_path: Path) -> None:
     project(
         tmp_path,
         a__runconfig="Target: t\nFramework: PySpark\nSparkDependenciesFile: Config/hdi_spark_dependencies.yml\n",

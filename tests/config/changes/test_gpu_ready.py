@@ -58,7 +58,7 @@ def ids(plan: GpuReadyPlan) -> list[str]:
     return [hunk.id for hunk in plan.hunks]
 
 
-def test_one_call_makes_the_edits_of_the_guide_and_nothing_else(root: Path) -> None:
+def test_gpu_ready_makes_the_edits_of_the_guide(root: Path) -> None:
     before = contents(root)
     plan = plan_gpu_ready(str(root), "myvm", image=TWIN)
     assert ids(plan) == ["baseDockerImage", "nvidiaDocker", "Framework", "PrepareEnvironment", "tensorflow"]
@@ -92,7 +92,7 @@ def test_the_same_by_hand(root: Path) -> None:
     assert {name: data for name, data in contents(root).items() if name in by_hand} == by_hand
 
 
-def test_the_default_image_fits_the_packages_and_the_originals_are_offered(root: Path) -> None:
+def test_default_image_fits_the_packages(root: Path) -> None:
     plan = plan_gpu_ready(str(root), "myvm")
     assert plan.hunks[0].title == "baseDockerImage: tensorflow/tensorflow:1.14.0-gpu-py3"
     references = {image.reference: image.title for image in plan.images}
@@ -122,7 +122,7 @@ def test_the_default_image_fits_the_packages_and_the_originals_are_offered(root:
         ("3.9", "numpy", DEFAULT_GPU_IMAGE),
     ],
 )
-def test_the_image_fits_the_frameworks_and_the_python(root: Path, python: str, pip: str, image: str) -> None:
+def test_image_fits_frameworks_and_python(root: Path, python: str, pip: str, image: str) -> None:
     conda = f"dependencies:\n- python={python}\n- pip:\n  - {pip}\n"
     project(root, conda_dependencies__yml=conda)
     plan = plan_gpu_ready(str(root), "myvm")
@@ -133,7 +133,7 @@ def test_the_image_fits_the_frameworks_and_the_python(root: Path, python: str, p
     assert (ids(again), again.is_ready) == ([], True)
 
 
-def test_an_image_whose_cuda_does_not_fit_is_replaced(root: Path) -> None:
+def test_image_with_wrong_cuda_is_replaced(root: Path) -> None:
     """As an earlier version of gpu-ready left it: a current image beside TensorFlow 1."""
     project(
         root,
@@ -148,7 +148,7 @@ def test_an_image_whose_cuda_does_not_fit_is_replaced(root: Path) -> None:
     assert not kept.is_ready
 
 
-def test_an_unpinned_tensorflow_of_pip_gets_the_version_of_the_image(root: Path) -> None:
+def test_unpinned_tensorflow_gets_the_version_of_the_image(root: Path) -> None:
     text = "dependencies:\n- python=3.5.2\n- pip:\n  - tensorflow\n"
     for image, version in (("", "1.14"), (TWIN, "1.4")):
         project(root, conda_dependencies__yml=text, myvm__compute=COMPUTE)
@@ -168,7 +168,7 @@ def test_an_unpinned_tensorflow_of_pip_gets_the_version_of_the_image(root: Path)
         (("onnxruntime==1.17", "onnxruntime-gpu==1.17"), ("onnxruntime-gpu==1.17",)),
     ],
 )
-def test_no_package_is_written_twice(root: Path, before: tuple[str, ...], after: tuple[str, ...]) -> None:
+def test_package_is_not_added_twice(root: Path, before: tuple[str, ...], after: tuple[str, ...]) -> None:
     text = "dependencies:\n- python=3.6\n- pip:\n"
     project(root, conda_dependencies__yml=text + "".join(f"  - {one}\n" for one in before))
     plan_gpu_ready(str(root), "myvm").change_set().apply()
@@ -176,7 +176,7 @@ def test_no_package_is_written_twice(root: Path, before: tuple[str, ...], after:
     assert plan_gpu_ready(str(root), "myvm").is_done
 
 
-def test_a_conda_package_with_a_channel_is_not_written_twice(root: Path) -> None:
+def test_conda_package_with_channel_is_not_added_twice(root: Path) -> None:
     text = "dependencies:\n- python=3.6\n- conda-forge::tensorflow=1.8\n- tensorflow-gpu=1.8\n"
     project(root, conda_dependencies__yml=text)
     plan_gpu_ready(str(root), "myvm").change_set().apply()
@@ -184,7 +184,7 @@ def test_a_conda_package_with_a_channel_is_not_written_twice(root: Path) -> None
     assert after == text.replace("- conda-forge::tensorflow=1.8\n", "")
 
 
-def test_a_target_with_an_error_in_its_files_is_not_ready(root: Path) -> None:
+def test_target_with_an_error_is_not_ready(root: Path) -> None:
     plan_gpu_ready(str(root), "myvm", image=TWIN).change_set().apply()
     assert plan_gpu_ready(str(root), "myvm").is_ready
     project(
@@ -194,7 +194,7 @@ def test_a_target_with_an_error_in_its_files_is_not_ready(root: Path) -> None:
     assert ([one.code for one in plan.problems], plan.is_done, plan.is_ready) == (["wrong-type"], True, False)
 
 
-def test_a_run_configuration_that_cannot_be_read_keeps_its_target_from_being_ready(root: Path) -> None:
+def test_unreadable_run_configuration_is_not_ready(root: Path) -> None:
     plan_gpu_ready(str(root), "myvm", image=TWIN).change_set().apply()
     project(root, other__runconfig="Target: [myvm\n")
     plan = plan_gpu_ready(str(root), "myvm")
@@ -204,7 +204,7 @@ def test_a_run_configuration_that_cannot_be_read_keeps_its_target_from_being_rea
     assert plan_gpu_ready(str(root), "myvm").is_ready
 
 
-def test_packages_that_cannot_be_installed_keep_a_target_from_being_ready(root: Path) -> None:
+def test_target_with_incompatible_packages_is_not_ready(root: Path) -> None:
     project(root, conda_dependencies__yml="dependencies:\n- python=3.11\n- pip:\n  - tensorflow-gpu==1.8.0\n")
     plan = plan_gpu_ready(str(root), "myvm")
     plan.change_set().apply()
@@ -212,7 +212,7 @@ def test_packages_that_cannot_be_installed_keep_a_target_from_being_ready(root: 
     assert ([one.code for one in again.problems], again.is_ready) == (["cannot-install"], False)
 
 
-def test_the_projects_of_the_collection_are_ready_after_one_call_or_say_why_not(tmp_path: Path) -> None:
+def test_real_projects_become_ready_or_have_problems(tmp_path: Path) -> None:
     done = 0
     for sample in ("tf", "cntk", "AerialImageClassification", "TDSPUCIAdultIncome"):
         folder = corpus() / sample
@@ -242,7 +242,7 @@ def test_the_projects_of_the_collection_are_ready_after_one_call_or_say_why_not(
     assert done > 100
 
 
-def test_a_second_call_has_nothing_left_to_do(root: Path) -> None:
+def test_second_plan_has_no_changes(root: Path) -> None:
     for image in ("", TWIN):
         plan_gpu_ready(str(root), "myvm", image=image).change_set().apply()
         again = plan_gpu_ready(str(root), "myvm", image=image)
@@ -252,7 +252,7 @@ def test_a_second_call_has_nothing_left_to_do(root: Path) -> None:
     assert plan_gpu_ready(str(root), "myvm").is_done
 
 
-def test_each_change_can_be_left_out(root: Path) -> None:
+def test_each_hunk_can_be_left_out(root: Path) -> None:
     plan = plan_gpu_ready(str(root), "myvm", image=TWIN)
     for left_out in ids(plan):
         history = ChangeHistory()
@@ -262,7 +262,7 @@ def test_each_change_can_be_left_out(root: Path) -> None:
     assert plan.change_set(without=ids(plan)).is_empty
 
 
-def test_applying_is_one_step_of_undo(root: Path) -> None:
+def test_apply_is_one_undo_step(root: Path) -> None:
     before = contents(root)
     history = ChangeHistory()
     history.apply(plan_gpu_ready(str(root), "myvm").change_set())
@@ -273,7 +273,7 @@ def test_applying_is_one_step_of_undo(root: Path) -> None:
     assert contents(root) == before
 
 
-def test_each_change_shows_its_own_difference(root: Path) -> None:
+def test_each_hunk_has_a_diff(root: Path) -> None:
     plan = plan_gpu_ready(str(root), "myvm", image=TWIN)
     nvidia = next(hunk for hunk in plan.hunks if hunk.id == "nvidiaDocker")
     assert "+nvidiaDocker: true" in nvidia.diff
@@ -283,7 +283,7 @@ def test_each_change_shows_its_own_difference(root: Path) -> None:
     assert diff.count("--- a/aml_config/") == 3
 
 
-def test_a_run_configuration_means_itself_and_its_target(root: Path) -> None:
+def test_run_configuration_selects_itself_and_its_target(root: Path) -> None:
     project(root, other__runconfig=RUNCONFIG, cpu__runconfig="Target: elsewhere\n")
     plan = plan_gpu_ready(str(root), "other", image=TWIN)
     assert plan.target == "myvm"
@@ -295,7 +295,7 @@ def test_a_run_configuration_means_itself_and_its_target(root: Path) -> None:
     assert [one for one in ids(both) if one.startswith("Framework")] == ["Framework:other", "Framework:third"]
 
 
-def test_a_script_that_uses_spark_keeps_it(root: Path) -> None:
+def test_script_with_spark_keeps_its_framework(root: Path) -> None:
     (root / "train.py").write_text("import pyspark\n")
     plan = plan_gpu_ready(str(root), "myvm")
     assert "Framework" not in ids(plan)
@@ -318,14 +318,14 @@ def test_several_packages_and_removals_in_one_file(root: Path) -> None:
     assert plan_gpu_ready(str(root), "myvm").is_done
 
 
-def test_a_target_without_docker_changes_what_can_be_changed(tmp_path: Path) -> None:
+def test_target_without_docker_gets_partial_changes(tmp_path: Path) -> None:
     root = project(tmp_path, local__compute="type: local\n", local__runconfig="Target: local\n")
     plan = plan_gpu_ready(str(root), "local")
     assert ids(plan) == ["Framework"]
     assert any("own Python" in note for note in plan.notes)
 
 
-def test_an_image_of_ones_own_is_kept_and_looked_at(tmp_path: Path) -> None:
+def test_unknown_image_is_kept_with_a_note(tmp_path: Path) -> None:
     root = project(tmp_path, box__compute="type: localdocker\nbaseDockerImage: mine/train:1\n")
     plan = plan_gpu_ready(str(root), "box")
     assert ids(plan) == ["nvidiaDocker"]
@@ -334,7 +334,7 @@ def test_an_image_of_ones_own_is_kept_and_looked_at(tmp_path: Path) -> None:
     assert ids(plan_gpu_ready(str(root), "box", image=DEFAULT_GPU_IMAGE)) == ["baseDockerImage", "nvidiaDocker"]
 
 
-def test_what_is_missing_is_said_and_the_rest_is_done(tmp_path: Path) -> None:
+def test_missing_files_are_notes(tmp_path: Path) -> None:
     root = project(
         tmp_path, box__compute="type: localdocker\nbaseDockerImage: python:3.12\n", x__runconfig="Target: box\n"
     )
@@ -345,7 +345,7 @@ def test_what_is_missing_is_said_and_the_rest_is_done(tmp_path: Path) -> None:
     assert "No run configuration uses box yet." in plan_gpu_ready(str(root), "box").notes
 
 
-def test_what_cannot_be_planned_is_one_clear_error(root: Path) -> None:
+def test_invalid_plan_raises(root: Path) -> None:
     project(
         root, hdi__compute="type: cluster\naddress: h\n", lost__runconfig="Target: gone\n", bad__compute="type: 'x\n"
     )
@@ -361,7 +361,7 @@ def test_what_cannot_be_planned_is_one_clear_error(root: Path) -> None:
         plan_gpu_ready(str(root), "myvm", image="No Image")
 
 
-def test_a_file_that_changed_since_the_plan_is_planned_anew_or_refused(root: Path) -> None:
+def test_file_changed_since_the_plan_is_refused(root: Path) -> None:
     plan = plan_gpu_ready(str(root), "myvm", image=TWIN)
     path = root / "aml_config" / "myvm.compute"
     path.write_text(COMPUTE + "# a new comment\n")

@@ -22,7 +22,7 @@ def at(root: Path, name: str) -> str:
 
 
 @pytest.mark.parametrize("target_type", [each.name for each in target_types.BUILT_IN])
-def test_a_new_target_of_each_type_loads_and_has_no_errors(tmp_path: Path, target_type: str) -> None:
+def test_new_target_of_each_type_is_valid(tmp_path: Path, target_type: str) -> None:
     root = project(tmp_path, x__runconfig="")
     lifecycle.create_target(str(root), "new", target_type).apply()
     loaded = load_compute(at(root, "new.compute"))
@@ -42,19 +42,19 @@ def test_a_new_run_configuration_fits_its_target(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "../x", ".hidden", "-x", "a\nb", "x" * 101])
-def test_what_cannot_be_a_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=r"not a valid name|name is empty"):
         lifecycle.create_target(str(tmp_path), name, "local")
 
 
-def test_unusual_names_are_names(tmp_path: Path) -> None:
+def test_unusual_names_are_valid(tmp_path: Path) -> None:
     root = project(tmp_path, x__runconfig="")
     for name in ("gpu box", "日本", "it's", 'say "hi"', "a.b", "$x"):
         lifecycle.create_target(str(root), name, "local").apply()
         assert load_compute(at(root, f"{name}.compute")).name == name
 
 
-def test_a_taken_name_and_an_unknown_type_are_refused(tmp_path: Path) -> None:
+def test_taken_name_and_unknown_type_are_refused(tmp_path: Path) -> None:
     root = project(tmp_path, a__compute="type: local\n")
     with pytest.raises(ConfigurationError, match="already"):
         lifecycle.create_target(str(root), "a", "local")
@@ -62,7 +62,7 @@ def test_a_taken_name_and_an_unknown_type_are_refused(tmp_path: Path) -> None:
         lifecycle.create_target(str(root), "b", "cloud")
 
 
-def test_a_duplicate_is_equal_to_the_byte(tmp_path: Path) -> None:
+def test_duplicate_is_identical(tmp_path: Path) -> None:
     root = project(tmp_path, gpu__runconfig=RUNCONFIG)
     lifecycle.duplicate(at(root, "gpu.runconfig"), "gpu2").apply()
     assert (root / "aml_config" / "gpu2.runconfig").read_bytes() == RUNCONFIG.encode()
@@ -70,7 +70,7 @@ def test_a_duplicate_is_equal_to_the_byte(tmp_path: Path) -> None:
         lifecycle.duplicate(at(root, "conda_dependencies.yml"), "x")
 
 
-def test_a_renamed_target_takes_its_run_configurations_along_in_that_value_alone(tmp_path: Path) -> None:
+def test_rename_target_updates_run_configurations(tmp_path: Path) -> None:
     root = project(
         tmp_path,
         gpu__compute="type: local\n",
@@ -95,14 +95,14 @@ def test_a_renamed_target_takes_its_run_configurations_along_in_that_value_alone
     assert (directory / "a.runconfig").read_bytes() == RUNCONFIG.encode()
 
 
-def test_a_renamed_run_configuration_moves_alone(tmp_path: Path) -> None:
+def test_rename_run_configuration_changes_no_other_file(tmp_path: Path) -> None:
     root = project(tmp_path, a__runconfig=RUNCONFIG, gpu__compute="type: local\n")
     lifecycle.rename(at(root, "a.runconfig"), "b").apply()
     assert (root / "aml_config" / "b.runconfig").read_bytes() == RUNCONFIG.encode()
     assert sorted(path.name for path in (root / "aml_config").iterdir()) == ["b.runconfig", "gpu.compute"]
 
 
-def test_a_deleted_file_lies_in_the_trash(tmp_path: Path) -> None:
+def test_deleted_file_is_in_the_trash(tmp_path: Path) -> None:
     root = project(tmp_path, gpu__compute="type: local\n", a__runconfig=RUNCONFIG)
     change_set = lifecycle.delete(at(root, "gpu.compute"))
     assert change_set.notes == ("Run configurations left without a target: a.",)
@@ -113,7 +113,7 @@ def test_a_deleted_file_lies_in_the_trash(tmp_path: Path) -> None:
     assert (kept.name.partition("-")[2], kept.read_text()) == ("gpu.compute", "type: local\n")
 
 
-def test_deleting_is_undone_in_one_step(tmp_path: Path) -> None:
+def test_delete_is_one_undo_step(tmp_path: Path) -> None:
     root = project(tmp_path, a__runconfig=RUNCONFIG)
     history = ChangeHistory()
     history.apply(lifecycle.delete(at(root, "a.runconfig"), str(tmp_path / "trash")))
@@ -123,6 +123,6 @@ def test_deleting_is_undone_in_one_step(tmp_path: Path) -> None:
     assert list((tmp_path / "trash").iterdir()) == []
 
 
-def test_a_new_text_is_in_the_order_of_the_schema() -> None:
+def test_new_file_follows_the_order_of_the_schema() -> None:
     text = new_text("x.compute", {"username": "u", "type": "remote", "own": "x", "address": "h"})
     assert text == "type: remote\naddress: h\nusername: u\nown: x\n"

@@ -61,7 +61,7 @@ def of_code(editing: Document, code: str) -> list[Finding]:
         (environment(pip=("onnxruntime==1.17",)), environment(pip=("onnxruntime-gpu==1.17",))),
     ],
 )
-def test_a_cpu_build_is_found_and_the_one_with_cuda_offered(tmp_path: Path, text: str, after: str) -> None:
+def test_cpu_build_is_found_with_a_fix(tmp_path: Path, text: str, after: str) -> None:
     editing = used_with(tmp_path, GPU_TARGET.format(image="mine:1"), text)
     (finding,) = of_code(editing, "cpu-build")
     assert finding.severity == WARNING
@@ -84,11 +84,11 @@ def test_a_cpu_build_is_found_and_the_one_with_cuda_offered(tmp_path: Path, text
         environment("numpy", pip=("keras==2.1", "cpuinfo==1.0")),
     ],
 )
-def test_a_build_with_cuda_is_left_alone(tmp_path: Path, text: str) -> None:
+def test_gpu_build_has_no_finding(tmp_path: Path, text: str) -> None:
     assert of_code(used_with(tmp_path, GPU_TARGET.format(image="mine:1"), text), "cpu-build") == []
 
 
-def test_a_cpu_build_matters_only_where_a_gpu_is_asked_for(tmp_path: Path) -> None:
+def test_cpu_build_matters_only_with_a_gpu(tmp_path: Path) -> None:
     text = environment("tensorflow=1.4")
     cpu = used_with(tmp_path, "type: localdocker\nbaseDockerImage: python:3.12\n", text)
     assert of_code(cpu, "cpu-build") == []
@@ -129,7 +129,7 @@ def test_a_wheel_for_another_python() -> None:
         ("cntk==2.7", "3.7", "CNTK 2.7 supports Python 2.7 to 3.6"),
     ],
 )
-def test_a_combination_that_cannot_be_installed(package: str, python: str, said: str) -> None:
+def test_incompatible_python_version(package: str, python: str, said: str) -> None:
     editing = document(environment(python=python, pip=(package,)), "conda_dependencies.yml")
     (finding,) = of_code(editing, "cannot-install")
     assert said in finding.message
@@ -139,11 +139,11 @@ def test_a_combination_that_cannot_be_installed(package: str, python: str, said:
     assert of_code(editing, "cannot-install") == []
 
 
-def test_a_version_that_the_tables_do_not_know_is_not_judged() -> None:
+def test_unknown_version_has_no_finding() -> None:
     assert document(environment(python="3.14", pip=("torch==9.9.0",)), "conda_dependencies.yml").problems() == []
 
 
-def test_a_framework_that_cannot_use_the_cuda_of_the_image(tmp_path: Path) -> None:
+def test_framework_with_other_cuda_than_the_image(tmp_path: Path) -> None:
     old = used_with(tmp_path / "a", GPU_TARGET.format(image=CUDA_13), environment(pip=("tensorflow-gpu==1.4.0",)))
     (finding,) = of_code(old, "wrong-cuda")
     assert finding.message == "TensorFlow 1.4.0 needs CUDA 8.0, but the image has CUDA 13.0"
@@ -163,7 +163,7 @@ def test_a_framework_that_cannot_use_the_cuda_of_the_image(tmp_path: Path) -> No
         (environment(pip=("tensorflow-gpu",), python="3.5.2"), "tensorflow-gpu==1.14.*"),
     ],
 )
-def test_a_gigabyte_without_a_version(text: str, pinned: str) -> None:
+def test_large_package_without_a_version(text: str, pinned: str) -> None:
     editing = document(text, "conda_dependencies.yml")
     (finding,) = of_code(editing, "unpinned")
     assert finding.severity == WARNING
@@ -180,7 +180,7 @@ def test_small_packages_need_no_version() -> None:
     )
 
 
-def test_a_module_of_python_itself_is_no_package() -> None:
+def test_module_of_python_is_not_a_package() -> None:
     editing = document(environment("numpy", "os", "pickle", pip=("json",)), "conda_dependencies.yml")
     assert [finding.code for finding in editing.problems()] == ["standard-library"] * 3
     for finding in reversed(editing.problems()):

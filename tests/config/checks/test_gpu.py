@@ -32,7 +32,7 @@ def test_a_gpu_image_without_nvidia_docker_leaves_the_gpu_unused(kind: str) -> N
     assert editing.problems() == []
 
 
-def test_nvidia_docker_off_is_said_at_its_own_line() -> None:
+def test_nvidia_docker_off_is_reported_at_its_line() -> None:
     (finding,) = document(docker(DEFAULT_GPU_IMAGE, "nvidiaDocker: false\n"), "a.compute").problems()
     assert (finding.code, finding.line) == ("gpu-unused", 3)
 
@@ -52,7 +52,7 @@ def test_nvidia_docker_needs_an_image_with_cuda(image: str, better: str) -> None
     assert finding.fix.title == f"set baseDockerImage: {better}"
 
 
-def test_an_image_that_nobody_knows_is_trusted() -> None:
+def test_unknown_image_has_no_finding() -> None:
     assert codes(docker("mine/train:1", "nvidiaDocker: true\n")) == []
     assert codes(docker("mine/train:1")) == []
 
@@ -66,7 +66,7 @@ def test_an_image_that_nobody_knows_is_trusted() -> None:
         ("microsoft/mmlspark:plus-gpu-0.9.9", "nvidiaDocker: true\n", INFO),
     ],
 )
-def test_an_image_that_is_too_old_is_named(image: str, rest: str, severity: str) -> None:
+def test_old_image_is_reported(image: str, rest: str, severity: str) -> None:
     (finding,) = (one for one in document(docker(image, rest), "a.compute").problems() if one.code == "stale-image")
     assert finding.severity == severity
 
@@ -83,12 +83,12 @@ def test_an_image_that_is_too_old_is_named(image: str, rest: str, severity: str)
         ("tensorflow/tensorflow:1.4.0-gpu-py3", False),
     ],
 )
-def test_an_image_that_a_registry_removed_is_told(image: str, is_removed: bool) -> None:
+def test_removed_image_is_reported(image: str, is_removed: bool) -> None:
     found = [one for one in document(docker(image), "a.compute").problems() if one.code == "image-removed"]
     assert [one.severity for one in found] == [INFO] * is_removed
 
 
-def test_the_image_offered_fits_the_packages_of_the_runs(tmp_path: Path) -> None:
+def test_suggested_image_fits_the_packages(tmp_path: Path) -> None:
     project(
         tmp_path,
         t__compute=docker("microsoft/mmlspark:plus-0.9.9", "nvidiaDocker: true\n"),
@@ -106,7 +106,7 @@ def test_the_image_offered_fits_the_packages_of_the_runs(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("image", ["mine/train", "mine/train:latest"])
-def test_an_image_without_a_fixed_tag_is_named(image: str) -> None:
+def test_image_without_fixed_tag_is_reported(image: str) -> None:
     assert codes(docker(image)) == ["no-tag"]
     assert codes(docker(f"mine/train@sha256:{'0' * 64}")) == []
 
@@ -119,7 +119,7 @@ def test_a_missing_framework_means_spark() -> None:
     assert codes("Target: x\nFramework: PySpark\n", "a.runconfig") == []
 
 
-def test_spark_for_scripts_that_do_not_use_it_is_unwise(tmp_path: Path) -> None:
+def test_pyspark_without_spark_is_a_warning(tmp_path: Path) -> None:
     files = {"a__runconfig": "Target: t\nFramework: PySpark\n", "t__compute": "type: local\n"}
     project(tmp_path / "plain", **files, **{"train.py": "import torch\n"})
     (finding,) = in_project(tmp_path / "plain", "a.runconfig").problems()
@@ -131,7 +131,7 @@ def test_spark_for_scripts_that_do_not_use_it_is_unwise(tmp_path: Path) -> None:
     assert in_project(tmp_path / "empty", "a.runconfig").problems() == []
 
 
-def test_the_script_that_is_named_decides(tmp_path: Path) -> None:
+def test_named_script_decides_on_spark(tmp_path: Path) -> None:
     project(
         tmp_path,
         a__runconfig="ArgumentVector: [plain.py]\nTarget: t\nFramework: PySpark\n",
@@ -145,7 +145,7 @@ def test_the_script_that_is_named_decides(tmp_path: Path) -> None:
     ("target", "expected"),
     [("type: localdocker\nbaseDockerImage: i:1\n", ["not-prepared"]), ("type: local\n", [])],
 )
-def test_an_environment_that_nobody_prepares(tmp_path: Path, target: str, expected: list[str]) -> None:
+def test_environment_that_is_not_prepared(tmp_path: Path, target: str, expected: list[str]) -> None:
     project(
         tmp_path,
         a__runconfig="Target: t\nFramework: Python\nPrepareEnvironment: false\n",

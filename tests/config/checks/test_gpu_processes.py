@@ -33,7 +33,7 @@ def test_it_is_a_number_or_the_word_gpus(tmp_path: Path, written: str, read: str
 
 
 @pytest.mark.parametrize("written", ["0", "-1", "1.5", "two", "[2]", "1000", "02", "''"])
-def test_anything_else_is_an_error_at_its_place(tmp_path: Path, written: str) -> None:
+def test_other_values_are_errors(tmp_path: Path, written: str) -> None:
     root = project(tmp_path, box__runconfig=runconfig(written))
     with pytest.raises(ConfigurationError) as raised:
         load_run_configuration(str(root / "aml_config" / "box.runconfig"))
@@ -55,9 +55,7 @@ def test_anything_else_is_an_error_at_its_place(tmp_path: Path, written: str) ->
         ("gpus: 0", "2", []),  # gloo trains on a CPU
     ],
 )
-def test_processes_are_held_against_the_gpus_that_a_run_is_given(
-    tmp_path: Path, gpus: str, processes: str, found: list[str]
-) -> None:
+def test_processes_are_compared_with_gpus(tmp_path: Path, gpus: str, processes: str, found: list[str]) -> None:
     assert codes(project(tmp_path, box__compute=f"{LOCAL}{gpus}\n", box__runconfig=runconfig(processes))) == found
 
 
@@ -68,7 +66,7 @@ def test_a_container_without_gpus_has_no_processes_for_them(tmp_path: Path) -> N
     assert codes(project(tmp_path / "with", box__compute=asks, **files)) == []
 
 
-def test_more_processes_than_gpus_are_mended_by_one_fix(tmp_path: Path) -> None:
+def test_more_processes_than_gpus_has_a_fix(tmp_path: Path) -> None:
     editing = in_project(
         project(tmp_path, box__compute=f"{LOCAL}gpus: 2\n", box__runconfig=runconfig("4")), "box.runconfig"
     )
@@ -88,9 +86,7 @@ def test_an_environment_that_is_built_needs_pytorch_among_its_packages(
 
 @pytest.mark.parametrize(("system", "held", "found"), [("false", False, ["no-torch"]), ("false", True, []),
                                                        ("true", False, [])])  # fmt: skip
-def test_a_virtual_environment_of_its_own_is_looked_into(
-    tmp_path: Path, system: str, held: bool, found: list[str]
-) -> None:
+def test_virtual_environment_is_checked_for_torch(tmp_path: Path, system: str, held: bool, found: list[str]) -> None:
     root = project(
         tmp_path, box__compute="type: local\npythonLocation: env/bin/python\n", box__runconfig=runconfig("2")
     )

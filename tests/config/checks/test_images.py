@@ -22,7 +22,7 @@ def test_a_reference_has_parts(reference: str, parts: tuple[str, str, str]) -> N
 
 
 @pytest.mark.parametrize("reference", ["", "My/Image", "a b", "a:", "a:b c", ":tag", "a//b", "https://x/y", "a\nb"])
-def test_what_docker_would_not_accept(reference: str) -> None:
+def test_invalid_references(reference: str) -> None:
     assert parse_image(reference) is None
     assert is_gpu_image(reference) is None
 
@@ -90,7 +90,7 @@ def test_the_image_of_the_same_family_with_cuda(reference: str, twin: str | None
     assert twin is None or is_gpu_image(twin)
 
 
-def test_what_is_too_old() -> None:
+def test_stale_reason() -> None:
     assert stale_reason("nvidia/cuda:8.0-cudnn6-devel-ubuntu16.04")
     assert stale_reason("microsoft/mmlspark:0.7")
     assert not stale_reason(DEFAULT_GPU_IMAGE)
@@ -104,5 +104,5 @@ def test_versions_are_compared_as_numbers(tag: str) -> None:
 
 
 @pytest.mark.parametrize("tag", ["0.7", "plus-0.7.9", "plus-0.7.dev7_2.gcfbc920", "gpu"])
-def test_an_early_image_is_still_told(tag: str) -> None:
+def test_early_image_is_stale(tag: str) -> None:
     assert "since replaced by newer ones of its family" in stale_reason(f"microsoft/mmlspark:{tag}")

@@ -96,7 +96,7 @@ def test_versions() -> None:
     assert show_version((1, 4)) == "1.4"
 
 
-def test_what_a_framework_runs_with() -> None:
+def test_build_of() -> None:
     build = build_of("tensorflow-gpu", (1, 4, 0))
     assert build is not None
     assert (build.oldest_python, build.newest_python, build.cuda) == ((2, 7), (3, 6), (8, 0))

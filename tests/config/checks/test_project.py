@@ -14,7 +14,7 @@ def found(root: Path, name: str, code: str) -> list[Finding]:
     return [finding for finding in in_project(root, name).problems() if finding.code == code]
 
 
-def test_a_target_that_does_not_exist_is_an_error_and_the_nearest_is_offered(tmp_path: Path) -> None:
+def test_unknown_target_suggests_the_nearest(tmp_path: Path) -> None:
     project(
         tmp_path, a__runconfig="Target: gpubox\nFramework: Python\n", gpu_box__compute="type: local\n", x__compute=""
     )
@@ -47,7 +47,7 @@ def test_a_missing_target_is_guessed_from_the_name_of_the_file(tmp_path: Path) -
     ("target", "severity"),
     [("type: localdocker\nbaseDockerImage: i:1\n", ERROR), ("type: local\n", WARNING)],
 )
-def test_a_conda_file_that_is_not_there_matters_where_it_is_used(tmp_path: Path, target: str, severity: str) -> None:
+def test_missing_conda_file_matters_if_used(tmp_path: Path, target: str, severity: str) -> None:
     project(
         tmp_path,
         a__runconfig=(
@@ -63,7 +63,7 @@ def test_a_conda_file_that_is_not_there_matters_where_it_is_used(tmp_path: Path,
 
 
 @pytest.mark.parametrize(("framework", "severity"), [("PySpark", ERROR), ("Python", WARNING)])
-def test_a_spark_file_that_is_not_there_matters_to_spark(tmp_path: Path, framework: str, severity: str) -> None:
+def test_missing_spark_file_matters_for_spark(tmp_path: Path, framework: str, severity: str) -> None:
     project(
         tmp_path,
         a__runconfig=f"Target: t\nFramework: {framework}\nSparkDependenciesFile: no.yml\n",
@@ -73,7 +73,7 @@ def test_a_spark_file_that_is_not_there_matters_to_spark(tmp_path: Path, framewo
     assert finding.severity == severity
 
 
-def test_a_script_that_is_not_there_is_named_at_its_place(tmp_path: Path) -> None:
+def test_missing_script_is_reported_at_its_position(tmp_path: Path) -> None:
     project(
         tmp_path,
         a__runconfig="ArgumentVector:\n- trian.py\n- --x\nTarget: t\nFramework: Python\n",
@@ -88,10 +88,10 @@ def test_a_script_that_is_not_there_is_named_at_its_place(tmp_path: Path) -> Non
     assert found(tmp_path, "c.runconfig", "missing-file") == []
 
 
-def test_a_broken_neighbour_is_not_this_files_problem(tmp_path: Path) -> None:
+def test_broken_target_is_not_a_finding_of_its_users(tmp_path: Path) -> None:
     project(tmp_path, a__runconfig="Target: t\nFramework: Python\n", t__compute="type: 'local\n")
     assert in_project(tmp_path, "a.runconfig").problems() == []
 
 
-def test_outside_of_a_project_nothing_is_missing() -> None:
+def test_no_project_findings_outside_a_project() -> None:
     assert document("Target: nowhere\nFramework: Python\nCondaDependenciesFile: no.yml\n").problems() == []

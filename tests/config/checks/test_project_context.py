@@ -59,7 +59,7 @@ def test_a_change_on_disk_is_seen(tmp_path: Path) -> None:
     assert context.target("local") is None
 
 
-def test_unsaved_text_counts_more_than_the_file(tmp_path: Path) -> None:
+def test_unsaved_text_takes_precedence(tmp_path: Path) -> None:
     context = ProjectContext(str(project(tmp_path, **FILES)))
     path = os.path.join(tmp_path, "aml_config", "local.compute")
     context.show_unsaved(path, "type: remote\naddress: h\n")
@@ -87,7 +87,7 @@ def test_whether_scripts_use_spark(tmp_path: Path) -> None:
     assert context.uses_spark("script.sh") is None
 
 
-def test_a_folder_that_is_not_there_says_nothing(tmp_path: Path) -> None:
+def test_missing_folder_is_empty(tmp_path: Path) -> None:
     context = ProjectContext(str(tmp_path / "none"))
     assert context.names(".compute") == []
     assert context.targets() == []

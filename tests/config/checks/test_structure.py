@@ -68,7 +68,7 @@ def fixed(text: str, name: str, code: str) -> str:
         ),
     ],
 )
-def test_a_finding_has_its_place_and_a_remedy(
+def test_finding_has_a_position_and_a_remedy(
     name: str, text: str, code: str, severity: str, place: tuple[int, int]
 ) -> None:
     finding = found(text, name, code)
@@ -134,7 +134,7 @@ def test_a_finding_has_its_place_and_a_remedy(
         ("a.runconfig", "Target: x\nCondaFile: \n", "old-form", "Target: x\n"),
     ],
 )
-def test_a_fix_does_what_it_says(name: str, text: str, code: str, after: str | None) -> None:
+def test_fix_applies(name: str, text: str, code: str, after: str | None) -> None:
     if after is None:
         editing = document(text, name)
         while (finding := editing.problems()[0]).code == code:
@@ -145,12 +145,12 @@ def test_a_fix_does_what_it_says(name: str, text: str, code: str, after: str | N
         assert fixed(text, name, code) == after
 
 
-def test_a_good_file_has_nothing_to_say() -> None:
+def test_valid_file_has_no_findings() -> None:
     assert document(DOCKER + "sharedVolumes: true\nnativeSharedDirectory: ~/x\n", "a.compute").problems() == []
     assert document("Target: x\nFramework: Python\n", "a.runconfig").problems() == []
 
 
-def test_json_is_understood_and_yaml_offered() -> None:
+def test_json_is_valid_and_can_be_converted() -> None:
     text = (
         '{"ArgumentVector":["$file", "1.0"],"CondaFile":null,"Target":"x",'
         '"EnvironmentVariables":{"A":"no"},"own":[1],"Framework":"Python"}'
@@ -165,12 +165,12 @@ def test_json_is_understood_and_yaml_offered() -> None:
     ] == []
 
 
-def test_a_reference_to_a_secret_is_no_password() -> None:
+def test_secret_reference_is_not_a_password() -> None:
     text = "type: remote\naddress: h\npassword: AzureMlSecret=t#u#0123456789abcdef0123456789abcdef\n"
     assert document(text, "a.compute").problems() == []
 
 
-def test_a_bomb_is_one_finding() -> None:
+def test_yaml_bomb_is_one_finding() -> None:
     bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdef", "bcdefg", strict=True)
     )
@@ -263,7 +263,7 @@ def test_a_text_in_brackets_that_is_no_json_is_left_to_yaml() -> None:
         ("privateKey: <path to key>", "`privateKey` is still the placeholder"),
     ],
 )
-def test_a_placeholder_of_a_manual_is_named(line: str, said: str) -> None:
+def test_placeholder_is_reported(line: str, said: str) -> None:
     rest = "" if line.startswith("address") else "address: h\n"
     (finding,) = document(f"type: remote\n{rest}{line}\n", "a.compute").problems()
     assert (finding.code, finding.severity, finding.message.startswith(said)) == ("placeholder", ERROR, True)
@@ -297,9 +297,7 @@ def test_a_password_with_such_brackets_in_it_is_a_password() -> None:
         ("http://x/y:1", "is not an image name", "Write REPOSITORY:TAG.", "", False),
     ],
 )
-def test_what_is_wrong_with_an_image_name_is_said(
-    image: str, message: str, remedy: str, after: str, is_choice: bool
-) -> None:
+def test_invalid_image_name_is_explained(image: str, message: str, remedy: str, after: str, is_choice: bool) -> None:
     finding = found(f'type: localdocker\nbaseDockerImage: "{image}"\n', "a.compute", "bad-image")
     assert finding.message.endswith(message)
     assert finding.remedy == remedy

@@ -38,7 +38,7 @@ def values(
     return [one.value for one in suggestions(field, typed, context, used)]
 
 
-def test_words_and_switches() -> None:
+def test_choices_and_booleans() -> None:
     assert values(fields.RUNCONFIG, "Framework", "", None) == ["Python", "PySpark"]
     assert values(fields.RUNCONFIG, "Framework", "pys", None) == ["PySpark"]
     assert values(fields.COMPUTE, "nvidiaDocker", "t", None) == ["true"]

@@ -97,7 +97,7 @@ def test_every_real_file_is_accepted() -> None:
         ("spark", "{packages: [{group: a}]}"),
     ],
 )
-def test_what_the_workbench_refuses_is_refused(kind: str, text: str) -> None:
+def test_schema_rejects_invalid_files(kind: str, text: str) -> None:
     assert not accepts(SCHEMAS[kind], yaml.safe_load(text), SCHEMAS[kind])
 
 
@@ -111,7 +111,7 @@ def test_what_the_workbench_refuses_is_refused(kind: str, text: str) -> None:
         ("conda", "{dependencies: [python=3.5, {pip: [keras]}]}"),
     ],
 )
-def test_what_the_workbench_reads_is_accepted(kind: str, text: str) -> None:
+def test_schema_accepts_valid_files(kind: str, text: str) -> None:
     assert accepts(SCHEMAS[kind], yaml.safe_load(text), SCHEMAS[kind])
 
 

@@ -51,6 +51,6 @@ def test_spark_properties_need_no_quotes() -> None:
 
 
 @pytest.mark.parametrize("key", ["", ".", "a.", ".a", "a..b", "a[", "a[x]", "a]", 'a."b'])
-def test_what_is_no_key_is_wrong_use(key: str) -> None:
+def test_malformed_key_raises_usage_error(key: str) -> None:
     with pytest.raises(UsageError, match="is not a valid key"):
         document(RUNCONFIG).path_of(key)

@@ -228,7 +228,7 @@ def test_packages_of_both_kinds_are_added_as_people_write_them() -> None:
     assert fresh.text == "dependencies:\n  - python=3.5.2\n  - pip:\n    - keras\n"
 
 
-def test_a_row_of_several_keys_is_added_with_the_manner_of_its_neighbours() -> None:
+def test_new_row_follows_the_style_of_other_rows() -> None:
     text = 'packages:\n  - group: "a"\n    artifact: "b"\n    version: "1"\n'
     editing = document(text, "spark_dependencies.yml")
     editing.insert_item("packages", 1, {"group": "x", "artifact": "y", "version": "2"})
@@ -262,7 +262,7 @@ def test_a_row_of_several_keys_is_added_with_the_manner_of_its_neighbours() -> N
         ("a: 1\n", ("z",), "a: 1\n"),
     ],
 )
-def test_what_is_removed_takes_its_line_and_nothing_else(before: str, path: Path, after: str) -> None:
+def test_unset_removes_only_its_line(before: str, path: Path, after: str) -> None:
     assert after_unset(before, path) == after
 
 
@@ -304,12 +304,12 @@ def test_a_key_is_renamed_in_its_place() -> None:
         ("a: &x {k: 1}\nb: *x\n", ("a", "k"), "repeated elsewhere as"),
         ("a: &x {k: 1}\nb: *x\n", ("b", "k"), "repeated from &x by an alias"),
         ("a: &x 1\nb: *x\n", ("a",), "repeated elsewhere as"),
-        ("a: text\n", ("a", "k"), "is no map"),
+        ("a: text\n", ("a", "k"), "is not a map"),
         ("a: [b]\n", ("a", 5), "has no item 5"),
         ("a: text\n", ("b", 1), "there is no list"),
     ],
 )
-def test_what_would_change_more_than_its_value_is_refused(text: str, path: Path, said: str) -> None:
+def test_edit_that_changes_other_values_is_refused(text: str, path: Path, said: str) -> None:
     editing = document(text)
     with pytest.raises(EditRefusedError, match=said) as caught:
         editing.set(path, "new")
@@ -317,7 +317,7 @@ def test_what_would_change_more_than_its_value_is_refused(text: str, path: Path,
     assert editing.text == text
 
 
-def test_half_a_character_cannot_be_written() -> None:
+def test_lone_surrogate_cannot_be_written() -> None:
     editing = document("Target: x\n")
     with pytest.raises(ConfigurationError, match="surrogate"):
         editing.set("Target", "\ud800")

@@ -90,7 +90,7 @@ def test_lines_and_columns_are_those_of_an_editor() -> None:
         ("[" + "x," * 30_000 + "]", "more than 20,000 values"),
     ],
 )
-def test_what_would_do_harm_is_refused(text: str, said: str) -> None:
+def test_harmful_text_is_refused(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         parse(text, "f.yml")
 
@@ -113,7 +113,7 @@ def test_what_would_do_harm_is_refused(text: str, said: str) -> None:
         ("a: !x!y b\n", (1, 4), "tag"),
     ],
 )
-def test_a_mistake_is_named_where_it_was_made(text: str, place: tuple[int, int], said: str) -> None:
+def test_syntax_error_is_at_the_mistake(text: str, place: tuple[int, int], said: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse(text, "f.yml")
     error = caught.value

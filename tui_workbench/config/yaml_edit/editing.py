@@ -211,7 +211,7 @@ def _null_to_block(text: str, entry: tuple[Node, Node], value: Any, style: Style
 
 
 def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
-    """A key or item that is not there, with the maps that lead to it."""
+    """Insert a key or item, with missing parent maps."""
     depth = len(path) - 1
     while depth and find(tree, path[:depth]) is None:
         depth -= 1
@@ -232,7 +232,7 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
     if depth and (parent is None or parent.is_null or _is_empty_in_block(tree, here, parent)):
         return set_value(tree, here, {key: value}, kind)
     if parent is not None and parent.kind != MAP:
-        raise refused(tree, parent, f"`{dotted(here) or 'the file'}` is no map, so it cannot hold `{key}`")
+        raise refused(tree, parent, f"`{dotted(here) or 'the file'}` is not a map, so it cannot have `{key}`")
     refuse_shared(tree, here, path)
     target = (*here, key)
     candidates = key_candidates(tree, here, parent, key, value, kind)
