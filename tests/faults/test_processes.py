@@ -170,7 +170,7 @@ def test_killed_supervisor_loses_only_the_exit_code(workbench: Workbench, place:
     kill(run.supervisor)
     assert is_running(run.script)
     # A running run has no reason until its controller gives one.
-    until(lambda: "its exit code will not be known" in str(workbench.info(run.run_id)["reason"]), "the loss reported")
+    until(lambda: "its exit code will be unknown" in str(workbench.info(run.run_id)["reason"]), "the loss reported")
     assert workbench.info(run.run_id)["status"] == "Running"
     run.open()
     follower = workbench.run("logs", "-f", run.run_id)
