@@ -36,7 +36,7 @@ def test_parameter_without_a_name_is_refused(text: str) -> None:
     ["a=uniform(1)", "a=uniform(2,1)", "a=uniform(x,1)", "a=loguniform(0,1)", "a=randint(0.5,2)", "a=uniform(0,inf)"],
 )
 def test_invalid_distribution_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="the smaller one first"):
+    with pytest.raises(UsageError, match="the smaller first"):
         parameter(text)
 
 

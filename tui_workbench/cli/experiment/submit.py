@@ -75,7 +75,7 @@ def submit_request(project: Project, request: RunRequest, arguments: argparse.Na
     wants_record = bool(arguments.output or arguments.query)
     if wants_record and not (arguments.detach or arguments.dry_run or _is_plain(arguments)):
         raise UsageError(
-            "-o and --query need --detach or --dry-run", remedy="Otherwise stdout is the output of the script."
+            "-o and --query need --detach or --dry-run", remedy="Leave them out: stdout is the output of the script."
         )
     if arguments.dry_run:
         from tui_workbench.cli.experiment.answers import print_plan

@@ -48,7 +48,7 @@ configure_import = options(option("source", metavar="MLRUNS_DIR", help="the fold
 
 def run_download(arguments: argparse.Namespace) -> int:
     if bool(arguments.directory) == arguments.into_project:
-        raise UsageError("no destination, or two", remedy="Give either --directory or --into-project.")
+        raise UsageError("give either --directory or --into-project", remedy="Example: `--directory results`.")
     project = Project.find(arguments.project)
     directory = History(project).directory(arguments.run).path
     if arguments.into_project:

@@ -169,7 +169,9 @@ def _read(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise ConfigurationError(f"cannot read it: {error.strerror}", remedy="Check the file.", file=path) from error
+        raise ConfigurationError(
+            f"cannot read the file: {error.strerror}", remedy="Make it readable.", file=path
+        ) from error
 
 
 def _renamed_target(path: str, old: str, new: str) -> tuple[FileChange | None, str]:

@@ -63,7 +63,7 @@ def _boolean(value: bool, old: Node | None) -> str:
 
 def _text(value: str, style: Style, old: Node | None) -> str:
     if any("\ud800" <= character <= "\udfff" for character in value):
-        raise ConfigurationError("the text has half a character (a lone surrogate)", remedy="Enter it again.")
+        raise ConfigurationError("the text contains an invalid character (a lone surrogate)", remedy="Enter it again.")
     if style.json:
         return _quoted(value, '"', json=True)
     is_there = old is not None and old.start != old.end

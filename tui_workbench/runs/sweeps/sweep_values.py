@@ -68,7 +68,10 @@ def _range(text: str, kind: str, inside: str) -> Range:
         is_valid = is_valid and low.is_integer() and high.is_integer()
     if not is_valid:
         rules = {"uniform": "two numbers", "loguniform": "two numbers above 0", "randint": "two whole numbers"}
-        raise UsageError(f"--param {text!r}: {kind} needs {rules[kind]}, the smaller one first", remedy="Correct it.")
+        raise UsageError(
+            f"--param {text!r}: {kind} needs {rules[kind]}, the smaller first",
+            remedy="Examples: uniform(0,0.5), loguniform(1e-5,1e-1), randint(1,4).",
+        )
     return Range(kind, low, high)
 
 

@@ -168,7 +168,7 @@ def copy_file(source: str, destination: str, on_progress: Callable[[int], None] 
     with storage_errors("copy", destination):
         os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
         if os.path.isdir(destination) and not os.path.islink(destination):
-            raise StorageError("a folder is in its place", remedy="Move it away.", file=destination)
+            raise StorageError("a folder has the same path", remedy="Move or rename the folder.", file=destination)
         with open_regular(source) as reading, replacing(destination) as writing:
             found = os.fstat(reading.fileno())
             copy_content(reading.fileno(), writing.fileno(), on_progress)

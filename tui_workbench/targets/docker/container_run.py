@@ -136,7 +136,8 @@ class ContainerRun:
         was_started = ending.started or os.path.exists(f"{self._spec.run_directory}/{POSITION_FILE}")
         if not was_started and (found is None or found.state == "created"):
             raise NeverStarted(
-                f"it has no container on {self._host.label}, because it was never started", remedy="Submit it again."
+                f"the run has no container on {self._host.label}, because it was never started",
+                remedy="Submit it again.",
             )
         if found is not None and found.has_ended and ending.exit_code is None and not found.error:
             found = found._replace(error=self._last_words(found))

@@ -74,7 +74,9 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
         except OSError as error:
             self.close()
             raise StorageError(
-                f"cannot watch the GPUs: {error.strerror}", remedy="Free space, or make it writable.", file=self._folder
+                f"cannot watch the GPUs: {error.strerror}",
+                remedy="Free some space, or make the folder writable.",
+                file=self._folder,
             ) from error
 
     def __exit__(self, *_: object) -> None:

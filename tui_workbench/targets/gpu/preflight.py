@@ -140,14 +140,14 @@ class Preflight:
         if target.gpus == "0":
             raise CheckFailed(
                 "gpus is 0, so runs get no GPU",
-                "Give the runs the GPUs.",
+                "Make the GPUs available to runs.",
                 f"workbench-tui config set {name}.compute gpus all",
                 file=target.path,
             )
         if self._engine is not None and not target.gives_gpus:
             raise CheckFailed(
                 "not used, because nvidiaDocker is not true",
-                "Give the runs the GPUs.",
+                "Make the GPUs available to runs.",
                 f"workbench-tui config gpu-ready {name}",
                 file=target.path,
             )
@@ -224,7 +224,7 @@ class Preflight:
             raise
         if report is None:
             command = f"{shlex.quote(location.name)} -c 'import sys'"
-            raise CheckFailed(f"{location.name} does not answer like a Python", "Check that it is a Python.", command)
+            raise CheckFailed(f"{location.name} is not a working Python", "Check the path of the interpreter.", command)
         return report.frameworks
 
     def _broken_framework(self, message: str, remedy: str) -> CheckFailed:
