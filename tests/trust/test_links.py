@@ -114,7 +114,7 @@ def test_removing_a_folder_does_not_follow_links(tmp_path: Path, victim: Path) -
 @pytest.mark.parametrize("name", ["../victim/file", "/etc/passwd", "a/../../victim/file", "", "."])
 def test_name_that_leaves_the_folder_is_refused(tmp_path: Path, victim: Path, name: str) -> None:
     (tmp_path / "top" / "a").mkdir(parents=True)
-    with pytest.raises(OSError, match=r"leads out|Invalid"):
+    with pytest.raises(OSError, match=r"outside|Invalid"):
         write_below(str(tmp_path / "top"), name, b"written")
     assert_untouched(victim)
 
