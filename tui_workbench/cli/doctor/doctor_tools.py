@@ -101,7 +101,7 @@ def agent() -> Answer:
         number, message = 0, f"no answer at {path} ({error})"
         path = ""
     if not number and not files:
-        cost = "There is no key to log in with; `computetarget attach -k` creates a key for the workbench."
+        cost = "Key logins do not work; `computetarget attach -k` creates a key for the workbench."
         return limited("ssh agent", f"{message}, no keys in ~/.ssh", cost, "Create a key:", "ssh-keygen -t ed25519")
     if path:
         return ok("ssh agent", message)
