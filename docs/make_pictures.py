@@ -2,20 +2,23 @@
 
     python -m docs.make_pictures [NAME...]
 
-The runs train for real. The GPUs are stand-ins (tests/gpu), which need gcc. Times and losses differ each time, so make
-the pictures only when a screen has changed.
+The runs train for real, on the CPU. The GPUs are stand-ins (tests/gpu), which need gcc and report the run as one of
+their processes; its script prints their name. Times and losses differ each time, so make the pictures only when a
+screen has changed.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +33,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PICTURES = REPOSITORY / "docs" / "pictures"
 COLUMNS, ROWS = 112, 32
 CELL_WIDTH, CELL_HEIGHT, FONT_SIZE = 8.4, 16.5, 14
+GAP = 12
+"""Pixels between the screens of a picture."""
+
 GROUND, TEXT = "14171c", "d8dce2"
 NAMED = {
     "black": "000000", "red": "cd3131", "green": "0dbc79", "brown": "e5e510", "blue": "2472c8", "magenta": "bc3fbc",
@@ -58,6 +64,26 @@ class Setup(NamedTuple):
             stderr=subprocess.DEVNULL,
         )
 
+    def with_gpus(self) -> Setup:
+        """Return the setup with two stand-in GPUs, of which the first one computes."""
+        variables = {**self.variables, **self.gpus.variables}
+        variables["PATH"] = f"{self.gpus.built.programs}:{self.variables['PATH']}"
+        self.gpus.write(standin.gpu(0, words=standin.REST), standin.gpu(1, words=standin.REST))
+        return self._replace(variables=variables)
+
+    def compute_on_gpu(self, number: int) -> bool:
+        """Let the process of a run compute on the first stand-in GPU. Return False while it has no process."""
+        for record in self.project.glob(".workbench/runs/*/run.json"):
+            pid = record.with_name("pid")
+            if json.loads(record.read_text())["run_number"] == number and pid.exists():
+                self.gpus.write(
+                    standin.gpu(0, util=random.randint(86, 97), mem=4312, temp=71, power=68200),
+                    standin.gpu(1, words=standin.REST),
+                    standin.process(int(pid.read_text().split()[0]), 0, 4290),
+                )
+                return True
+        return False
+
     def screens(self) -> Terminal:
         return Terminal(
             ["workbench-tui", "."],
@@ -75,6 +101,11 @@ def set_up(folder: Path) -> Setup:
     # The pictures must not show where Python is installed on this machine.
     (home / "venv").symlink_to(sys.prefix)
     shutil.copytree(REPOSITORY / "sample_project", project, ignore=shutil.ignore_patterns(".workbench", "outputs"))
+    script = project / "train.py"
+    text = script.read_text(encoding="utf-8").replace('f"training on the CPU: {reason}"', '"training on Tesla T4"')
+    script.write_text(
+        text.replace('"--epochs", type=positive, default=15', '"--epochs", type=positive, default=40'), encoding="utf-8"
+    )
     (folder / "gpu").mkdir()
     gpus = standin.Standin(folder / "gpu" / "state", standin.build(folder / "gpu"))
     variables = {
@@ -93,14 +124,24 @@ def set_up(folder: Path) -> Setup:
 
 
 def main_screen(setup: Setup) -> Iterator[Terminal]:
-    """Show a script in the editor and an active run."""
-    with setup.screens() as terminal:
+    """Show an active run with its log and its use of the GPU, then its chart."""
+    watched = setup.with_gpus()
+    with watched.screens() as terminal:
         terminal.until_text("train.py [3]")
         type_into(terminal, "/", "train", ENTER)
         terminal.until_text("Train a small convolutional network")
         type_into(terminal, ESCAPE, RUN)
-        terminal.until_text("epoch 5/15")
+        terminal.until_text("[4]")
+        terminal.until(
+            lambda: watched.compute_on_gpu(4) and "✓ GPU" in terminal.text() and "epoch 9/" in terminal.text()
+        )
+        type_into(terminal, "5")
         yield terminal
+        type_into(terminal, ENTER)
+        terminal.until_text("1 Metrics")
+        terminal.until(lambda: watched.compute_on_gpu(4) and "loss " in terminal.text())
+        yield terminal
+        type_into(terminal, ESCAPE)
         terminal.until(lambda: "running" not in terminal.text())
 
 
@@ -156,9 +197,7 @@ def gpus(setup: Setup) -> Iterator[Terminal]:
         standin.gpu(1, words=standin.REST),
     )
     (setup.project / "aml_config" / "gpu-box.compute").unlink()
-    watched = setup._replace(variables={**setup.variables, **setup.gpus.variables})
-    watched.variables["PATH"] = f"{setup.gpus.built.programs}:{setup.variables['PATH']}"
-    with watched.screens() as terminal:
+    with setup.with_gpus().screens() as terminal:
         terminal.until_text("train.py [3]")
         type_into(terminal, "7")
         terminal.until_text("Tesla T4")
@@ -219,18 +258,36 @@ def style_of(cell: Char) -> Style:
     return Style(ground, text, cell.bold, cell.italics, cell.underscore)
 
 
-def svg(terminal: Terminal, home: str) -> str:
-    """Return the screen as a self-contained SVG picture with `~` for `home`."""
+class Drawing(NamedTuple):
+    """A screen as SVG elements, with its size in pixels."""
+
+    elements: list[str]
+    width: float
+    height: float
+
+
+def draw(terminal: Terminal, home: str) -> Drawing:
+    """Draw the screen with `~` for `home`."""
     screen = terminal.screen
     width, height = screen.columns * CELL_WIDTH + 16, screen.lines * CELL_HEIGHT + 16
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'font-family="DejaVu Sans Mono,Menlo,Consolas,monospace" font-size="{FONT_SIZE}">',
-        f'<rect width="100%" height="100%" rx="6" fill="#{GROUND}"/>',
-    ]
+    elements = [f'<rect width="{width:.0f}" height="{height:.0f}" rx="6" fill="#{GROUND}"/>']
     for row in range(screen.lines):
         cells = abbreviate_home([screen.buffer[row][column] for column in range(screen.columns)], home)
-        parts += drawn_row(cells, 8 + row * CELL_HEIGHT)
+        elements += drawn_row(cells, 8 + row * CELL_HEIGHT)
+    return Drawing(elements, width, height)
+
+
+def svg(drawings: Sequence[Drawing]) -> str:
+    """Return screens, one below the other, as a self-contained SVG picture."""
+    height = sum(drawing.height for drawing in drawings) + GAP * (len(drawings) - 1)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {drawings[0].width:.0f} {height:.0f}" '
+        f'font-family="DejaVu Sans Mono,Menlo,Consolas,monospace" font-size="{FONT_SIZE}">'
+    ]
+    top = 0.0
+    for drawing in drawings:
+        parts += [f'<g transform="translate(0 {top:.1f})">', *drawing.elements, "</g>"]
+        top += drawing.height + GAP
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -272,10 +329,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
         setup = set_up(Path(folder))
         for name in names:
-            for terminal in SCREENS[name](setup):
-                text = svg(terminal, str(setup.home))
-                (PICTURES / f"{name}.svg").write_text(text, encoding="utf-8")
-                sys.stdout.write(f"{name}.svg: {len(text) / 1000:.1f} kB\n")
+            text = svg([draw(terminal, str(setup.home)) for terminal in SCREENS[name](setup)])
+            (PICTURES / f"{name}.svg").write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{name}.svg: {len(text) / 1000:.1f} kB\n")
 
 
 if __name__ == "__main__":
