@@ -37,8 +37,6 @@ SCROLL_BAR_CELLS = 1  # as in the style sheet below, where reading it would take
 WHEEL_ROWS = 3
 PAN_CELLS = 8
 SMALLEST_GUTTER = 7  # cells for line numbers up to 99,999, so that the text seldom moves
-
-
 ANNOUNCE_SECONDS = 0.2  # shortest time between two messages about changing counts
 
 
@@ -82,9 +80,8 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._numbers = False
         self._gutter = 0
         self._placeholder: tuple[str, ...] = ()
-        self._thumb = (0, 0, 0)
-        self._announced_at = 0.0
-        self._announcement: Timer | None = None
+        self._scroll_bar = _ScrollBar(self)
+        self._announcer = _Announcer(self)
 
     # --- Content and position
 
@@ -194,40 +191,12 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         elif old.rows != state.rows:
             self.refresh(Region(0, 0, self._width, self.size.height))  # without the scroll bar
         if state.revision >= self._sent:  # otherwise a command that may scroll is still queued
-            self._show_position(state.total, state.position)
+            self._scroll_bar.show(state.total, state.position)
         if _command_state(old) != _command_state(state):
             self.refresh_bindings()
-            self._announce()
+            self._announcer.announce()
         elif _status(old) != _status(state):
-            wait = self._announced_at + ANNOUNCE_SECONDS - monotonic()
-            if wait <= 0:
-                self._announce()
-            elif self._announcement is None:
-                self._announcement = self.set_timer(wait, self._announce)
-
-    def _announce(self) -> None:
-        if self._announcement is not None:
-            self._announcement.stop()
-            self._announcement = None
-        self._announced_at = monotonic()
-        self.post_message(self.StateChanged())
-
-    def _show_position(self, lines: float, position: float) -> None:
-        """Move the scroll bar without scrolling or a new layout, and draw it only if it looks different."""
-        height = self.size.height
-        total = max(1, round(lines))
-        position = min(position, max(0, total - height))
-        self.set_reactive(Widget.virtual_size, Size(self.size.width, total))
-        self.set_reactive(Widget.scroll_y, position)
-        self.set_reactive(Widget.scroll_target_y, position)
-        steps = height * 8
-        thumb = (height, min(steps, steps * height // total), round(steps * position / total))
-        if thumb != self._thumb:
-            self._thumb = thumb
-            bar = self.vertical_scrollbar
-            bar.window_virtual_size = total
-            bar.window_size = height
-            bar.position = position
+            self._announcer.announce_soon()
 
     # --- Drawing
 
@@ -361,6 +330,57 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         return (selected_text(self.path, selection), "\n") if self.path is not None else None
+
+
+class _ScrollBar:
+    """Moves the scroll bar of a view without scrolling or a new layout, and draws it only if it looks different."""
+
+    def __init__(self, view: LogView) -> None:
+        self._view = view
+        self._thumb = (0, 0, 0)
+
+    def show(self, lines: float, position: float) -> None:
+        """Show a position, in lines, in a log of `lines` lines."""
+        view = self._view
+        height = view.size.height
+        total = max(1, round(lines))
+        position = min(position, max(0, total - height))
+        view.set_reactive(Widget.virtual_size, Size(view.size.width, total))
+        view.set_reactive(Widget.scroll_y, position)
+        view.set_reactive(Widget.scroll_target_y, position)
+        steps = height * 8
+        thumb = (height, min(steps, steps * height // total), round(steps * position / total))
+        if thumb != self._thumb:
+            self._thumb = thumb
+            bar = view.vertical_scrollbar
+            bar.window_virtual_size = total
+            bar.window_size = height
+            bar.position = position
+
+
+class _Announcer:
+    """Posts `StateChanged` for a view."""
+
+    def __init__(self, view: LogView) -> None:
+        self._view = view
+        self._announced_at = 0.0
+        self._timer: Timer | None = None
+
+    def announce(self) -> None:
+        """Post the message now."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        self._announced_at = monotonic()
+        self._view.post_message(LogView.StateChanged())
+
+    def announce_soon(self) -> None:
+        """Post the message when `ANNOUNCE_SECONDS` have passed since the last one."""
+        wait = self._announced_at + ANNOUNCE_SECONDS - monotonic()
+        if wait <= 0:
+            self.announce()
+        elif self._timer is None:
+            self._timer = self._view.set_timer(wait, self.announce)
 
 
 def _overlay(state: LogState) -> tuple[Pattern | None, int]:
