@@ -104,7 +104,8 @@ def set_up(folder: Path) -> Setup:
     script = project / "train.py"
     text = script.read_text(encoding="utf-8").replace('f"training on the CPU: {reason}"', '"training on Tesla T4"')
     script.write_text(
-        text.replace('"--epochs", type=positive, default=15', '"--epochs", type=positive, default=40'), encoding="utf-8"
+        text.replace('"--epochs", type=positive, default=15', '"--epochs", type=positive, default=200'),
+        encoding="utf-8",
     )
     (folder / "gpu").mkdir()
     gpus = standin.Standin(folder / "gpu" / "state", standin.build(folder / "gpu"))
@@ -127,28 +128,26 @@ def main_screen(setup: Setup) -> Iterator[Terminal]:
     """Show an active run with its log and its use of the GPU, then its chart."""
     watched = setup.with_gpus()
     with watched.screens() as terminal:
-        terminal.until_text("train.py [3]")
+        terminal.until_text("[3]")
         type_into(terminal, "/", "train", ENTER)
         terminal.until_text("Train a small convolutional network")
         type_into(terminal, ESCAPE, RUN)
         terminal.until_text("[4]")
-        terminal.until(
-            lambda: watched.compute_on_gpu(4) and "✓ GPU" in terminal.text() and "epoch 9/" in terminal.text()
-        )
+        terminal.until(lambda: watched.compute_on_gpu(4) and "✓ GPU" in terminal.text())
         type_into(terminal, "5")
         yield terminal
-        type_into(terminal, ENTER)
+        type_into(terminal, "d")
         terminal.until_text("1 Metrics")
         terminal.until(lambda: watched.compute_on_gpu(4) and "loss " in terminal.text())
         yield terminal
         type_into(terminal, ESCAPE)
-        terminal.until(lambda: "running" not in terminal.text())
+        terminal.until(lambda: "running" not in terminal.text(), seconds=120)
 
 
 def all_runs(setup: Setup) -> Iterator[Terminal]:
     """Show the runs table with charts."""
     with setup.screens() as terminal:
-        terminal.until_text("train.py [3]")
+        terminal.until_text("[3]")
         type_into(terminal, "6")
         terminal.until_text("duration")
         terminal.settle()
@@ -158,7 +157,7 @@ def all_runs(setup: Setup) -> Iterator[Terminal]:
 def run_details(setup: Setup) -> Iterator[Terminal]:
     """Show a run with its curve."""
     with setup.screens() as terminal:
-        terminal.until_text("train.py [3]")
+        terminal.until_text("[3]")
         type_into(terminal, "6")
         terminal.until_text("duration")
         type_into(terminal, ENTER)
@@ -170,7 +169,7 @@ def run_details(setup: Setup) -> Iterator[Terminal]:
 def comparison(setup: Setup) -> Iterator[Terminal]:
     """Show three runs side by side."""
     with setup.screens() as terminal:
-        terminal.until_text("train.py [3]")
+        terminal.until_text("[3]")
         type_into(terminal, "6")
         terminal.until_text("duration")
         terminal.settle()
@@ -183,7 +182,7 @@ def comparison(setup: Setup) -> Iterator[Terminal]:
 def gpu_ready(setup: Setup) -> Iterator[Terminal]:
     """Show the changes that a Docker target needs to use a GPU."""
     with setup.screens() as terminal:
-        terminal.until_text("train.py [3]")
+        terminal.until_text("[3]")
         type_into(terminal, "2", "m")
         terminal.until_text("Make docker GPU-ready")
         terminal.settle()
@@ -198,7 +197,7 @@ def gpus(setup: Setup) -> Iterator[Terminal]:
     )
     (setup.project / "aml_config" / "gpu-box.compute").unlink()
     with setup.with_gpus().screens() as terminal:
-        terminal.until_text("train.py [3]")
+        terminal.until_text("[3]")
         type_into(terminal, "7")
         terminal.until_text("Tesla T4")
         for utilization in (0, 4, 35, 88, 91, 97, 64, 12, 80, 95, 96, 99, 93, 97, 95, 90, 71, 92, 96, 93):
