@@ -107,3 +107,10 @@ def test_run_ignores_programs_in_the_current_folder(tmp_path: Path, monkeypatch:
 def test_run_ends_a_program_that_takes_too_long() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         run(["sleep", "600"], timeout=0.05)
+
+
+def test_written_bytes_are_reported_until_the_end() -> None:
+    written: list[int] = []
+    done = run(["sh", "-c", "head -c 1000000 /dev/zero; sleep 0.4; cat"], input=b"end", on_written=written.append)
+    assert (len(done.stdout), done.stdout[-3:]) == (1_000_003, b"end")
+    assert written

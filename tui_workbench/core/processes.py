@@ -15,13 +15,15 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tui_workbench.core import trace
 from tui_workbench.core.directories import project_above
 
 _PLAIN_SIGNALS = tuple(signal.valid_signals())
 """Signals that a detached program gets with their defaults: Python ignores SIGPIPE, a controller SIGHUP."""
+
+REPORT_SECONDS = 0.25  # pause between two calls of `on_written`
 
 _children: set[int] = set()
 
@@ -68,7 +70,9 @@ def run(
     variables: Mapping[str, str] | None = None,
     input: bytes = b"",
     output: int | None = subprocess.PIPE,
+    passed: Sequence[int] = (),
     timeout: float | None = None,
+    on_written: Callable[[int], object] | None = None,
     log_start: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a program to its end, and log the call in the trace.
@@ -81,27 +85,57 @@ def run(
         variables: The part of the environment that the trace shows.
         input: The bytes for stdin.
         output: PIPE to return stdout and stderr, DEVNULL, or None to connect the program to the terminal.
+        passed: Descriptors that the program inherits.
         timeout: In seconds; raises subprocess.TimeoutExpired.
+        on_written: Called several times a second with the number of bytes that the program has written, for programs
+            that do not report their progress. There is no timeout then.
         log_start: Also log the start.
 
     Raises OSError when the program cannot be started.
 
     """
     with trace.Call(kind, command, folder=folder, variables=variables, input=len(input), log_start=log_start) as call:
-        done = subprocess.run(
+        with subprocess.Popen(
             command,
             executable=find_program(command[0]),
-            input=input or None,
-            stdin=subprocess.DEVNULL if not input and output is not None else None,
+            stdin=subprocess.PIPE if input else subprocess.DEVNULL if output is not None else None,
             stdout=output,
             stderr=output,
             cwd=folder or None,
             env=environment,
-            timeout=timeout,
-            check=False,
-        )
-        call.end(done.returncode, done.stderr or b"")
-    return done
+            pass_fds=passed,
+        ) as process:
+            try:
+                out, err = _communicate(process, input or None, timeout, on_written)
+            except BaseException:
+                process.kill()
+                raise
+        call.end(process.returncode, err or b"")
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _communicate(
+    process: subprocess.Popen[bytes],
+    data: bytes | None,
+    timeout: float | None,
+    on_written: Callable[[int], object] | None,
+) -> tuple[bytes, bytes]:
+    while on_written is not None:
+        try:
+            return process.communicate(data, REPORT_SECONDS)
+        except subprocess.TimeoutExpired:
+            data = None  # already passed to the process
+            on_written(_written(process.pid))
+    return process.communicate(data, timeout)
+
+
+def _written(pid: int) -> int:
+    """Return the number of bytes that a process has written; 0 if unknown."""
+    try:
+        with open(f"/proc/{pid}/io", encoding="ascii") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("wchar")), 0)
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def start_detached(

@@ -13,15 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.core.support import trace_file
 from tests.faults.support import until
 from tests.runs.sources import GIT, Source, git, listing
 from tests.runs.support import descriptors, write_files
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.progress import Progress, listening
-from tui_workbench.core.trace_reading import TraceFile
 from tui_workbench.runs.snapshots.project_files import is_never_taken
-from tui_workbench.runs.snapshots.snapshot import SnapshotStore, run_git
 
 
 class TestContent:
@@ -286,6 +283,19 @@ class TestStore:
         thread.join(30)
         assert (with_git.state / "runs" / "project_1" / "work" / "file").read_text() == "1"
 
+    def test_slow_git_reports_its_progress(
+        self, with_git: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_files(tmp_path, {"bin/git": f'#!/bin/sh\ncase "$*" in *add*) sleep 0.4;; esac\nexec {GIT} "$@"\n'})
+        (tmp_path / "bin/git").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        write_files(with_git.root, {"file": "1"})
+        shown: list[Progress | None] = []
+        with listening(shown.append):
+            with_git.take()
+        assert "snapshot" in {each.label for each in shown if each is not None}
+        assert shown[-1] is None
+
     def test_small_change_hashes_only_changed_files(self, with_git: Source) -> None:
         write_files(with_git.root, {f"{number}": f"file {number}" for number in range(300)})
         with_git.take()
@@ -324,11 +334,6 @@ class TestStore:
         source.take()
         assert descriptors() == before
 
-    def test_plan_shows_the_git_commands(self, with_git: Source) -> None:
-        add, checkout = SnapshotStore(str(with_git.root), str(with_git.state)).commands("/run/work")
-        assert add[1:] == ("update-index", "--add", "--stdin")
-        assert checkout[-1] == "--prefix=/run/work/"
-
     def test_read_only_folder_is_reported(self, source: Source) -> None:
         (source.state / "runs").write_text("in the way")
         with pytest.raises(StorageError, match="runs"):
@@ -345,28 +350,3 @@ class TestStore:
 )  # fmt: skip
 def test_paths_that_no_copy_holds(path: str, never: bool) -> None:
     assert is_never_taken(path) is never
-
-
-def test_git_call_returns_its_output_and_is_traced(tmp_path: Path) -> None:
-    done = run_git(["git", "hash-object", "--stdin"], str(tmp_path), os.environ, "hello\n", ())
-    assert (done.returncode, done.stdout) == (0, b"ce013625030ba8dba906f756967f9e9ca394464a\n")
-    failed = run_git(["git", "no-such-command"], str(tmp_path), os.environ, "", ())
-    assert failed.returncode == 1
-    assert b"no-such-command" in failed.stderr
-    file = TraceFile(os.path.dirname(trace_file()))
-    file.read_new()
-    assert [call.code for call in file.calls] == [0, 1]
-
-
-def test_long_git_call_reports_written_bytes(tmp_path: Path) -> None:
-    told: list[Progress | None] = []
-    with listening(told.append):
-        done = run_git(["sh", "-c", "head -c 3000000 /dev/zero; sleep 0.5"], str(tmp_path), os.environ, "", ())
-    assert done.returncode == 0
-    assert told[-1] is None
-    assert {each.label for each in told if each is not None} == {"snapshot"}
-
-
-def test_long_git_call_ends_without_a_listener(tmp_path: Path) -> None:
-    done = run_git(["sh", "-c", "sleep 0.4; head -c 1000000 /dev/zero"], str(tmp_path), os.environ, "", ())
-    assert len(done.stdout) == 1_000_000

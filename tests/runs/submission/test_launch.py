@@ -155,6 +155,8 @@ class TestPrepare:
         start = plan.step("start")
         assert start is not None
         assert start.directory == spec.working_directory
+        assert plan.steps[0].command == ("git", "update-index", "--add", "--stdin")
+        assert plan.steps[1].command[-1] == f"--prefix={spec.working_directory}/"
 
     def test_plan_mentions_missing_git(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         write_configuration(root(project), TrackedRun=True)

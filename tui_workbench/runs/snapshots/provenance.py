@@ -7,19 +7,19 @@ writes it once. Unknown values are recorded as problems with their reason. Secre
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui_workbench import __version__
-from tui_workbench.core import processes, trace
 from tui_workbench.core.directories import with_parents
 from tui_workbench.core.errors import WorkbenchError, storage_errors
 from tui_workbench.core.files import load_json, open_regular, write_below
+from tui_workbench.core.git import GitError, run_git, without_fetching
 from tui_workbench.core.masking import MASK, is_secret_name
 from tui_workbench.runs.snapshots.project_files import files_with_secrets
 from tui_workbench.runs.store.rundir import DIFF, FOLLOWED, PROVENANCE, Record, RunDirectory
@@ -128,23 +128,22 @@ def git_state(folder: str) -> tuple[dict[str, Any] | None, bytes]:
     """
     if not _may_be_in_repository(folder):
         return None, b""
-    status = _git(folder, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
-    if status[0] != 0:
-        message = status[2].decode("utf-8", "replace").strip().split("\n")[0]
-        return (None if "not a git repository" in message else {"problem": message}), b""
-    found = _parse_status(status[1])
-    addresses = _git(folder, "config", "--null", "--get-regexp", r"^remote\..*\.url$")
-    remotes = [entry.partition(b"\n")[2] for entry in addresses[1].split(b"\0") if entry]
-    found["remote"] = masked_address(os.fsdecode(remotes[0])) if remotes else None
+    try:
+        status = _git(folder, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
+    except GitError as error:
+        return (None if "not a git repository" in error.message else {"problem": error.message}), b""
+    found: dict[str, Any] = {**_parse_status(status), "remote": None}
+    with contextlib.suppress(GitError):  # there is no remote
+        first = _git(folder, "config", "--null", "--get-regexp", r"^remote\..*\.url$").split(b"\0")[0]
+        found["remote"] = masked_address(os.fsdecode(first.partition(b"\n")[2]))
     diff = b""
     if found["commit"] and found["changed"]:
         plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
         secret = (f":(exclude,literal){path}" for path in files_with_secrets(folder))
-        done = _git(folder, "diff", *plain, "HEAD", "--", ".", *secret)
-        if done[0] != 0:
-            found["problem"] = f"git diff: {done[2].decode('utf-8', 'replace').strip()}"
-        else:
-            diff = done[1]
+        try:
+            diff = _git(folder, "diff", *plain, "HEAD", "--", ".", *secret)
+        except GitError as error:
+            found["problem"] = f"git diff: {error.message}"
     if len(diff) > LARGEST_DIFF:
         found["diff_left_out"] = len(diff) - LARGEST_DIFF
         diff = diff[:LARGEST_DIFF]
@@ -180,24 +179,13 @@ def _parse_status(text: bytes) -> dict[str, Any]:
 
 def _may_be_in_repository(folder: str) -> bool:
     """Return False if git would certainly report that there is no repository."""
-    if "GIT_DIR" in os.environ:
-        return True
     return any(os.path.lexists(os.path.join(each, ".git")) for each in with_parents(os.path.realpath(folder)))
 
 
-def _git(folder: str, *arguments: str) -> tuple[int, bytes, bytes]:
-    """Return exit code, stdout and stderr of a git command; -1 and the reason if it failed to run."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment.update(GIT_OPTIONAL_LOCKS="0", GIT_TERMINAL_PROMPT="0", LC_ALL="C")
-    command = ["git", "-C", folder, "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", *arguments]
-    try:
-        environment = processes.clean_environment(environment)
-        done = processes.run(command, kind=trace.GIT, environment=environment, timeout=GIT_SECONDS)
-    except OSError as error:
-        return -1, b"", f"git: {error.strerror}".encode()
-    except subprocess.TimeoutExpired:
-        return -1, b"", b"git timed out after %d s" % GIT_SECONDS
-    return done.returncode, done.stdout, done.stderr
+def _git(folder: str, *arguments: str) -> bytes:
+    settings = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+    environment = {**without_fetching(), "GIT_OPTIONAL_LOCKS": "0"}
+    return run_git(*settings, *arguments, environment=environment, folder=folder, timeout=GIT_SECONDS)
 
 
 def masked_address(address: str) -> str:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tui_workbench.core import locks, trace
+from tui_workbench.core import locks
 from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.files import remove_below, write_if_changed
-from tui_workbench.core.foreign_git import path_list, without_fetching
-from tui_workbench.core.processes import find_program, has_program
+from tui_workbench.core.git import GitError, isolated_environment, path_list, run_git
+from tui_workbench.core.processes import has_program
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.runs.snapshots.contents import Contents, contents_of, refuse_large, room_of
 from tui_workbench.runs.snapshots.file_copy import can_clone
@@ -50,7 +49,6 @@ _LOCKS = ("index.lock", "config.lock", "HEAD.lock", "packed-refs.lock")
 _LOCK = "workbench.lock"
 
 _EXECUTABLE, _LINK = "100755", "120000"
-_LOOK_SECONDS = 0.25
 _REMEDY = "Is the disk full? Else move {} away, which loses the snapshots of earlier runs, or set `TrackedRun: false`."
 
 
@@ -76,18 +74,9 @@ class SnapshotStore:
         self._data = frozenset(data)
         self._contents = contents
         self.repository = os.path.join(state_directory, REPOSITORY)
-        self._git = find_program("git") if has_program("git") else ""
+        self.available = has_program("git")
         self._lock = -1
         self._index = os.path.join(self.repository, "index")
-
-    @property
-    def available(self) -> bool:
-        return bool(self._git)
-
-    def commands(self, working_copy: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the git commands that take a snapshot and create the copy, for the plan."""
-        git = self._git or "git"
-        return (git, "update-index", "--add", "--stdin"), (git, "checkout-index", "--all", f"--prefix={working_copy}/")
 
     def take(self, run_id: str, working_copy: str) -> Snapshot:
         """Commit the current project and create `working_copy`, which only this user may read.
@@ -280,27 +269,26 @@ class SnapshotStore:
 
     def git(self, *arguments: str, stdin: Iterable[str] = ()) -> str:
         """Return the output of a git command; `stdin` are strings, sent with a NUL after each. Raises StorageError."""
-        command = [self._git, *(word for setting in _SETTINGS for word in ("-c", setting)), *arguments]
-        text = "".join(f"{each}\0" for each in stdin)
-        done = run_git(command, self._root, self._environment(arguments[0]), text, (self._lock,))
-        if done.returncode != 0:
-            output = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
-            raise StorageError(
-                f"the snapshot failed: git {arguments[0]}: {output or f'exit code {done.returncode}'}",
-                remedy=_REMEDY.format(self.repository),
-                file=self._root,
-            )
-        return done.stdout.decode("utf-8", "surrogateescape")
+        settings = (word for setting in _SETTINGS for word in ("-c", setting))
+        data = "".join(f"{each}\0" for each in stdin).encode("utf-8", "surrogateescape")
+        try:
+            with meter("snapshot", BYTES) as taking:
+                output = run_git(
+                    *settings, *arguments, environment=self._environment(arguments[0]), folder=self._root,
+                    # Git reports no progress while it reads a large file.
+                    input=data, passed=(self._lock,), on_written=taking.update,
+                )  # fmt: skip
+        except GitError as error:
+            message = f"the snapshot failed: git {arguments[0]}: {error.message}"
+            raise StorageError(message, remedy=_REMEDY.format(self.repository), file=self._root) from error
+        return output.decode("utf-8", "surrogateescape")
 
     def _environment(self, command: str) -> dict[str, str]:
         environment = {
-            **without_fetching(os.environ),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
+            **isolated_environment(),
             "GIT_DIR": self.repository,
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": path_list(object_directories(self._state_directory)[1:]),
             "GIT_INDEX_FILE": self._index,
-            "LC_ALL": "C",
             **{f"GIT_{who}_{what}": _IDENTITY for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         }
         return environment if command == "init" else {**environment, "GIT_WORK_TREE": self._root}
@@ -319,44 +307,3 @@ def _remove_unfinished(folder: str) -> None:
         for name in os.listdir(folder):
             if name.startswith("tmp_"):
                 remove_below(folder, name)
-
-
-def run_git(
-    command: Sequence[str], folder: str, environment: Mapping[str, str], text: str, passed: Sequence[int]
-) -> subprocess.CompletedProcess[bytes]:
-    """Run git; it reads `text` and inherits the descriptors `passed`. Raises OSError.
-
-    Git reports no progress while it reads a large file, so the bytes written by the process are used instead.
-    """
-    own = {name: value for name, value in environment.items() if name.startswith("GIT_")}
-    data: bytes | None = text.encode("utf-8", "surrogateescape")
-    pipe = subprocess.PIPE
-    with (
-        trace.Call(trace.GIT, command, folder=folder, variables=own, input=text) as call,
-        subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=passed
-        ) as process,
-        meter("snapshot", BYTES) as taking,
-    ):
-        try:
-            while True:
-                try:
-                    out, err = process.communicate(data, _LOOK_SECONDS)
-                    break
-                except subprocess.TimeoutExpired:
-                    data = None
-                    taking.update(_written(process.pid))
-        except BaseException:
-            process.kill()
-            raise
-        call.end(process.returncode, err)
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
-
-
-def _written(pid: int) -> int:
-    """Return the number of bytes that a process has written; 0 if unknown."""
-    try:
-        with open(f"/proc/{pid}/io", encoding="ascii") as file:
-            return next((int(line.split()[1]) for line in file if line.startswith("wchar")), 0)
-    except (OSError, ValueError, IndexError):
-        return 0

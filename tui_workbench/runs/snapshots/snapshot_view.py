@@ -9,9 +9,8 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tui_workbench.core import processes, trace
-from tui_workbench.core.errors import StorageError
-from tui_workbench.core.foreign_git import reading_environment
+from tui_workbench.core.errors import StorageError, storage_errors
+from tui_workbench.core.git import GitError, reading_environment, run_git
 
 REPOSITORY = "snapshots.git"  # the hidden repository, in the project's state directory
 
@@ -37,22 +36,13 @@ def object_directories(state_directory: str) -> list[str]:
 def read_with_git(state_directory: str, *arguments: str) -> bytes:
     """Return the output of a git command on the objects of a project's snapshots. Raises StorageError."""
     repository = os.path.join(state_directory, REPOSITORY)
-    command = ["git", "-c", "core.quotePath=false", *arguments]
-    try:
+    with storage_errors("read", repository):
         environment = reading_environment(state_directory, object_directories(state_directory))
-        done = processes.run(command, kind=trace.GIT, environment=environment)
-    except OSError as error:
-        raise StorageError(
-            f"cannot read the snapshot: git: {error.strerror}", remedy="Install git.", file=repository
-        ) from error
-    if done.returncode != 0:
-        output = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
-        raise StorageError(
-            f"cannot read the snapshot: {output or f'git exited with {done.returncode}'}",
-            remedy="Check if the repository was moved or damaged.",
-            file=repository,
-        )
-    return done.stdout
+    try:
+        return run_git("-c", "core.quotePath=false", *arguments, environment=environment)
+    except GitError as error:
+        remedy = error.remedy or "Check if the repository was moved or damaged."
+        raise StorageError(f"cannot read the snapshot: {error.message}", remedy=remedy, file=repository) from error
 
 
 class SnapshotFile(NamedTuple):

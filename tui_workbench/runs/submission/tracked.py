@@ -32,7 +32,8 @@ def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, 
     if not store.available:
         note = Step("snapshot", "git is not installed: the working copy is the snapshot")
         return note, Step("copy", "copy the project", directory=spec.working_directory)
-    add, checkout = store.commands(spec.working_directory)
+    add = ("git", "update-index", "--add", "--stdin")
+    checkout = ("git", "checkout-index", "--all", f"--prefix={spec.working_directory}/")
     variables = {"GIT_DIR": store.repository, "GIT_WORK_TREE": project.root}
     return (
         Step("snapshot", "commit the current project", add, project.root, variables),

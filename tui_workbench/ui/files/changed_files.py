@@ -10,8 +10,7 @@ import os
 import subprocess
 import time
 
-from tui_workbench.core import processes, trace
-from tui_workbench.core.foreign_git import status_environment
+from tui_workbench.core.git import GitError, run_git, status_environment
 
 REST_SECONDS = 15.0  # between counts without a sign of a change: a folder does not show that a file has changed
 LEAST_SECONDS = 2.0  # between counts
@@ -19,7 +18,7 @@ SHARE = 100  # after a count of one second, none for a hundred seconds
 LIMIT_SECONDS = 20.0
 
 _COMMAND = (
-    "git", "--no-optional-locks", "status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all",
+    "--no-optional-locks", "status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all",
 )  # fmt: skip
 
 
@@ -61,9 +60,7 @@ class ChangedFiles:
         """Return the count, or 0 if git is missing, takes too long, or does not trust the folder."""
         try:
             environment = status_environment(self._root)
-            done = processes.run(
-                _COMMAND, kind=trace.GIT, folder=self._root, environment=environment, timeout=LIMIT_SECONDS
-            )
-        except (OSError, subprocess.TimeoutExpired):
+            changed = run_git(*_COMMAND, environment=environment, folder=self._root, timeout=LIMIT_SECONDS)
+        except (GitError, OSError, subprocess.TimeoutExpired):
             return 0
-        return done.stdout.count(b"\0") if done.returncode == 0 else 0
+        return changed.count(b"\0")

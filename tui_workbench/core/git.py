@@ -1,16 +1,19 @@
-"""Read untrusted git repositories without executing anything that they configure.
+"""Run git without executing anything that an untrusted repository configures.
 
 The configuration of a repository can name programs: filters, file system monitors, hooks, and a remote from which git
-fetches missing objects. Opening a project must start none of them.
+fetches missing objects. Opening a project must start none of them. `run_git` runs git in one of three environments:
+`reading_environment`, `status_environment`, or one that starts with `isolated_environment`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Sequence
 
 from tui_workbench.core import trace
 from tui_workbench.core.directories import derived_directory
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.processes import clean_environment, run
 
 LIMIT_SECONDS = 20.0
@@ -19,10 +22,48 @@ _FILTER_KEYS = ("clean", "smudge", "process")
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 
 
-def without_fetching(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without git's variables, and with all transports disabled."""
-    plain = {name: value for name, value in clean_environment(environment).items() if not name.startswith("GIT_")}
-    return {**plain, "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+class GitError(WorkbenchError):
+    """Git could not be started, timed out or failed."""
+
+
+def run_git(
+    *arguments: str,
+    environment: dict[str, str],
+    folder: str = "",
+    input: bytes = b"",
+    passed: Sequence[int] = (),
+    timeout: float | None = None,
+    on_written: Callable[[int], object] | None = None,
+) -> bytes:
+    """Return the output of a git command. Raises GitError. The options are those of `processes.run`."""
+    try:
+        done = run(
+            ["git", *arguments], kind=trace.GIT, folder=folder, environment=environment, input=input, passed=passed,
+            variables={name: value for name, value in environment.items() if name.startswith("GIT_")},
+            timeout=timeout, on_written=on_written,
+        )  # fmt: skip
+    except OSError as error:
+        raise GitError(f"git: {error.strerror}", remedy="Install git.") from error
+    except subprocess.TimeoutExpired as error:
+        raise GitError(f"git timed out after {error.timeout:g} s") from error
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
+        fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
+        raise GitError(fatal or f"exit code {done.returncode}")
+    return done.stdout
+
+
+def without_fetching() -> dict[str, str]:
+    """Return this process's environment without git's variables, and with all transports disabled."""
+    plain = {name: value for name, value in clean_environment(os.environ).items() if not name.startswith("GIT_")}
+    return {
+        **plain, "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
+    }  # fmt: skip
+
+
+def isolated_environment() -> dict[str, str]:
+    """Return the environment of `without_fetching`, in which git also ignores the user's configuration."""
+    return {**without_fetching(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
 
 
 def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[str, str]:
@@ -43,14 +84,11 @@ def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[st
             with open(path, "w", encoding="ascii") as file:
                 file.write(text)
     return {
-        **without_fetching(os.environ),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
+        **isolated_environment(),
         "GIT_DIR": shadow,
         "GIT_OBJECT_DIRECTORY": objects[0],
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": path_list(objects[1:]),
         "GIT_NO_REPLACE_OBJECTS": "1",
-        "LC_ALL": "C",
     }
 
 
@@ -68,7 +106,7 @@ def status_environment(folder: str) -> dict[str, str]:
     settings = {"core.fsmonitor": "false", "core.hooksPath": os.devnull}
     for name in _filters_of(folder):
         settings |= {f"filter.{name}.{key}": "" for key in _FILTER_KEYS} | {f"filter.{name}.required": "false"}
-    environment = {**without_fetching(os.environ), "GIT_CONFIG_COUNT": str(len(settings))}
+    environment = {**without_fetching(), "GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):
         environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return environment
@@ -79,7 +117,6 @@ def _filters_of(folder: str) -> set[str]:
     names: set[str] = set()
     for scope in ("--local", "--worktree"):
         command = ["git", "config", "--includes", scope, "--null", "--name-only", "--get-regexp", r"^filter\."]
-        environment = without_fetching(os.environ)
-        done = run(command, kind=trace.GIT, folder=folder, environment=environment, timeout=LIMIT_SECONDS)
+        done = run(command, kind=trace.GIT, folder=folder, environment=without_fetching(), timeout=LIMIT_SECONDS)
         names |= {key.removeprefix("filter.").rpartition(".")[0] for key in os.fsdecode(done.stdout).split("\0")}
     return names - {""}
