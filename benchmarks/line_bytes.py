@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
                     continue
                 limit = FIRST_SCREEN_LIMIT if what == "first screen" else KEY_LIMIT
                 check(f"{name} {what}", number, limit, BYTES, note=baseline)
-    note("256 colours, no synchronized output; the first screen holds the sample's files and an opened one")
+    note("256 colors, no synchronized output; the first screen holds the sample's files and an opened one")
     return finish()
 
 

@@ -23,7 +23,7 @@ from tui_workbench.cli.doctor.answer import BROKEN, LIMITED, OK, Answer
 from tui_workbench.cli.doctor.doctor_terminal import TerminalReply
 
 EVERYWHERE = ["terminal", "unicode", "python", "git", "ssh", "ssh agent", "ssh config", "docker", "keyring", "folders"]
-ON_A_TERMINAL = ["terminal", "unicode", "colours", "clipboard", "focus", "python"]
+ON_A_TERMINAL = ["terminal", "unicode", "colors", "clipboard", "focus", "python"]
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ class TestCommand:
         assert list(rows)[: len(ON_A_TERMINAL)] == ON_A_TERMINAL
         assert rows["clipboard"] == "supported by the terminal (OSC 52)"
         assert rows["focus"] == "reported by the terminal"
-        assert rows["colours"] == "16 million"
+        assert rows["colors"] == "16 million"
 
     def test_pipe_in_a_terminal_is_not_queried(self, workbench: Installed) -> None:
         command = f"{INSTALLED} doctor -o json --query '[].name' </dev/null | tr -d '\\n'"
@@ -119,7 +119,7 @@ class TestTerminal:
         ],
     )
     def test_colors_of_the_terminal(self, environment: dict[str, str], message: str, state: str) -> None:
-        assert doctor_terminal.colours(environment)[1:3] == (state, message)
+        assert doctor_terminal.colors(environment)[1:3] == (state, message)
 
     @pytest.mark.parametrize(
         ("environment", "state"),

@@ -26,7 +26,7 @@ def shell(tmp_path: Path, home: Path) -> Installed:
 
 def test_list_includes_broken_themes_with_their_problem(shell: Installed) -> None:
     table = shell.run("theme", "list").out
-    assert "Harbor (colour-blind safe)" in table
+    assert "Harbor (color-blind safe)" in table
     records = {record["name"]: record for record in json.loads(shell.run("theme", "list", "-o", "json").out)}
     assert records["slate"] | {"file": ""} == {
         "name": "slate",

@@ -58,7 +58,7 @@ def look_of(cell: object) -> str:
     return " ".join([f"{foreground} on {getattr(cell, 'bg', '')}".strip(), *attributes])
 
 
-@pytest.mark.parametrize("colors", ["colour", "none"])
+@pytest.mark.parametrize("colors", ["color", "none"])
 @pytest.mark.parametrize("size", SIZES, ids=[f"{width}x{height}" for width, height in SIZES])
 def test_main_screen_snapshot(project: Project, size: tuple[int, int], colors: str) -> None:
     if size[0] >= 180 and may_have_gpu_here():

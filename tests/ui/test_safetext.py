@@ -43,7 +43,7 @@ ESCAPES = (
     b"\x0e\x0f",
 )
 
-# Lines made of what logs are made of: text, colours, cursor movements, rubbish.
+# Lines made of what logs are made of: text, colors, cursor movements, rubbish.
 pieces = st.one_of(
     st.binary(max_size=12),
     st.text(max_size=8).map(lambda text: text.encode("utf-8", "surrogatepass")),

@@ -32,7 +32,7 @@ def test_dots_outside_are_clipped() -> None:
     assert len(text(canvas)[0]) == 1
 
 
-def test_cell_joins_dots_in_the_colour_of_the_last_line() -> None:
+def test_cell_joins_dots_in_the_color_of_the_last_line() -> None:
     canvas = Canvas(1, 1)
     canvas.upright(0, 0, 0, "0")
     canvas.upright(1, 0, 0, "1")

@@ -121,7 +121,7 @@ async def test_m_switches_between_charts_of_samples(proven: Project) -> None:
         await until(lambda: panel.charts[0].picture is not None)
         assert [curve.label for curve in panel.charts[0].curves] == ["GPU 0"]
         assert list(panel.charts[0].curves[0].values) == [0, 60, 97, 80]
-        assert "utilisation %" in seen(pilot)
+        assert "utilization %" in seen(pilot)
         await pilot.press("m")
         await until(lambda: "memory GiB" in seen(pilot))
         assert [curve.label for curve in panel.charts[1].curves] == ["GPU 0", "GPU 0, this run"]
@@ -133,11 +133,11 @@ async def test_m_switches_between_charts_of_samples(proven: Project) -> None:
 async def test_wide_tab_shows_all_charts(proven: Project) -> None:
     async with details(proven, 1, (160, 48)) as pilot:
         await pilot.press("7")
-        await until(lambda: all(name in seen(pilot) for name in ("utilisation %", "memory GiB", "power W")))
+        await until(lambda: all(name in seen(pilot) for name in ("utilization %", "memory GiB", "power W")))
         assert screen(pilot).gpu.why_not("next_chart") == "All charts are shown."
 
 
-async def test_utilisation_axis_goes_from_0_to_100(project: Project) -> None:
+async def test_utilization_axis_goes_from_0_to_100(project: Project) -> None:
     judged(project, 1, PROVEN, samples([97, 98, 99]))
     async with details(project, 1) as pilot:
         await pilot.press("7")

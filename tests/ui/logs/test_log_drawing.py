@@ -1,4 +1,4 @@
-"""Drawing rows of a log: widths, colours, matches, the marked line and the selection."""
+"""Drawing rows of a log: widths, colors, matches, the marked line and the selection."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_cut_row_ends_with_a_continuation_sign(text: str, left: int, shown: str)
     assert CONTINUES == "›"
 
 
-def test_match_covers_the_colours_of_the_log() -> None:
+def test_match_covers_the_colors_of_the_log() -> None:
     row = row_of(b"\x1b[31mred loss red\x1b[0m")
     segments = Picture((row,), width=12, height=1, pattern=Pattern("loss")).segments(0, LOOK)
     assert [segment.text for segment in segments] == ["red ", "loss", " red"]

@@ -45,5 +45,5 @@ def test_other_operations_equal_strip() -> None:
 
 
 def test_unknown_attributes_are_errors() -> None:
-    with pytest.raises(AttributeError, match="colour"):
-        _ = log_strip().colour
+    with pytest.raises(AttributeError, match="color"):
+        _ = log_strip().color

@@ -45,7 +45,7 @@ def answers() -> Iterator[Answer]:
         yield _size(terminal, os.environ.get("TERM", ""))
         yield characters(os.environ)
         if terminal >= 0:
-            yield colours(os.environ)
+            yield colors(os.environ)
             reply = _query(terminal) if _can_query(os.environ) else TerminalReply()
             yield clipboard(os.environ, reply)
             yield focus(os.environ, reply)
@@ -95,18 +95,18 @@ def _size(terminal: int, name: str) -> Answer:
     return ok("terminal", f"{shown} in {inside}" if inside else shown)
 
 
-def colours(environment: Mapping[str, str]) -> Answer:
+def colors(environment: Mapping[str, str]) -> Answer:
     if environment.get("NO_COLOR"):
-        return ok("colours", "none, because NO_COLOR is set")
+        return ok("colors", "none, because NO_COLOR is set")
     shown = _examined(environment).colors
     if shown == "truecolor":
-        return ok("colours", "16 million")
+        return ok("colors", "16 million")
     if shown == "256":
-        return ok("colours", "256")
+        return ok("colors", "256")
     cost = f"Themes are shown in {'the 16 colors of the terminal' if shown == '16' else 'black and white'}."
     if environment.get("TERM", "").startswith("xterm"):
-        return limited("colours", shown, cost, "If the terminal has more colors:", "export COLORTERM=truecolor")
-    return limited("colours", shown, cost, _OTHER_TERMINAL)
+        return limited("colors", shown, cost, "If the terminal has more colors:", "export COLORTERM=truecolor")
+    return limited("colors", shown, cost, _OTHER_TERMINAL)
 
 
 def characters(environment: Mapping[str, str]) -> Answer:

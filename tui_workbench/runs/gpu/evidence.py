@@ -21,8 +21,8 @@ _MOST = 8
 _LONGEST_LINE = 300
 _LONGEST_QUOTE = 6
 
-# Colour codes, and the prefix that torchrun adds to a line.
-_COLOURS = re.compile(rb"^\[rank\d+\]: |\x1b\[[0-9;]*m")
+# Color codes, and the prefix that torchrun adds to a line.
+_COLORS = re.compile(rb"^\[rank\d+\]: |\x1b\[[0-9;]*m")
 
 
 class _Rule(NamedTuple):
@@ -108,4 +108,4 @@ def _evidence(text: bytes) -> Iterator[Evidence]:
 
 
 def _plain(line: bytes) -> bytes:
-    return _COLOURS.sub(b"", line).rstrip(b"\r")
+    return _COLORS.sub(b"", line).rstrip(b"\r")

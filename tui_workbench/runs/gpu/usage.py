@@ -58,7 +58,7 @@ class DeviceUse:
         self.untold = 0.0  # the driver did not report the utilization
         self.gpu_seconds = 0.0
         self.energy = 0.0
-        self.histogram: dict[int, float] = {}  # seconds by utilisation
+        self.histogram: dict[int, float] = {}  # seconds by utilization
         self.peak: float | None = None
         self.own_seconds = 0.0  # seconds times the share of the run's processes, if reported
         self.own_known = 0.0

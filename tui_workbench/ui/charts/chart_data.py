@@ -34,7 +34,7 @@ class Curve(NamedTuple):
     values: Sequence[float]
     times: Sequence[float]
     key: str = ""  # distinguishes curves with the same label
-    look: int = -1  # selects colour and mark; -1: by position
+    look: int = -1  # selects color and mark; -1: by position
 
 
 class View(NamedTuple):

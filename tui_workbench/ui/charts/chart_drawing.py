@@ -1,6 +1,6 @@
 """Draw a chart as terminal lines: legend, axes with ticks, and curves of braille dots.
 
-Curves differ in mark and colour, so that they can be told apart without colours. Dots outside the chart are clipped.
+Curves differ in mark and color, so that they can be told apart without colors. Dots outside the chart are clipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tui_workbench.ui.themes.themes import Palette, style
 from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 
 ROLES = ("accent", "number", "string", "keyword", "warning", "running", "error", "text")
-"""Colours of the curves: field names of `Palette`."""
+"""Colors of the curves: field names of `Palette`."""
 
 MARKS = "●▲■◆○△□◇+×abcdefghijklmnopqrstuvwxyz"
 
@@ -56,14 +56,14 @@ class Look(NamedTuple):
 
 
 def look_of(index: int) -> tuple[str, str]:
-    """Return the colour (a palette field) and the mark of the curve with this number."""
+    """Return the color (a palette field) and the mark of the curve with this number."""
     return ROLES[index % len(ROLES)], MARKS[index % len(MARKS)]
 
 
 class Canvas:
     """A surface of braille dots with the origin at the upper left.
 
-    A cell shows a mark, or the dots of all lines through it in the colour of the line drawn last.
+    A cell shows a mark, or the dots of all lines through it in the color of the line drawn last.
     """
 
     def __init__(self, columns: int, rows: int) -> None:
@@ -104,7 +104,7 @@ class Canvas:
             self._marks.setdefault((y >> 2, x >> 1), (glyph, role))
 
     def row(self, row: int) -> Iterator[Piece]:
-        """Yield the cells of a row from left to right, grouped by colour."""
+        """Yield the cells of a row from left to right, grouped by color."""
         cells = (
             self._marks.get((row, column)) or (chr(_BRAILLE + bits) if bits else " ", role)
             for column, (bits, role) in enumerate(zip(self._bits[row], self._roles[row], strict=True))

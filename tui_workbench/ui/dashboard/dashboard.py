@@ -67,7 +67,7 @@ NOTHING_FOUND = (
 
 
 class Marks:
-    """The marked runs. Each keeps the number of its glyph and colour until it is unmarked."""
+    """The marked runs. Each keeps the number of its glyph and color until it is unmarked."""
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[Run, int]] = {}

@@ -199,7 +199,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
 
     def __init__(self, *, id: str) -> None:
         self.text = TextView()
-        self.charts = [Chart(Look(title)) for title in ("utilisation %", "memory GiB", "power W")]
+        self.charts = [Chart(Look(title)) for title in ("utilization %", "memory GiB", "power W")]
         self._row = Horizontal(*self.charts)
         super().__init__(self.text, self._row, id=id)
         self._chosen = 0
@@ -365,7 +365,7 @@ def machine_lines(recorded: GpuCurves) -> list[Line]:
 
 
 def curves_of(recorded: GpuCurves) -> Curves:
-    """Return curves of utilisation, memory (of all processes and of the run) and power.
+    """Return curves of utilization, memory (of all processes and of the run) and power.
 
     Each has a curve for every device that the run used, or for all devices if it used none.
     """

@@ -22,7 +22,7 @@ from tui_workbench.ui.widgets.text_view import Line
 
 NOT_REPORTED = "—"
 HOT, TOO_HOT = 80.0, 90.0  # temperatures in °C that are shown as a warning and as an error
-BUSY_PERCENT = 5.0  # utilisation from which a GPU counts as busy, as in the verdict
+BUSY_PERCENT = 5.0  # utilization from which a GPU counts as busy, as in the verdict
 LONGEST = 200
 
 
@@ -38,7 +38,7 @@ class KnownRuns(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The owner of a process: text, colour, glyph, and the ID of the user's run ("" for other owners)."""
+    """The owner of a process: text, color, glyph, and the ID of the user's run ("" for other owners)."""
 
     text: str
     role: str
@@ -115,7 +115,7 @@ def problem_lines(state: MachineState, width: int) -> list[Line]:
 _REMEDY = "t diagnoses the machine, r retries"
 
 
-UTILIZATION, MEMORY, POWER = "success", "function", "number"  # colours of the three curves
+UTILIZATION, MEMORY, POWER = "success", "function", "number"  # colors of the three curves
 LEAST_NAME, MOST_NAME = 8, 24
 LEAST_WHO, MOST_WHO = 14, 28
 MOST_TITLE = 44
@@ -156,7 +156,7 @@ class GpuState(NamedTuple):
         return (self.reading.utilization or 0.0) >= BUSY_PERCENT
 
     def troubles(self) -> list[tuple[str, str]]:
-        """Return errors and throttling, each with its colour, the worst first."""
+        """Return errors and throttling, each with its color, the worst first."""
         found, ecc = [], self.reading.ecc
         if not self.is_reported and self.state.sample is not None:
             found.append(("✗ stopped responding", "error"))
@@ -282,7 +282,7 @@ def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
 
 
 def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
-    """Draw the curves of utilisation, memory and power side by side, each with the value of its full height.
+    """Draw the curves of utilization, memory and power side by side, each with the value of its full height.
 
     With `with_span` a line below them shows the time that they span.
     """

@@ -85,7 +85,7 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         self._is_moved = False  # the user has moved the cursor
         self._line_cache: dict[int, Line] = {}  # cache of drawn lines by index of the entry
         self._drawn_for: tuple[int, int, KnownRuns] = (0, 0, KnownRuns())
-        self._drawn: dict[int, tuple[Line, str]] = {}  # lines on the screen and their background colours
+        self._drawn: dict[int, tuple[Line, str]] = {}  # lines on the screen and their background colors
 
     # --- Content
 
@@ -218,7 +218,7 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         return draw_line(line, width, palette, color)
 
     def _line_at(self, y: int) -> tuple[Line, str]:
-        """Return a line of the screen and the name of its background colour."""
+        """Return a line of the screen and the name of its background color."""
         place = y + self.scroll_offset.y
         if not self.entries:
             text = NOTHING_FOUND if self._states else EMPTY

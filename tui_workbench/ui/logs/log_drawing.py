@@ -1,4 +1,4 @@
-"""Draw log lines: their colours, and over them search matches, the marked line and the selection.
+"""Draw log lines: their colors, and over them search matches, the marked line and the selection.
 
 The text is safe already; it is cut to the width, never interpreted.
 """
@@ -36,7 +36,7 @@ class Look(NamedTuple):
 
 @lru_cache(8)
 def look_of(palette: Palette) -> Look:
-    """Return the styles of a log in the colours of a theme."""
+    """Return the styles of a log in the colors of a theme."""
     ground = palette.background
     return Look(
         text=style(palette.text, ground),

@@ -38,9 +38,9 @@ from tui_workbench.ui.widgets.pieces import Piece, hanging
 NAME_WIDTH = 16
 
 LOOKS = {OK: ("✓", "success"), WARNING: ("▲", "warning"), UNNEEDED: ("·", "muted"), BROKEN: ("✗", "error")}
-"""Glyphs and colours of check results."""
+"""Glyphs and colors of check results."""
 
-Remark = tuple[str, str]  # a text, which may be unsafe, and its colour
+Remark = tuple[str, str]  # a text, which may be unsafe, and its color
 
 
 class Phase(Enum):

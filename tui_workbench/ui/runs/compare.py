@@ -1,6 +1,6 @@
 """Compare any number of runs: a chart of one metric of all runs, and a table of their differences.
 
-Rows that differ come first, by section; equal rows follow, folded. A run has the same mark and colour in the chart
+Rows that differ come first, by section; equal rows follow, folded. A run has the same mark and color in the chart
 and over its column.
 """
 
@@ -326,7 +326,7 @@ _ROLES: Mapping[str, str] = {"+": "success", "-": "error", "@": "accent", "d": "
 
 
 def diff_lines(text: str) -> list[Line]:
-    """Colour a unified diff."""
+    """Color a unified diff."""
     lines: list[Line] = []
     for line in text.splitlines():
         head = line.startswith(("+++", "---", "diff ", "index "))

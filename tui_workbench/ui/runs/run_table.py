@@ -168,7 +168,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def show_marks(self, marks: Mapping[str, tuple[str, str]]) -> None:
-        """Set the marks of rows by row key: a glyph of one cell, and its colour (a palette field)."""
+        """Set the marks of rows by row key: a glyph of one cell, and its color (a palette field)."""
         self._marks = marks
         self.refresh()
 

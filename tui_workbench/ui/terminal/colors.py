@@ -24,7 +24,7 @@ from tui_workbench.ui.terminal.glyphs import AsciiOnly
 from tui_workbench.ui.themes.themes import READABLE, Palette, WorkbenchTheme, contrast
 
 CUBE = (0, 95, 135, 175, 215, 255)
-"""The levels of a channel in the 216 colors from 16 on; 24 greys from 8 to 238 follow them."""
+"""The levels of a channel in the 216 colors from 16 on; 24 grays from 8 to 238 follow them."""
 
 RGB = tuple[int, int, int]
 
@@ -217,8 +217,8 @@ def nearest_of_256(color: RGB, taken: frozenset[int] = frozenset()) -> int:
         for green in levels[1]
         for blue in levels[2]
     }
-    grey = max(0, min(23, round((sum(color) / 3 - 8) / 10)))
-    for number in range(max(0, grey - 1), min(23, grey + 1) + 1):
+    gray = max(0, min(23, round((sum(color) / 3 - 8) / 10)))
+    for number in range(max(0, gray - 1), min(23, gray + 1) + 1):
         found[232 + number] = (8 + 10 * number,) * 3
     return min(found.keys() - taken, key=lambda number: (_distance(found[number], color), number))
 

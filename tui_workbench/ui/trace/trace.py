@@ -52,7 +52,7 @@ WIDE = 110
 """Columns from which on kind and result are shown."""
 
 LOOKS = {ENDED: ("✓", "success"), FAILED: ("✗", "error"), RUNNING: ("●", "running"), LOST: ("?", "warning")}
-"""A glyph and a colour for each state of a call."""
+"""A glyph and a color for each state of a call."""
 
 MIN_TEXT_WIDTH = 20
 
