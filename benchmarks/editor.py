@@ -41,7 +41,7 @@ class Workbench(Terminal):
 
     def start(self) -> None:
         """Wait until the screen is complete and the editor's modules are imported."""
-        self.until(lambda: b"No run yet" in self._tail)
+        self.until(lambda: b"No runs yet" in self._tail)
         self.settle(1.5)
 
     def seconds_until(self, keys: str, text: str) -> float:

@@ -115,7 +115,7 @@ async def test_browser_shows_the_screens_and_sends_keys(served: Served, project_
     (project_root / "hello.py").write_text("copied = 'needle'\n")
     async with Browser(tmp_path) as browser:
         await browser.open(served.address)
-        await browser.until_text("1 Files", "hello.py", "No run yet.")
+        await browser.until_text("1 Files", "hello.py", "No runs yet.")
         assert await browser.evaluate("location.href") == served.root
         assert await browser.evaluate("document.title") == "project"
         before = await browser.picture()

@@ -236,7 +236,7 @@ def test_tutorial_steps_in_the_screens(guide: Path, gpu_machine: GpuBox, home: P
     with Tmux(
         workbench(str(guide)), size=(120, 36), name=f"tutorial-{os.getpid()}", environment=environment
     ) as screens:
-        screens.until_text("2 Compute targets", "gpu-box", "No run yet.")
+        screens.until_text("2 Compute targets", "gpu-box", "No runs yet.")
         screens.press("2", "a")
         screens.until_text("Attach a machine", "Docker over SSH")
         screens.press(*"gpubox", "Down", *gpu_machine.box.address, "Down", *"research", "Enter")

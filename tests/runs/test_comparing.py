@@ -104,7 +104,7 @@ def test_differences_come_first(runs: Runs) -> None:
     assert same["argument 1"] == ("data", "data")
     assert same["branch"] == ("main", "main")
     # The configuration of the fixture project, and the files that both snapshots hold.
-    first, second = same["files that are the same"]
+    first, second = same["unchanged files"]
     assert isinstance(first, int)
     assert first == second
     assert first >= 3

@@ -51,7 +51,7 @@ class Outside:
 
     def copy_all(self) -> None:
         """Open the script and copy all of it."""
-        self.terminal.until(lambda: all(text in self.terminal.text() for text in ("hello.py", "ready", "No run yet")))
+        self.terminal.until(lambda: all(text in self.terminal.text() for text in ("hello.py", "ready", "No runs yet")))
         self.terminal.send("\x1b[F\r")
         self.terminal.until_text("3 hello.py")
         self.terminal.until(lambda: "press enter" not in self.terminal.text())
@@ -91,7 +91,7 @@ def test_copy_in_tmux_fills_its_buffer(project: Project, home: Path) -> None:
         workbench(project.root), size=(120, 36), name=f"{os.getpid()}-copy", environment={"HOME": str(home)}
     ) as terminal:
         terminal.call("set-option", "-s", "set-clipboard", "off")
-        terminal.until_text("hello.py", "ready", "No run yet")
+        terminal.until_text("hello.py", "ready", "No runs yet")
         terminal.press("End", "Enter")
         terminal.until_text("3 hello.py", "needle")
         terminal.press("F7", "C-c")

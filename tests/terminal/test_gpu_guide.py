@@ -99,7 +99,7 @@ class Typist:
 def typist(root: Path, home: Path, request: pytest.FixtureRequest) -> Iterator[Typist]:
     name = f"{os.getpid()}-{request.node.name}"
     with Tmux(workbench(str(root)), size=(120, 36), name=name, environment={"HOME": str(home)}) as terminal:
-        terminal.until_text("1 Files", "myvm.compute", "unchecked", "No run yet.")
+        terminal.until_text("1 Files", "myvm.compute", "unchecked", "No runs yet.")
         yield Typist(terminal)
 
 
@@ -144,7 +144,7 @@ def test_five_steps_by_keyboard(typist: Typist, root: Path) -> None:
 
 def test_gpu_ready_in_one_step(typist: Typist, root: Path) -> None:
     typist.press("2")
-    typist.see("m GPU-ready")
+    typist.see("m Make GPU-ready")
     typist.press("m")
     typist.see("Make myvm GPU-ready", "[✓] nvidiaDocker: true")
 

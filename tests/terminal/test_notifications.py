@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.terminal
 
 FOCUS_LOST, FOCUS_CAME = "\x1b[O", "\x1b[I"
-READY = ("hello.py", "ready", "No run yet")
+READY = ("hello.py", "ready", "No runs yet")
 NOTIFIED = re.compile(rb"\x1b\]9;([^\x1b\x07]*)")
 
 

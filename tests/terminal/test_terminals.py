@@ -34,7 +34,7 @@ class Seen:
         self.raw = b""
         self.terminal = Terminal(command, changes={"COLORTERM": "", "LANG": "C.UTF-8", "LC_ALL": ""})
         self.terminal.watch = self._take
-        self.terminal.until(lambda: all(text in self.terminal.text() for text in ("hello.py", "ready", "No run yet")))
+        self.terminal.until(lambda: all(text in self.terminal.text() for text in ("hello.py", "ready", "No runs yet")))
         self.terminal.send("1")
         self.terminal.until(lambda: "Open" in self.terminal.text().splitlines()[-1])
         self.terminal.settle(0.05)
@@ -151,7 +151,7 @@ def test_pipe_gets_an_error(project: Project) -> None:
 def test_tmux_shows_the_screen(project: Project, home: Path, name: str) -> None:
     command = ["env", f"TERM={name}", "COLORTERM=", *workbench(project.root)]
     with Tmux(command, size=(100, 30), name=f"{os.getpid()}-{name}", environment={"HOME": str(home)}) as terminal:
-        terminal.until_text("╭─ 1 Files", "hello.py", "✓ local", "No run yet")
+        terminal.until_text("╭─ 1 Files", "hello.py", "✓ local", "No runs yet")
 
 
 def test_gnu_screen_shows_the_screen(project: Project, tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def _of_code(state_directory: str, runs: Sequence[Run], notes: list[tuple[Run, s
         column: dict[str, Any] = {"commit": run.commit_id[:12]}
         if (tree := trees.get(run.commit_id)) is not None:
             column |= {path: tree.get(path) for path in changed}
-            column["files that are the same"] = len(paths) - len(changed)
+            column["unchanged files"] = len(paths) - len(changed)
         columns.append(column)
     return columns
 

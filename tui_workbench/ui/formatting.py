@@ -37,14 +37,14 @@ RUN_STATES = {
 
 STEP_WORDS = {
     "prepare": "preparing",
-    "environment": "making environment",
+    "environment": "building",
     "sync": "sending",
     "copy": "copying",
-    "pull": "fetching image",
+    "pull": "pulling",
     "build": "building",
     "container": "creating",
     "start": "starting",
-    "fetch": "bringing back",
+    "fetch": "fetching",
     "collect": "collecting",
 }
 

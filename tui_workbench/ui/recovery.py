@@ -160,7 +160,7 @@ def _read(path: str) -> Unsaved:
             found = json.loads(file.read())
         values, base = Values(found), Values(found).part("file")
         if values.number("schema") != SCHEMA or not base.text("path") or "text" not in found:
-            raise ValueError("not what a workbench writes")
+            raise ValueError("unexpected content")
         signature = found["file"]["signature"]
         version = TextFile(
             base.text("path"),

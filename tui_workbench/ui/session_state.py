@@ -89,7 +89,7 @@ def load_session(root: str) -> tuple[Values, WorkbenchError | None]:
     if not isinstance(found, dict) or not isinstance(found.get("schema"), int):
         return Values(), _unreadable(path, "it is damaged")
     if found["schema"] > SCHEMA:
-        return Values(), _unreadable(path, "a later version of the program wrote it")
+        return Values(), _unreadable(path, "it was written by a later version of workbench-tui")
     if found.get("project") != os.path.realpath(root):
         return Values(), None
     return Values(found), None

@@ -97,7 +97,7 @@ async def test_hidden_values_and_empty_charts_are_explained() -> None:
         await pilot.press("l")
         assert "All values are ≤ 0." in await seen(pilot)
         app.chart.show([])
-        assert "Nothing logged yet." in await seen(pilot)
+        assert "No values logged." in await seen(pilot)
 
 
 async def test_cursor_starts_at_last_point_and_moves_by_points() -> None:

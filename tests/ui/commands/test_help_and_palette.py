@@ -209,5 +209,5 @@ async def test_palette_lists_a_shared_command_where_it_is_available(project: Pro
     async with opened(project) as pilot:
         await pilot.press("1", "home")
         await palette(pilot, *"gpu-ready")
-        await until(lambda: palette_rows(pilot)[:1] == ["Targets: GPU-ready"])
-        assert "Files: GPU-ready" not in palette_rows(pilot)
+        await until(lambda: palette_rows(pilot)[:1] == ["Targets: Make GPU-ready"])
+        assert "Files: Make GPU-ready" not in palette_rows(pilot)

@@ -101,7 +101,7 @@ async def test_zero_goes_to_the_run_bar(project: Project) -> None:
 
 async def test_empty_dashboard_ignores_commands(project: Project) -> None:
     async with dashboard(project) as pilot:
-        assert "No run yet." in seen(pilot)
+        assert "No runs yet." in seen(pilot)
         await pilot.press("enter", "space", "c", "s", "t", "p", "x", "end", "m", "m")
         assert isinstance(pilot.app.screen, DashboardScreen)
 

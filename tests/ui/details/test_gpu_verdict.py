@@ -81,7 +81,7 @@ async def test_narrow_head_keeps_the_figures(project: Project) -> None:
 
 async def test_head_of_a_run_without_gpu_has_no_verdict(proven: Project) -> None:
     async with details(proven, 3) as pilot:
-        await until(lambda: "Nothing logged." in seen(pilot))
+        await until(lambda: "No metrics logged." in seen(pilot))
         assert screen(pilot).head.size.height == 2
         await pilot.press("7")
         await until(lambda: "No GPU was available to this run" in seen(pilot))

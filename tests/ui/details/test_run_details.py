@@ -77,7 +77,7 @@ async def test_several_metrics_share_a_chart(past: Project) -> None:
 
 async def test_run_without_metrics_shows_a_message(past: Project) -> None:
     async with details(past, 6) as pilot:
-        await until(lambda: "Nothing logged." in seen(pilot))
+        await until(lambda: "No metrics logged." in seen(pilot))
         await pilot.press("space", "down", "tab", "l", "right", "plus")
         assert "✗ exit 3" in seen(pilot)
 
@@ -311,7 +311,7 @@ def test_readme_table_is_drawn_as_a_table() -> None:
 async def test_full_screens_begin_with_their_title(past: Project) -> None:
     first, second, *_ = Runs(past).list()
     screens = {
-        "Runs  of ": DashboardScreen(past),
+        "All runs  of ": DashboardScreen(past),
         "Comparison  of ": CompareScreen(past, [first, second]),
         "Difference  lr": DifferenceScreen(past, "lr", partial(list)),
         "Readme  of ": ReadmeScreen(past),

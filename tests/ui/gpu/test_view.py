@@ -205,7 +205,7 @@ async def test_machine_without_gpus_shows_reason_and_key() -> None:
 async def test_new_machine_shows_that_it_is_being_queried() -> None:
     async with ViewApp().run_test(size=(80, 24)) as pilot:
         drawn = await show(pilot, MachineState("a", ("local",)))
-        assert drawn[1].strip() == "◌ looking for GPUs…"
+        assert drawn[1].strip() == "◌ looking for GPUs..."
 
 
 async def test_stale_values_are_marked() -> None:

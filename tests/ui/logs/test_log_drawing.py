@@ -92,10 +92,10 @@ def test_wrapped_rows_have_no_line_number() -> None:
 
 
 def test_empty_log_shows_its_placeholder_in_the_middle() -> None:
-    picture = Picture((), width=12, height=5, placeholder=("No run yet.", "ctrl+r runs it"))
+    picture = Picture((), width=12, height=5, placeholder=("No runs yet.", "ctrl+r runs it"))
     assert [text_of(picture.segments(y, LOOK)) for y in range(4)] == [
         "            ",
-        "No run yet. ",
+        "No runs yet.",
         "ctrl+r…ns it",
         "            ",
     ]

@@ -118,7 +118,7 @@ async def test_only_targets_without_problem_can_be_used() -> None:
 async def test_empty_pane_shows_a_message() -> None:
     async with TargetsApp().run_test(size=(70, 20)) as pilot:
         lines = await show(pilot)
-        assert lines[0] == "No compute target yet."
+        assert lines[0] == "No compute targets yet."
 
 
 async def test_problem_increases_the_requested_height() -> None:

@@ -110,7 +110,7 @@ async def test_project_is_shown(project: Project) -> None:
         parts = screen_of(pilot).panes
         assert content_of(parts.targets)[0].split()[:2] == ["✓", "local"]
         await until(lambda: "Python 3." in parts.run_bar.notice.text)
-        await until(lambda: content_of(parts.jobs) == ["No run yet.", "ctrl+r runs hello.py on local."])
+        await until(lambda: content_of(parts.jobs) == ["No runs yet.", "ctrl+r runs hello.py on local."])
         assert "project" in lines_of(parts.header)[0]
 
 
@@ -330,7 +330,7 @@ async def test_narrow_screen_starts_with_the_saved_pane(project: Project) -> Non
         await until(lambda: app.focused is not None and "jobs" in [node.id for node in app.focused.ancestors])
         tabs = screen_of(pilot).query_one(TabRow)
         assert tabs.active == "jobs"
-        await until(lambda: "No run yet." in seen(pilot))
+        await until(lambda: "No runs yet." in seen(pilot))
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])

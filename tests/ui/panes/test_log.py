@@ -76,10 +76,10 @@ class TestWords:
         async with LogApp(None).run_test(size=(80, 20)) as pilot:
             await pilot.pause()
             pane = pilot.app.query_one(LogPane)
-            assert content_of(pane) == ["No run yet.", "ctrl+r runs the script in the run bar."]
+            assert content_of(pane) == ["No runs yet.", "ctrl+r runs the script in the run bar."]
             pane.show_run(None, hint="ctrl+r runs train.py on local.")
             await pilot.pause()
-            assert content_of(pane) == ["No run yet.", "ctrl+r runs train.py on local."]
+            assert content_of(pane) == ["No runs yet.", "ctrl+r runs train.py on local."]
 
     async def test_the_border_says_whose_log_it_is_and_how_it_stands(self, directory: Path) -> None:
         run = a_run(directory, LINES, RunState.RUNNING)
@@ -135,7 +135,7 @@ class TestWords:
             app.pane.show_run(a_run(other, b"the second\n", run_id="p_2"))
             await app.shows("the second")
             app.pane.show_run(None)
-            await app.shows("No run yet.")
+            await app.shows("No runs yet.")
 
 
 class TestSearch:

@@ -66,7 +66,7 @@ class JobsApp(App[None]):
 
 async def show(pilot: Pilot[None], *runs: Run) -> list[str]:
     assert isinstance(pilot.app, JobsApp)
-    pilot.app.pane.show_runs(runs, empty=("No run yet.",))
+    pilot.app.pane.show_runs(runs, empty=("No runs yet.",))
     await pilot.pause()
     return content_of(pilot.app.pane)
 
@@ -221,7 +221,7 @@ async def test_ended_run_cannot_be_canceled() -> None:
 async def test_empty_pane_has_no_commands() -> None:
     app = JobsApp()
     async with app.run_test(size=(70, 20)) as pilot:
-        assert await show(pilot) == ["No run yet."]
+        assert await show(pilot) == ["No runs yet."]
         await pilot.press("enter", "a", "x")
         await pilot.pause()
         assert app.posted == []

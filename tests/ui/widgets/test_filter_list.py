@@ -31,7 +31,7 @@ class ListApp(TerminalApp[None]):
         yield self.list
 
     def on_mount(self) -> None:
-        self.list.show_rows(ROWS, empty=("No run yet.",))
+        self.list.show_rows(ROWS, empty=("No runs yet.",))
         self.list.focus()
 
 

@@ -23,7 +23,7 @@ _STATE_WIDTH, _NAME_WIDTH = 8, 14
 
 HOST_KEYS = option(
     "--accept-host-key", metavar="SHA256:...", action="append", default=[],
-    help="trust and remember the machine's host key if it has this fingerprint",
+    help="accept and remember the machine's host key if it has this fingerprint",
 )  # fmt: skip
 RESULT = output(TEXT, example="[?state=='broken']")
 

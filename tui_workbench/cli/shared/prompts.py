@@ -82,7 +82,7 @@ def is_accepted(error: HostKeyRefused) -> bool:
     if error.known or not error.presented or not can_ask():
         return False
     with open(TERMINAL, "r+b", buffering=0) as terminal:
-        question = f"{error.message}.\nTrust this key? Type yes or the fingerprint: "
+        question = f"{error.message}.\nAccept this host key? Type yes or the fingerprint: "
         terminal.write("\n".join(visible(line) for line in question.split("\n")).encode())
         answer = b""
         while not answer.endswith(b"\n") and (more := terminal.read(1)):

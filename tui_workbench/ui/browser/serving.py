@@ -78,7 +78,7 @@ PAGE = (
 </head>
 <body>
 <div id="terminal" class="textual-terminal" data-session-websocket-url="{socket}" data-font-size="16"></div>
-<div class="note opening">Opening workbench-tui …</div>
+<div class="note opening">Opening workbench-tui...</div>
 <div class="note closed"><p>Closed. <a href="/">Open again</a></p></div>
 <span id="start" hidden></span>
 </body>
@@ -208,7 +208,7 @@ class Server(TextualServer):
         elif (token := request.query.get("token")) is not None and request.path == "/":
             cookie = self.access.exchange(token)
             response = (
-                _refusal("This address has been used, or is not the last one that was printed.")
+                _refusal("This address was already used, or is not the latest address.")
                 if cookie is None
                 # Keep the token out of the browser's history.
                 else web.HTTPSeeOther("/")

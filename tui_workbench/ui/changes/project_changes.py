@@ -78,7 +78,7 @@ class ProjectChanges:
 
     async def _was_made(self, change_set: ChangeSet, *, opened: bool) -> None:
         await self._update_editor(change_set, opened=opened)
-        self._say(f"Done: {change_set.title} ({shown_key('changes.undo', 'ctrl+z')} undoes).")
+        self._say(f"Done: {change_set.title}. {shown_key('changes.undo', 'ctrl+z')} undoes it.")
 
     def _say(self, text: str) -> None:
         # A toast, because reading the changed files replaces the status line.

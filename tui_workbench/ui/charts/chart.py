@@ -109,7 +109,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
 
     def _empty_lines(self) -> list[Strip]:
         palette, (width, height) = palette_of(self), self.size
-        text = self._message or ("Nothing logged yet." if self.look.title else "")
+        text = self._message or ("No values logged." if self.look.title else "")
         lines = [[Piece("")] for _ in range(height)]
         if height:
             lines[0] = [Piece(f" {self.look.title}" if self.look.title else "", bold=True)]

@@ -252,7 +252,7 @@ class Picture:
         return round((1 - self._scale.place(value)) * (self._rows * DOTS_DOWN - 1))
 
     def _empty_body(self) -> Iterator[Sequence[Piece]]:
-        words = "Nothing logged yet."
+        words = "No values logged."
         if any(curve.left_out for curve in self.curves):
             words = "All values are ≤ 0. l switches to a linear scale." if self._view.log else "No finite values."
         elif self._view.window is not None:

@@ -6,7 +6,7 @@ from tui_workbench.ui.commands.command import Command, Scope, quiet
 
 # fmt: off
 EDITOR = Scope("editor", "3 Editor", (
-    quiet("editor.close", "ctrl+w", "close_tab", "Close", "Close the file. Asks if it is not saved.", priority=True),
+    quiet("editor.close", "ctrl+w", "close_tab", "Close", "Close the file. Asks about unsaved edits.", priority=True),
     quiet("editor.next", "ctrl+pagedown,alt+right", "next_tab(1)", "Next file", "Go to the next tab.", priority=True),
     quiet("editor.back", "ctrl+pageup,alt+left", "next_tab(-1)", "Previous file", "Go to the previous tab.",
         priority=True),
@@ -23,7 +23,7 @@ FILE = Scope("file", "An open file", (
 CONFIGURATION = Scope("configuration", "An open configuration file", (
     Command("config.view", "ctrl+t", "change_view", "Form/text", "Switch between form and text.", priority=True),
     Command("config.problem", "f8", "next_problem", "Next problem", "Go to the next problem.", priority=True),
-    Command("config.gpu_ready", "f10", "gpu_ready", "GPU-ready", "Apply everything runs need to use the GPU."),
+    Command("config.gpu_ready", "f10", "gpu_ready", "Make GPU-ready", "Configure runs to use the GPU."),
     Command("config.fix", "f9", "fix", "Fix", "Fix the problem here. Undo takes it back.", priority=True),
 ))
 
@@ -42,11 +42,11 @@ FORM = Scope("form", "The form of a configuration file", (
     quiet("form.move_up", "shift+up,K", "move(-1)", "Move up", "Move the entry up in its list."),
     quiet("form.move_down", "shift+down,J", "move(1)", "Move down", "Move the entry down in its list."),
     quiet("form.rename", "r", "rename", "Rename", "Rename the entry."),
-    Command("form.undo", "u,ctrl+z", "undo", "Undo", "Undo the last edit, of form or text."),
+    Command("form.undo", "u,ctrl+z", "undo", "Undo", "Undo the last edit of the form or the text."),
     quiet("form.redo", "U,ctrl+y", "redo", "Redo", "Redo the last undone edit."),
 ))
 
-FORM_VALUE = Scope("form value", "A value that is being typed", (
+FORM_VALUE = Scope("form value", "A value being edited", (
     Command("form.accept", "enter", "accept", "Accept", "Accept the typed value."),
     Command("form.cancel", "escape", "cancel", "Cancel", "Keep the old value."),
     Command("form.complete", "tab", "complete", "Complete", "Fill in the first suggestion."),
@@ -94,7 +94,7 @@ TEXT_EDITOR = Scope("text", "Text of a file", (
     quiet("text_editor.delete_line", "ctrl+shift+k", "delete_line", "Delete line", "Delete the line."),
     quiet("text_editor.cut", "ctrl+x,super+x", "cut", "Cut", "Cut the selection or the line."),
     quiet("text_editor.copy", "ctrl+c,super+c", "copy", "Copy", "Copy the selection or the line."),
-    quiet("text_editor.paste", "ctrl+v", "paste", "Paste", "Insert the text that was copied here."),
+    quiet("text_editor.paste", "ctrl+v", "paste", "Paste", "Insert the text last copied in the workbench."),
     quiet("text_editor.undo", "ctrl+z,super+z", "undo", "Undo", "Undo the last edit."),
     quiet("text_editor.redo", "ctrl+y,super+y", "redo", "Redo", "Redo the last undone edit."),
     quiet("text_editor.dedent", "shift+tab", "dedent", "Dedent", "Remove a level of indentation."),
@@ -129,7 +129,7 @@ TEXT_KEYS = (
     quiet("field_text.delete_end", "ctrl+k", "delete_right_all", "Delete to end", "Delete to the end of the text."),
     quiet("field_text.cut", "ctrl+x", "cut", "Cut", "Cut the selection."),
     quiet("field_text.copy", "ctrl+c,super+c", "copy", "Copy", "Copy the selection."),
-    quiet("field_text.paste", "ctrl+v", "paste", "Paste", "Insert the text that was copied here."),
+    quiet("field_text.paste", "ctrl+v", "paste", "Paste", "Insert the text last copied in the workbench."),
 )
 
 TEXT_FIELD = Scope("text field", "Text fields", (

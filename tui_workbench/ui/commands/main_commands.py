@@ -31,9 +31,9 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     quiet("pane.previous", "shift+tab", "app.focus_previous", "Previous pane", "Go to the previous pane or field."),
     quiet("run.arguments", "minus", "focus_arguments", "Arguments", "Edit the arguments of the run."),
     quiet("changes.undo", "ctrl+z", "undo_change", "Undo",
-        "Undo the last change. That is an edit of configuration files, an annotation, a filter or the theme."),
+        "Undo the last change. This covers configuration files, tags, notes, filters and the theme."),
     quiet("shell.open", "exclamation_mark", "shell", "Shell",
-        "Open a shell in the project. It has the Python of the selected run configuration, and az ml."),
+        "Open a shell in the project. It uses the Python of the selected run configuration and provides `az ml`."),
     Command("view.history", "6", "history", "All runs", "Show all runs with charts and tables."),
     Command("view.gpus", "7", "gpu_monitor", "GPUs", "Show the live GPUs of all targets."),
     Command("view.trace", "8", "trace", "Calls", "Show all calls of ssh, docker and git."),
@@ -90,16 +90,16 @@ FILES = Scope("files", "1 Files", (
 TARGETS = Scope("targets", "2 Compute targets", (
     Command("targets.open", "enter", "open", "Open", "Edit the .compute file. It opens at its first error."),
     quiet("targets.edit", "e", "edit", "External editor", "Open the .compute file in $VISUAL or $EDITOR."),
-    Command("targets.use", "u", "use", "Run here", "Select a run configuration of this target."),
+    Command("targets.use", "u", "use", "Use target", "Select a run configuration of this target."),
     Command("targets.attach", "a", "attach", "Attach", "Attach a machine over SSH, or local Docker."),
     quiet("targets.detach", "x", "detach", "Detach",
-        "Remove the target. Its run configuration and secrets go too; undo restores them."),
+        "Remove the target. Its run configuration and secrets are removed, too. Undo restores them."),
     Command("targets.check", "t", "check", "Check", "Check the target and show how to fix it."),
 ))
 
 CHANGES = Scope("changes", "Configuration files", (
-    Command("changes.gpu_ready", "m", "change_file('gpu-ready')", "GPU-ready",
-        "Apply everything runs need to use the GPU."),
+    Command("changes.gpu_ready", "m", "change_file('gpu-ready')", "Make GPU-ready",
+        "Configure runs to use the GPU."),
     Command("changes.new_target", "n", "new_file('new-target')", "New target", "Create a compute target."),
     quiet("changes.new_configuration", "N", "new_file('new-configuration')", "New runconfig",
         "Create a run configuration. The selected target is filled in."),
@@ -114,7 +114,7 @@ JOBS = Scope("jobs", "5 Jobs", (
     Command("jobs.log", "enter", "show_log", "Log", "Go to the log of the run."),
     Command("jobs.cancel", "x", "cancel", "Cancel", "Cancel the run, after a confirmation."),
     Command("jobs.reconnect", "r", "reconnect", "Reconnect",
-        "Reconnect to the run's machine now. After the end of a run, fetch the files that are still missing."),
+        "Reconnect to the run's machine now. If the run has ended, fetch its missing files."),
     Command("jobs.again", "a", "again", "Run again", "Fill the run bar with the values of this run."),
     Command("jobs.details", "d", "details", "Details", "Show metrics, outputs, plan and files."),
 ))
@@ -130,7 +130,7 @@ LOG_VIEW = Scope("log view", "Logs", (
     quiet("log.right", "right,l", "pan(1)", "Right", "Scroll long lines right."),
     quiet("log.start", "home,g", "go_to_start", "Start", "Go to the first line."),
     Command("log.follow", "G,end", "follow", "Follow", "Go to the last line and follow new output."),
-    quiet("log.wrap", "w", "toggle_wrap", "Wrap", "Wrap long lines, or not."),
+    quiet("log.wrap", "w", "toggle_wrap", "Wrap", "Wrap or cut long lines."),
     quiet("log.numbers", "number_sign", "toggle_numbers", "Numbers", "Show or hide line numbers."),
     quiet("log.copy", "y", "copy_line", "Copy",
         "Copy the selection or the current line. Without either, copy the last visible line."),
@@ -141,9 +141,9 @@ LOG = Scope("log", "4 Log", (
     Command("log.next", "n", "step(1)", "Next", "Go to the next match."),
     Command("log.previous", "N", "step(-1)", "Previous", "Go to the previous match."),
     Command("log.clear", "escape", "clear_search", "End search", "End the search; keep the position."),
-    Command("log.preparation", "o", "change_log", "Preparation",
-        "Switch between setup log and script output. The setup log shows what was sent, fetched and built."),
-    Command("log.rank", "r", "step_rank(1)", "Rank",
+    Command("log.preparation", "o", "change_log", "Setup log",
+        "Switch between setup log and script output. The setup log lists what was sent, fetched and built."),
+    Command("log.rank", "r", "step_rank(1)", "Next rank",
         "Show the next torchrun rank only. After the last rank, show all ranks together."),
     quiet("log.rank_back", "R", "step_rank(-1)", "Previous rank", "Show the previous torchrun rank only."),
     quiet("log.edit", "e", "edit", "External editor", "Open a copy of the log in $VISUAL or $EDITOR."),
@@ -156,7 +156,7 @@ LOG_SEARCH = Scope("log search", "Search in a log", (
     Command("log_search.next", "down,f3", "step(1)", "Next", "Go to the next match."),
     Command("log_search.previous", "up,shift+f3", "step(-1)", "Previous", "Go to the previous match."),
     Command("log_search.mode", "alt+r,f4", "toggle_mode", "Regex", "Toggle regular expressions."),
-    Command("log_search.cancel", "escape", "cancel", "Cancel", "End the search and return to its start."),
+    Command("log_search.cancel", "escape", "cancel", "Cancel", "End the search and return to the line where it began."),
 ))
 
 RUN_BAR = Scope("run bar", "0 Run bar", (

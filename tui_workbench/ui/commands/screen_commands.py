@@ -72,7 +72,7 @@ PREPARING = Scope("preparing", "Building an environment", (
 ))
 
 SECRET = Scope("secret", "Entering a secret", (
-    Command("secret.give", "enter", "give", "Submit", "Use the secret. It is stored in the keyring, if there is one."),
+    Command("secret.give", "enter", "give", "Submit", "Use the secret. It is saved in the keyring, if available."),
     Command("secret.leave", "escape", "leave", "Cancel", "Cancel the operation that needs the secret."),
 ))
 
@@ -106,13 +106,13 @@ HISTORY = Scope("history", "Screens of runs", (
     quiet("history.next", "tab", "app.focus_next", "Next", "Go to the next part of the screen."),
     quiet("history.previous", "shift+tab", "app.focus_previous", "Previous", "Go to the previous part of the screen."),
     quiet("history.undo", "ctrl+z", "undo_step", "Undo",
-        "Undo the last change. That is tags, a note, pin, archive, restored files or a filter."),
+        "Undo the last change. This covers tags, notes, pins, archiving, restored files and filters."),
     quiet("history.copy", "ctrl+c", "interrupt", "Copy", "Copy the selected text."),
     Command("history.leave", "escape,q", "leave", "Back", "Return to the previous screen."),
 ), about="All runs, run details and comparison.")
 
 DASHBOARD = Scope("dashboard", "6 All runs", (
-    Command("dashboard.open", "enter", "open", "Details", "Show all details of the run; fold or unfold a group."),
+    Command("dashboard.open", "enter", "open", "Details", "Show the details of the run; expand or collapse a group."),
     Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run for comparison and charts."),
     Command("dashboard.compare", "c", "compare", "Compare",
         "Compare the marked runs. Without marks, compare this run with the next one."),
@@ -131,7 +131,7 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
 
 ONE_RUN = Scope("one run", "One run", (
     Command("one_run.again", "r", "rerun", "Rerun", "Run again with the same files and configuration."),
-    Command("one_run.edit", "e", "rerun_edited", "Edit, rerun", "Run again with other arguments or configuration."),
+    Command("one_run.edit", "e", "rerun_edited", "Edit and rerun", "Run again with other arguments or configuration."),
     Command("one_run.restore", "u", "restore", "Restore", "Preview restoring the run's files to the project."),
     Command("one_run.shell", "w", "shell", "Shell", "Open a shell in the run's copy of the project."),
     Command("one_run.tag", "t", "tag", "Tag", "Edit the tags of the run."),
@@ -143,7 +143,7 @@ ONE_RUN = Scope("one run", "One run", (
 READER = Scope("reader", "Text views", _reading("reader"))
 
 FILE_PANEL = Scope("file panel", "Files of a run", (
-    Command("file_panel.open", "enter", "open", "Read", "Read the file, or fold the folder."),
+    Command("file_panel.open", "enter", "open", "Read", "Read the file; expand or collapse the folder."),
     quiet("file_panel.back", "left,h", "back", "To files", "Return to the list of files."),
 ), about="Outputs and snapshot, in run details.")
 
@@ -154,7 +154,7 @@ COLUMN_CHOICE = Scope("column choice", "Choice of columns", (
     Command("columns.done", "escape", "done", "Done", "Close and show the selected columns."),
 ))
 
-RESTORE = Scope("restore", "Restoring the files of a run", (
+RESTORE = Scope("restore", "Restoring files of a run", (
     Command("restore.go", "enter", "restore", "Restore", "Save the current files, then restore the run's files."),
     Command("restore.undo", "ctrl+z", "undo", "Undo", "Undo the last restore."),
 ))
@@ -171,11 +171,11 @@ METRICS = Scope("metrics", "Metrics of a run", (
 ))
 
 RUN_DETAILS = Scope("run details", "Run details", (
-    quiet("details.calls", "8", "calls", "Calls", "Show the calls of programs for this run."),
+    quiet("details.calls", "8", "calls", "Calls", "Show all calls of ssh, docker and git for this run."),
     Command("details.promote", "y", "promote", "Promote", "Save the output as a version of a project asset."),
     Command("details.fetch", "f", "fetch", "Fetch", "Copy the selected output to a folder."),
-    Command("details.bring", "b", "bring", "To project",
-        "Copy the selected output into the project. A file that it replaces is saved first."),
+    Command("details.bring", "b", "bring", "Copy to project",
+        "Copy the selected output into the project. A replaced file is saved first."),
     quiet("details.gpus", "", "gpu_monitor", "Live GPUs", "Show the live GPUs of all targets."),
     quiet("details.next", "right_square_bracket", "tab(1)", "Next tab", "Go to the next tab."),
     quiet("details.previous", "left_square_bracket", "tab(-1)", "Previous tab", "Go to the previous tab."),
@@ -183,9 +183,9 @@ RUN_DETAILS = Scope("run details", "Run details", (
     quiet("details.outputs", "2", "show_tab('outputs')", "Outputs", "Show the output files of the run."),
     quiet("details.log", "3", "show_tab('log')", "Log", "Show the log of the run."),
     quiet("details.plan", "4", "show_tab('plan')", "Plan", "Show the steps of the run with their times."),
-    quiet("details.snapshot", "5", "show_tab('snapshot')", "Snapshot", "Show the project's files at the start."),
+    quiet("details.snapshot", "5", "show_tab('snapshot')", "Snapshot", "Show the project files that the run used."),
     quiet("details.environment", "6", "show_tab('environment')", "Environment", "Show Python, packages and image."),
-    quiet("details.gpu", "7", "show_tab('gpu')", "GPU", "Show how the run used the GPU."),
+    quiet("details.gpu", "7", "show_tab('gpu')", "GPU", "Show how the run used the GPUs."),
 ))
 
 COMPARE = Scope("compare", "Comparison", (
@@ -202,7 +202,7 @@ MONITOR = Scope("gpus", "7 GPUs", (
     Command("gpus.open", "enter", "open", "Open run", "Open the run on this GPU or of this process."),
     Command("gpus.filter", "slash", "filter", "Filter", "Show matching GPUs, e.g. a name, a run or busy."),
     Command("gpus.copy", "y", "copy", "Copy", "Copy the data of the selected GPU or process."),
-    Command("gpus.check", "t", "check", "Diagnose", "Find out why a machine's GPUs are missing. Asks for logins."),
+    Command("gpus.check", "t", "check", "Diagnose", "Find out why a machine's GPUs are missing. May ask for a login."),
     Command("gpus.retry", "r", "retry", "Retry", "Query the GPUs of an unreachable machine now."),
     Command("gpus.clear", "escape", "clear_filter", "Clear filter", "Show all GPUs again."),
 ))
@@ -215,7 +215,7 @@ TRACE = Scope("calls", "8 Calls", (
     Command("trace.copy", "y", "copy", "Copy", "Copy the call as a shell command."),
     Command("trace.filter", "slash", "filter", "Filter", "Show matching calls, e.g. words or kind:ssh."),
     Command("trace.failed", "f", "failed", "Failed", "Show only failed calls, or all."),
-    Command("trace.whose", "a", "toggle_run", "Run or all", "Show calls of the selected run, or all."),
-    quiet("trace.read", "enter", "read", "Read", "Read the whole call, or return to the list."),
+    Command("trace.whose", "a", "toggle_run", "Run/all", "Show calls of the selected run, or all."),
+    quiet("trace.read", "enter", "read", "Read", "Read the whole call; return to the list."),
 ))
 # fmt: on

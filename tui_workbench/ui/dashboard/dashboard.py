@@ -58,7 +58,7 @@ from tui_workbench.ui.widgets.pieces import Piece
 POLL_SECONDS = 1.0
 MOST_CURVES = 8  # limit of curves without marks: the selected run and the active runs
 
-EMPTY = ("No run yet.", "", f"{shown_key('dashboard.run', 'ctrl+r')} runs the script in the run bar.")
+EMPTY = ("No runs yet.", "", f"{shown_key('dashboard.run', 'ctrl+r')} runs the script in the run bar.")
 NOTHING_FOUND = (
     "No run matches the filter.",
     "",
@@ -99,15 +99,15 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     BINDINGS = DASHBOARD.bindings
     DEFAULT_CSS = "RunsView { height: 1fr; }"
-    heading = "Runs"
+    heading = "All runs"
     about = (
-        "All runs of this project on all targets. Marks, tags, notes and pins are yours to change; the record of a run "
-        "is not."
+        "All runs of this project on all targets. You can change marks, tags, notes and pins, but not the record of "
+        "a run."
     )
 
     def __init__(self, project: Project, request: RunRequest | None, query: RunQuery) -> None:
         """Show the runs of `query`, and `request`, the content of the run bar."""
-        self.head = TitleLine("Runs", f"of {project.name}")
+        self.head = TitleLine("All runs", f"of {project.name}")
         self.request_line = RequestLine(request)
         self.table = RunTable()
         placeholder = "words, loss<0.1, state:failed, gpu:proven, gpu_seconds>60, is:pinned, has:accuracy"

@@ -52,7 +52,7 @@ TABS = [(title.lower(), title) for title in ("Metrics", "Outputs", "Log", "Plan"
 POLL_SECONDS = 1.0
 
 NO_OUTPUTS = ("This run has no output files.",)
-NO_SNAPSHOT = ("This run has no snapshot.", "Runs with TrackedRun: true have one.")
+NO_SNAPSHOT = ("This run has no snapshot.", "Only runs with TrackedRun: true have a snapshot.")
 
 
 class RunView(RunContainer, inherit_bindings=False):
@@ -67,7 +67,7 @@ class RunView(RunContainer, inherit_bindings=False):
     RunView > Vertical > .-shown { display: block; }
     """
     heading = "Run details"
-    about = "The facts and files of one run. The digits select a tab."
+    about = "Metrics, files and other details of a run. 1 to 7 select a tab."
 
     def __init__(self, project: Project, run: Run) -> None:
         self._row = RunRow(run, NO_FACTS)

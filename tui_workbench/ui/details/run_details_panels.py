@@ -38,7 +38,7 @@ GLYPHS = {"scalar": "~", "text": "“", "list": "≡", "row": "▤", "table": "�
 """Glyphs for the kinds of metrics."""
 
 MOST_LISTED = 2_000  # limit of listed metrics: a script that logs a new name for each batch can have a million
-EMPTY = ("Nothing logged.", "workbench.log('loss', loss), TensorBoard events and lines like loss: 0.31 appear here.")
+EMPTY = ("No metrics logged.", "workbench.log('loss', loss), TensorBoard events and lines like loss: 0.31 appear here.")
 
 
 class Logged(NamedTuple):

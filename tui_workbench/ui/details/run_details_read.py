@@ -255,6 +255,8 @@ def _section(name: str, value: Any, role: str = "text") -> Iterator[Line]:
         for key, part in value.items():
             if part not in (None, "", [], {}):
                 shown = ", ".join(map(str, part[:20])) if isinstance(part, list) else str(part)
+                if name == "host" and key == "memory" and isinstance(part, int):
+                    shown = size_text(part)
                 yield _label(str(key), shown, role=role)
     else:
         yield (Piece(safe_text(str(value)[:LONGEST_LINE]), role),)

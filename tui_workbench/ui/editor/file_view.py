@@ -349,7 +349,7 @@ class FileView(Widget):
                 return f"The file is read-only: {self.file.read_only}."
             return "" if self.holds_unsaved_text else "No unsaved edits."
         if action == "find":
-            return "Close the difference first." if self._difference else ""
+            return "Close the diff first." if self._difference else ""
         if action == "answer":
             return "" if self._question else "No open question."
         return ""

@@ -38,6 +38,7 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
 
     DEFAULT_CSS = "FormView { height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
     BINDINGS = FORM.bindings + FORM_VALUE.bindings
+    heading = "In the form"
 
     def __init__(self, owner: ConfigView) -> None:
         super().__init__()

@@ -100,7 +100,7 @@ def has_no_gpus(state: MachineState) -> bool:
 def problem_lines(state: MachineState, width: int) -> list[Line]:
     """Return why a machine's GPUs cannot be shown, and what to do."""
     if state.machine is None and not state.problem:
-        return [(Piece(" ◌ looking for GPUs…", "muted"),)]
+        return [(Piece(" ◌ looking for GPUs...", "muted"),)]
     remedy = hanging((Piece("   "),), (state.remedy or _REMEDY)[:LONGEST], width, "muted")
     if state.problem:
         glyph, role = ("·", "muted") if has_no_gpus(state) else ("✗", "error")

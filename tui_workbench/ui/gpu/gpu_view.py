@@ -41,7 +41,7 @@ from tui_workbench.ui.widgets.text_view import Line
 GRAPH_WIDTH = 96  # width from which each GPU has graphs side by side
 MOST_GRAPH, LEAST_GRAPH = 8, 2
 
-EMPTY = ("No compute target yet.", "", "a in Compute targets attaches a machine over SSH, or local Docker.")
+EMPTY = ("No compute targets yet.", "", "a in Compute targets attaches a machine over SSH, or local Docker.")
 WITH_SPAN = 7  # height of the details from which the time span of the graphs is shown
 
 NOTHING_FOUND = (

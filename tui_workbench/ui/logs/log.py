@@ -155,7 +155,7 @@ class LogPane(Pane):
         run = self._run
         if run is None:
             self.set_title()
-            self.view.set_placeholder(("No run yet.", self._hint or NO_RUN))
+            self.view.set_placeholder(("No runs yet.", self._hint or NO_RUN))
             return
         what = ": setup log" if self._shows_setup else self._rank_text
         self.set_title(safe_text(f"{run_title(run)} on {run.target}{what}"))

@@ -134,7 +134,7 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
             *remarks,
             (f"The workbench's key is not on {target.address} yet. Run this command there:", "warning"),
             (key.install_command, "accent"),
-            ("c copies the command, r re-checks.", "warning"),
+            ("c copies the command, r repeats the checks.", "warning"),
             command=key.install_command,
         )
 
@@ -245,7 +245,7 @@ class MachineView(DialogView, inherit_bindings=False):
             Phase.QUESTION,
             (f"{error.message.partition(': ')[2]}.", "warning"),
             ("Compare it on the machine: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", "muted"),
-            ("Trust this key?  y: trust and remember, n: cancel.", "text"),
+            ("Accept this host key?  y accepts and remembers it, n rejects it.", "text"),
         )
         accepted = await self._answer
         self.show(Phase.WORKING, CONNECTING)
@@ -373,7 +373,7 @@ def _storage_remark(kept: KeyringResult) -> Remark:
 def _result_remark(checked: Checked) -> Remark:
     name = checked.target.name
     if checked.error is not None:
-        return f"{name} is not ready. c copies the fix, r re-checks.", "warning"
+        return f"{name} is not ready. c copies the fix, r repeats the checks.", "warning"
     return f"{name} is ready.", "success"
 
 

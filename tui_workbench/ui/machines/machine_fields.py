@@ -43,7 +43,7 @@ def attach_fields(values: Mapping[str, str]) -> tuple[DialogField, ...]:
         ]
     if kind == REMOTE:
         return (*fields, DialogField("python", "Python", hint=REMOTE_PYTHON))
-    image = DialogField("image", "Image", hint=f"default: chosen for the machine; {CPU_IMAGE} without a GPU")
+    image = DialogField("image", "Image", hint=f"default: {CPU_IMAGE}, or a CUDA image for a GPU")
     return (*fields, DialogField("gpu", "Use the GPU", choices=_GPUS), image)
 
 

@@ -133,7 +133,7 @@ class TargetsPane(Pane):
         name_width = min(max((len(name) for name in self._targets), default=0), 16)
         self._list.show_rows(
             [shown.row(name_width) for shown in self._targets.values()],
-            empty=("No compute target yet.", "a attaches a machine over SSH."),
+            empty=("No compute targets yet.", "a attaches a machine over SSH."),
         )
         self._show_problem()
         return tuple((name, shown.state) for name, shown in self._targets.items())

@@ -248,7 +248,7 @@ class ProjectState:
         self._panes.header.states = [run.state for run in runs if run.is_active]
         self._panes.run_bar.show_runs(runs)
         self._panes.editor.show_images_used(_images_of(runs))
-        empty = ("No run yet.", self._how_to_run())
+        empty = ("No runs yet.", self._how_to_run())
         self._panes.jobs.show_runs(runs, steps=self._steps, empty=empty, current=select)
         if select is not None or not self.selected:
             self.select(select or (runs[0].run_id if runs else ""))

@@ -38,7 +38,7 @@ LONGEST = 300
 
 SECTION_NAMES = {
     "run": "run", "metrics": "metrics", "arguments": "arguments", "configuration": "configuration", "code": "code",
-    "git": "your git", "packages": "packages", "python": "interpreter", "image": "image", "gpu": "GPU",
+    "git": "git", "packages": "packages", "python": "interpreter", "image": "image", "gpu": "GPU",
     "host": "machine",
 }  # fmt: skip
 
@@ -78,9 +78,9 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         return f"of {', '.join(run_title(run) for run in self.runs)}"
 
     def on_mount(self) -> None:
-        self.table.set_rows(0, 0, (), empty=("Comparing…",))
+        self.table.set_rows(0, 0, (), empty=("Comparing...",))
         self.table.show_columns(columns_of(self.runs, self._base), "", descending=False)
-        self.chart.show_message("Reading…")
+        self.chart.show_message("Reading...")
         self.ask("comparison", partial(read_comparison, self.project, self.runs), self._show)
 
     def _show(self, found: tuple[Comparison, list[str]]) -> None:
@@ -289,7 +289,7 @@ def _value(row: ComparedRow, value: str | float | None, role: str) -> Piece:
 def read_difference(project: Project, found: Comparison, row: ComparedRow, base: int, other: int) -> list[Line]:
     """Return the values of a row, or the diff of a file, as lines. Blocks; raises StorageError."""
     if row.section == "code":
-        paths = () if row.name in ("commit", "files that are the same") else (row.name,)
+        paths = () if row.name in ("commit", "unchanged files") else (row.name,)
         commits = found.runs[base].commit_id, found.runs[other].commit_id
         if not all(commits):
             return [(Piece("Cannot compare the code: one of the runs has no snapshot.", "warning"),)]

@@ -102,9 +102,9 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
         yield ()
         if self._plan is not None:
             plan, script = self._plan, shlex.join([self._request.script, *self._request.arguments])
-            facts = {"Target": f"{plan.target} ({plan.target_type})", "Script": script, "Uses": plan.interpreter}
+            facts = {"Target": f"{plan.target} ({plan.target_type})", "Script": script, "Environment": plan.interpreter}
             for name, fact in facts.items():
-                yield from hanging((Piece(f" {name:<8}", "muted"),), fact, width)
+                yield from hanging((Piece(f" {name:<12}", "muted"),), fact, width)
             yield ()
         text, role = self._status
         yield from hanging((Piece(" "),), text, width, role)

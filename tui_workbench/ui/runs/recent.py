@@ -78,7 +78,7 @@ class RecentPane(Pane):
                 [_narrowed(column) for column in columns if column is not None], "number", descending=True
             )
         rows = list(map(RowMaker(keys, {}).row, found.lines))
-        self._table.set_rows(found.total, found.first, rows, empty=("No run yet.",), replace=True)
+        self._table.set_rows(found.total, found.first, rows, empty=("No runs yet.",), replace=True)
         self.set_title(f"{found.total:,}" if found.total else "")
         self.refresh_bindings()
 

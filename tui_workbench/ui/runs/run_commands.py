@@ -277,7 +277,7 @@ LOOKS = {
     "added": ("+", "success", "is added"),
     "changed": ("~", "warning", "is changed"),
     "removed": ("-", "error", "is removed"),
-    "left": ("!", "muted", "is kept: its place holds something that snapshots exclude"),
+    "left": ("!", "muted", "is kept: an excluded file is in its place"),
 }
 
 UNDO_TITLE = "restore project files"

@@ -95,9 +95,9 @@ class RunBar(Widget, inherit_bindings=False):
 
     heading = "Run bar"
     about = (
-        f"Script and environment of the next run, which {shown_key('run.start', 'ctrl+r')} starts. "
-        "An environment is a .runconfig file in aml_config: it names the compute target "
-        "and may set a script and arguments. The line below shows the interpreter, or the first error."
+        f"Run configuration, script and arguments of the next run. {shown_key('run.start', 'ctrl+r')} starts it. "
+        "A run configuration is a .runconfig file in aml_config. It names the compute target and can set a script and "
+        "arguments. The line below shows the interpreter, or the first error."
     )
     BINDINGS = RUN_BAR.bindings
     DEFAULT_CSS = """
@@ -116,7 +116,7 @@ class RunBar(Widget, inherit_bindings=False):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._environment = ChoiceField(self._choose, placeholder="no environment", id="environment")
+        self._environment = ChoiceField(self._choose, placeholder="no run configuration", id="environment")
         self._script = ChoiceField(self.choose_script, placeholder="no script", free="use", id="script")
         self._arguments = ArgumentsField()
         self.notice = Notice(id="notice")

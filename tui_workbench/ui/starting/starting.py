@@ -108,8 +108,8 @@ class Login:
         """Ask about an unknown host key; raise the error for a changed key."""
         if error.known or not error.presented:
             raise error
-        text = f"{safe_text(capitalized(error.message))}. Trust this key?"
-        choices = yes_no(ACCEPTED, "trust and remember", "cancel")
+        text = f"{safe_text(capitalized(error.message))}. Accept this host key?"
+        choices = yes_no(ACCEPTED, "accept and remember", "cancel")
         if await self._context.questions.choose(text, *choices, needs_letter=True) != ACCEPTED:
             return False
         await in_thread(lambda: host.accept_host_key(error.presented))
