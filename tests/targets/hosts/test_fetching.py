@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import require
 from tui_workbench.core.errors import StorageError
-from tui_workbench.targets.hosts import fetching
+from tui_workbench.targets.hosts import fetching, process_io
 from tui_workbench.targets.hosts.fetching import Unpacked, fetch
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost
 
@@ -57,7 +57,7 @@ def test_distant_host_sends_compressed(
     place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, already: bool
 ) -> None:
     host, path, here = place
-    monkeypatch.setattr(fetching, "NEAR_SECONDS", -1.0)
+    monkeypatch.setattr(process_io, "NEAR_SECONDS", -1.0)
     monkeypatch.setattr(type(host), "is_local", False)
     if already:  # an earlier attempt was cut off
         (tmp_path / "back.part").mkdir()

@@ -11,8 +11,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
-from tui_workbench.core.errors import storage_errors
-from tui_workbench.core.files import write_below
 from tui_workbench.core.model import RunConfiguration, RunState
 from tui_workbench.runs.gpu.evidence import AGAINST, FOR, evidence_in
 from tui_workbench.runs.gpu.usage import BUSY_PERCENT, UNSOUND, DeviceUse, Usage, read_usage
@@ -188,9 +186,7 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
     verdict = fresh_verdict(directory.path, configuration.environment_variables, final=True)
     if verdict is None:
         return judged(configuration, ending, "", "no GPU was available")
-    with storage_errors("write", directory.file(GPU_VERDICT)):
-        data = json.dumps(to_json(verdict), indent=1).encode() + b"\n"
-        write_below(directory.path, GPU_VERDICT, data, durable=True)
+    directory.write(GPU_VERDICT, json.dumps(to_json(verdict), indent=1).encode() + b"\n", durable=True)
     return judged(configuration, ending, verdict.word, verdict.cause)
 
 

@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core import locks
@@ -179,10 +180,10 @@ def _run_id(project: Project, milliseconds: int) -> str:
     return f"{identifier(project.name)}_{milliseconds}"
 
 
+@dataclass
 class _Counters:
-    def __init__(self, number: int, milliseconds: int) -> None:
-        self.number = number
-        self.milliseconds = milliseconds
+    number: int
+    milliseconds: int
 
 
 @contextlib.contextmanager
@@ -192,10 +193,10 @@ def _counters(project: Project) -> Iterator[_Counters]:
     Raises StorageError.
     """
     folder = project.state_directory
-    with storage_errors("write", os.path.join(folder, RUN_NUMBER_FILE)), contextlib.ExitStack() as stack:
-        descriptor = open_below(folder, RUN_NUMBER_FILE, os.O_RDWR | os.O_CREAT)
-        stack.callback(os.close, descriptor)
-        locks.lock(descriptor)
+    with (
+        storage_errors("write", os.path.join(folder, RUN_NUMBER_FILE)),
+        locks.held(open_below(folder, RUN_NUMBER_FILE, os.O_RDWR | os.O_CREAT)) as descriptor,
+    ):
         words = os.pread(descriptor, COUNTERS_SIZE, 0).split()
         is_whole = len(words) == 2 and all(word.isdigit() for word in words)
         counters = _Counters(*map(int, words)) if is_whole else _recovered_counters(project)
@@ -228,7 +229,7 @@ def save_environment(directory: RunDirectory, variables: Mapping[str, str]) -> N
 
     Raises StorageError.
     """
-    _write(directory, ENVIRONMENT, json_bytes(without_secrets(variables)))
+    directory.write(ENVIRONMENT, json_bytes(without_secrets(variables)))
 
 
 def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
@@ -254,13 +255,7 @@ def remove_environment(directory: RunDirectory) -> None:
 
 def defer_copy(directory: RunDirectory) -> None:
     """Mark that the working copy is to be made when the run starts. Raises StorageError."""
-    _write(directory, rundir.COPY, b"")
-
-
-def mark_copied(directory: RunDirectory) -> None:
-    """Mark the working copy as complete; files written after this call are newer. Raises StorageError."""
-    _write(directory, rundir.COPY, b"made\n")
-    wait_for_clock_tick(directory, directory.copied_at)
+    directory.write(rundir.COPY, b"")
 
 
 def wait_for_clock_tick(directory: RunDirectory, moment: int) -> None:
@@ -294,10 +289,5 @@ def make_copy(directory: RunDirectory, record: Record) -> None:
     store = SnapshotStore(root, os.path.dirname(os.path.dirname(directory.path)), data)
     discard(directory.file(rundir.WORKING_COPY))
     store.check_out(record.commit_id, directory.file(rundir.WORKING_COPY))
-    mark_copied(directory)
-
-
-def _write(directory: RunDirectory, name: str, data: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    with storage_errors("write", directory.file(name)), open(open_below(directory.path, name, flags), "wb") as file:
-        file.write(data)
+    directory.write(rundir.COPY, b"made\n")
+    wait_for_clock_tick(directory, directory.copied_at)  # files of the run are newer

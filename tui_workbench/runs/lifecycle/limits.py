@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import storage_errors
-from tui_workbench.core.files import append_below, load_json, write_below
+from tui_workbench.core.files import append_below, load_json
 from tui_workbench.core.model import ComputeTarget, RunRequest, RunSpec, Step
 from tui_workbench.runs.lifecycle.building import save_environment
 from tui_workbench.runs.store.rundir import QUEUE_ENTRY, WAITING, RunDirectory
@@ -120,8 +120,7 @@ def register(directory: RunDirectory, spec: RunSpec, request: RunRequest, number
 
 def write_demand(directory: RunDirectory, demand: Demand) -> None:
     """Write the demand into the run's directory. Raises StorageError."""
-    with storage_errors("write", directory.file(QUEUE_ENTRY)):
-        write_below(directory.path, QUEUE_ENTRY, json.dumps(demand._asdict()).encode() + b"\n")
+    directory.write(QUEUE_ENTRY, json.dumps(demand._asdict()).encode() + b"\n")
 
 
 def read_demand(directory: RunDirectory) -> Demand:

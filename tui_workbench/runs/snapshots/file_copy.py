@@ -6,11 +6,12 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 from tui_workbench.core.files import open_regular
 
 _FICLONE = 0x40049409  # the Linux ioctl that makes a file share the blocks of another file
-
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 26
 
 
@@ -21,52 +22,50 @@ def can_clone(source: str, folder: str) -> bool:
             open_regular(source) as reading,
             open(os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), "wb") as writing,
         ):
-            return _clone(reading.fileno(), writing.fileno())
+            return _clone(reading, writing)
     except OSError:
         return False
 
 
-def copy_file(source: str, destination: str, *, mode: int = -1, clone_only: bool = False) -> bool:
-    """Copy a regular file to a path that does not exist, with its permissions and its mtime.
+def clone_file(source: str, destination: str, mode: int) -> bool:
+    """Copy a regular file to a new file that shares its blocks; return False, with an empty file, if it cannot.
 
-    With a `mode` the copy gets that mode, less the umask, and the current time. With `clone_only` return False and
-    leave no file where blocks cannot be shared. Links are not followed. Raises OSError.
+    Raises OSError.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open_regular(source) as reading:
+    with open_regular(source) as reading, open(os.open(destination, _NEW, mode), "wb") as writing:
+        return _clone(reading, writing)
+
+
+def copy_file(source: str, destination: str) -> None:
+    """Copy a regular file to a new file, with its permissions and its mtime. Raises OSError."""
+    with open_regular(source) as reading, open(os.open(destination, _NEW, 0o600), "wb") as writing:
         status = os.fstat(reading.fileno())
-        with open(os.open(destination, flags, 0o600 if mode < 0 else mode), "wb") as writing:
-            if not clone_only:
-                copy_content(reading.fileno(), writing.fileno())
-            elif not _clone(reading.fileno(), writing.fileno()):
-                os.unlink(destination)
-                return False
-            if mode < 0:
-                os.fchmod(writing.fileno(), status.st_mode & 0o777)
-                os.utime(writing.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-    return True
+        copy_content(reading, writing)
+        os.fchmod(writing.fileno(), status.st_mode & 0o777)
+        os.utime(writing.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def copy_content(reading: int, writing: int, on_progress: Callable[[int], None] | None = None) -> None:
-    """Copy the open file `reading` into the empty open file `writing`. Raises OSError.
+def copy_content(reading: BinaryIO, writing: BinaryIO, on_progress: Callable[[int], None] | None = None) -> None:
+    """Copy an open file into an empty open file. Raises OSError.
 
     `on_progress` is called with the number of bytes copied so far.
     """
     if _clone(reading, writing):
         return
-    size = os.fstat(reading).st_size
-    for begin, end in _data(reading, size):
-        os.lseek(writing, begin, os.SEEK_SET)
-        while begin < end and (copied := os.sendfile(writing, reading, begin, min(end - begin, _CHUNK))):
+    source, copy = reading.fileno(), writing.fileno()
+    size = os.fstat(source).st_size
+    for begin, end in _data(source, size):
+        os.lseek(copy, begin, os.SEEK_SET)
+        while begin < end and (copied := os.sendfile(copy, source, begin, min(end - begin, _CHUNK))):
             begin += copied  # 0 if the file was truncated meanwhile
             if on_progress is not None:
                 on_progress(begin)
-    os.ftruncate(writing, size)
+    os.ftruncate(copy, size)
 
 
-def _clone(reading: int, writing: int) -> bool:
+def _clone(reading: BinaryIO, writing: BinaryIO) -> bool:
     try:
-        fcntl.ioctl(writing, _FICLONE, reading)
+        fcntl.ioctl(writing, _FICLONE, reading.fileno())
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise

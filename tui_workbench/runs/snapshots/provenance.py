@@ -17,8 +17,8 @@ from typing import Any
 
 from tui_workbench import __version__
 from tui_workbench.core.directories import with_parents
-from tui_workbench.core.errors import WorkbenchError, storage_errors
-from tui_workbench.core.files import load_json, open_regular, write_below
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.files import load_json, open_regular
 from tui_workbench.core.git import GitError, run_git, without_fetching
 from tui_workbench.core.masking import MASK, is_secret_name
 from tui_workbench.runs.snapshots.project_files import files_with_secrets
@@ -74,10 +74,9 @@ def _run_child(directory: RunDirectory, record: Record, inherited: Sequence[int]
 def write_provenance(directory: RunDirectory, record: Record) -> None:
     """Collect and write the provenance. Raises StorageError."""
     found, diff = collect(record)
-    with storage_errors("write", directory.file(PROVENANCE)):
-        if diff:
-            write_below(directory.path, DIFF, diff, durable=True)
-        write_below(directory.path, PROVENANCE, json.dumps(found, indent=1).encode() + b"\n", durable=True)
+    if diff:
+        directory.write(DIFF, diff, durable=True)
+    directory.write(PROVENANCE, json.dumps(found, indent=1).encode() + b"\n", durable=True)
 
 
 def collect(record: Record) -> tuple[dict[str, Any], bytes]:

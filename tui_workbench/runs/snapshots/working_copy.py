@@ -10,6 +10,7 @@ ignored files with the name of a secrets file are not sent.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -20,7 +21,7 @@ from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.runs.snapshots.contents import SNAPSHOT_FILE_BYTES
-from tui_workbench.runs.snapshots.file_copy import copy_file
+from tui_workbench.runs.snapshots.file_copy import clone_file, copy_file
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
 from tui_workbench.runs.store.rundir import OUTPUTS, Record
@@ -40,13 +41,13 @@ def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]],
         source, copy = os.path.join(root, path), os.path.join(working_copy, path)
         try:
             os.makedirs(os.path.dirname(copy), exist_ok=True)
-            is_there = copy_file(source, copy, mode=0o777 if executable else 0o666, clone_only=True)
+            is_cloned = clone_file(source, copy, 0o777 if executable else 0o666)
             # Checked after the copy: a change in between has a later time.
-            if is_there and os.lstat(source).st_ctime_ns < before_ns:
+            if is_cloned and os.lstat(source).st_ctime_ns < before_ns:
                 continue
         except OSError:
-            is_there = os.path.lexists(copy)
-        if is_there:
+            pass
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(copy)
         left.append(path)
     return left

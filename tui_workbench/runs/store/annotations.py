@@ -125,22 +125,19 @@ def _read(directory: str) -> tuple[dict[str, Any], Annotations]:
 
 
 def _check(wanted: Annotations) -> None:
-    for name, value in wanted.tags.items():
+    for name in wanted.tags:
         if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
             raise UsageError(
                 f"invalid tag name {name[:LONGEST_NAME]!r}",
                 remedy=f"Use printable characters, at most {LONGEST_NAME}.",
             )
-        if len(value) > LONGEST_TEXT:
+    values = {f"value of tag {name!r}": value for name, value in wanted.tags.items()}
+    for title, text in {**values, "note": wanted.note}.items():
+        if len(text) > LONGEST_TEXT:
             raise UsageError(
-                f"the value of tag {name!r} is too long: {len(value):,} characters",
+                f"the {title} is too long: {len(text):,} characters",
                 remedy=f"Use at most {LONGEST_TEXT:,}; put longer texts into a file in outputs/.",
             )
-    if len(wanted.note) > LONGEST_TEXT:
-        raise UsageError(
-            f"the note is too long: {len(wanted.note):,} characters",
-            remedy=f"Use at most {LONGEST_TEXT:,}; put longer texts into a file in outputs/.",
-        )
 
 
 def script_tags(directory: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core import locks
 from tui_workbench.core.errors import ImportedRun, RunNotFound, storage_error, storage_errors
-from tui_workbench.core.files import LARGEST, append_below, open_below, read_below, read_regular, write_all
+from tui_workbench.core.files import LARGEST, append_below, open_below, read_below, read_regular, write_all, write_below
 from tui_workbench.core.masking import mask_words
 from tui_workbench.core.model import NOT_ALL_HERE, Run, RunState
 from tui_workbench.core.moments import Moment, moment_of, this_moment
@@ -108,6 +108,11 @@ class RunDirectory:
         data = json_bytes(record_to_json(record), indent=1)
         with storage_errors("write", self.file(RECORD)):
             append_below(self.path, RECORD, data, exclusive=True)
+
+    def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
+        """Write a file atomically; with `durable` it survives a power failure. Raises StorageError."""
+        with storage_errors("write", self.file(name)):
+            write_below(self.path, name, data, durable=durable)
 
     def make_durable(self) -> None:
         """Flush the run to disk, as far as the file system supports it."""

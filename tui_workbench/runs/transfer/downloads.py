@@ -171,7 +171,7 @@ def copy_file(source: str, destination: str, on_progress: Callable[[int], None] 
             raise StorageError("a folder has the same path", remedy="Move or rename the folder.", file=destination)
         with open_regular(source) as reading, replacing(destination) as writing:
             found = os.fstat(reading.fileno())
-            copy_content(reading.fileno(), writing.fileno(), on_progress)
+            copy_content(reading, writing, on_progress)
             os.utime(writing.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
             if found.st_mode & 0o100:
                 own = os.fstat(writing.fileno()).st_mode

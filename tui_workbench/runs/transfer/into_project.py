@@ -155,7 +155,7 @@ def _save(root: str, path: str, state_directory: str, saved: str) -> None:
         make_folders(state_directory, os.path.dirname(name))
         free = next(each for each in names if not os.path.lexists(os.path.join(state_directory, each)))
         with replacing_below(state_directory, free, durable=True) as copy:
-            copy_content(file.fileno(), copy.fileno())
+            copy_content(file, copy)
 
 
 def _place(source: str, root: str, path: str) -> None:
@@ -163,7 +163,7 @@ def _place(source: str, root: str, path: str) -> None:
     with open_regular(source) as file:
         mode = 0o777 if os.fstat(file.fileno()).st_mode & 0o100 else 0o666
         with replacing_below(root, path, mode, durable=True) as copy:
-            copy_content(file.fileno(), copy.fileno())
+            copy_content(file, copy)
 
 
 def _is_named(path: str, rules: IgnoreFile) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError, storage_errors
-from tui_workbench.core.files import make_folders, write_below
+from tui_workbench.core.files import load_json, make_folders, write_below
 from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunSpec, RunState
 from tui_workbench.core.progress import metered
 from tui_workbench.projects.project import Project
@@ -221,8 +221,7 @@ def _known(project: Project) -> set[str]:
     found = set(_folders(project.runs_directory))
     for name in list(found):
         try:
-            with open(os.path.join(project.runs_directory, name, ORIGIN), encoding="utf-8") as file:
-                found.add(str(json.load(file)["run_id"]))
+            found.add(str(load_json(os.path.join(project.runs_directory, name, ORIGIN))["run_id"]))
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return found

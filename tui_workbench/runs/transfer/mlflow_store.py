@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tui_workbench.core.files import read_regular
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.transfer.downloads import files_below
 
@@ -49,12 +50,8 @@ def read_meta(folder: str) -> dict[str, Any]:
     """Parse `meta.yaml` in a folder. Raises OSError and ValueError."""
     import yaml
 
-    with open(os.path.join(folder, META), "rb") as file:
-        data = file.read(LARGEST_META + 1)
-    if len(data) > LARGEST_META:
-        raise ValueError("the file is too large")
     try:
-        found = yaml.safe_load(data)
+        found = yaml.safe_load(read_regular(os.path.join(folder, META), LARGEST_META))
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from error
     if not isinstance(found, dict):

@@ -13,7 +13,6 @@ import posixpath
 import re
 import shutil
 import tarfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple, Protocol, cast
@@ -23,7 +22,6 @@ from tui_workbench.core.files import FOLDER_MODE, remove_below
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.process_io import ProcessIO
-from tui_workbench.targets.hosts.sending import NEAR_SECONDS
 
 _CHUNK = 1 << 20
 
@@ -183,10 +181,8 @@ def forget_partial(destination: str) -> None:
 
 def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
     """Fetch the missing files; None if the checksum of a file is wrong."""
-    begun = time.monotonic()
     with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source]) as process:
-        process.line()
-        is_near = host.is_local or time.monotonic() - begun < NEAR_SECONDS
+        is_near = process.wait_for_start()
         size = process.line()
         if size == "missing":
             raise StorageError(f"{host.label} has no folder {source}", remedy="It was removed there.")

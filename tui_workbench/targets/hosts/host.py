@@ -305,6 +305,11 @@ class LocalProcess(HostProcess):
             self._pidfd = -1
 
 
+def is_disk_full(errors: str) -> bool:
+    """True if the error output of a program says that the disk or the user's quota is full."""
+    return "No space left" in errors or "quota exceeded" in errors.lower()
+
+
 def communicate(process: HostProcess, stdin: bytes, deadline: float) -> tuple[bytes, bytes]:
     """Write to a process and read its output until both streams end.
 

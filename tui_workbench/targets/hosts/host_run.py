@@ -24,7 +24,7 @@ from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
-from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host
+from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
 from tui_workbench.targets.hosts.sending import report_sending, sync
@@ -367,7 +367,7 @@ class HostRun:
         if done.code == 0:
             return done
         label = self._host.label
-        if "No space left" in done.complaint or "quota exceeded" in done.complaint.lower():
+        if is_disk_full(done.complaint):
             raise StorageError(
                 f"the disk of {label} is full: cannot {action}",
                 remedy=f"{self._clean} removes files of old runs; `df -h` on that machine shows the rest.",

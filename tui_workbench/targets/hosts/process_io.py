@@ -9,16 +9,20 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 import zlib
 from collections.abc import Sequence
 from typing import NoReturn
 
 from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.waiting import wait_ready
-from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host
+from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, is_disk_full
 
 SILENCE_SECONDS = 120.0
 """Time limit for a busy host with a slow disk."""
+
+NEAR_SECONDS = 0.015
+"""A host with a shorter response time is on the same network, where compression costs more time than it saves."""
 
 _PIPE_SIZE = 1 << 20
 """The default of 64 kB makes the writer wait too often."""
@@ -35,6 +39,7 @@ class ProcessIO:
         self.written = 0
 
     def __enter__(self) -> ProcessIO:
+        self._begun = time.monotonic()
         self._process = self._host.open(self._argv)
         self._errors_open = True
         os.set_blocking(self._process.stdin, False)
@@ -46,6 +51,11 @@ class ProcessIO:
     def __exit__(self, *_: object) -> None:
         self._process.trace_streams(self._errors, self.written)
         self._process.close()
+
+    def wait_for_start(self) -> bool:
+        """Read the program's first line; return True if the response was so fast that compression costs more time."""
+        self.line()
+        return self._host.is_local or time.monotonic() - self._begun < NEAR_SECONDS
 
     @property
     def is_writable(self) -> bool:
@@ -140,7 +150,7 @@ class ProcessIO:
             self._silent()
         self._host.refuse_killed(self._argv[0], code)
         errors = self._errors.decode("utf-8", "replace").strip()
-        if "No space left" in errors or "quota exceeded" in errors.lower():
+        if is_disk_full(errors):
             remedy = "`workbench-tui experiment clean` removes files of old runs; `df -h` there shows the rest."
             raise StorageError(f"the disk of {self._host.label} is full", remedy=remedy)
         first = errors.split("\n")[0] or f"exit code {code}"  # later lines are consequences of the first

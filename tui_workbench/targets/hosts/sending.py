@@ -27,9 +27,6 @@ from tui_workbench.targets.hosts.process_io import ProcessIO
 if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
-NEAR_SECONDS = 0.015
-"""A host with a shorter response time is on the same network, where compression costs more time than it saves."""
-
 BATCH_SECONDS = 20.0
 """Duration of one stream, after which the manifest is written. A lost connection costs at most this time."""
 
@@ -131,10 +128,8 @@ def sync(
     digest = _digest(wanted)
     report = SyncReport()
     while True:
-        begun = time.monotonic()
         with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest]) as process:
-            process.line()
-            is_near = host.is_local or time.monotonic() - begun < NEAR_SECONDS
+            is_near = process.wait_for_start()
             answer = process.line()
             if answer == "same":
                 return report
