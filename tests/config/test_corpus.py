@@ -74,7 +74,7 @@ def assert_only_value_changed(before: str, after: str, node: Node) -> None:
     assert after.endswith(tail)
 
 
-def test_every_file_opens_reads_as_before_and_has_no_unknown_key(paths: list[str]) -> None:
+def test_real_files_open_unchanged_without_unknown_keys(paths: list[str]) -> None:
     assert len(paths) >= 100
     for path in paths:
         document = Document.open(path)
@@ -88,7 +88,7 @@ def test_every_file_opens_reads_as_before_and_has_no_unknown_key(paths: list[str
         assert [*loaded] == [key.text for key, _ in document.tree.root.entries], path  # type: ignore[union-attr]
 
 
-def test_a_set_field_changes_alone_and_back_to_the_byte(paths: list[str]) -> None:
+def test_setting_a_field_changes_only_its_value(paths: list[str]) -> None:
     done = 0
     for path in paths:
         for document, row in rows(path):
@@ -113,7 +113,7 @@ def test_a_set_field_changes_alone_and_back_to_the_byte(paths: list[str]) -> Non
     assert done > 1000
 
 
-def test_an_absent_field_comes_and_goes_without_a_trace(paths: list[str]) -> None:
+def test_set_and_unset_of_a_new_field_restores_the_bytes(paths: list[str]) -> None:
     done = 0
     for path in paths:
         for document, row in rows(path):
@@ -131,7 +131,7 @@ def test_an_absent_field_comes_and_goes_without_a_trace(paths: list[str]) -> Non
     assert done > 1000
 
 
-def test_the_command_line_sets_and_unsets_without_memory(paths: list[str]) -> None:
+def test_set_and_unset_in_separate_processes_restores_bytes(paths: list[str]) -> None:
     """Each edit by a process of its own: what was inserted goes without a trace, a text comes back as it was."""
     for path in paths:
         for document, row in rows(path):
@@ -148,7 +148,7 @@ def test_the_command_line_sets_and_unsets_without_memory(paths: list[str]) -> No
                     assert other.text == before, (path, row.key, value)
 
 
-def test_every_item_and_entry_changes_alone_and_back(paths: list[str]) -> None:
+def test_setting_an_item_changes_only_its_value(paths: list[str]) -> None:
     done = 0
     for path in paths:
         first = Document.open(path)
@@ -172,7 +172,7 @@ def test_every_item_and_entry_changes_alone_and_back(paths: list[str]) -> None:
     assert done > 500
 
 
-def test_items_and_entries_come_and_go_at_every_place(paths: list[str]) -> None:
+def test_items_can_be_inserted_and_removed_everywhere(paths: list[str]) -> None:
     for path in paths:
         first = Document.open(path)
         for row in first.fields():
@@ -194,7 +194,7 @@ def test_items_and_entries_come_and_go_at_every_place(paths: list[str]) -> None:
                 assert document.text == first.text, (path, row.path)
 
 
-def test_whatever_is_removed_the_rest_stays(paths: list[str]) -> None:
+def test_removal_changes_nothing_else(paths: list[str]) -> None:
     for path in paths:
         first = Document.open(path)
         for row in first.fields():
@@ -206,7 +206,7 @@ def test_whatever_is_removed_the_rest_stays(paths: list[str]) -> None:
             assert document.values == others, (path, row.key)
 
 
-def test_saved_bytes_differ_in_the_value_alone(paths: list[str], tmp_path: Any) -> None:
+def test_saved_bytes_differ_only_in_the_value(paths: list[str], tmp_path: Any) -> None:
     for path in paths:
         with open(path, "rb") as file:
             data = file.read()
@@ -238,7 +238,7 @@ def first_tree(path: str) -> Any:
     return parse(read(path).text)
 
 
-def test_findings_point_into_the_file_and_their_fixes_help(paths: list[str]) -> None:
+def test_findings_have_a_position_and_their_fixes_apply(paths: list[str]) -> None:
     for path in paths:
         for finding in Document.open(path).problems():
             if finding.fix is None:

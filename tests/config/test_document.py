@@ -16,7 +16,7 @@ from tui_workbench.core.text_files import FileChangedError
 COMPUTE = 'type: "localdocker"\nbaseDockerImage: "python:3.12"\n# unknown to all\nodd: 1\n'
 
 
-def test_the_form_lists_set_fields_as_in_the_file_then_unset_ones_of_the_type() -> None:
+def test_form_lists_set_fields_before_unset_ones() -> None:
     rows = document(COMPUTE, "box.compute").fields()
     assert [row.key for row in rows] == [
         "type",
@@ -45,7 +45,7 @@ def test_the_form_lists_set_fields_as_in_the_file_then_unset_ones_of_the_type() 
     )
 
 
-def test_old_forms_and_fields_of_other_types_are_listed_only_when_set() -> None:
+def test_old_and_foreign_fields_are_listed_only_if_set() -> None:
     keys = [
         row.key
         for row in document("type: cluster\naddress: h\ncluster: True\nnvidiaDocker: true\n", "x.compute").fields()
@@ -55,7 +55,7 @@ def test_old_forms_and_fields_of_other_types_are_listed_only_when_set() -> None:
     assert {"native", "sharedVolumes", "pythonLocation"}.isdisjoint(keys)
 
 
-def test_fields_of_nested_maps_are_rows_like_all_others() -> None:
+def test_fields_of_nested_maps_are_rows() -> None:
     editing = document("script: t.py\ntarget: x\nenvironment:\n  docker:\n    gpuSupport: false\n")
     assert editing.kind.name == "sdk-runconfig"
     row = editing.field("environment.docker.gpuSupport")
@@ -107,7 +107,7 @@ def _set_and_fail(editing: Document) -> None:
         ("ArgumentVector:\r\n- a\n- b\r\n", 0, 1, "ArgumentVector:\r\n- b\n- a\r\n"),
     ],
 )
-def test_an_item_moves_with_its_line(before: str, index: int, to: int, after: str) -> None:
+def test_item_is_moved_with_its_line(before: str, index: int, to: int, after: str) -> None:
     editing = document(before)
     editing.move_item("ArgumentVector", index, to)
     assert editing.text == after
@@ -115,7 +115,7 @@ def test_an_item_moves_with_its_line(before: str, index: int, to: int, after: st
         editing.move_item("ArgumentVector", 0, 9)
 
 
-def test_a_row_of_several_keys_moves_whole() -> None:
+def test_item_of_several_keys_is_moved_completely() -> None:
     rows = "packages:\n# one\n- group: a\n  artifact: b\n  version: 1\n# two\n- {group: c, artifact: d, version: 2}\n"
     editing = document(rows, "spark_dependencies.yml")
     editing.move_item("packages", 1, 0)
@@ -124,7 +124,7 @@ def test_a_row_of_several_keys_moves_whole() -> None:
     )
 
 
-def test_broken_text_is_edited_as_text_only_and_the_form_is_empty() -> None:
+def test_form_of_broken_text_is_empty() -> None:
     editing = document("Target: a\nFramework:Python\nx: y\n")
     assert editing.fields() == []
     assert editing.values == {}
@@ -165,7 +165,7 @@ def test_save_writes_the_file(tmp_path: Path) -> None:
     assert path.read_bytes() == b"\xef\xbb\xbfTarget: a\r\n# c\r\nFramework: Python"
 
 
-def test_a_file_that_changed_on_disk_is_not_overwritten(tmp_path: Path) -> None:
+def test_file_that_changed_on_disk_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.runconfig"
     path.write_text("Target: a\n")
     mine, other = Document.open(str(path)), Document.open(str(path))
@@ -188,7 +188,7 @@ def test_value_set_back_restores_its_bytes() -> None:
     assert editing.text == text
 
 
-def test_problems_follow_the_text_and_the_project(tmp_path: Path) -> None:
+def test_problems_depend_on_the_text_and_the_project(tmp_path: Path) -> None:
     project(
         tmp_path,
         a__runconfig="Target: box\nFramework: Python\n",

@@ -25,7 +25,7 @@ def runconfig(tmp_path: Path, text: str | bytes) -> str:
     return written(tmp_path / "train.runconfig", text)
 
 
-def test_every_real_file_of_both_kinds_loads() -> None:
+def test_every_real_file_loads() -> None:
     loaded = 0
     for folder, _, names in os.walk(corpus()):
         for name in names:
@@ -39,7 +39,7 @@ def test_every_real_file_of_both_kinds_loads() -> None:
     assert loaded > 50
 
 
-def test_a_target_has_every_field_and_every_key(tmp_path: Path) -> None:
+def test_every_field_of_a_target_is_loaded(tmp_path: Path) -> None:
     target = load_compute(
         compute(
             tmp_path,
@@ -71,7 +71,7 @@ def test_a_target_has_every_field_and_every_key(tmp_path: Path) -> None:
     ]
 
 
-def test_defaults_of_a_target(tmp_path: Path) -> None:
+def test_target_has_defaults(tmp_path: Path) -> None:
     target = load_compute(compute(tmp_path, "type: local\n"))
     assert target.python_location == "python"
     assert target.shared_volumes is None
@@ -95,12 +95,12 @@ def test_defaults_of_a_target(tmp_path: Path) -> None:
         ("<<: {type: local}\n", "local"),
     ],
 )
-def test_old_and_odd_forms_of_a_target_are_understood(tmp_path: Path, text: str, meant: str) -> None:
+def test_old_and_unusual_forms_of_a_target_are_loaded(tmp_path: Path, text: str, meant: str) -> None:
     assert load_compute(compute(tmp_path, text)).type == meant
 
 
 @pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
-def test_utf_16_with_its_mark_is_text(tmp_path: Path, mark: bytes) -> None:
+def test_utf_16_with_a_byte_order_mark_is_loaded(tmp_path: Path, mark: bytes) -> None:
     encoding = "utf-16-le" if mark == b"\xff\xfe" else "utf-16-be"
     assert load_compute(compute(tmp_path, mark + "type: local\n".encode(encoding))).type == "local"
 
@@ -138,7 +138,7 @@ def test_invalid_target_raises_with_position(tmp_path: Path, text: str, line: in
     assert "\n" not in str(error)
 
 
-def test_a_run_configuration_has_every_field(tmp_path: Path) -> None:
+def test_every_field_of_a_run_configuration_is_loaded(tmp_path: Path) -> None:
     loaded = load_run_configuration(
         runconfig(
             tmp_path,
@@ -160,7 +160,7 @@ def test_a_run_configuration_has_every_field(tmp_path: Path) -> None:
     assert loaded.values["ArgumentVector"] == ["train.py", "--epochs=10", "0022", "no", "1.0"]
 
 
-def test_defaults_of_a_run_configuration(tmp_path: Path) -> None:
+def test_run_configuration_has_defaults(tmp_path: Path) -> None:
     loaded = load_run_configuration(runconfig(tmp_path, "Target: box\nEnvironmentVariables: null\n"))
     assert loaded.argument_vector == ("$file",)
     assert loaded.environment_variables == {}
@@ -169,7 +169,7 @@ def test_defaults_of_a_run_configuration(tmp_path: Path) -> None:
     assert loaded.tracked_run is True
 
 
-def test_the_json_form_before_september_2017(tmp_path: Path) -> None:
+def test_json_form_before_september_2017_is_loaded(tmp_path: Path) -> None:
     loaded = load_run_configuration(
         runconfig(
             tmp_path,
@@ -182,7 +182,7 @@ def test_the_json_form_before_september_2017(tmp_path: Path) -> None:
     assert loaded.framework == "Python"
 
 
-def test_the_form_of_the_sdk_is_read_as_what_it_means(tmp_path: Path) -> None:
+def test_form_of_the_sdk_is_loaded(tmp_path: Path) -> None:
     loaded = load_run_configuration(
         runconfig(
             tmp_path,
@@ -242,7 +242,7 @@ def test_binary_file_is_refused_at_its_first_byte(tmp_path: Path) -> None:
         load_compute(compute(tmp_path, b"type: local\0\n"))
 
 
-def test_a_file_of_ten_megabytes_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "big.compute"
     with open(path, "wb") as file:
         file.truncate(10_000_000)

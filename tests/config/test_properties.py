@@ -41,9 +41,7 @@ def parsed(text: str) -> Tree:
 
 @settings(max_examples=150)
 @given(text=texts(), value=VALUES, data=st.data())
-def test_a_value_set_changes_that_value_alone_and_set_back_gives_the_same_bytes(
-    text: str, value: Any, data: st.DataObject
-) -> None:
+def test_set_changes_only_the_value_and_can_be_reverted(text: str, value: Any, data: st.DataObject) -> None:
     tree = parsed(text)
     scalars = [(path, node) for path, node in paths_of(tree) if node.kind == SCALAR]
     assume(scalars)
@@ -65,9 +63,7 @@ def test_a_value_set_changes_that_value_alone_and_set_back_gives_the_same_bytes(
 
 @settings(max_examples=150)
 @given(text=texts(), key=KEYS, value=VALUES, data=st.data())
-def test_a_key_inserted_and_removed_again_leaves_the_same_bytes(
-    text: str, key: str, value: Any, data: st.DataObject
-) -> None:
+def test_inserting_and_removing_a_key_restores_the_bytes(text: str, key: str, value: Any, data: st.DataObject) -> None:
     tree = parsed(text)
     assume(tree.root is not None and tree.root.kind == MAP)
     maps: list[Path] = [(), *[path for path, node in paths_of(tree) if node.kind == MAP]]
@@ -86,7 +82,7 @@ def test_a_key_inserted_and_removed_again_leaves_the_same_bytes(
 
 @settings(max_examples=150)
 @given(text=texts(), value=TEXTS, data=st.data())
-def test_an_item_inserted_and_removed_again_leaves_the_same_bytes(text: str, value: str, data: st.DataObject) -> None:
+def test_inserting_and_removing_an_item_restores_the_bytes(text: str, value: str, data: st.DataObject) -> None:
     tree = parsed(text)
     lists = [(path, node) for path, node in paths_of(tree) if node.kind == LIST]
     assume(lists)
@@ -105,7 +101,7 @@ def test_an_item_inserted_and_removed_again_leaves_the_same_bytes(text: str, val
 
 @settings(max_examples=150)
 @given(text=texts(), data=st.data())
-def test_whatever_is_removed_the_rest_stays(text: str, data: st.DataObject) -> None:
+def test_removal_changes_nothing_else(text: str, data: st.DataObject) -> None:
     tree = parsed(text)
     everything = paths_of(tree)
     assume(everything)
@@ -124,7 +120,7 @@ def test_whatever_is_removed_the_rest_stays(text: str, data: st.DataObject) -> N
 
 @settings(max_examples=150)
 @given(text=texts(), data=st.data())
-def test_an_item_moved_there_and_back_leaves_the_same_bytes(text: str, data: st.DataObject) -> None:
+def test_moving_an_item_back_restores_the_bytes(text: str, data: st.DataObject) -> None:
     tree = parsed(text)
     lists = [(path, node) for path, node in paths_of(tree) if node.kind == LIST and len(node.items) > 1]
     assume(lists)
@@ -155,7 +151,7 @@ def test_an_item_moved_there_and_back_leaves_the_same_bytes(text: str, data: st.
 @example("- &a [*a]", "a.compute")
 @example("dependencies:\n- pip:\n  - \n  - {}\n-\n", "conda_dependencies.yml")
 @example("Target: &t x\nFramework: *t\n", "a.runconfig")
-def test_no_text_breaks_reading_checking_or_the_form(text: str, name: str) -> None:
+def test_any_text_can_be_parsed_checked_and_shown(text: str, name: str) -> None:
     editing = document(text, name)
     findings = editing.problems()
     rows = editing.fields()

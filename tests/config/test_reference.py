@@ -11,13 +11,13 @@ from tui_workbench.config.reference import reference_page
 from tui_workbench.config.schema.fields import KINDS
 
 
-def test_the_page_in_docs_is_what_the_program_makes() -> None:
+def test_page_in_docs_is_current() -> None:
     made = subprocess.run([sys.executable, "-m", "tui_workbench.config.reference"], capture_output=True, check=True)
     page = (REPOSITORY / "docs" / "reference" / "configuration-reference.md").read_bytes()
     assert made.stdout == page, "run `make pages`"
 
 
-def test_the_page_has_every_field_and_every_code() -> None:
+def test_page_has_every_field_and_code() -> None:
     page = reference_page()
     for kind in KINDS:
         for field in kind.fields:

@@ -48,7 +48,7 @@ def test_messages_hide_passwords(tmp_path: Path, text: str) -> None:
     assert not [each for each in said if "hunter2" in each]
 
 
-def test_an_address_with_a_password_gives_the_user_only(tmp_path: Path) -> None:
+def test_password_is_removed_from_an_address(tmp_path: Path) -> None:
     path = tmp_path / "box.compute"
     path.write_text("type: remote\naddress: me:hunter2@box\n")
     document = Document.open(str(path))

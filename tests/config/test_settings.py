@@ -73,7 +73,7 @@ def test_settings_can_be_changed_by_key(file: Path) -> None:
     assert load_settings().window_title == "off"
 
 
-def test_a_file_of_this_name_elsewhere_holds_no_settings(tmp_path: Path) -> None:
+def test_file_of_this_name_elsewhere_is_not_settings(tmp_path: Path) -> None:
     other = tmp_path / "settings.yaml"
     other.write_text("notifications: loud\n")
     assert "wrong-choice" not in {found.code for found in file_edits.check([str(other)])}

@@ -17,7 +17,7 @@ def test_themes_and_sample_are_found_in_a_source_tree() -> None:
     assert directories.packaged("sample_project") == str(root / "sample_project")
 
 
-def test_an_installed_wheel_carries_its_data_in_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_wheel_contains_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inside, beside = tmp_path / "_data", tmp_path / "beside"
     for place in (inside, beside):
         (place / "themes").mkdir(parents=True)
@@ -25,7 +25,7 @@ def test_an_installed_wheel_carries_its_data_in_the_package(tmp_path: Path, monk
     assert directories.packaged("themes") == str(inside / "themes")
 
 
-def test_a_broken_installation_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_broken_installation_is_reported_with_a_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(directories, "_DATA_PLACES", (str(tmp_path),))
     with pytest.raises(StorageError, match=r"'themes'.*Install the program again"):
         directories.packaged("themes")
@@ -40,7 +40,7 @@ def test_a_broken_installation_says_how_to_mend_it(monkeypatch: pytest.MonkeyPat
         ("XDG_CACHE_HOME", directories.user_cache_directory, ".cache"),
     ],
 )
-def test_the_users_directories_follow_xdg(
+def test_user_directories_follow_xdg(
     variable: str, function: object, default: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert callable(function)
@@ -53,7 +53,7 @@ def test_the_users_directories_follow_xdg(
     assert function() == f"{tmp_path}/{default}/workbench-tui"
 
 
-def test_the_users_themes_come_before_the_built_in_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_user_themes_come_before_built_in_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert directories.theme_directories() == [
         str(tmp_path / "workbench-tui" / "themes"),

@@ -34,7 +34,7 @@ def test_each_kind_has_its_exit_code(kind: type[WorkbenchError], code: int) -> N
     assert kind("it went wrong").exit_code == code
 
 
-def test_the_tree_in_the_docstring_names_every_kind_and_its_code() -> None:
+def test_docstring_lists_every_error_and_its_exit_code() -> None:
     drawn = (errors.__doc__ or "").split("```")[1]
     for kind, code in CODES.items():
         (line,) = [line for line in drawn.splitlines() if f" {kind.__name__} " in f" {line.lstrip('│├└─ ')} "]
@@ -54,11 +54,11 @@ def test_the_tree_in_the_docstring_names_every_kind_and_its_code() -> None:
         ({"line": 3}, "it went wrong. Fix it."),
     ],
 )
-def test_the_place_comes_first_and_the_remedy_last(place: dict[str, object], text: str) -> None:
+def test_error_begins_with_the_location_and_ends_with_the_fix(place: dict[str, object], text: str) -> None:
     assert str(WorkbenchError("it went wrong", remedy="Fix it.", **place)) == text  # type: ignore[arg-type]
 
 
-def test_an_error_is_one_line_whatever_it_quotes() -> None:
+def test_error_is_one_line_with_any_quoted_text() -> None:
     error = WorkbenchError("no\nsuch\nfile", remedy="Look\nagain.", file="a\nb")
     assert "\n" not in str(error)
     assert error.message == "no\nsuch\nfile"
@@ -67,7 +67,7 @@ def test_an_error_is_one_line_whatever_it_quotes() -> None:
 @pytest.mark.parametrize(
     "number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENAMETOOLONG, errno.EIO, 0]
 )
-def test_every_storage_error_has_a_place_and_a_remedy(number: int) -> None:
+def test_storage_errors_have_a_location_and_a_fix(number: int) -> None:
     error = storage_error("write", "/some/file", OSError(number, "why") if number else OSError("why"))
     assert str(error).startswith("/some/file: cannot write it: ")
     assert error.remedy.endswith(".")

@@ -24,7 +24,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 class TestSignature:
-    def test_it_is_none_without_a_file_and_changes_with_every_write(self, tmp_path: Path) -> None:
+    def test_version_is_none_without_a_file_and_new_after_a_write(self, tmp_path: Path) -> None:
         path = str(tmp_path / "file")
         assert signature(path) is None
         assert signature(path + "/below-a-missing-one") is None
@@ -35,12 +35,12 @@ class TestSignature:
 
 
 class TestWriting:
-    def test_the_file_holds_the_bytes_and_nothing_else_is_left(self, tmp_path: Path) -> None:
+    def test_write_leaves_only_the_file_with_its_bytes(self, tmp_path: Path) -> None:
         write_atomically(str(tmp_path / "file"), b"new")
         assert (tmp_path / "file").read_bytes() == b"new"
         assert names_in(tmp_path) == ["file"]
 
-    def test_permission_bits_stay_and_can_be_given(self, tmp_path: Path) -> None:
+    def test_permission_bits_are_kept_or_set(self, tmp_path: Path) -> None:
         path = tmp_path / "run.sh"
         path.write_bytes(b"old")
         path.chmod(0o750)
@@ -49,7 +49,7 @@ class TestWriting:
         write_atomically(str(path), b"new", mode=0o600)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
-    def test_a_new_file_gets_the_bits_of_the_umask_or_those_given(self, tmp_path: Path) -> None:
+    def test_new_file_gets_bits_of_the_umask_or_given_bits(self, tmp_path: Path) -> None:
         old = os.umask(0o027)
         try:
             write_atomically(str(tmp_path / "plain"), b"")
@@ -60,14 +60,14 @@ class TestWriting:
         assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-    def test_root_leaves_a_file_to_its_owner(self, tmp_path: Path) -> None:
+    def test_root_keeps_the_owner_of_a_file(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"old")
         os.chown(path, 12345, 23456)
         write_atomically(str(path), b"new")
         assert (path.stat().st_uid, path.stat().st_gid) == (12345, 23456)
 
-    def test_a_symbolic_link_stays_and_its_file_is_written(self, tmp_path: Path) -> None:
+    def test_symbolic_link_is_kept_and_its_file_written(self, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
         real = tmp_path / "elsewhere" / "file"
         real.write_bytes(b"old")
@@ -78,7 +78,7 @@ class TestWriting:
         assert real.read_bytes() == b"new"
         assert names_in(tmp_path / "elsewhere") == ["file"]
 
-    def test_failures_name_the_cause_and_leave_the_old_file_alone(self, tmp_path: Path) -> None:
+    def test_failed_write_names_the_cause_and_keeps_the_file(self, tmp_path: Path) -> None:
         for name, sentence in (
             ("missing/file", "no such file or folder"),
             (".", "this is a folder"),
@@ -89,7 +89,7 @@ class TestWriting:
             assert caught.value.remedy
         assert names_in(tmp_path) == []
 
-    def test_a_folder_without_permission_says_so(self) -> None:
+    def test_folder_without_permission_is_reported(self) -> None:
         with ordinary_user() as folder:
             (folder / "file").write_bytes(b"old")
             folder.chmod(0o555)
@@ -98,7 +98,7 @@ class TestWriting:
             assert (folder / "file").read_bytes() == b"old"
             folder.chmod(0o755)
 
-    def test_a_full_disk_says_so_and_the_old_file_stands(self, tmp_path: Path) -> None:
+    def test_full_disk_is_reported_and_keeps_the_file(self, tmp_path: Path) -> None:
         with small_disk(tmp_path / "disk") as disk:
             path = disk / "file"
             path.write_bytes(b"old")
@@ -107,7 +107,7 @@ class TestWriting:
             assert path.read_bytes() == b"old"
             assert names_in(disk) == ["file"]
 
-    def test_a_read_only_file_system_says_so(self, tmp_path: Path) -> None:
+    def test_read_only_file_system_is_reported(self, tmp_path: Path) -> None:
         with small_disk(tmp_path / "disk") as disk:
             (disk / "file").write_bytes(b"old")
             subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
@@ -117,7 +117,7 @@ class TestWriting:
 
 
 class TestReplacing:
-    def test_the_file_takes_its_place_at_the_end(self, tmp_path: Path) -> None:
+    def test_file_is_replaced_at_the_end_of_the_context(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"old")
         with replacing(str(path), 0o600) as file:
@@ -127,7 +127,7 @@ class TestReplacing:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert names_in(tmp_path) == ["file"]
 
-    def test_a_failure_leaves_the_old_file_and_nothing_else(self, tmp_path: Path) -> None:
+    def test_failure_leaves_only_the_old_file(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"old")
 
@@ -141,7 +141,7 @@ class TestReplacing:
         assert path.read_bytes() == b"old"
         assert names_in(tmp_path) == ["file"]
 
-    def test_a_file_that_holds_it_already_is_not_written(self, tmp_path: Path) -> None:
+    def test_unchanged_file_is_not_written(self, tmp_path: Path) -> None:
         path = tmp_path / "folder" / "file"
         write_if_changed(str(path), b"text")
         first = signature(str(path))

@@ -33,11 +33,11 @@ RUN = Run(
         (RunState.CANCELED, 5.0, False),
     ],
 )
-def test_a_run_is_active_until_it_has_ended(state: str, end: float, active: bool) -> None:
+def test_run_is_active_until_it_ends(state: str, end: float, active: bool) -> None:
     assert RUN._replace(state=state, end=end).is_active is active
 
 
-def test_a_duration_is_known_when_start_and_end_are() -> None:
+def test_duration_needs_start_and_end() -> None:
     assert RUN.duration == 0.0
     assert RUN._replace(start=10.0).duration == 0.0
     assert RUN._replace(end=10.0).duration == 0.0
@@ -45,11 +45,11 @@ def test_a_duration_is_known_when_start_and_end_are() -> None:
     assert RUN._replace(start=10.0, end=9.0).duration == 0.0  # the clock was set back
 
 
-def test_the_log_is_in_the_run_s_directory() -> None:
+def test_log_is_in_the_run_directory() -> None:
     assert RUN.log_path == "/p/.workbench/runs/project_1/output.log"
 
 
-def test_a_step_is_found_by_its_name() -> None:
+def test_step_is_found_by_name() -> None:
     plan = Plan("local", "local", "python", (Step("start", "s"), Step("follow", "f")))
     assert plan.step("follow") == Step("follow", "f")
     assert plan.step("collect") is None

@@ -41,7 +41,7 @@ class TestReading:
             (b"form\x0cfeed\x1b[31m\x85\n".replace(b"\x85", "\x85\u2028".encode()), "form\x0cfeed\x1b[31m\x85\u2028\n"),
         ],
     )
-    def test_what_is_read_writes_back_byte_for_byte(self, tmp_path: Path, data: bytes, text: str) -> None:
+    def test_text_is_written_back_unchanged(self, tmp_path: Path, data: bytes, text: str) -> None:
         path = tmp_path / "file"
         path.write_bytes(data)
         file = read_text_file(str(path))
@@ -50,17 +50,17 @@ class TestReading:
         assert file.encode(file.text) == data
 
     @given(st.binary(max_size=60) | st.text(st.sampled_from("a: \n\r\t\ufeffé\u2028\x0c"), max_size=30).map(str.encode))
-    def test_every_file_that_may_be_edited_writes_back_byte_for_byte(self, data: bytes) -> None:
+    def test_every_editable_file_is_written_back_unchanged(self, data: bytes) -> None:
         with temporary_file(data) as path:
             file = read_text_file(path)
         assert file.read_only or file.encode(file.text) == data
 
-    def test_text_typed_into_a_crlf_file_gets_its_line_ends(self, tmp_path: Path) -> None:
+    def test_new_text_in_a_crlf_file_gets_crlf(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"a\r\nb")
         assert read_text_file(str(path)).encode("a\nnew\nb") == b"a\r\nnew\r\nb"
 
-    def test_bytes_that_are_not_utf8_are_shown_as_latin_1_and_not_edited(self, tmp_path: Path) -> None:
+    def test_file_that_is_not_utf8_is_shown_read_only_as_latin_1(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"gr\xf6\xdfer\r\n")
         file = read_text_file(str(path))
@@ -69,7 +69,7 @@ class TestReading:
         with pytest.raises(StorageError, match="read-only"):
             file.encode("x")
 
-    def test_a_binary_file_is_shown_in_hexadecimal(self, tmp_path: Path) -> None:
+    def test_binary_file_is_shown_in_hexadecimal(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"\x7fELF\x00" + bytes(range(32, 64)))
         file = read_text_file(str(path))
@@ -79,7 +79,7 @@ class TestReading:
             file.text.splitlines()[0] == "00000000  7f 45 4c 46 00 20 21 22  23 24 25 26 27 28 29 2a  .ELF. !\"#$%&'()*"
         )
 
-    def test_of_a_large_file_whole_first_lines_are_shown(self, tmp_path: Path) -> None:
+    def test_large_file_is_cut_at_a_line_end(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"0123456\n" * 100)
         file = read_text_file(str(path), largest=799, head=20)
@@ -88,19 +88,19 @@ class TestReading:
         assert file.signature.size == 800
         assert "larger than" in file.read_only
 
-    def test_a_file_of_just_the_largest_size_is_edited(self, tmp_path: Path) -> None:
+    def test_file_of_exactly_the_size_limit_is_editable(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"0123456\n" * 100)
         assert not read_text_file(str(path), largest=800, head=20).read_only
 
-    def test_a_file_without_write_permission_is_read_only(self) -> None:
+    def test_file_without_write_permission_is_read_only(self) -> None:
         with ordinary_user() as folder:
             path = folder / "file"
             path.write_bytes(b"a\n")
             path.chmod(0o444)
             assert "permission" in read_text_file(str(path)).read_only
 
-    def test_a_missing_file_a_folder_and_a_pipe_each_say_what_they_are(self, tmp_path: Path) -> None:
+    def test_missing_file_folder_and_pipe_are_reported(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
         for name, sentence in (("missing", "no such file"), (".", "this is a folder"), ("pipe", "not a regular file")):
             with pytest.raises(StorageError, match=sentence) as caught:
@@ -108,7 +108,7 @@ class TestReading:
             assert caught.value.file == str(tmp_path / name)
             assert caught.value.remedy
 
-    def test_a_character_without_a_form_is_named_with_its_place(self, tmp_path: Path) -> None:
+    def test_unencodable_character_is_reported_with_its_position(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"a\r\n")
         with pytest.raises(StorageError, match=r"file:2:3: the character U\+D800 cannot be encoded in utf-8"):
@@ -116,14 +116,14 @@ class TestReading:
 
 
 class TestSaving:
-    def test_a_save_writes_the_text_in_the_form_of_the_file(self, tmp_path: Path) -> None:
+    def test_save_keeps_the_encoding_and_line_ends_of_the_file(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"\xef\xbb\xbfa\r\nb")
         saved = save(read_text_file(str(path)), "a\nnew\nb")
         assert path.read_bytes() == b"\xef\xbb\xbfa\r\nnew\r\nb"
         assert saved == read_text_file(str(path))
 
-    def test_another_version_on_disk_is_not_overwritten(self, tmp_path: Path) -> None:
+    def test_file_changed_on_disk_is_not_overwritten(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"old")
         opened = read_text_file(str(path))
@@ -133,7 +133,7 @@ class TestSaving:
         assert caught.value.theirs.text == "theirs"
         assert path.read_bytes() == b"theirs"
 
-    def test_a_file_that_was_only_touched_is_saved(self, tmp_path: Path) -> None:
+    def test_touched_file_is_saved(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"old")
         opened = read_text_file(str(path))
@@ -141,7 +141,7 @@ class TestSaving:
         save(opened, "mine")
         assert path.read_bytes() == b"mine"
 
-    def test_a_deleted_file_is_written_anew(self, tmp_path: Path) -> None:
+    def test_deleted_file_is_created_again(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"old")
         opened = read_text_file(str(path))
@@ -150,7 +150,7 @@ class TestSaving:
         save(opened, "mine")
         assert path.read_bytes() == b"mine"
 
-    def test_rereading_tells_a_new_version_from_a_new_date(self, tmp_path: Path) -> None:
+    def test_reread_distinguishes_new_content_from_a_new_date(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"old")
         opened = read_text_file(str(path))
@@ -165,9 +165,7 @@ class TestSaving:
         assert changed
         assert changed.text == "new"
 
-    def test_a_folder_that_another_program_locks_is_not_waited_for_endlessly(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_save_gives_up_on_a_locked_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"old")
         file = read_text_file(str(path))
@@ -176,7 +174,7 @@ class TestSaving:
             save(file, "new")
         assert save(file, "new").text == "new"
 
-    def test_a_change_that_keeps_time_and_size_is_seen(self, tmp_path: Path) -> None:
+    def test_change_with_the_same_time_and_size_is_detected(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"one")
         file = read_text_file(str(path))

@@ -18,7 +18,7 @@ def root(project_root: Path) -> Path:
 
 
 class TestFind:
-    def test_finds_it_here_and_above(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_project_is_found_here_or_above(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         deep = root / "src" / "deep"
         deep.mkdir(parents=True)
         assert Project.find(str(root)).root == str(root)
@@ -27,34 +27,32 @@ class TestFind:
         assert Project.find(".").root == str(root)
         assert Project.find("..").name == "project"
 
-    def test_the_nearest_one_counts(self, root: Path) -> None:
+    def test_nearest_project_is_found(self, root: Path) -> None:
         inner = root / "inner"
         (inner / "aml_config").mkdir(parents=True)
         assert Project.find(str(inner)).root == str(inner)
 
-    def test_a_folder_that_is_no_project_hears_how_to_become_one(self, tmp_path: Path) -> None:
+    def test_folder_without_a_project_is_reported_with_a_fix(self, tmp_path: Path) -> None:
         folder = tmp_path / "my folder"
         folder.mkdir()
         with pytest.raises(ProjectNotFound) as raised:
             Project.find(str(folder))
         assert f"`workbench-tui project add '{folder}'`" in raised.value.remedy
 
-    def test_a_file_of_that_name_is_no_configuration(self, tmp_path: Path) -> None:
+    def test_file_named_aml_config_is_not_a_project(self, tmp_path: Path) -> None:
         (tmp_path / "aml_config").write_text("")
         with pytest.raises(ProjectNotFound):
             Project.find(str(tmp_path))
 
     @pytest.mark.parametrize("start", ["nowhere", "hello.py", "hello.py/x"])
-    def test_what_is_no_folder_is_told_as_that(self, root: Path, start: str) -> None:
+    def test_path_that_is_not_a_folder_is_reported(self, root: Path, start: str) -> None:
         with pytest.raises(
             ProjectNotFound, match="not a folder" if start == "hello.py" else "does not exist"
         ) as raised:
             Project.find(str(root / start))
         assert raised.value.remedy
 
-    def test_a_deleted_folder_to_stand_in_is_told_as_that(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_deleted_current_folder_is_reported(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         gone = tmp_path / "gone"
         gone.mkdir()
         monkeypatch.chdir(gone)
@@ -62,7 +60,7 @@ class TestFind:
         with pytest.raises(ProjectNotFound, match="removed"):
             Project.find(".")
 
-    def test_opening_it_leaves_no_trace(self, root: Path) -> None:
+    def test_opening_a_project_writes_nothing(self, root: Path) -> None:
         before = sorted(os.walk(root))
         project = Project.find(str(root))
         assert [target.name for target in project.targets()] == ["local"]
@@ -71,7 +69,7 @@ class TestFind:
 
 
 class TestEntries:
-    def test_a_broken_file_is_an_entry_with_its_problem(self, root: Path) -> None:
+    def test_broken_file_is_listed_with_its_problem(self, root: Path) -> None:
         write_files(root / "aml_config", {"a.compute": "type: [\n", "b.runconfig": "Target: 3: 4\n", "c.compute": ""})
         project = Project.find(str(root))
         targets = {target.name: target for target in project.targets()}
@@ -86,12 +84,12 @@ class TestEntries:
         (broken,) = [entry for entry in project.run_configurations() if entry.problem]
         assert broken.name == "b"
 
-    def test_only_names_with_the_suffix_count(self, root: Path) -> None:
+    def test_files_with_other_suffixes_are_ignored(self, root: Path) -> None:
         write_files(root / "aml_config", {".compute": "type: local\n", "x.compute.bak": "", "compute": "", "y.yml": ""})
         assert [target.name for target in Project.find(str(root)).targets()] == ["local"]
 
     @pytest.mark.parametrize("name", ["two words", "a.b", "\u4f60", "-x", "a'b\"c$d", "a\nb"])
-    def test_any_name_will_do(self, root: Path, name: str) -> None:
+    def test_configuration_can_have_any_name(self, root: Path, name: str) -> None:
         write_configuration(root, name, suffix="compute", type="local", pythonLocation="python")
         write_configuration(root, name, Target=name)
         project = Project.find(str(root))
@@ -99,20 +97,20 @@ class TestEntries:
         assert project.target_of(project.run_configuration(name)).name == name
 
     @pytest.mark.parametrize("name", ["", "none", "../aml_config/local", "a/b", "local.compute", "\0"])
-    def test_what_is_not_there_is_answered_with_what_is(self, root: Path, name: str) -> None:
+    def test_unknown_name_lists_the_existing_ones(self, root: Path, name: str) -> None:
         project = Project.find(str(root))
         for ask in (project.target, project.run_configuration):
             with pytest.raises(ConfigurationError, match="local"):
                 ask(name)
 
-    def test_a_configuration_that_points_nowhere_is_named_with_its_line(self, root: Path) -> None:
+    def test_unknown_target_is_reported_with_its_line(self, root: Path) -> None:
         (root / "aml_config" / "local.runconfig").write_text('Framework: Python\nTarget: "gpu-box"\n')
         project = Project.find(str(root))
         with pytest.raises(ConfigurationError) as raised:
             project.target_of(project.run_configuration("local"))
         assert raised.value.place == str(root / "aml_config" / "local.runconfig") + ":2"
 
-    def test_files_are_read_again_when_they_change(self, root: Path) -> None:
+    def test_changed_files_are_read_again(self, root: Path) -> None:
         project = Project.find(str(root))
         for name in ("one", "two", "six"):
             write_configuration(root, "local", suffix="compute", type="local", pythonLocation=name)
@@ -121,7 +119,7 @@ class TestEntries:
 
 
 class TestState:
-    def test_is_made_when_it_is_needed_and_hides_itself(self, root: Path) -> None:
+    def test_state_directory_is_created_on_demand_and_ignored(self, root: Path) -> None:
         project = Project.find(str(root))
         project.prepare_state()
         assert (root / ".workbench" / ".gitignore").read_text() == "*\n"
@@ -129,7 +127,7 @@ class TestState:
         assert project.notice == ""
 
     @pytest.mark.parametrize("removed", [".workbench", ".workbench/runs", ".workbench/.gitignore"])
-    def test_what_somebody_removed_is_made_anew(self, root: Path, removed: str) -> None:
+    def test_removed_state_directory_is_created_again(self, root: Path, removed: str) -> None:
         import shutil
 
         project = Project.find(str(root))
@@ -143,22 +141,22 @@ class TestState:
         assert (root / ".workbench" / "runs").is_dir()
         assert (root / ".workbench" / ".gitignore").read_text() == "*\n"
 
-    def test_an_ignore_file_that_a_full_disk_left_empty_is_written_again(self, root: Path) -> None:
+    def test_empty_ignore_file_is_written_again(self, root: Path) -> None:
         write_files(root, {".workbench/.gitignore": ""})
         Project.find(str(root)).prepare_state()
         assert (root / ".workbench" / ".gitignore").read_text() == "*\n"
 
-    def test_the_user_s_own_ignore_file_is_kept(self, root: Path) -> None:
+    def test_ignore_file_of_the_user_is_kept(self, root: Path) -> None:
         write_files(root, {".workbench/.gitignore": "*\n!keep\n"})
         Project.find(str(root)).prepare_state()
         assert (root / ".workbench" / ".gitignore").read_text() == "*\n!keep\n"
 
-    def test_a_file_in_its_place_is_named(self, root: Path) -> None:
+    def test_file_in_place_of_the_state_directory_is_reported(self, root: Path) -> None:
         (root / ".workbench").write_text("")
         with pytest.raises(StorageError, match=r"\.workbench"):
             Project.find(str(root)).prepare_state()
 
-    def test_of_a_read_only_project_it_is_elsewhere_and_says_so(self, root: Path, home: Path) -> None:
+    def test_read_only_project_keeps_its_state_elsewhere(self, root: Path, home: Path) -> None:
         let_everybody_in(home, root)
         home.chmod(0o777)
         root.chmod(0o555)
@@ -174,12 +172,12 @@ class TestState:
 
         as_anybody(check)
 
-    def test_two_read_only_projects_never_share_a_place(self) -> None:
+    def test_read_only_projects_have_separate_state(self) -> None:
         roots = ["/a/b", "/a%2Fb", "/a%2Fb/", "/a/b/c", "/a/b%2Fc", "/A/b"]
         assert len({state_elsewhere(root) for root in roots}) == len({root.rstrip("/") for root in roots})
 
 
-def test_the_line_of_a_key_is_found_the_simple_way(tmp_path: Path) -> None:
+def test_line_of_a_key_is_found(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b'# Target\n"Framework": x\n{Target: y,\n\xff\n Other: z\n')
     assert line_of_key(str(file), "Framework") == 2

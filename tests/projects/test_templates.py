@@ -28,7 +28,7 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-def test_every_listed_template_makes_a_project_that_opens(tmp_path: Path) -> None:
+def test_every_template_creates_a_valid_project(tmp_path: Path) -> None:
     listed = templates.list_templates()
     assert [template.name for template in listed] == [
         "blank", "digits", "digits-ddp", "mnist-tensorflow", "mnist-cntk"
@@ -49,7 +49,7 @@ def test_every_listed_template_makes_a_project_that_opens(tmp_path: Path) -> Non
         )
 
 
-def test_blank_is_the_default_and_holds_configuration_only(tmp_path: Path) -> None:
+def test_default_template_has_only_configuration_files(tmp_path: Path) -> None:
     root = Path(templates.create_project("fresh", str(tmp_path)))
     assert sorted(tree(root)) == [
         ".gitignore",
@@ -67,7 +67,7 @@ def test_blank_is_the_default_and_holds_configuration_only(tmp_path: Path) -> No
     assert dependencies == {"name": "project_environment", "dependencies": ["python=3.12", "pip"]}
 
 
-def test_digits_is_the_sample_without_what_its_runs_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digits_is_the_sample_without_files_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = tmp_path / "sample_project"
     for relative, content in tree(REPOSITORY / "sample_project").items():
         if "__pycache__" not in relative and not relative.startswith(("outputs", ".workbench")):
@@ -86,18 +86,18 @@ def test_files_of_a_read_only_installation_become_writable(tmp_path: Path) -> No
     assert all(path.stat().st_mode & 0o200 for path in root.rglob("*"))
 
 
-def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+def test_project_is_created_in_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "fresh").mkdir()
     assert os.listdir(templates.create_project("fresh", str(tmp_path)))
 
 
 @pytest.mark.parametrize("name", ["ab", "a" * 32, "My-Iris-2", "42"])
-def test_names_by_the_rule_are_taken(tmp_path: Path, name: str) -> None:
+def test_valid_names_are_accepted(tmp_path: Path, name: str) -> None:
     assert Path(templates.create_project(name, str(tmp_path))).name == name
 
 
 @pytest.mark.parametrize("name", ["", "a", "a" * 33, "a b", "a_b", "a/b", "..", "-ab", "é1", "a\nb", "٣٣"])
-def test_other_names_are_refused_with_the_rule(tmp_path: Path, name: str) -> None:
+def test_invalid_names_are_refused_with_the_rule(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=r"2 to 32 letters") as caught:
         templates.create_project(name, str(tmp_path))
     assert "\n" not in str(caught.value)
@@ -109,7 +109,7 @@ def test_unknown_template_lists_the_known_ones(tmp_path: Path) -> None:
         templates.create_project("fresh", str(tmp_path), "mnist")
 
 
-def test_a_parent_that_is_no_folder_is_named(tmp_path: Path) -> None:
+def test_parent_that_is_not_a_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere is not a folder.*--path"):
         templates.create_project("fresh", str(tmp_path / "nowhere"))
 
@@ -133,7 +133,7 @@ def put_link_to_empty_folder(place: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [put_file, put_folder, put_dangling_link, put_link_to_empty_folder])
-def test_nothing_that_exists_is_written_over(tmp_path: Path, put: object) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path, put: object) -> None:
     assert callable(put)
     put(tmp_path / "fresh")
     before = sorted(os.listdir(tmp_path)), tree(tmp_path)
@@ -142,7 +142,7 @@ def test_nothing_that_exists_is_written_over(tmp_path: Path, put: object) -> Non
     assert (sorted(os.listdir(tmp_path)), tree(tmp_path)) == before
 
 
-def test_a_failure_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_creation_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     incomplete = tmp_path / "installation"
     (incomplete / "aml_config").mkdir(parents=True)
     (incomplete / ".gitignore").write_text("outputs/\n")
@@ -155,7 +155,7 @@ def test_a_failure_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(("template", "grammar"), [("mnist-tensorflow", (3, 9)), ("mnist-cntk", (3, 5))])
-def test_scripts_of_frameworks_that_are_not_here_parse(tmp_path: Path, template: str, grammar: tuple[int, int]) -> None:
+def test_scripts_for_missing_frameworks_parse(tmp_path: Path, template: str, grammar: tuple[int, int]) -> None:
     script = Path(templates.create_project("fresh", str(tmp_path), template), "train.py").read_text()
     tree = ast.parse(script, feature_version=grammar)
     asked = {word for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(word := node.value, str)}
@@ -200,20 +200,20 @@ class TestFromElsewhere:
         "tool.sh",
     )
 
-    def test_a_folder_without_what_it_excludes_and_left_behind(self, source: Path, tmp_path: Path) -> None:
+    def test_ignored_and_run_files_of_a_folder_are_not_copied(self, source: Path, tmp_path: Path) -> None:
         root = Path(templates.create_project("fresh", str(tmp_path), str(source)))
         assert tuple(tree(root)) == self.WANTED
         assert (root / "link").is_symlink()
         assert os.access(root / "tool.sh", os.X_OK)
 
-    def test_without_git_all_of_it_is_taken(
+    def test_all_files_are_copied_without_git(
         self, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("PATH", "/nowhere")
         root = Path(templates.create_project("fresh", str(tmp_path), str(source)))
         assert set(tree(root)) == {*self.WANTED, "data/big.bin"}
 
-    def test_one_without_configuration_gets_one(self, tmp_path: Path) -> None:
+    def test_missing_configuration_is_added(self, tmp_path: Path) -> None:
         write_files(tmp_path / "source", {"train.py": "x"})
         root = Path(templates.create_project("fresh", str(tmp_path), str(tmp_path / "source")))
         assert "train.py" in tree(root)
@@ -221,12 +221,12 @@ class TestFromElsewhere:
         assert "aml_config/conda_dependencies.yml" in tree(root)
         assert "readme.md" not in tree(root)
 
-    def test_the_folder_that_it_is_made_in(self, source: Path) -> None:
+    def test_project_can_be_created_inside_its_template(self, source: Path) -> None:
         root = Path(templates.create_project("fresh", str(source), str(source)))
         assert "fresh" not in os.listdir(root)
         assert (root / "hello.py").exists()
 
-    def test_a_repository_without_its_history(self, source: Path, tmp_path: Path) -> None:
+    def test_repository_is_copied_without_its_history(self, source: Path, tmp_path: Path) -> None:
         (source / "pipe").unlink()
         shutil.rmtree(source / "nested")
         git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org")
@@ -261,7 +261,7 @@ def test_secrets_in_addresses_are_masked(address: str, shown: str) -> None:
 class TestAddFolder:
     """A folder becomes a project where it is."""
 
-    def test_gets_what_it_lacks_and_nothing_else(self, tmp_path: Path) -> None:
+    def test_folder_gets_only_missing_files(self, tmp_path: Path) -> None:
         write_files(tmp_path, {"train.py": "mine", "readme.md": "mine", ".gitignore": "mine"})
         before = tree(tmp_path)
         added = templates.add_folder(str(tmp_path))
@@ -269,7 +269,7 @@ class TestAddFolder:
         assert {name: content for name, content in tree(tmp_path).items() if name not in added} == before
         assert templates.add_folder(str(tmp_path)) == ()
 
-    def test_a_project_of_the_original_opens_as_it_is(self, tmp_path: Path) -> None:
+    def test_azureml_project_opens_unchanged(self, tmp_path: Path) -> None:
         families = [folder for folder in corpus().iterdir() if folder.is_dir()]
         for family in families:
             root = tmp_path / family.name
@@ -302,12 +302,12 @@ class TestAddFolder:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert not list((tmp_path / "empty").iterdir())
 
-    def test_a_folder_that_is_none_is_named(self, tmp_path: Path) -> None:
+    def test_missing_folder_is_reported(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="nowhere is not a folder"):
             templates.add_folder(str(tmp_path / "nowhere"))
 
 
-def test_digits_ddp_trains_by_two_processes_and_by_one(tmp_path: Path) -> None:
+def test_digits_ddp_trains_with_one_or_two_processes(tmp_path: Path) -> None:
     root = Path(templates.create_project("several", str(tmp_path), "digits-ddp"))
     compute = root / "aml_config" / "local.compute"
     compute.write_text(compute.read_text().replace('"python"', f'"{sys.executable}"'))

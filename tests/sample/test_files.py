@@ -16,7 +16,7 @@ SAMPLE = REPOSITORY / "sample_project"
 CONFIGURATION = SAMPLE / "aml_config"
 
 
-def test_each_run_configuration_points_at_the_target_of_its_name() -> None:
+def test_each_run_configuration_uses_the_target_of_its_name() -> None:
     names = {path.stem for path in CONFIGURATION.glob("*.runconfig")}
     assert names == {path.stem for path in CONFIGURATION.glob("*.compute")} == {"local", "docker", "gpu-box"}
     for name in names:
@@ -29,7 +29,7 @@ def test_each_run_configuration_points_at_the_target_of_its_name() -> None:
             assert (SAMPLE / configuration.conda_dependencies_file).is_file()
 
 
-def test_the_targets_are_the_three_kinds() -> None:
+def test_targets_are_of_three_types() -> None:
     local, docker, box = (
         load_compute(str(CONFIGURATION / f"{name}.compute")) for name in ("local", "docker", "gpu-box")
     )
@@ -40,13 +40,13 @@ def test_the_targets_are_the_three_kinds() -> None:
     assert box.password == "", "an example must not teach to put a password here"
 
 
-def test_no_check_finds_anything_wrong_or_unwise() -> None:
+def test_checks_have_no_findings() -> None:
     files = file_edits.configuration_files(str(SAMPLE))
     assert len(files) == 7
     assert file_edits.check(files) == []
 
 
-def test_the_packages_are_those_that_the_train_extra_installs() -> None:
+def test_packages_are_those_of_the_train_extra() -> None:
     dependencies = yaml.safe_load((CONFIGURATION / "conda_dependencies.yml").read_text())["dependencies"]
     (pip,) = (entry["pip"] for entry in dependencies if isinstance(entry, dict))
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -54,7 +54,7 @@ def test_the_packages_are_those_that_the_train_extra_installs() -> None:
     assert set(extras["train"]) <= set(extras["test"])
 
 
-def test_the_data_is_the_file_whose_source_and_licence_are_named() -> None:
+def test_data_has_the_documented_checksum() -> None:
     readme = (SAMPLE / "data" / "readme.md").read_text()
     assert hashlib.sha256((SAMPLE / "data" / "digits.csv.gz").read_bytes()).hexdigest() in readme
     assert "creativecommons.org/licenses/by/4.0" in readme

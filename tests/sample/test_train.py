@@ -51,7 +51,7 @@ def run(script: Path, *arguments: str, folder: Path | None = None) -> subprocess
     )
 
 
-def test_the_defaults_read_95_of_100_digits_of_unknown_hands(sample: Path, tmp_path: Path) -> None:
+def test_defaults_reach_95_percent_on_new_writers(sample: Path, tmp_path: Path) -> None:
     done = run(sample / "train.py", folder=tmp_path)
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
@@ -69,7 +69,7 @@ def test_the_defaults_read_95_of_100_digits_of_unknown_hands(sample: Path, tmp_p
     assert metrics["settings"]["epochs"] == 15
 
 
-def test_the_saved_model_reads_as_well_as_the_log_says(sample: Path, train: ModuleType) -> None:
+def test_saved_model_has_the_logged_accuracy(sample: Path, train: ModuleType) -> None:
     done = run(sample / "train.py", "--epochs", "4", "--device", "cpu")
     assert done.returncode == 0, done.stdout
     network = train.build_network()
@@ -79,7 +79,7 @@ def test_the_saved_model_reads_as_well_as_the_log_says(sample: Path, train: Modu
     assert train.accuracy(network, test) == pytest.approx(said, abs=1.5 / len(test.labels))
 
 
-def test_in_a_run_the_charts_get_exact_values_and_elsewhere_it_is_a_plain_script(
+def test_exact_values_are_logged_only_in_a_run(
     train: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train.workbench is None
@@ -95,7 +95,7 @@ def test_in_a_run_the_charts_get_exact_values_and_elsewhere_it_is_a_plain_script
     ]
 
 
-def test_a_seed_repeats_a_training_and_another_changes_it(sample: Path) -> None:
+def test_seed_determines_the_result(sample: Path) -> None:
     def losses(seed: str) -> list[str]:
         done = run(sample / "train.py", "--epochs", "1", "--device", "cpu", "--seed", seed)
         return [line for line in done.stdout.splitlines() if EPOCH.match(line)]
@@ -107,7 +107,7 @@ def test_a_seed_repeats_a_training_and_another_changes_it(sample: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_without_a_gpu_it_says_where_it_trains_and_refuses_to_pretend(sample: Path) -> None:
+def test_missing_gpu_is_reported_and_fails_if_required(sample: Path) -> None:
     done = run(sample / "train.py", "--epochs", "1")
     assert done.returncode == 0
     assert re.match(r"training on the CPU: PyTorch \S+ (is a CPU build|finds no GPU on this machine)\n", done.stdout)
@@ -117,16 +117,14 @@ def test_without_a_gpu_it_says_where_it_trains_and_refuses_to_pretend(sample: Pa
     assert re.fullmatch(r"train\.py: no GPU to train on: .*\. With --device auto .*\n", refused.stdout)
 
 
-def test_wrong_numbers_are_refused_before_anything_is_loaded(sample: Path) -> None:
+def test_invalid_numbers_are_refused_before_loading(sample: Path) -> None:
     refused = run(sample / "train.py", "--epochs", "0")
     assert refused.returncode == 2
     assert refused.stdout.splitlines()[-1] == "train.py: error: argument --epochs: 0 is not 1 or more"
     assert not (sample / "outputs").exists()
 
 
-def test_the_gpu_is_named_in_the_form_of_the_originals_pages(
-    train: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpu_is_named_in_the_form_of_the_azureml_docs(train: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     card = SimpleNamespace(
         name="Tesla K80",
         major=3,
@@ -147,7 +145,7 @@ def test_the_gpu_is_named_in_the_form_of_the_originals_pages(
     ]
 
 
-def test_no_image_is_in_both_parts_and_all_digits_are_in_each(train: ModuleType) -> None:
+def test_parts_share_no_image_and_contain_all_digits(train: ModuleType) -> None:
     digits, test = train.load_digits()
     assert len(digits.labels) + len(test.labels) == 1797
     assert len(test.labels) == train.TEST_IMAGES

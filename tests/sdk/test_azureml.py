@@ -30,7 +30,7 @@ def run(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_script_of_the_original_logs_unmodified(run: Path) -> None:
+def test_azureml_script_logs_without_changes(run: Path) -> None:
     script(IRIS, run)
     assert logged(run) == [
         {"name": "amlrealworld.Iris", "step": None, "value": "true"},
@@ -65,7 +65,7 @@ print(run.id)
 """
 
 
-def test_the_run_of_the_sdk_has_all_its_ways_to_log(run: Path, tmp_path: Path) -> None:
+def test_run_has_all_log_methods_of_the_sdk(run: Path, tmp_path: Path) -> None:
     assert script(RUN, run, directory=tmp_path) == "OfflineRun\n"
     records = logged(run)
     assert [(record.get("kind", "scalar"), record["name"]) for record in records] == [
@@ -78,7 +78,7 @@ def test_the_run_of_the_sdk_has_all_its_ways_to_log(run: Path, tmp_path: Path) -
     assert records[-1]["value"] == "<class 'object'>"
 
 
-def test_outside_of_a_run_it_is_offline_and_can_be_told_to_fail(tmp_path: Path) -> None:
+def test_run_context_outside_a_run_is_offline_or_fails(tmp_path: Path) -> None:
     script(RUN, None, directory=tmp_path)
     ask = "from azureml.core.run import Run\ntry: Run.get_context(allow_offline=False)\n"
     refused = f"{ask}except RuntimeError as error: print(error)"
@@ -102,7 +102,7 @@ print(json.dumps([azureml.core.run.Run.get_context(), azureml.logging.__name__, 
 """
 
 
-def test_a_real_package_comes_first_and_what_it_lacks_is_ours(run: Path, tmp_path: Path) -> None:
+def test_real_azureml_comes_first_and_is_completed(run: Path, tmp_path: Path) -> None:
     real = write(
         tmp_path / "site",
         {"azureml/__init__.py": "VERSION = '1.0'\n", "azureml/core/__init__.py": "", "azureml/core/run.py": REAL_RUN},
@@ -110,7 +110,7 @@ def test_a_real_package_comes_first_and_what_it_lacks_is_ours(run: Path, tmp_pat
     assert json.loads(script(ASK, run, real)) == ["the real one", "azureml.logging", "1.0"]
 
 
-def test_a_real_package_of_several_parts_comes_first(run: Path, tmp_path: Path) -> None:
+def test_real_namespace_package_comes_first(run: Path, tmp_path: Path) -> None:
     """As its distributions really are: each a part of a namespace."""
     first = write(tmp_path / "one", {"azureml/core/__init__.py": "", "azureml/core/run.py": REAL_RUN})
     second = write(tmp_path / "two", {"azureml/train.py": "NAME = 'train'\n"})
@@ -118,7 +118,7 @@ def test_a_real_package_of_several_parts_comes_first(run: Path, tmp_path: Path) 
     assert script("import azureml.train; print(azureml.train.NAME)", run, first, second) == "train\n"
 
 
-def test_one_of_the_old_style_of_namespaces_comes_first(run: Path, tmp_path: Path) -> None:
+def test_real_old_style_namespace_package_comes_first(run: Path, tmp_path: Path) -> None:
     extend = "__path__ = __import__('pkgutil').extend_path(__path__, __name__)\n"
     first = write(
         tmp_path / "one",
@@ -129,7 +129,7 @@ def test_one_of_the_old_style_of_namespaces_comes_first(run: Path, tmp_path: Pat
     assert script("import azureml.train; print(azureml.train.NAME)", run, first, second) == "train\n"
 
 
-def test_our_folder_twice_on_the_path_is_not_taken_for_a_real_one(run: Path, tmp_path: Path) -> None:
+def test_sdk_folder_twice_on_the_path_is_not_a_real_package(run: Path, tmp_path: Path) -> None:
     from tui_workbench.targets.base.run_environment import SDK_FOLDER
 
     (tmp_path / "link").symlink_to(SDK_FOLDER)

@@ -15,14 +15,14 @@ SOURCES = sorted(Path(SDK_FOLDER).rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SDK_FOLDER)))
-def test_it_is_written_in_the_grammar_of_python_3_5(path: Path) -> None:
+def test_sdk_parses_as_python_3_5(path: Path) -> None:
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 5))
     with pytest.raises(SyntaxError):
         ast.parse("x: int = 1", feature_version=(3, 5))
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SDK_FOLDER)))
-def test_it_has_no_grammar_that_the_parser_overlooks(path: Path) -> None:
+def test_sdk_has_no_newer_syntax_that_the_parser_accepts(path: Path) -> None:
     """f-strings (3.6), a comma behind `*arguments` of a definition (3.6), and imports from the future (3.7)."""
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
@@ -35,7 +35,7 @@ def test_it_has_no_grammar_that_the_parser_overlooks(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SDK_FOLDER)))
-def test_it_needs_nothing_but_the_standard_library(path: Path) -> None:
+def test_sdk_imports_only_the_standard_library(path: Path) -> None:
     imported = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -45,6 +45,6 @@ def test_it_needs_nothing_but_the_standard_library(path: Path) -> None:
     assert imported <= {*sys.stdlib_module_names, "workbench", "azureml"}
 
 
-def test_all_of_it_is_sent_to_other_machines() -> None:
+def test_every_sdk_file_is_sent_to_other_machines() -> None:
     assert set(sdk_files()) == {str(path.relative_to(SDK_FOLDER)) for path in SOURCES}
     assert sdk_version() == sdk_version()

@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_lines_are_marked_with_their_rank_and_come_whole(folder: Folder) -> None:
+def test_lines_are_complete_and_have_the_prefix_of_their_rank(folder: Folder) -> None:
     folder.write("0", b"one\ntw")
     folder.write("1", b"\xff\0 raw\n")
     folder.write("torchrun", b"of torchrun\n")
@@ -75,7 +75,7 @@ def test_lines_are_marked_with_their_rank_and_come_whole(folder: Folder) -> None
     assert folder.pump() == b""
 
 
-def test_a_bar_is_seen_while_it_moves(folder: Folder) -> None:
+def test_progress_bar_is_shown_while_it_changes(folder: Folder) -> None:
     folder.write("0", b"\r 1%|\r 2%|")
     folder.write("1", b"\r 5%|\r 6%|")
     assert folder.pump() == b"\r[rank0]:  1%|\r\r[rank1]:  5%|\r"
@@ -83,26 +83,26 @@ def test_a_bar_is_seen_while_it_moves(folder: Folder) -> None:
     assert folder.pump() == b"[rank0]:  2%|\r[rank0]:  3%|\n"
 
 
-def test_a_line_end_of_two_characters_is_one(folder: Folder) -> None:
+def test_crlf_is_one_line_end(folder: Folder) -> None:
     folder.write("0", b"one\r")
     assert folder.pump() == b""
     folder.write("0", b"\ntwo\r\n")
     assert folder.pump() == b"[rank0]: one\r\n[rank0]: two\r\n"
 
 
-def test_what_pytorch_has_marked_is_not_marked_again(folder: Folder) -> None:
+def test_prefix_of_torchrun_is_not_repeated(folder: Folder) -> None:
     folder.write("1", b"[rank1]: Traceback (most recent call last):\n[rank0]: of another\n")
     assert folder.pump() == b"[rank1]: Traceback (most recent call last):\n[rank1]: [rank0]: of another\n"
 
 
-def test_last_words_without_an_end_become_lines(folder: Folder) -> None:
+def test_incomplete_last_lines_are_completed(folder: Folder) -> None:
     folder.write("0", b"cut o")
     folder.write("1", b"off")
     assert folder.pump() == b""
     assert folder.pump(is_last=True) == b"[rank0]: cut o\n[rank1]: off\n"
 
 
-def test_a_line_without_an_end_comes_in_pieces_that_are_marked_once(folder: Folder) -> None:
+def test_endless_line_has_one_prefix(folder: Folder) -> None:
     endless = b"x" * (RANKS._CHUNK + 5)
     folder.write("0", endless)
     folder.write("1", b"short\n")
@@ -121,7 +121,7 @@ PIECES = st.lists(
 
 @settings(max_examples=60)
 @given(PIECES)
-def test_nothing_is_lost_and_nothing_comes_twice(pieces: list[tuple[str, bytes]]) -> None:
+def test_merged_output_holds_every_line_once(pieces: list[tuple[str, bytes]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Folder(Path(name))
         written: dict[str, bytes] = {}
@@ -165,7 +165,7 @@ def test_hanging_ranks_are_reported_once(tmp_path: Path) -> None:
         ("gpu", "3", None, None),
     ],
 )
-def test_several_processes_have_a_thread_each_unless_somebody_wants_more(
+def test_each_rank_has_one_thread_unless_configured(
     monkeypatch: pytest.MonkeyPatch, count: str, visible: str | None, own: str | None, threads: str | None
 ) -> None:
     for name, value in (("OMP_NUM_THREADS", own), ("CUDA_VISIBLE_DEVICES", visible), ("PET_LOCAL_ADDR", None)):
@@ -206,7 +206,7 @@ sys.exit(max(abs(code) for code in codes))
 
 
 @pytest.mark.parametrize(("script", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("sys.exit(9)", 128 + 9)])
-def test_it_ends_as_torchrun_does(tmp_path: Path, script: str, code: int) -> None:
+def test_launcher_exits_with_the_code_of_torchrun(tmp_path: Path, script: str, code: int) -> None:
     done = start(tmp_path, f"import os, sys\nprint(sys.argv, os.getpid() > 0)\nsys.stderr.write('e')\n{script}")
     out, _ = done.communicate(timeout=30)
     assert done.returncode == code
@@ -217,7 +217,7 @@ def test_it_ends_as_torchrun_does(tmp_path: Path, script: str, code: int) -> Non
     assert (tmp_path / "ranks" / "1.log").read_bytes() == b"['script.py', '-x'] True\ne"
 
 
-def test_asked_to_end_it_passes_that_on_and_brings_the_last_words(tmp_path: Path) -> None:
+def test_launcher_forwards_sigterm_and_merges_the_last_output(tmp_path: Path) -> None:
     waits = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit('last words'))\nprint('up')\n"
     done = start(tmp_path, f"{waits}time.sleep(60)")
     assert done.stdout is not None

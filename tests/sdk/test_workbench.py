@@ -87,7 +87,7 @@ class Eager:
     ],
     ids=repr,
 )  # fmt: skip
-def test_a_value_is_logged_as_what_it_stands_for(workbench: ModuleType, run: Path, value: Any, expected: Any) -> None:
+def test_values_are_converted_to_plain_types(workbench: ModuleType, run: Path, value: Any, expected: Any) -> None:
     workbench.log("loss", value, 3)
     assert logged(run) == [{"name": "loss", "step": 3, "value": expected}]
 
@@ -100,12 +100,12 @@ def test_a_value_is_logged_as_what_it_stands_for(workbench: ModuleType, run: Pat
     ],
     ids=repr,
 )  # fmt: skip
-def test_a_list_or_an_array_is_logged_as_a_list(workbench: ModuleType, run: Path, value: Any, expected: Any) -> None:
+def test_lists_and_arrays_are_logged_as_lists(workbench: ModuleType, run: Path, value: Any, expected: Any) -> None:
     workbench.log("curve", value)
     assert logged(run) == [{"kind": "list", "name": "curve", "step": None, "value": expected}]
 
 
-def test_a_dict_is_logged_as_a_row(workbench: ModuleType, run: Path) -> None:
+def test_dict_is_logged_as_a_row(workbench: ModuleType, run: Path) -> None:
     workbench.log("epoch", {"loss": Scalar(0.5), 1: math.nan})
     workbench.log_row("epoch", loss=0.5, comment="fine", step=2)
     row = {"kind": "row", "name": "epoch"}
@@ -115,7 +115,7 @@ def test_a_dict_is_logged_as_a_row(workbench: ModuleType, run: Path) -> None:
     ]
 
 
-def test_a_table_is_a_dict_of_lists_or_a_list_of_rows(workbench: ModuleType, run: Path) -> None:
+def test_table_is_a_dict_of_lists_or_a_list_of_rows(workbench: ModuleType, run: Path) -> None:
     workbench.log_table("t", {"a": [1, 2], "b": Scalar([3, 4])})
     workbench.log_table("t", [{"a": 1}, {"a": 2, "b": 3}])
     assert [record["value"] for record in logged(run)] == [{"a": [1, 2], "b": [3, 4]}, {"a": [1, 2], "b": [None, 3]}]
@@ -123,7 +123,7 @@ def test_a_table_is_a_dict_of_lists_or_a_list_of_rows(workbench: ModuleType, run
         workbench.log_table("t", {"a": [1, 2], "b": [3]})
 
 
-def test_a_confusion_matrix_is_square_and_has_a_label_for_each_class(workbench: ModuleType, run: Path) -> None:
+def test_confusion_matrix_must_be_square_with_all_labels(workbench: ModuleType, run: Path) -> None:
     workbench.log_confusion_matrix("cm", Scalar([[5, 1], [0, 4]]), ["cat", "dog"])
     workbench.log_confusion_matrix("cm", [[1]])
     assert [record["value"] for record in logged(run)] == [
@@ -137,7 +137,7 @@ def test_a_confusion_matrix_is_square_and_has_a_label_for_each_class(workbench: 
 
 
 @pytest.mark.parametrize("step", [0, -1, 2.5, Scalar(4), None])
-def test_a_step_is_any_number(workbench: ModuleType, run: Path, step: Any) -> None:
+def test_step_can_be_any_number(workbench: ModuleType, run: Path, step: Any) -> None:
     workbench.log("loss", 1.0, step)
     assert logged(run)[0]["step"] == (4 if isinstance(step, Scalar) else step)
 
@@ -145,7 +145,7 @@ def test_a_step_is_any_number(workbench: ModuleType, run: Path, step: Any) -> No
 @pytest.mark.parametrize(
     "name", ["train/loss", "Präzision", "損失", 'a "quote" and \\', "line\nfeed", "100%", "\ud800"]
 )
-def test_a_name_is_any_text(workbench: ModuleType, run: Path, name: str) -> None:
+def test_name_can_be_any_text(workbench: ModuleType, run: Path, name: str) -> None:
     workbench.log(name, 1.0)
     workbench.tag(name, "value")
     assert [record["name"] for record in logged(run)] == [name, name]
@@ -177,7 +177,7 @@ def test_invalid_values_raise(
 # Files
 
 
-def test_an_image_is_copied_under_a_name_of_its_own_each_time(workbench: ModuleType, run: Path, tmp_path: Path) -> None:
+def test_each_logged_image_has_a_unique_name(workbench: ModuleType, run: Path, tmp_path: Path) -> None:
     image = tmp_path / "plot.PNG"
     for content in (b"first", b"second"):
         image.write_bytes(content)
@@ -187,7 +187,7 @@ def test_an_image_is_copied_under_a_name_of_its_own_each_time(workbench: ModuleT
     assert [(run / path).read_bytes() for path in paths] == [b"first", b"second"]
 
 
-def test_a_figure_draws_itself(workbench: ModuleType, run: Path) -> None:
+def test_figure_is_saved_with_its_savefig(workbench: ModuleType, run: Path) -> None:
     class Figure:
         def savefig(self, path: str) -> None:
             Path(path).write_bytes(b"drawn")
@@ -206,7 +206,7 @@ def test_invalid_image_raises(workbench: ModuleType, run: Path) -> None:
     assert not logged(run)
 
 
-def test_files_and_folders_are_kept_among_the_outputs(workbench: ModuleType, run: Path, tmp_path: Path) -> None:
+def test_uploads_are_copied_to_the_outputs(workbench: ModuleType, run: Path, tmp_path: Path) -> None:
     (tmp_path / "model" / "deep").mkdir(parents=True)
     (tmp_path / "model" / "deep" / "weights").write_bytes(b"w")
     (tmp_path / "note.txt").write_text("note")
@@ -220,7 +220,7 @@ def test_files_and_folders_are_kept_among_the_outputs(workbench: ModuleType, run
     assert not list(run.rglob("*.part-*"))
 
 
-def test_a_file_that_lies_in_the_outputs_is_not_copied_onto_itself(workbench: ModuleType, run: Path) -> None:
+def test_upload_of_an_output_does_not_copy_it(workbench: ModuleType, run: Path) -> None:
     (run / "outputs").mkdir()
     (run / "outputs" / "model.pt").write_bytes(b"weights")
     workbench.upload(run / "outputs" / "model.pt")
@@ -229,7 +229,7 @@ def test_a_file_that_lies_in_the_outputs_is_not_copied_onto_itself(workbench: Mo
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "..", ".", "", "outputs/../../x", "..\\x", "a\0b"])
-def test_a_name_that_leads_out_of_the_outputs_is_refused(
+def test_upload_name_outside_the_outputs_is_refused(
     workbench: ModuleType, run: Path, tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(ValueError, match="is outside the outputs"):
@@ -238,7 +238,7 @@ def test_a_name_that_leads_out_of_the_outputs_is_refused(
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["run"]
 
 
-def test_outputs_go_where_the_target_says(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_target_chooses_the_outputs_folder(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_OUTPUTS_DIRECTORY", str(tmp_path / "work" / "outputs"))
     load().upload_content("x.txt", "text")
     assert (tmp_path / "work" / "outputs" / "x.txt").read_text() == "text"
@@ -247,7 +247,7 @@ def test_outputs_go_where_the_target_says(run: Path, tmp_path: Path, monkeypatch
 # Outside of a run, and against odds
 
 
-def test_outside_of_a_run_nothing_is_written_and_nothing_said(tmp_path: Path) -> None:
+def test_logging_outside_a_run_writes_and_prints_nothing(tmp_path: Path) -> None:
     text = (
         "import workbench as w; w.log('a', 1); w.log('b', [1]); w.log_row('c', d=1); w.tag('e'); "
         "w.upload_content('f', 'g'); open('i.png', 'w').close(); w.log_image('h', 'i.png'); print(w.in_run())"
@@ -256,9 +256,7 @@ def test_outside_of_a_run_nothing_is_written_and_nothing_said(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["i.png"]
 
 
-def test_a_folder_of_the_run_that_is_gone_ends_no_training_and_is_told_once(
-    run: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_run_folder_is_reported_once_without_an_error(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run.rmdir()
     workbench = load()
     for _ in range(3):
@@ -266,7 +264,7 @@ def test_a_folder_of_the_run_that_is_gone_ends_no_training_and_is_told_once(
     assert capfd.readouterr().err.count("cannot write metrics") == 1
 
 
-def test_a_full_disk_costs_what_was_torn_and_not_what_follows(
+def test_full_disk_loses_only_the_incomplete_line(
     workbench: ModuleType, run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     write = os.write
@@ -286,7 +284,7 @@ def test_a_full_disk_costs_what_was_torn_and_not_what_follows(
     assert "No space left" in capfd.readouterr().err
 
 
-def test_threads_and_processes_that_log_at_once_lose_nothing(workbench: ModuleType, run: Path) -> None:
+def test_concurrent_threads_and_processes_lose_no_lines(workbench: ModuleType, run: Path) -> None:
     def log(name: str) -> None:
         for number in range(200):
             workbench.log(name, float(number), number)
@@ -313,7 +311,7 @@ def test_threads_and_processes_that_log_at_once_lose_nothing(workbench: ModuleTy
         assert [record["value"] for record in records if record["name"] == name] == list(map(float, range(200)))
 
 
-def test_a_child_whose_descriptors_were_closed_writes_into_no_other_file(
+def test_child_with_closed_descriptors_writes_to_no_other_file(
     workbench: ModuleType, run: Path, tmp_path: Path
 ) -> None:
     """As daemons do, and then open files of their own under the same numbers."""
@@ -329,14 +327,14 @@ def test_a_child_whose_descriptors_were_closed_writes_into_no_other_file(
     assert not [path for path in tmp_path.glob("other*") if path.stat().st_size]
 
 
-def test_what_is_logged_survives_a_kill(run: Path) -> None:
+def test_logged_values_survive_sigkill(run: Path) -> None:
     text = "import os, workbench\nfor n in range(100):\n workbench.log('loss', n)\nos.kill(os.getpid(), 9)"
     with pytest.raises(AssertionError):
         script(text, run)
     assert [record["value"] for record in logged(run)] == list(range(100))
 
 
-def test_importing_it_loads_the_standard_library_only(tmp_path: Path) -> None:
+def test_import_loads_only_the_standard_library(tmp_path: Path) -> None:
     modules = "import sys; print([name for name in sys.modules if 'workbench' in name or 'azureml' in name])"
     assert script(modules, tmp_path) == "[]\n"
     added = script("import sys; old = set(sys.modules); import workbench; print(*(set(sys.modules) - old))", None)

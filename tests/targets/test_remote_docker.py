@@ -63,7 +63,7 @@ def kill_controller(project: DockerProject, run: Run) -> None:
 
 
 @pytest.mark.parametrize("moment", range(1, 14, 3))
-def test_a_controller_killed_at_any_step_here_costs_nothing(
+def test_killed_controller_is_replaced_at_any_local_step(
     local: DockerProject, engine: DockerEngine, tmp_path: Path, moment: int
 ) -> None:
     run = local.submit(COUNTS)
@@ -79,7 +79,7 @@ def test_a_controller_killed_at_any_step_here_costs_nothing(
 
 
 @pytest.mark.parametrize("moment", range(1, 18, 2))
-def test_a_controller_killed_at_any_step_over_there_costs_nothing(
+def test_killed_controller_is_replaced_at_any_remote_step(
     project: DockerProject, gpubox: Machine, gpubox_engine: DockerEngine, moment: int
 ) -> None:
     shutil.rmtree(gpubox.home() / ".azureml", ignore_errors=True)
@@ -95,13 +95,13 @@ def test_a_controller_killed_at_any_step_over_there_costs_nothing(
     assert gpubox_engine.containers() == []
 
 
-def test_the_run_is_there_as_the_user_who_logs_in(project: DockerProject) -> None:
+def test_container_runs_as_the_user_of_the_login(project: DockerProject) -> None:
     run = project.run('import os; print(os.getuid(), os.getgid(), open("/etc/hostname").read() != "", os.getcwd())')
     assert log(run) == "2001 2001 True /workbench/run/work\n"
     assert run.state == "completed"
 
 
-def test_only_what_changed_is_sent(project: DockerProject) -> None:
+def test_only_changed_files_are_sent(project: DockerProject) -> None:
     for number in range(50):
         (project.root / f"file {number}").write_text(f"content {number}")
     first, again = project.run("print(1)"), project.run("print(1)")
@@ -119,7 +119,7 @@ def test_only_what_changed_is_sent(project: DockerProject) -> None:
     assert log(third) == "other False\n"
 
 
-def test_names_are_passed_exactly_and_never_through_a_shell(project: DockerProject) -> None:
+def test_names_are_not_interpreted_by_a_shell(project: DockerProject) -> None:
     odd = 'it\'s "$(touch hacked)" `x`\n;&|*?é \\'
     (project.root / odd).write_text("found")
     run = project.runs.submit(
@@ -137,7 +137,7 @@ def _request(project: DockerProject, text: str, *arguments: str) -> RunRequest:
 
 
 @pytest.mark.parametrize("kind", ["localdocker", "remotedocker"])
-def test_a_project_and_a_script_may_have_any_name(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_project_and_script_can_have_any_name(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     odd = 'it\'s "$(touch hacked)" `x`,\n;&|*?é \\'
     if kind == "remotedocker":
         request.getfixturevalue("gpubox_engine")
@@ -161,7 +161,7 @@ def test_a_project_and_a_script_may_have_any_name(kind: str, tmp_path: Path, req
         assert (where / "outputs" / odd).read_text() == "made"
 
 
-def test_a_hundred_thousand_lines_survive_three_cuts_to_the_byte(project: DockerProject, gpubox: Machine) -> None:
+def test_long_output_survives_three_lost_connections(project: DockerProject, gpubox: Machine) -> None:
     run = project.submit("""
         import time
         for number in range(100_000):
@@ -178,9 +178,7 @@ def test_a_hundred_thousand_lines_survive_three_cuts_to_the_byte(project: Docker
     assert log(run) == expected
 
 
-def test_while_the_machine_cannot_be_reached_the_run_is_unknown_and_then_complete(
-    project: DockerProject, gpubox: Machine
-) -> None:
+def test_run_is_unknown_while_its_machine_is_unreachable(project: DockerProject, gpubox: Machine) -> None:
     run = project.submit("""
         import os, time
         print("began", flush=True)
@@ -208,7 +206,7 @@ def test_while_the_machine_cannot_be_reached_the_run_is_unknown_and_then_complet
     (gpubox.home() / ".azureml/share/project/go").unlink()
 
 
-def test_the_wait_for_a_machine_ends_when_the_project_is_deleted(
+def test_waiting_for_a_machine_ends_if_the_project_is_deleted(
     project: DockerProject, gpubox: Machine, gpubox_engine: DockerEngine
 ) -> None:
     run = project.submit('print("began", flush=True); import time; time.sleep(600)')
@@ -230,7 +228,7 @@ def test_the_wait_for_a_machine_ends_when_the_project_is_deleted(
     gpubox_engine.docker("rm", "--force", container_name(run.run_id))
 
 
-def test_a_machine_that_was_never_reached_fails_the_run_at_once(project: DockerProject, gpubox: Machine) -> None:
+def test_run_fails_at_once_if_its_machine_was_never_reached(project: DockerProject, gpubox: Machine) -> None:
     gpubox.stop_sshd()
     try:
         run = project.run("print(1)")
@@ -240,7 +238,7 @@ def test_a_machine_that_was_never_reached_fails_the_run_at_once(project: DockerP
     assert "gpubox" in run.reason or "docker" in run.reason
 
 
-def test_a_run_can_be_canceled_from_a_machine_that_comes_back(project: DockerProject, gpubox: Machine) -> None:
+def test_run_is_canceled_when_its_machine_is_reachable_again(project: DockerProject, gpubox: Machine) -> None:
     run = project.submit('print("began", flush=True); import time; time.sleep(600)')
     project.until(run, "began")
     kill_controller(project, run)
@@ -248,7 +246,7 @@ def test_a_run_can_be_canceled_from_a_machine_that_comes_back(project: DockerPro
     assert project.runs.cancel(run.run_id).state == "canceled"
 
 
-def test_a_user_who_may_not_use_docker_is_told_what_to_do(project: DockerProject, gpubox: Machine) -> None:
+def test_missing_permission_for_docker_is_reported_with_a_fix(project: DockerProject, gpubox: Machine) -> None:
     project.compute(type="remotedocker", address=gpubox.address, username="outsider")
     run = project.run("print(1)")
     assert run.state == "failed"
@@ -256,7 +254,7 @@ def test_a_user_who_may_not_use_docker_is_told_what_to_do(project: DockerProject
     assert "usermod -aG docker outsider" in run.reason
 
 
-def test_a_run_folder_that_somebody_removes_is_told(project: DockerProject, gpubox: Machine) -> None:
+def test_removed_remote_run_folder_is_reported(project: DockerProject, gpubox: Machine) -> None:
     run = project.submit("""
         import os, time
         print("began", flush=True)
@@ -271,7 +269,7 @@ def test_a_run_folder_that_somebody_removes_is_told(project: DockerProject, gpub
     assert log(run).startswith("began")
 
 
-def test_a_full_disk_over_there_is_told(project: DockerProject, gpubox: Machine) -> None:
+def test_full_remote_disk_is_reported(project: DockerProject, gpubox: Machine) -> None:
     folder = gpubox.home() / ".workbench-tui"
     gpubox.run(["sh", "-c", "mkdir -p /home/research/.workbench-tui && mount -t tmpfs -o size=200k,uid=2001,gid=2001 "
                 "tmpfs /home/research/.workbench-tui"])  # fmt: skip
@@ -285,7 +283,7 @@ def test_a_full_disk_over_there_is_told(project: DockerProject, gpubox: Machine)
     assert "full" in run.reason or "No space left" in run.reason
 
 
-def test_a_script_that_fills_the_disk_over_there_is_told(project: DockerProject, gpubox: Machine) -> None:
+def test_script_that_fills_the_remote_disk_is_reported(project: DockerProject, gpubox: Machine) -> None:
     gpubox.run(["sh", "-c", "mkdir -p /home/research/.workbench-tui && mount -t tmpfs -o size=2m,uid=2001,gid=2001 "
                 "tmpfs /home/research/.workbench-tui"])  # fmt: skip
     try:
@@ -300,7 +298,7 @@ def test_a_script_that_fills_the_disk_over_there_is_told(project: DockerProject,
     assert "is full" in run.reason
 
 
-def test_without_shared_volumes_the_project_travels_into_the_container(project: DockerProject, gpubox: Machine) -> None:
+def test_project_is_copied_into_a_container_without_volumes(project: DockerProject, gpubox: Machine) -> None:
     project.compute(type="remotedocker", address=gpubox.address, username="research", sharedVolumes=False)
     (project.root / "data.txt").write_text("data")
     run = project.run("""
@@ -312,7 +310,7 @@ def test_without_shared_volumes_the_project_travels_into_the_container(project: 
     assert Path(run.directory, "outputs/model").read_text() == "weights"
 
 
-def test_runs_of_another_machine_are_brought_home_by_a_sync(
+def test_runs_are_adopted_on_another_computer(
     project: DockerProject, tmp_path: Path, gpubox: Machine, gpubox_engine: DockerEngine
 ) -> None:
     from tui_workbench.runs.lifecycle.adoption import adopt_runs
@@ -350,9 +348,7 @@ def test_runs_of_another_machine_are_brought_home_by_a_sync(
     (gpubox.home() / ".azureml/share/project/go").unlink()
 
 
-def test_a_clean_removes_what_runs_left_there_and_nothing_else(
-    project: DockerProject, gpubox: Machine, gpubox_engine: DockerEngine
-) -> None:
+def test_clean_removes_only_files_of_runs(project: DockerProject, gpubox: Machine, gpubox_engine: DockerEngine) -> None:
     from tui_workbench.runs.lifecycle.cleanup import Cleanup
 
     ended = project.run("print(1)")
@@ -374,7 +370,7 @@ def test_a_clean_removes_what_runs_left_there_and_nothing_else(
     assert project.runs.cancel(running.run_id).state == "canceled"
 
 
-def test_an_environment_is_made_over_there_although_it_has_no_way_to_the_index(
+def test_environment_is_built_without_access_to_the_index(
     project: DockerProject, gpubox: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in list(os.environ):
@@ -396,13 +392,13 @@ def test_an_environment_is_made_over_there_although_it_has_no_way_to_the_index(
     assert "step 1/1" not in Path(again.directory, "preparation.log").read_text()
 
 
-def test_a_run_needs_no_forwarding_of_the_server(project: DockerProject, gpubox: Machine) -> None:
+def test_run_completes_without_ssh_forwarding(project: DockerProject, gpubox: Machine) -> None:
     with gpubox.configured("DisableForwarding yes"):
         run = project.run("print('ran'); raise SystemExit(3)")
         assert (run.state, run.exit_code, log(run)) == ("failed", 3, "ran\n")
 
 
-def test_the_plan_says_what_would_be_sent(project: DockerProject) -> None:
+def test_plan_shows_the_files_to_send(project: DockerProject) -> None:
     (project.root / "large.bin").write_bytes(bytes(3_000_000))
     project.script("print(1)")
 
@@ -418,9 +414,7 @@ def test_the_plan_says_what_would_be_sent(project: DockerProject) -> None:
     assert "large.bin" not in title()
 
 
-def test_a_plan_of_a_machine_that_is_off_says_that_it_could_not_be_asked(
-    project: DockerProject, gpubox: Machine
-) -> None:
+def test_plan_reports_an_unreachable_machine(project: DockerProject, gpubox: Machine) -> None:
     project.script("print(1)")
     gpubox.stop_sshd()
     try:
@@ -431,7 +425,7 @@ def test_a_plan_of_a_machine_that_is_off_says_that_it_could_not_be_asked(
     assert unknown
 
 
-def test_a_machine_that_was_restarted_is_told(
+def test_restart_of_the_machine_is_reported(
     project: DockerProject, gpubox: Machine, gpubox_engine: DockerEngine
 ) -> None:
     run = project.submit('print("began", flush=True); import time; time.sleep(600)')

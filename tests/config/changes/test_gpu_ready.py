@@ -74,7 +74,7 @@ def test_gpu_ready_makes_the_edits_of_the_guide(root: Path) -> None:
     }
 
 
-def test_the_same_by_hand(root: Path) -> None:
+def test_edits_by_hand_give_the_same_files(root: Path) -> None:
     """The guide's steps as edits of values give the same files as the one call."""
     other = project(root / "other", myvm__compute=COMPUTE, myvm__runconfig=RUNCONFIG, conda_dependencies__yml=CONDA)
     for name, key, value in [
@@ -376,7 +376,7 @@ def test_file_changed_since_the_plan_is_refused(root: Path) -> None:
         history.apply(change_set)
 
 
-def test_the_form_of_the_sdk(tmp_path: Path) -> None:
+def test_gpu_ready_edits_the_form_of_the_sdk(tmp_path: Path) -> None:
     root = project(
         tmp_path,
         box__compute="type: localdocker\nbaseDockerImage: mine/cuda:1\nnvidiaDocker: true\n",

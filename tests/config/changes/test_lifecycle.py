@@ -30,7 +30,7 @@ def test_new_target_of_each_type_is_valid(tmp_path: Path, target_type: str) -> N
     assert [one for one in in_project(root, "new.compute").problems() if one.severity == "error"] == []
 
 
-def test_a_new_run_configuration_fits_its_target(tmp_path: Path) -> None:
+def test_new_run_configuration_fits_its_target(tmp_path: Path) -> None:
     root = project(tmp_path, box__compute="type: localdocker\nbaseDockerImage: i:1\n", local__compute="type: local\n")
     lifecycle.create_run_configuration(str(root), "box", "box").apply()
     docker = load_run_configuration(at(root, "box.runconfig"))

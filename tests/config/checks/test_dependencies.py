@@ -95,7 +95,7 @@ def test_cpu_build_matters_only_with_a_gpu(tmp_path: Path) -> None:
     assert [finding.severity for finding in of_code(document(text, "conda_dependencies.yml"), "cpu-build")] == [INFO]
 
 
-def test_a_windows_wheel_in_a_linux_container() -> None:
+def test_windows_wheel_in_a_linux_container_is_reported() -> None:
     wheel = "https://cntk.example.org/PythonWheel/GPU/cntk-2.2-cp35-cp35m-win_amd64.whl"
     editing = document(environment(pip=(wheel,)), "conda_dependencies.yml")
     (finding,) = editing.problems()
@@ -106,7 +106,7 @@ def test_a_windows_wheel_in_a_linux_container() -> None:
     assert editing.problems() == []
 
 
-def test_a_wheel_for_another_python() -> None:
+def test_wheel_for_another_python_is_reported() -> None:
     wheel = "https://cntk.example.org/PythonWheel/GPU/cntk-2.2-cp35-cp35m-linux_x86_64.whl"
     editing = document(environment(python="3.6.4", pip=(wheel,)), "conda_dependencies.yml")
     (finding,) = editing.problems()

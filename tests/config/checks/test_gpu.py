@@ -21,7 +21,7 @@ def codes(text: str, name: str = "a.compute") -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["localdocker", "remotedocker"])
-def test_a_gpu_image_without_nvidia_docker_leaves_the_gpu_unused(kind: str) -> None:
+def test_gpu_image_without_nvidia_docker_is_reported(kind: str) -> None:
     text = docker(DEFAULT_GPU_IMAGE, kind=kind)
     (finding,) = document(text, "a.compute").problems()
     assert (finding.code, finding.severity, finding.key) == ("gpu-unused", WARNING, "nvidiaDocker")
@@ -111,7 +111,7 @@ def test_image_without_fixed_tag_is_reported(image: str) -> None:
     assert codes(docker(f"mine/train@sha256:{'0' * 64}")) == []
 
 
-def test_a_missing_framework_means_spark() -> None:
+def test_missing_framework_means_spark() -> None:
     (finding,) = document("Target: x\n").problems()
     assert (finding.code, finding.severity) == ("framework-missing", WARNING)
     assert finding.fix is not None

@@ -27,7 +27,7 @@ def codes(root: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("written", "read"), [("2", "2"), ("gpus", "gpus"), ("GPUS", "gpus"), ('"8"', "8"), ("1", "1"), ("~", "")]
 )
-def test_it_is_a_number_or_the_word_gpus(tmp_path: Path, written: str, read: str) -> None:
+def test_value_is_a_number_or_gpus(tmp_path: Path, written: str, read: str) -> None:
     root = project(tmp_path, box__runconfig=runconfig(written))
     assert load_run_configuration(str(root / "aml_config" / "box.runconfig")).processes_per_node == read
 
@@ -59,7 +59,7 @@ def test_processes_are_compared_with_gpus(tmp_path: Path, gpus: str, processes: 
     assert codes(project(tmp_path, box__compute=f"{LOCAL}{gpus}\n", box__runconfig=runconfig(processes))) == found
 
 
-def test_a_container_without_gpus_has_no_processes_for_them(tmp_path: Path) -> None:
+def test_container_without_gpus_has_no_gpu_processes(tmp_path: Path) -> None:
     files = {"box__runconfig": runconfig("gpus"), "conda_dependencies__yml": CONDA.format("torch==2.13.0")}
     assert codes(project(tmp_path / "without", box__compute=DOCKER, **files)) == ["processes-without-gpu"]
     asks = f"{DOCKER.replace('python:3.12.1', 'pytorch/pytorch:2.9-cuda13-runtime')}nvidiaDocker: true\n"
@@ -77,9 +77,7 @@ def test_more_processes_than_gpus_has_a_fix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("package", "found"), [("torch==2.13.0", []), ("numpy", ["no-torch"])])
-def test_an_environment_that_is_built_needs_pytorch_among_its_packages(
-    tmp_path: Path, package: str, found: list[str]
-) -> None:
+def test_prepared_environment_needs_pytorch(tmp_path: Path, package: str, found: list[str]) -> None:
     files = {"box__runconfig": runconfig("2"), "conda_dependencies__yml": CONDA.format(package)}
     assert codes(project(tmp_path, box__compute=DOCKER, **files)) == found
 

@@ -17,7 +17,7 @@ from tui_workbench.config.checks.images import ORIGINAL_GPU_IMAGES, cuda_of_imag
         (f"a/b@sha256:{'0' * 64}", ("a/b", "", f"sha256:{'0' * 64}")),
     ],
 )
-def test_a_reference_has_parts(reference: str, parts: tuple[str, str, str]) -> None:
+def test_reference_is_split_into_parts(reference: str, parts: tuple[str, str, str]) -> None:
     assert parse_image(reference) == parts
 
 
@@ -48,7 +48,7 @@ def test_invalid_references(reference: str) -> None:
         ("mine/accuracy:1", None),
     ],
 )
-def test_whether_an_image_holds_cuda(reference: str, expected: bool | None) -> None:
+def test_image_with_cuda_is_recognized(reference: str, expected: bool | None) -> None:
     assert is_gpu_image(reference) is expected
 
 
@@ -68,7 +68,7 @@ def test_whether_an_image_holds_cuda(reference: str, expected: bool | None) -> N
         ("ubuntu:22.04", None),
     ],
 )
-def test_the_cuda_of_an_image(reference: str, version: tuple[int, int] | None) -> None:
+def test_cuda_version_of_an_image_is_known(reference: str, version: tuple[int, int] | None) -> None:
     assert cuda_of_image(reference) == version
 
 
@@ -85,7 +85,7 @@ def test_the_cuda_of_an_image(reference: str, version: tuple[int, int] | None) -
         ("python:3.12", None),
     ],
 )
-def test_the_image_of_the_same_family_with_cuda(reference: str, twin: str | None) -> None:
+def test_image_of_the_same_family_with_cuda_is_suggested(reference: str, twin: str | None) -> None:
     assert gpu_variant(reference) == twin
     assert twin is None or is_gpu_image(twin)
 

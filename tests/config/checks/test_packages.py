@@ -33,7 +33,7 @@ def requirements(*lines: str, pip: tuple[str, ...] = ()) -> list[Requirement]:
         ("scikit_learn=0.18.*", "scikit-learn", "0.18", "=0.18.*"),
     ],
 )
-def test_a_conda_package_in_its_parts(line: str, name: str, version: str, spec: str) -> None:
+def test_conda_package_is_split_into_parts(line: str, name: str, version: str, spec: str) -> None:
     (one,) = requirements(line)
     assert (one.manager, one.name, one.version, one.spec) == ("conda", name, version, spec)
     assert (one.text, one.path) == (line, ("dependencies", 0))
@@ -55,7 +55,7 @@ def test_a_conda_package_in_its_parts(line: str, name: str, version: str, spec: 
         ("./dist/x.tar.gz", "", "", ""),
     ],
 )
-def test_a_pip_requirement_in_its_parts(line: str, name: str, version: str, extras: str) -> None:
+def test_pip_requirement_is_split_into_parts(line: str, name: str, version: str, extras: str) -> None:
     (one,) = requirements(pip=(line,))
     assert (one.manager, one.name, one.version, one.extras) == ("pip", name, version, extras)
     assert one.path == ("dependencies", 0, "pip", 0)
@@ -79,13 +79,13 @@ def test_a_pip_requirement_in_its_parts(line: str, name: str, version: str, extr
         ),
     ],
 )
-def test_the_tags_of_a_wheel(line: str, tags: tuple[str, ...]) -> None:
+def test_tags_of_a_wheel(line: str, tags: tuple[str, ...]) -> None:
     (one,) = requirements(pip=(line,))
     assert one.wheel == tags
     assert one.url == line
 
 
-def test_a_file_of_another_shape_has_no_requirements() -> None:
+def test_file_of_another_structure_has_no_requirements() -> None:
     for text in ("", "dependencies:\n", "dependencies: x\n", "- a\n", "dependencies:\n- [a]\n- pip: x\n- {b: [c]}\n"):
         assert requirements_of(document(text, "conda_dependencies.yml").tree.root) == []
 
@@ -105,7 +105,7 @@ def test_build_of() -> None:
     assert build_of("torch", (2,)) is None
 
 
-def test_the_newest_release_that_fits() -> None:
+def test_newest_compatible_release_is_found() -> None:
     assert newest_for("tensorflow", (3, 5), None, below=(2,)) == (1, 15)
     assert newest_for("tensorflow-gpu", (3, 6), (8, 0)) == (1, 4)
     assert newest_for("torch", (3, 8), None) == (2, 4)

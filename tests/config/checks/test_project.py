@@ -27,14 +27,14 @@ def test_unknown_target_suggests_the_nearest(tmp_path: Path) -> None:
     assert editing.text == "Target: gpu_box\nFramework: Python\n"
 
 
-def test_without_any_target_one_must_be_made_first(tmp_path: Path) -> None:
+def test_project_without_targets_is_reported(tmp_path: Path) -> None:
     project(tmp_path, a__runconfig="Target: x\nFramework: Python\n")
     (finding,) = found(tmp_path, "a.runconfig", "unknown-target")
     assert finding.fix is None
     assert finding.remedy == "Create or attach a target first."
 
 
-def test_a_missing_target_is_guessed_from_the_name_of_the_file(tmp_path: Path) -> None:
+def test_missing_target_is_guessed_from_the_file_name(tmp_path: Path) -> None:
     project(
         tmp_path, box__runconfig="Framework: Python\n", box__compute="type: local\n", other__compute="type: local\n"
     )

@@ -22,7 +22,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", ["aml_config/a.compute", "environment.yml", "deep/down/environment.yml"])
-def test_a_file_belongs_to_the_nearest_project_above(tmp_path: Path, name: str) -> None:
+def test_file_belongs_to_the_nearest_project_above(tmp_path: Path, name: str) -> None:
     root = project(tmp_path / "project", **FILES)
     found = ProjectContext.of(str(root / name))
     assert found is not None
@@ -30,7 +30,7 @@ def test_a_file_belongs_to_the_nearest_project_above(tmp_path: Path, name: str) 
     assert ProjectContext.of(str(tmp_path / name)) is None
 
 
-def test_targets_and_run_configurations_and_who_uses_what(tmp_path: Path) -> None:
+def test_users_of_each_target_are_known(tmp_path: Path) -> None:
     context = ProjectContext(str(project(tmp_path, **FILES)))
     assert context.names(".compute") == ["broken", "gpu", "local"]
     assert [target.name for target in context.targets()] == ["gpu", "local"]
@@ -47,7 +47,7 @@ def test_targets_and_run_configurations_and_who_uses_what(tmp_path: Path) -> Non
     assert (configuration.framework, configuration.script) == ("Python", "train.py")
 
 
-def test_a_change_on_disk_is_seen(tmp_path: Path) -> None:
+def test_change_on_disk_is_noticed(tmp_path: Path) -> None:
     context = ProjectContext(str(project(tmp_path, **FILES)))
     assert context.target("local") is not None
     path = tmp_path / "aml_config" / "local.compute"
@@ -74,7 +74,7 @@ def test_unsaved_text_takes_precedence(tmp_path: Path) -> None:
     assert target.type == "local"
 
 
-def test_whether_scripts_use_spark(tmp_path: Path) -> None:
+def test_scripts_that_use_spark_are_recognized(tmp_path: Path) -> None:
     context = ProjectContext(str(project(tmp_path, **FILES)))
     assert context.uses_spark() is None
     (tmp_path / "plain.py").write_text("import torch  # no sparkle\n")
@@ -99,7 +99,7 @@ def test_missing_folder_is_empty(tmp_path: Path) -> None:
 CONDA_TEXT = "name: project_environment\ndependencies:\n- python=3.5.2\n"
 
 
-def test_the_run_configuration_decides_what_a_dependency_file_is(tmp_path: Path) -> None:
+def test_run_configuration_decides_the_kind_of_dependency_file(tmp_path: Path) -> None:
     project(
         tmp_path,
         a__runconfig=(
@@ -118,7 +118,7 @@ def test_the_run_configuration_decides_what_a_dependency_file_is(tmp_path: Path)
     assert [one.code for one in in_project(tmp_path, "myspark_conda_dependencies.yml").problems()] == []
 
 
-def test_without_a_project_the_content_of_a_dependency_file_decides_then_its_name() -> None:
+def test_kind_of_dependency_file_follows_content_then_name() -> None:
     assert document(CONDA_TEXT, "myspark_conda_dependencies.yml").kind.name == "conda"
     assert document("configuration: {}\n", "conda.yml").kind.name == "spark"
     assert document("", "myspark_conda_dependencies.yml").kind.name == "conda"

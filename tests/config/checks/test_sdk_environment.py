@@ -73,7 +73,7 @@ def sdk(section: str, *lines: str) -> str:
         (LOCAL, "python", "interpreterPath: python", ""),
     ],
 )
-def test_what_disagrees_with_the_target_is_refused_by_check_and_submit(
+def test_check_and_submit_refuse_keys_that_contradict_target(
     tmp_path: Path, compute: str, section: str, line: str, said: str
 ) -> None:
     project(tmp_path, box__compute=compute, a__runconfig=sdk(section, line), conda_dependencies__yml=CONDA)
@@ -82,7 +82,7 @@ def test_what_disagrees_with_the_target_is_refused_by_check_and_submit(
     assert [f"`{key}`" for key in conflicts(tmp_path)] == ([said.partition(" ")[0]] if said else [])
 
 
-def test_an_interpreter_of_its_own_must_be_the_target_s(tmp_path: Path) -> None:
+def test_interpreter_must_be_that_of_the_target(tmp_path: Path) -> None:
     own = sdk("python", "userManagedDependencies: true", "interpreterPath: /opt/venv/bin/python")
     project(tmp_path, box__compute=LOCAL, a__runconfig=own)
     assert conflicts(tmp_path) == ["environment.python.interpreterPath"]
@@ -91,7 +91,7 @@ def test_an_interpreter_of_its_own_must_be_the_target_s(tmp_path: Path) -> None:
     assert conflicts(tmp_path) == []
 
 
-def test_the_offered_fix_makes_it_fit_and_is_never_made_unasked(tmp_path: Path) -> None:
+def test_fix_is_suggested_but_not_applied_automatically(tmp_path: Path) -> None:
     project(tmp_path, box__compute=GPU, a__runconfig=sdk("docker", "enabled: false"))
     editing = in_project(tmp_path, "a.runconfig")
     (finding,) = (one for one in editing.problems() if one.code == "target-conflict")
@@ -101,7 +101,7 @@ def test_the_offered_fix_makes_it_fit_and_is_never_made_unasked(tmp_path: Path) 
     assert editing.text == sdk("docker", "enabled: true")
 
 
-def test_the_docker_configurations_of_the_sdk_s_sample_are_refused_on_local(tmp_path: Path) -> None:
+def test_docker_configurations_of_the_sdk_are_refused_on_local(tmp_path: Path) -> None:
     paths = sorted((corpus() / "mnist").glob("*-docker.runconfig"))
     assert len(paths) == 5
     for path in paths:
@@ -116,7 +116,7 @@ def test_the_docker_configurations_of_the_sdk_s_sample_are_refused_on_local(tmp_
     assert refusal(tmp_path) == ""
 
 
-def test_a_submit_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+def test_refused_submit_creates_nothing(tmp_path: Path) -> None:
     project(
         tmp_path, local__compute=LOCAL, a__runconfig=sdk("docker", "enabled: true").replace("box", "local"),
         **{"train.py": ""},
@@ -127,7 +127,7 @@ def test_a_submit_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / ".workbench").exists()
 
 
-def test_errors_name_the_keys_of_the_sdk_s_form(tmp_path: Path) -> None:
+def test_errors_name_the_keys_of_the_sdk_form(tmp_path: Path) -> None:
     project(tmp_path, local__compute=LOCAL, a__runconfig="script: train.py\ntarget: local\n", **{"train.py": ""})
     with pytest.raises(ConfigurationError) as raised:
         prepare(Project(str(tmp_path)), RunRequest("a"))
@@ -139,7 +139,7 @@ def test_errors_name_the_keys_of_the_sdk_s_form(tmp_path: Path) -> None:
     assert raised.value.remedy == "Set target to one of: local."
 
 
-def test_a_registry_s_password_is_reported_and_never_loaded(tmp_path: Path) -> None:
+def test_registry_password_is_reported_and_never_loaded(tmp_path: Path) -> None:
     text = sdk("docker", "baseImageRegistry:", "  password: hunter2hunter2")
     project(tmp_path, box__compute=DOCKER, a__runconfig=text)
     problems = in_project(tmp_path, "a.runconfig").problems()

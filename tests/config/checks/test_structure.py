@@ -178,13 +178,13 @@ def test_yaml_bomb_is_one_finding() -> None:
     assert [finding.code for finding in findings] == ["refused"]
 
 
-def test_every_code_is_explained_and_every_finding_has_a_known_code() -> None:
+def test_every_code_is_documented_and_every_finding_has_one() -> None:
     for code, explained in CODES.items():
         assert explained.severity in (ERROR, WARNING, INFO), code
         assert explained.help.endswith("."), code
 
 
-def test_a_copied_project_may_have_a_share() -> None:
+def test_share_of_a_copied_project_is_valid() -> None:
     """The original's template for Docker says so, and the share is mounted either way."""
     text = f"{DOCKER}sharedVolumes: false\nnativeSharedDirectory: ~/.azureml/share/\n"
     assert [one.code for one in document(text, "a.compute").problems() if one.severity == ERROR] == []
@@ -211,7 +211,7 @@ JSON = """{
 """
 
 
-def test_each_missing_comma_of_a_json_file_is_found_at_its_place_and_put_back() -> None:
+def test_missing_comma_of_a_json_file_is_found_and_fixed() -> None:
     commas = [at for at, character in enumerate(JSON) if character == ","]
     assert len(commas) == 9
     for at in commas:
@@ -225,7 +225,7 @@ def test_each_missing_comma_of_a_json_file_is_found_at_its_place_and_put_back() 
         assert editing.text == JSON
 
 
-def test_two_missing_commas_are_two_findings_one_after_the_other() -> None:
+def test_second_missing_comma_is_found_after_the_first() -> None:
     editing = document(JSON.replace("true,", "true").replace("null,", "null  # why"), "docker.runconfig")
     assert editing.error is not None
     for _ in range(2):
@@ -235,7 +235,7 @@ def test_two_missing_commas_are_two_findings_one_after_the_other() -> None:
     assert editing.get("TrackedRun") is True
 
 
-def test_the_json_files_of_the_collection_miss_no_comma_and_each_comma_counts() -> None:
+def test_each_comma_of_real_json_files_is_needed() -> None:
     paths = [path for path in corpus().glob("*/*.runconfig") if path.read_text().lstrip().startswith("{")]
     assert len(paths) > 5
     for path in paths:
@@ -247,7 +247,7 @@ def test_the_json_files_of_the_collection_miss_no_comma_and_each_comma_counts() 
                 assert [one.code for one in broken.problems()] == ["missing-comma"], (path, line)
 
 
-def test_a_text_in_brackets_that_is_no_json_is_left_to_yaml() -> None:
+def test_text_in_braces_that_is_not_json_is_read_as_yaml() -> None:
     for text in ("{Target: my box, Framework: Python}\n", "{Target: 1 x, Framework: Python}\n", '{"Target": a b}\n'):
         assert document(text, "a.runconfig").error is None
 
@@ -270,13 +270,13 @@ def test_placeholder_is_reported(line: str, said: str) -> None:
     assert "hex digits" not in finding.message
 
 
-def test_a_variable_that_is_a_placeholder_is_named() -> None:
+def test_placeholder_variable_is_named() -> None:
     text = "Target: t\nFramework: Python\nEnvironmentVariables:\n  STORAGE_KEY: <your storage key>\n  OTHER: a<b\n"
     (finding,) = document(text, "a.runconfig").problems()
     assert (finding.code, finding.severity, finding.line) == ("placeholder", WARNING, 4)
 
 
-def test_a_password_with_such_brackets_in_it_is_a_password() -> None:
+def test_password_with_angle_brackets_is_not_a_placeholder() -> None:
     (finding,) = document("type: remote\naddress: h\npassword: ab<cd>ef\n", "a.compute").problems()
     assert finding.code == "plain-password"
     assert "ab<cd>ef" not in repr(finding._replace(fix=None))
@@ -322,7 +322,7 @@ def test_invalid_image_name_is_explained(image: str, message: str, remedy: str, 
         ("- pip:\n\t- h5py\n\t- numpy\n", "- pip:\n    - h5py\n    - numpy\n"),
     ],
 )
-def test_a_tab_is_replaced_by_the_indentation_of_the_lines_around_it(before: str, after: str) -> None:
+def test_fix_replaces_a_tab_by_the_indentation_around_it(before: str, after: str) -> None:
     editing = document(f"dependencies:\n{before}", "conda_dependencies.yml")
     while editing.error is not None:
         (finding,) = editing.problems()
@@ -331,7 +331,7 @@ def test_a_tab_is_replaced_by_the_indentation_of_the_lines_around_it(before: str
     assert editing.text == f"dependencies:\n{after}"
 
 
-def test_a_line_indented_below_a_value_is_moved_back() -> None:
+def test_fix_dedents_a_line_below_a_value() -> None:
     finding = found("Target: local\n  Framework: Python\n", "a.runconfig", "indentation")
     assert (finding.line, finding.column) == (2, 3)
     assert finding.message == "this line is indented as if it belonged to the value above"

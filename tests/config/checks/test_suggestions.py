@@ -38,7 +38,7 @@ def values(
     return [one.value for one in suggestions(field, typed, context, used)]
 
 
-def test_choices_and_booleans() -> None:
+def test_choices_and_booleans_are_completed() -> None:
     assert values(fields.RUNCONFIG, "Framework", "", None) == ["Python", "PySpark"]
     assert values(fields.RUNCONFIG, "Framework", "pys", None) == ["PySpark"]
     assert values(fields.COMPUTE, "nvidiaDocker", "t", None) == ["true"]
@@ -47,13 +47,13 @@ def test_choices_and_booleans() -> None:
     assert values(fields.RUNCONFIG, "ProcessesPerNode", "", None) == ["gpus", "2", "4", "8"]
 
 
-def test_targets_of_the_project(context: ProjectContext) -> None:
+def test_targets_of_the_project_are_completed(context: ProjectContext) -> None:
     assert values(fields.RUNCONFIG, "Target", "", context) == ["gpu", "local"]
     assert values(fields.RUNCONFIG, "Target", "lo", context) == ["local"]
     assert values(fields.RUNCONFIG, "Target", "", None) == []
 
 
-def test_images_of_the_project_come_first_then_those_used_before(context: ProjectContext) -> None:
+def test_images_of_the_project_precede_images_used_before(context: ProjectContext) -> None:
     found = values(fields.COMPUTE, "baseDockerImage", "", context, ("old/run:1", "mine/train:3"))
     assert found[:3] == ["mine/train:3", "old/run:1", DEFAULT_GPU_IMAGE]
     assert len(found) == len(set(found))
@@ -62,7 +62,7 @@ def test_images_of_the_project_come_first_then_those_used_before(context: Projec
     assert values(fields.COMPUTE, "baseDockerImage", "cuda", context)[0] == DEFAULT_GPU_IMAGE
 
 
-def test_dependency_files_wherever_they_lie(context: ProjectContext) -> None:
+def test_dependency_files_in_any_folder_are_completed(context: ProjectContext) -> None:
     assert values(fields.RUNCONFIG, "CondaDependenciesFile", "", context)[:2] == [
         "aml_config/conda_dependencies.yml",
         "aml_config/conda_gpu.yml",
@@ -72,13 +72,15 @@ def test_dependency_files_wherever_they_lie(context: ProjectContext) -> None:
     ]
 
 
-def test_folders_and_files_are_completed_step_by_step(context: ProjectContext) -> None:
+def test_paths_are_completed_folder_by_folder(context: ProjectContext) -> None:
     assert values(fields.COMPUTE, "nativeSharedDirectory", "da", context) == ["data/"]
     assert values(fields.SDK_RUNCONFIG, "script", "tr", context) == ["train.py"]
     assert values(fields.SDK_RUNCONFIG, "script", "none/", context) == []
 
 
-def test_interpreters(context: ProjectContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: Path) -> None:
+def test_interpreters_are_completed(
+    context: ProjectContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: Path
+) -> None:
     folder = tmp_path / "path"
     folder.mkdir()
     (folder / "python3.11").write_text("")

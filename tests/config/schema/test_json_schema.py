@@ -67,7 +67,7 @@ def kind_of(name: str) -> str:
     return "spark" if "spark" in name else "conda"
 
 
-def test_every_real_file_is_accepted() -> None:
+def test_schema_accepts_every_real_file() -> None:
     for folder, _, names in os.walk(corpus()):
         for name in names:
             if not name.endswith(".md"):
@@ -115,7 +115,7 @@ def test_schema_accepts_valid_files(kind: str, text: str) -> None:
     assert accepts(SCHEMAS[kind], yaml.safe_load(text), SCHEMAS[kind])
 
 
-def test_every_field_is_described_and_all_of_it_is_json() -> None:
+def test_every_field_is_described_and_the_schema_is_json() -> None:
     assert json.loads(json.dumps(SCHEMAS)) == SCHEMAS
     for kind, schema in (("compute", fields.COMPUTE), ("runconfig", fields.RUNCONFIG), ("conda", fields.CONDA)):
         properties = SCHEMAS[kind]["properties"]

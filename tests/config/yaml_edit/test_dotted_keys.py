@@ -28,7 +28,7 @@ CONDA = "dependencies:\n- python=3.5\n- pip:\n  - keras\n"
         ("'odd key'.z", ("odd key", "z")),
     ],
 )
-def test_a_key_leads_to_its_path(key: str, path: Path) -> None:
+def test_key_is_split_into_a_path(key: str, path: Path) -> None:
     assert document(RUNCONFIG).path_of(key) == path
 
 
@@ -40,7 +40,7 @@ def test_a_key_leads_to_its_path(key: str, path: Path) -> None:
         ("dependencies[1].pip[0]", ("dependencies", 1, "pip", 0)),
     ],
 )
-def test_the_pip_packages_of_a_conda_file_have_a_short_name(key: str, path: Path) -> None:
+def test_pip_packages_of_a_conda_file_have_a_short_key(key: str, path: Path) -> None:
     assert document(CONDA, "conda_dependencies.yml").path_of(key) == path
 
 

@@ -70,7 +70,7 @@ def after_unset(text: str, path: Path | str, name: str = "a.runconfig") -> str:
         ("Target: !!str 5\n", "6", 'Target: "6"\n'),
     ],
 )
-def test_a_text_changes_where_it_stands(before: str, value: str, after: str) -> None:
+def test_text_is_changed_in_place(before: str, value: str, after: str) -> None:
     assert after_set(before, "Target", value) == after
 
 
@@ -88,11 +88,11 @@ def test_a_text_changes_where_it_stands(before: str, value: str, after: str) -> 
         ("nvidiaDocker: yes\n", True, "nvidiaDocker: yes\n"),
     ],
 )
-def test_a_boolean_keeps_the_words_of_the_file(before: str, value: bool, after: str) -> None:
+def test_boolean_keeps_the_spelling_of_the_file(before: str, value: bool, after: str) -> None:
     assert after_set(before, "nvidiaDocker", value, "a.compute") == after
 
 
-def test_a_number_that_stands_without_quotes_is_followed_by_one() -> None:
+def test_unquoted_number_is_replaced_by_an_unquoted_number() -> None:
     text = "EnvironmentVariables:\n  EPOCHS: 5\n  NAME: x\n"
     assert after_set(text, "EnvironmentVariables.EPOCHS", "6") == text.replace("5", "6")
     assert after_set(text, "EnvironmentVariables.EPOCHS", "no") == text.replace("5", '"no"')
@@ -163,7 +163,7 @@ def test_a_number_that_stands_without_quotes_is_followed_by_one() -> None:
         ("type: |+\n  local\n\n\n", "pythonLocation", "p", "type: |+\n  local\n\n\npythonLocation: p\n"),
     ],
 )
-def test_a_new_key_goes_where_a_person_would_put_it(before: str, key: str, value: Any, after: str) -> None:
+def test_new_key_is_inserted_in_schema_order(before: str, key: str, value: Any, after: str) -> None:
     assert after_set(before, key, value, "a.compute") == after
     assert after_unset(after, key, "a.compute") == before
 
@@ -183,7 +183,7 @@ def test_a_new_key_goes_where_a_person_would_put_it(before: str, key: str, value
         ('{"Target":"x"}', '{"Target":"x", "EnvironmentVariables":{"C":"x"}}'),
     ],
 )
-def test_an_entry_of_a_map_comes_and_goes(before: str, after: str) -> None:
+def test_map_entry_is_added_and_removed(before: str, after: str) -> None:
     editing = document(before)
     editing.set("EnvironmentVariables.C", "x")
     assert editing.text == after
@@ -206,7 +206,7 @@ def test_an_entry_of_a_map_comes_and_goes(before: str, after: str) -> None:
         ("ArgumentVector: [a,]\n", 1, "ArgumentVector: [a, x,]\n"),
     ],
 )
-def test_an_item_of_a_list_comes_and_goes(before: str, index: int, after: str) -> None:
+def test_list_item_is_added_and_removed(before: str, index: int, after: str) -> None:
     editing = document(before)
     editing.insert_item("ArgumentVector", index, "x")
     assert editing.text == after
@@ -214,7 +214,7 @@ def test_an_item_of_a_list_comes_and_goes(before: str, index: int, after: str) -
     assert editing.text == before
 
 
-def test_packages_of_both_kinds_are_added_as_people_write_them() -> None:
+def test_conda_and_pip_packages_are_added() -> None:
     text = (
         "name: e\ndependencies:\n  - python=3.5.2\n  # plots\n  - matplotlib\n  - pip:\n    # API\n    - keras==2.1.2\n"
     )
@@ -266,7 +266,7 @@ def test_unset_removes_only_its_line(before: str, path: Path, after: str) -> Non
     assert after_unset(before, path) == after
 
 
-def test_a_whole_list_or_map_keeps_the_bytes_of_what_stays() -> None:
+def test_replaced_list_or_map_keeps_bytes_of_equal_items() -> None:
     text = "ArgumentVector:\n  - train.py  # the script\n  - --lr\n  - '0.1'  # tuned\nTarget: t\n"
     assert after_set(text, "ArgumentVector", ["train.py", "--lr", "0.2"]) == text.replace("0.1", "0.2")
     assert after_set(text, "ArgumentVector", ["train.py", "-v", "--lr", "0.1"]) == text.replace(
@@ -279,7 +279,7 @@ def test_a_whole_list_or_map_keeps_the_bytes_of_what_stays() -> None:
     )
 
 
-def test_maps_that_are_missing_on_the_way_are_made() -> None:
+def test_missing_parent_maps_are_created() -> None:
     assert after_set("script: t.py\n", "environment.docker.gpuSupport", True) == (
         "script: t.py\nenvironment:\n  docker:\n    gpuSupport: true\n"
     )
@@ -288,7 +288,7 @@ def test_maps_that_are_missing_on_the_way_are_made() -> None:
     )
 
 
-def test_a_key_is_renamed_in_its_place() -> None:
+def test_key_is_renamed_in_place() -> None:
     editing = document('Target: x\n"CondaFile": a.yml  # env\n')
     editing.rename_key("CondaFile", "CondaDependenciesFile")
     assert editing.text == 'Target: x\n"CondaDependenciesFile": a.yml  # env\n'

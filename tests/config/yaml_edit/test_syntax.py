@@ -44,13 +44,13 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         ("a: b\x85c: d\n", ("c",), "d"),
     ],
 )
-def test_a_value_is_exactly_its_characters(text: str, path: Path, value: str) -> None:
+def test_span_of_a_value_is_exact(text: str, path: Path, value: str) -> None:
     node = find(parse(text), path)
     assert node is not None
     assert text[node.start : node.end] == value
 
 
-def test_values_without_a_schema_follow_the_rules_of_yaml_1_2() -> None:
+def test_values_without_a_schema_follow_yaml_1_2() -> None:
     root = parse("{a: no, b: 0022, c: 22, d: 1.5, e: true, f: ~, g: on, h: '1', i: 1e3, j: 0x1F, k: 2018-01-01}").root
     assert plain_value(root) == {
         "a": "no", "b": "0022", "c": 22, "d": 1.5, "e": True, "f": None, "g": "on", "h": "1", "i": 1000.0, "j": "0x1F",
@@ -58,17 +58,17 @@ def test_values_without_a_schema_follow_the_rules_of_yaml_1_2() -> None:
     }  # fmt: skip
 
 
-def test_merge_keys_give_what_the_map_does_not_set() -> None:
+def test_merge_key_adds_only_missing_keys() -> None:
     root = parse("base: &b {x: 1, y: 2}\nown:\n  <<: *b\n  y: 3\n").root
     assert plain_value(root)["own"] == {"x": 1, "y": 3}
 
 
-def test_an_empty_document_has_no_root() -> None:
+def test_empty_document_has_no_root() -> None:
     for text in ("", "\n", "# c\n", "---\n", "---\n# c\n...\n", "...\n"):
         assert parse(text).root is None
 
 
-def test_lines_and_columns_are_those_of_an_editor() -> None:
+def test_positions_are_those_of_an_editor() -> None:
     tree = parse("a: b\x85c: d\n\u2028# é\ne: f\n".replace("\u2028", ""))
     node = find(tree, ("e",))
     assert node is not None

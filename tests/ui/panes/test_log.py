@@ -176,7 +176,7 @@ class TestSearch:
             assert app.focused is app.pane.view
             assert app.pane.view.state.pinned
 
-    async def test_expressions_are_searched_for_too_and_mistakes_in_them_told(self, directory: Path) -> None:
+    async def test_search_takes_expressions_and_reports_invalid_ones(self, directory: Path) -> None:
         app = LogApp(a_run(directory, LINES))
         async with app.run_test(size=(80, 20)) as pilot:
             await search(pilot, "05[78")
@@ -232,7 +232,7 @@ class TestFailure:
             await until(lambda: app.chosen)
             assert app.chosen == [(str(tmp_path / "train.py"), 41)]
 
-    async def test_a_run_that_did_not_fail_has_no_reason_but_its_traceback_can_be_found(self, directory: Path) -> None:
+    async def test_traceback_of_a_run_that_succeeded_can_be_found(self, directory: Path) -> None:
         run = self.failed(directory, "train.py")._replace(state=RunState.COMPLETED)
         app = LogApp(run)
         async with app.run_test(size=(80, 20)) as pilot:
@@ -278,7 +278,7 @@ async def search(pilot: Pilot[None], text: str) -> None:
 class TestPreparation:
     """What comes before the script has a log of its own."""
 
-    async def test_it_is_shown_until_the_script_has_started_and_again_at_a_key(self, directory: Path) -> None:
+    async def test_preparation_is_shown_before_the_script_and_by_key(self, directory: Path) -> None:
         (directory / "preparation.log").write_bytes(b"fetching the image\n")
         started = a_run(directory, b"epoch 1\n", RunState.RUNNING)._replace(target_type="remotedocker", start=1.0)
         app = LogApp(started._replace(state=RunState.PREPARING, start=0.0))
@@ -307,7 +307,7 @@ class TestPreparation:
             await app.shows("conda_dependencies.yml.")
             await app.shows("step 1/1: install")  # the log keeps its place below the reason
 
-    async def test_what_was_printed_stays_in_view_while_the_target_is_out_of_reach(self, directory: Path) -> None:
+    async def test_output_stays_visible_while_the_target_is_unreachable(self, directory: Path) -> None:
         queued = a_run(directory, b"", RunState.QUEUED)._replace(target_type="remotedocker")
         app = LogApp(queued)
         async with app.run_test(size=(80, 20)):

@@ -45,12 +45,12 @@ def theme(request: pytest.FixtureRequest) -> WorkbenchTheme:
     return themes.load_theme(request.param)
 
 
-def test_on_a_terminal_that_can_do_all_nothing_is_done() -> None:
+def test_capable_terminal_gets_no_extra_filters() -> None:
     usual: list[Any] = []
     assert line_filters(themes.load_theme("slate"), Terminal(), usual) is usual
 
 
-def test_the_nearest_color_is_one_that_no_user_has_changed_and_itself_where_there_is_one() -> None:
+def test_nearest_of_256_avoids_the_configurable_colors() -> None:
     for red in range(6):
         for blue in range(6):
             number = nearest_of_256((CUBE[red], CUBE[3], CUBE[blue]))
@@ -59,7 +59,7 @@ def test_the_nearest_color_is_one_that_no_user_has_changed_and_itself_where_ther
     assert nearest_of_256((238, 238, 238)) == 255
 
 
-def test_256_colors_keep_what_differs_apart(theme: WorkbenchTheme) -> None:
+def test_256_colors_keep_backgrounds_and_states_distinct(theme: WorkbenchTheme) -> None:
     grounds = {shown(theme, "256", color="text", bgcolor=name).bgcolor for name in ("background", "selected", "marked")}
     assert len(grounds) == 3
     selected = shown(theme, "256", color="text", bgcolor="selected").bgcolor
@@ -72,7 +72,7 @@ def test_256_colors_keep_what_differs_apart(theme: WorkbenchTheme) -> None:
     assert all(color is not None and color.type is ColorType.EIGHT_BIT for color in states)
 
 
-def test_sixteen_colors_keep_states_apart_on_every_ground(theme: WorkbenchTheme) -> None:
+def test_16_colors_keep_states_distinct_on_every_background(theme: WorkbenchTheme) -> None:
     for ground in ("background", "raised", "marked"):
         looks = [shown(theme, "16", color=name, bgcolor=ground) for name in STATES]
         for one, other in combinations(looks, 2):
@@ -83,7 +83,7 @@ def test_sixteen_colors_keep_states_apart_on_every_ground(theme: WorkbenchTheme)
             assert look.color != look.bgcolor
 
 
-def test_sixteen_colors_show_the_cursor_with_and_without_the_focus_and_what_is_selected(theme: WorkbenchTheme) -> None:
+def test_16_colors_show_cursor_focus_and_selection(theme: WorkbenchTheme) -> None:
     names = ("background", "selected", "marked", "selection")
     looks = [shown(theme, "16", color="text", bgcolor=name) for name in names]
     assert len({(look.bgcolor, look.underline) for look in looks}) == len(looks)
@@ -91,17 +91,17 @@ def test_sixteen_colors_show_the_cursor_with_and_without_the_focus_and_what_is_s
     assert shown(theme, "16", color="accent").color != shown(theme, "16", color="faint").color
 
 
-def test_a_row_under_the_cursor_has_one_color_of_letters_in_sixteen(theme: WorkbenchTheme) -> None:
+def test_16_colors_give_the_cursor_row_one_text_color(theme: WorkbenchTheme) -> None:
     inks = {shown(theme, "16", color=name, bgcolor="selected").color for name in ("text", "muted", "function", "error")}
     assert len(inks) == 1
 
 
-def test_colors_that_a_run_asks_for_by_number_stay_what_they_are(theme: WorkbenchTheme) -> None:
+def test_ansi_colors_of_a_run_are_kept(theme: WorkbenchTheme) -> None:
     (given,) = passed(theme, "16", Segment("x", Style(color="red", bgcolor="bright_blue")))
     assert str(given.style) == "color(1) on color(12)"
 
 
-def test_without_colors_no_color_is_written(theme: WorkbenchTheme) -> None:
+def test_no_color_is_written_without_colors(theme: WorkbenchTheme) -> None:
     pairs = [(ink, ground) for ink in themes.Palette._fields for ground in themes.Palette._fields]
     segments = [
         Segment("x", themes.style(getattr(theme.palette, ink), getattr(theme.palette, ground))) for ink, ground in pairs
@@ -110,7 +110,7 @@ def test_without_colors_no_color_is_written(theme: WorkbenchTheme) -> None:
         assert segment.style is None or (segment.style.color is None and segment.style.bgcolor is None)
 
 
-def test_without_colors_cursor_and_selection_are_seen_by_attributes(theme: WorkbenchTheme) -> None:
+def test_attributes_show_cursor_and_selection_without_colors(theme: WorkbenchTheme) -> None:
     def look(ground: str, ink: str = "text") -> str:
         return str(shown(theme, "none", color=ink, bgcolor=ground))
 
@@ -121,14 +121,14 @@ def test_without_colors_cursor_and_selection_are_seen_by_attributes(theme: Workb
     assert look("selected", "faint") == "reverse"
 
 
-def test_without_colors_the_focus_has_heavy_lines(theme: WorkbenchTheme) -> None:
+def test_focused_frame_is_heavy_without_colors(theme: WorkbenchTheme) -> None:
     palette = theme.palette
     frame = [Segment("╭─│", themes.style(ink, palette.background)) for ink in (palette.accent, palette.faint)]
     assert [segment.text for segment in passed(theme, "none", *frame)] == ["┏━┃", "╭─│"]
     assert [segment.text for segment in passed(theme, "none", *frame, unicode=False)] == ["#=#", "+-|"]
 
 
-def test_a_blend_of_colors_means_what_it_is_nearest_to() -> None:
+def test_blended_color_is_mapped_to_the_nearest_palette_color() -> None:
     theme = themes.load_theme("slate")
     blend = Segment("x", Style(color="#6db7fe", bgcolor="#264a6c"))
     assert passed(theme, "none", blend)[0].style == Style(bold=True, reverse=True)
@@ -143,14 +143,14 @@ def test_scroll_bars_end_with_whole_cells_in_ascii(theme: WorkbenchTheme) -> Non
 
 
 @pytest.mark.parametrize("colors", ["truecolor", "256", "16", "none"])
-def test_what_a_click_does_somewhere_is_kept(theme: WorkbenchTheme, colors: Colors) -> None:
+def test_click_actions_are_kept(theme: WorkbenchTheme, colors: Colors) -> None:
     clickable = Style(color=theme.palette.accent, bgcolor=theme.palette.raised, meta={"@click": "go"})
     (given,) = passed(theme, colors, Segment("→", clickable), unicode=False)
     assert given.style is not None
     assert given.style.meta == {"@click": "go"}
 
 
-def test_a_line_keeps_its_width_in_every_form(theme: WorkbenchTheme) -> None:
+def test_line_keeps_its_width(theme: WorkbenchTheme) -> None:
     line = [Segment("│ ✓ 日本 ⣿", themes.style(theme.palette.text, theme.palette.raised)), Segment(" é\u0301")]
     colors: list[Colors] = ["truecolor", "256", "16", "none"]
     for terminal in colors:
