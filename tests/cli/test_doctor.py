@@ -139,7 +139,7 @@ class TestTerminal:
         workbench.environment["TERM"] = "dumb"
         with workbench.in_terminal("doctor", "--query", "[0].message") as terminal:
             assert terminal.to_the_end() == 0
-            assert b"cannot place its cursor" in terminal.raw
+            assert b"cannot position the cursor" in terminal.raw
             assert b"\x1b" not in terminal.raw
 
     def test_missing_terminal_reply_is_not_a_no(self) -> None:

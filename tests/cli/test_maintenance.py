@@ -77,7 +77,7 @@ def test_clean_lists_asks_and_removes(workbench: Workbench, index: PackageIndex)
     assert listed.code == 0, listed
     (found,) = json.loads(listed.out)
     assert (found["kind"], found["name"], found["removed"]) == ("environment", folder, False)
-    workbench.run("experiment", "clean").error(2, "no terminal to ask")
+    workbench.run("experiment", "clean").error(2, "cannot ask for confirmation")
     assert Path(folder).is_dir()
     done = workbench.run("experiment", "clean", "--yes")
     assert [each["removed"] for each in json.loads(done.out)] == [True]
@@ -102,5 +102,5 @@ def test_clean_continues_after_an_unreachable_target(
 
 def test_sync_of_a_local_target_is_refused(workbench: Workbench, project: DockerProject) -> None:
     (project.configuration / "plain.compute").write_text("type: local\n")
-    workbench.run("history", "sync", "-t", "plain").error(3, "does not keep runs of other machines")
+    workbench.run("history", "sync", "-t", "plain").error(3, "does not store runs of other machines")
     workbench.run("history", "sync").error(2, "-t")

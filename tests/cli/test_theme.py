@@ -45,7 +45,7 @@ def test_use_saves_the_theme(shell: Installed) -> None:
     assert themes.saved_theme()[0].name == "ember"
     result = shell.run("theme", "use", "no-such")
     assert result.code == 2
-    assert "unknown theme 'no-such'. Choose from: beacon," in result.err
+    assert "unknown theme 'no-such'. Choose one of: beacon," in result.err
     result = shell.run("theme", "use", "broken")
     assert result.code == 3
     assert "broken.yaml:4:7:" in result.err
@@ -57,7 +57,7 @@ def test_check_reports_errors_and_poor_contrast(shell: Installed) -> None:
     path.write_text(SLATE.replace('muted: "#9ba5b1"', 'muted: "#505050"'))
     result = shell.run("theme", "check", "mine.yaml")
     assert result.code == 0
-    assert "mine.yaml: muted on background is hard to read: 2.2 to 1, below 4.5\n" in result.out
+    assert "mine.yaml: muted on background is hard to read: the contrast is 2.2:1, below 4.5:1\n" in result.out
     path.write_text(SLATE.replace('muted: "#9ba5b1"', 'muted: "grey"'))
     result = shell.run("theme", "check", "./mine.yaml")
     assert (result.code, result.out) == (3, "")

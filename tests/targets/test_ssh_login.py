@@ -403,5 +403,5 @@ def test_jump_host(bastion: Machine, gpubox: Machine) -> None:
 
 def test_circular_jump_hosts_are_refused(ssh_folder: Path) -> None:
     (ssh_folder / "config").write_text("Host a\n  ProxyJump b\nHost b\n  ProxyJump a\n")
-    with pytest.raises(LoginRefused, match="in a circle"):
+    with pytest.raises(LoginRefused, match="form a loop"):
         SshHost(wire.Login("t", "a")).run(["true"])

@@ -136,7 +136,7 @@ def test_start_up_file_that_exits_is_reported(host: SshHost, start_up: Path) -> 
 
 def test_endless_output_of_start_up_files_is_reported(host: SshHost, start_up: Path, connections: Path) -> None:
     start_up.write_text("yes\n")
-    with pytest.raises(LoginRefused, match="no program can be started: the shell's start-up files print without"):
+    with pytest.raises(LoginRefused, match="no program can be started: the shell's start-up files never stop"):
         host.run(["true"])
     for pid in link_processes(connections):
         (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())

@@ -73,7 +73,7 @@ def test_broken_themes_are_listed_too(user_themes: Path) -> None:
 
 
 def test_unknown_theme_error_lists_the_themes() -> None:
-    with pytest.raises(UsageError, match=r"unknown theme 'neon'\. Choose from: .*slate"):
+    with pytest.raises(UsageError, match=r"unknown theme 'neon'\. Choose one of: .*slate"):
         themes.load_theme("neon")
 
 

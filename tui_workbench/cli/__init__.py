@@ -287,6 +287,6 @@ def _without_command(arguments: Sequence[str]) -> int:
         what = f"unknown option {unknown[0]}" if unknown else f"expected one project folder, not {len(names)}"
         raise UsageError(what, remedy="See `workbench-tui --help`.")
     if "TEXTUAL_DRIVER" not in os.environ and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("not a terminal", remedy="The screens need a terminal. For commands: `workbench-tui --help`.")
+        raise UsageError("not a terminal", remedy="Run it in a terminal, or use a command: `workbench-tui --help`.")
     code: int = _load("screens").open_screens(names[0] if names else ".", ascii_only="--ascii" in arguments)
     return code

@@ -14,7 +14,7 @@ from tui_workbench.runs.facade import Runs
 
 configure_create = options(
     option("name", metavar="NAME", nargs="?", default="", help="2 to 32 letters, digits and hyphens"),
-    option("-n", "--name", dest="name_option", metavar="NAME", default="", help="the same as an option"),
+    option("-n", "--name", dest="name_option", metavar="NAME", default="", help="the same as NAME"),
     option("--path", metavar="DIR", default=".", help="the parent of the new project folder (default: here)"),
     option("--template", "--from", metavar="NAME|DIR|URL", default=DEFAULT_TEMPLATE,
            help="a template, folder or repository (default: %(default)s)"),

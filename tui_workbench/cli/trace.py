@@ -25,7 +25,12 @@ configure_trace = options(
     option("--run", metavar="ID", default="", help="only calls for this run, by ID or number"),
     option("-f", "--follow", action="store_true", help="continue; with --run until the run has ended"),
     option(
-        "-n", "--last", metavar="N", type=number_of("calls"), default=DEFAULT_COUNT, help="the last N (default: 100)"
+        "-n",
+        "--last",
+        metavar="N",
+        type=number_of("calls"),
+        default=DEFAULT_COUNT,
+        help="only the last N calls (default: 100)",
     ),
     option("--kind", choices=KINDS, help="only calls of this kind"),
     option("--failed", action="store_true", help="only failed calls"),

@@ -62,8 +62,8 @@ class FieldState(NamedTuple):
 class Document:
     """An open configuration file.
 
-    `file` is the version last read or saved; `text` has line feeds instead of the file's uniform line ends; `error` is
-    the syntax error of the text, if any.
+    `file` is the version last read or saved; `text` ends its lines with line feeds only; `error` is the syntax error of
+    the text, if any.
     """
 
     error: ConfigurationError | None
@@ -107,7 +107,7 @@ class Document:
     def tree(self) -> Tree:
         """The parsed text. Raises ConfigurationError, with the position, while the text is not valid YAML."""
         if self._tree is None:
-            raise self.error or ConfigurationError("this is not YAML", file=self.path)
+            raise self.error or ConfigurationError("invalid YAML", file=self.path)
         return self._tree
 
     @property

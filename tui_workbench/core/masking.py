@@ -101,7 +101,7 @@ def mask_plan(plan: Plan) -> Plan:
 
 
 def find_mask(words: Sequence[str]) -> str:
-    """Return the first argument with a mask, or ""."""
+    """Return the first argument that contains a masked secret, or ""."""
     return next((word for word in words if word == MASK or any(form in word for form in _MASKED_FORMS)), "")
 
 

@@ -92,7 +92,7 @@ class Project:
                 os.chmod(self.state_directory, FOLDER_MODE)
         except OSError as error:
             raise StorageError(
-                f"cannot keep runs in {self.state_directory}: {error.strerror}",
+                f"cannot store runs in {self.state_directory}: {error.strerror}",
                 remedy="Free some space, or make the folder writable.",
             ) from error
 

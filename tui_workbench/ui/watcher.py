@@ -1,7 +1,7 @@
 """A thread that polls the project for changes once a second and reports them.
 
-While nothing changes, it only calls `stat`, which works on every file system, needs no handles, and takes less than a
-thousandth of a processor. Files are read again only when their signature has changed. While a run is active, it polls
+While nothing changes, it only calls `stat`, which works on every file system, needs no handles, and takes less than
+0.1 % of a processor. Files are read again only when their signature has changed. While a run is active, it polls
 more often.
 """
 

@@ -236,7 +236,7 @@ def test_only_imported_frameworks_count(here: Here, tmp_path: Path) -> None:
 def test_invalid_interpreter_is_reported(here: Here) -> None:
     here.python.write_text("#!/bin/sh\necho hello\n")
     result = here.broken()
-    assert (result.name, result.message) == (FRAMEWORK, f"{here.python} is not a working Python")
+    assert (result.name, result.message) == (FRAMEWORK, f"{here.python} is not a working Python interpreter")
 
 
 # Where no GPU is asked for.

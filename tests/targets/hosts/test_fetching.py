@@ -163,7 +163,7 @@ def test_file_that_keeps_changing_is_an_error(
 
     monkeypatch.setattr(fetching, "_make_folder", make_folder)
     monkeypatch.setattr(fetching, "_checksums", checksums)
-    with pytest.raises(StorageError, match="changes while it is copied"):
+    with pytest.raises(StorageError, match="changed during the copy"):
         fetch(host, path, str(tmp_path / "back"))
     assert not (tmp_path / "back").exists()
 

@@ -362,7 +362,7 @@ class TestDisk:
             assert it.title == "3 train.py ✗"
             assert "Deleted on disk" in it.status
             await it.press("ctrl+w")
-            assert "only this text is left" in it.question
+            assert "the editor has the only copy" in it.question
             await it.press("escape", "ctrl+s")
             assert it.title == "3 train.py"
         assert (folder / "train.py").read_bytes().startswith(b"import torch")

@@ -67,8 +67,8 @@ def test_ascii_only_disables_unicode() -> None:
     ("name", "said"),
     [
         ("", "TERM is not set"),
-        ("dumb", "TERM is 'dumb', a terminal that cannot place its cursor"),
-        ("unknown", "cannot place its cursor"),
+        ("dumb", "TERM is 'dumb', a terminal that cannot position the cursor"),
+        ("unknown", "cannot position the cursor"),
         ("no-such-terminal", "unknown terminal 'no-such-terminal'"),
         ("vt52", "TERM is 'vt52', a terminal without ANSI escape sequences"),
     ],
@@ -83,7 +83,7 @@ def test_unsupported_terminal_is_an_error_with_a_remedy(name: str, said: str) ->
 
 @pytest.mark.parametrize(("columns", "lines"), [(39, 24), (80, 9)])
 def test_small_terminal_is_an_error(columns: int, lines: int) -> None:
-    with pytest.raises(UnsupportedTerminal, match=f"{columns} columns and {lines} lines, the screens need 40 and 10"):
+    with pytest.raises(UnsupportedTerminal, match=f"{columns} columns and {lines} lines; the screens need 40 and 10"):
         capabilities.check_size(columns, lines)
 
 

@@ -27,7 +27,7 @@ NAME = option("name", metavar="NAME", help="the compute target")
 
 configure_detach = options(
     option("name", metavar="NAME", nargs="?", help="the compute target"),
-    option("-n", "--name", dest="old_name", metavar="NAME", help="the same as an option"),
+    option("-n", "--name", dest="old_name", metavar="NAME", help="the same as NAME"),
     option("--force", action="store_true", help="detach even if runs are active on it"),
     RESULT,
 )
@@ -50,7 +50,7 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("type", metavar="TYPE", nargs="?", choices=TYPES,
         help="remotedocker (Docker over SSH), remote (Python over SSH) or localdocker")  # fmt: skip
-    add("-t", "--type", dest="old_type", metavar="TYPE", choices=TYPES, help="the same as an option")
+    add("-t", "--type", dest="old_type", metavar="TYPE", choices=TYPES, help="the same as TYPE")
     add("-n", "--name", metavar="NAME", required=True, help="the name of the new target")
     add("-a", "--address", metavar="HOST[:PORT]", default="", help="host name, IP address or alias of ~/.ssh/config")
     add("-u", "--username", metavar="USER", default="", help="default: the user that ssh would choose")
@@ -198,13 +198,15 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
             "a remote target has no Docker image and uses every GPU", remedy="Leave out --image, --gpu and --no-gpu."
         )
     if kind != REMOTE and arguments.python:
-        raise UsageError("--python is for remote targets", remedy="A Docker target uses the Python of its image.")
+        raise UsageError(
+            "--python applies only to remote targets", remedy="A Docker target uses the Python of its image."
+        )
     if arguments.password is not None and arguments.password_stdin:
         raise UsageError("--password and --password-stdin exclude each other", remedy="Leave one out.")
     if arguments.private_key_file and has_password and not arguments.workbench_key:
         raise UsageError("--private-key-file and a password exclude each other", remedy="Leave one out.")
     if arguments.private_key_passphrase is not None and not arguments.private_key_file:
-        raise UsageError("--private-key-passphrase without a key", remedy="Name the key with --private-key-file.")
+        raise UsageError("--private-key-passphrase needs --private-key-file", remedy="Add --private-key-file FILE.")
 
 
 def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None:

@@ -29,7 +29,7 @@ CLEAN_COLUMNS = ("target", "kind", "name", "size", "note", "removed", "problem")
 
 configure_prepare = options(
     option("-c", "--run-configuration", metavar="NAME", required=True, help="the .runconfig to prepare"),
-    option("-t", "--target", metavar="TARGET", default="", help="replaces the Target of the run configuration"),
+    option("-t", "--target", metavar="TARGET", default="", help="override Target of the run configuration"),
     PROJECT,
     epilog="""\
 Docker targets, and local targets with `userManagedEnvironment: false`, have environments to prepare. Other targets use
@@ -110,7 +110,7 @@ def run_clean(arguments: argparse.Namespace) -> int:
 
 def _is_agreed(found: Sequence[CleanupResult]) -> bool:
     if not sys.stdin.isatty():
-        raise UsageError("no terminal to ask for confirmation", remedy="Add --yes, or --dry-run to list only.")
+        raise UsageError("cannot ask for confirmation: not a terminal", remedy="Add --yes, or --dry-run to list only.")
     for each in found:
         if each.item is not None:
             what = f"{each.target}: {each.item.kind} {each.item.name} {_size(each.item.size)}"

@@ -33,7 +33,7 @@ SCRIPT = option("script", metavar="SCRIPT", nargs="?", default="", help="the scr
 
 configure_submit = options(
     CONFIGURATION,
-    option("-t", "--target", metavar="TARGET", default="", help="replaces the Target of the run configuration"),
+    option("-t", "--target", metavar="TARGET", default="", help="override Target of the run configuration"),
     option("--wait", action="store_true", help="follow the run until it ends (the default)"),
     DETACH,
     DRY_RUN,

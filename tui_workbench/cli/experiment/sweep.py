@@ -35,7 +35,7 @@ RESUME_SECONDS = 2.0
 
 configure_sweep = options(
     CONFIGURATION,
-    option("-t", "--target", metavar="TARGET", default="", help="replaces the Target of the run configuration"),
+    option("-t", "--target", metavar="TARGET", default="", help="override Target of the run configuration"),
     option("--param", metavar="NAME=VALUES", action="append", default=[],
            help="values of an argument, separated by commas; repeatable"),
     option("--list", metavar="FILE", default="", help="a file of combinations, one run per line"),

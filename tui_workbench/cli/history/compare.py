@@ -20,7 +20,7 @@ WIDEST = 60
 
 configure_compare = options(
     option("runs", metavar="ID", nargs="*", help="two or more runs, by ID or number"),
-    option("-r", "--run", dest="named_runs", metavar="ID", action="append", default=[], help="the same as an option"),
+    option("-r", "--run", dest="named_runs", metavar="ID", action="append", default=[], help="the same as ID"),
     option("--all", action="store_true", help="include values that do not differ"),
     option("--diff", action="store_true", help="print the diff of the code between each run and the next"),
     output(default="table", note="default: table"),

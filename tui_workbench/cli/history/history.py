@@ -108,7 +108,7 @@ def run_tag(arguments: argparse.Namespace) -> int:
         for name in removed:
             if name not in found.tags:
                 raise UsageError(
-                    f"run {arguments.run} has no tag {name!r} that a user added",
+                    f"run {arguments.run} has no tag {name!r} added by a user",
                     remedy="Tags that the script logged cannot be removed.",
                 )
         return with_tags(found, tags, removed)

@@ -38,7 +38,7 @@ def can_ask() -> bool:
 
 def require_terminal() -> None:
     if not can_ask():
-        raise UsageError("no terminal to ask for the secret", remedy="Use --password-stdin.")
+        raise UsageError("cannot ask for the secret: not a terminal", remedy="Use --password-stdin.")
 
 
 def confirm(question: str) -> bool:

@@ -154,7 +154,7 @@ class OutputStream:
             return -1
 
     def _take_over(self) -> None:
-        """Give the run a controller, with growing pauses while they fail. Raises WorkbenchError."""
+        """Give the run a controller; retry with increasing delays if it fails. Raises WorkbenchError."""
         self._directory.read_record()
         error: WorkbenchError | None = None
         try:

@@ -144,7 +144,7 @@ def _general(error: Exception, text: str, offset: int) -> YamlError:
     problem = str(getattr(error, "problem", None) or error).split("\n")[0]
     if "unknown escape" in problem and text[offset - 1 : offset] == "\\":
         offset -= 1
-    other = ("", f"this is not YAML: {problem}", "Correct the line.")
+    other = ("", f"invalid YAML: {problem}", "Correct the line.")
     _, message, remedy = next((each for each in _MEANINGS if each[0] in problem), other)
     return YamlError("syntax", offset, message, remedy)
 

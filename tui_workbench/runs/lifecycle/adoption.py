@@ -49,7 +49,7 @@ def adopt_runs(project: Project, name: str) -> list[str]:
     implementation = target_for(target)
     if not implementation.keeps_runs:
         raise ConfigurationError(
-            f"{name} does not keep runs of other machines",
+            f"{name} does not store runs of other machines",
             remedy="Name a target on another machine.",
             file=target.path,
         )

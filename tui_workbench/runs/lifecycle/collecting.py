@@ -33,7 +33,7 @@ def collect(directory: RunDirectory, state_directory: str) -> None:
     with lock:
         run = directory.run()
         if run.is_active:
-            raise UsageError(f"{run.run_id} has not ended", remedy="Its files are fetched at its end.")
+            raise UsageError(f"{run.run_id} has not ended", remedy="Its files are copied when it ends.")
         if not run.lacks_outputs:
             return
         lifecycle = TargetLifecycle(target_for(record.spec.target), directory, record)

@@ -223,7 +223,9 @@ def _compiled(expression: str, ignore_case: bool) -> re.Pattern[str]:
         reason = getattr(error, "msg", str(error))
         raise UsageError(f"{WRONG}: {reason}{place}", remedy="alt+r searches for it as text.") from error
     if compiled.search(""):
-        raise UsageError("the expression matches every line", remedy="Use one that cannot match the empty text.")
+        raise UsageError(
+            "the expression matches every line", remedy="Use an expression that does not match an empty string."
+        )
     return compiled
 
 

@@ -77,8 +77,8 @@ def change_annotations(
             stored, found = _read(directory)
         except _DAMAGES as error:
             raise StorageError(
-                f"version {SCHEMA} cannot read these annotations ({error})",
-                remedy="Update the workbench, or move the file away: it holds only annotations.",
+                f"cannot read the annotations of the run: {error}",
+                remedy="Update the workbench, or move the file elsewhere: it holds only annotations.",
                 file=f"{directory}/{FILE}",
             ) from error
         wanted = change(found)

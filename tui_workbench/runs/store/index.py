@@ -236,7 +236,7 @@ class RunIndex:
         return (size - len(torn), mtime), {name for name in names if name and "/" not in name and name[0] != "."}
 
     def _row(self, run_id: str, stored: tuple[str, str, float] | None) -> IndexRow | None:
-        """Read a run, also one that this version cannot parse; None if its directory is gone.
+        """Read a run, even if this version cannot parse it; None if its directory is gone.
 
         `stored` is the row of a run that had not ended.
         """

@@ -158,7 +158,7 @@ class RunDirectory:
             return record_from_json(json.loads(data), self.path)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise RunNotFound(
-                f"version {SCHEMA} cannot read this record of a run ({type(error).__name__}: {error})",
+                f"version {SCHEMA} cannot read this run record ({type(error).__name__}: {error})",
                 remedy="The other files of the run are untouched; update the workbench, or move the folder away.",
                 file=self.file(RECORD),
             ) from error

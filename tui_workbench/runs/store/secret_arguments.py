@@ -28,7 +28,7 @@ def refuse_masks(arguments: Sequence[str]) -> None:
     masked = find_mask(arguments)
     if masked:
         raise UsageError(
-            f"the argument {masked} is a mask: records do not hold secrets",
+            f"the argument {masked} is masked: records do not hold secrets",
             remedy="Enter the arguments again, or set the secret in EnvironmentVariables of the run configuration.",
         )
 
@@ -55,7 +55,7 @@ def with_secrets(spec: RunSpec) -> RunSpec:
         run_directory, arguments = _read(_path(spec.run_directory))
         if run_directory != spec.run_directory:
             raise ConfigurationError(
-                f"the secret behind the argument {masked} is no longer stored", remedy="Submit the run again."
+                f"the secret of the argument {masked} is no longer stored", remedy="Submit the run again."
             )
     configuration = spec.run_configuration._replace(environment_variables=variables_of(spec))
     return spec._replace(arguments=arguments, run_configuration=configuration)

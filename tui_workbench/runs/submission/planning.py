@@ -45,9 +45,9 @@ class Prepared(NamedTuple):
 
 
 def prepare(project: Project, request: RunRequest) -> Prepared:
-    """Check and plan a request; changes nothing. Raises ConfigurationError or UsageError.
+    """Check and plan a request without changing anything. Raises ConfigurationError or UsageError.
 
-    The run ID is the ID that a submit would get now.
+    The plan has the run ID that a run submitted now would get.
     """
     configuration, target, commit, origin = basis_of(project, request)
     if request.environment:
@@ -162,7 +162,7 @@ def _script_and_arguments(
     elif vector and vector[0] == FILE_VARIABLE and not arguments and not request.exact_arguments:
         arguments = vector[1:]
     if "\0" in script:
-        raise UsageError("a script's name cannot hold a NUL character", remedy="Name a script of the project.")
+        raise UsageError("the script name contains a NUL character", remedy="Name a script of the project.")
     relative = _inside(project.root, os.path.join(project.root, script))
     if not os.path.isfile(os.path.join(project.root, relative)) and os.path.isfile(script):
         relative = _inside(project.root, script)
@@ -217,7 +217,7 @@ def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:
     if target.kind.uses_interpreter and not target.builds_environment:
         return UsageError(
             f"runs on {target.name} use your own Python: there is nothing to prepare",
-            remedy="Install packages with that Python.",
+            remedy="Install the packages into that Python.",
         )
     return None
 

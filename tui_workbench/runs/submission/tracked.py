@@ -56,7 +56,7 @@ def script_in_snapshot(project: Project, request: RunRequest, origin: Record) ->
         return script
     raise UsageError(
         f"the snapshot of {request.origin} has no script {request.script}",
-        remedy="Choose a script of the snapshot, or submit it to run the current project.",
+        remedy="Choose a script in the snapshot, or submit a new run of the current project.",
     )
 
 

@@ -61,7 +61,7 @@ def members_of(arguments: Sequence[str], value_sets: Sequence[dict[str, str]]) -
     members = {values: _arguments(arguments, dict(values)) for values in (tuple(each.items()) for each in value_sets)}
     if not 0 < len(members) <= MOST_MEMBERS:
         raise UsageError(
-            f"the sweep has {len(members)} runs; allowed are 1 to {MOST_MEMBERS}",
+            f"the sweep has {len(members)} runs, but must have 1 to {MOST_MEMBERS}",
             remedy="Use fewer values, or a random choice with --random N." if members else "Name values.",
         )
     return tuple(Member(dict(values), made) for values, made in members.items())
@@ -111,7 +111,7 @@ def make_members(project: Project, group: str, made: Callable[[Run], object] | N
     try:
         file = open_regular(_path(project, group, _REQUEST))
     except OSError as error:
-        raise RunNotFound(f"no sweep {group!r}", remedy="`workbench-tui history list` names them.") from error
+        raise RunNotFound(f"no sweep {group!r}", remedy="`workbench-tui history list` lists the sweeps.") from error
     with file:
         if not locks.try_lock(file.fileno()):
             return False

@@ -80,7 +80,7 @@ def grid(parameters: Sequence[Parameter]) -> list[dict[str, str]]:
     _refuse_twice(parameters)
     drawn = [each.name for each in parameters if each.range is not None]
     if drawn:
-        raise UsageError(f"the values of {drawn[0]} are random", remedy="Set their number with --random N.")
+        raise UsageError(f"the values of {drawn[0]} are random", remedy="Set the number of runs with --random N.")
     sets: list[dict[str, str]] = [{}]
     for each in parameters:
         # `members_of` refuses too many; a million combinations are not needed for that.
@@ -92,7 +92,7 @@ def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict
     """Return random combinations, without duplicates as long as there are others. Raises UsageError."""
     _refuse_twice(parameters)
     if number < 1:
-        raise UsageError(f"--random {number} makes no run", remedy="Use 1 or more.")
+        raise UsageError(f"--random {number} starts no runs", remedy="Use 1 or more.")
     generator = random.Random(seed)
     found: dict[tuple[str, ...], None] = {}
     count = math.prod(len(each.values) for each in parameters) if all(not each.range for each in parameters) else 0

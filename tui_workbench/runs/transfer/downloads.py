@@ -110,7 +110,7 @@ def artifact_path(directory: str, name: str) -> str:
     if not known or not _is_regular(path):
         raise UsageError(
             f"the run {os.path.basename(directory)} has no artifact {name!r}",
-            remedy="`history info` lists its attachments.",
+            remedy="`history info` lists its artifacts under `attachments`.",
         )
     return path
 

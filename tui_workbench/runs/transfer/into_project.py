@@ -65,7 +65,7 @@ def keep_outputs(directory: RunDirectory, record: Record) -> None:
 
 
 def kept_outputs(directory: str, project_root: str, state_directory: str, patterns: Sequence[str]) -> CopyResult:
-    """Copy the files of the run at `directory` that match `patterns` into the project; replaced files are saved.
+    """Copy the files of a run that match `patterns` into the project. Files that it replaces are saved.
 
     Patterns have the syntax of `.gitignore` and match paths in the project: `out/*.pt`, `data/`, `outputs/`.
     """

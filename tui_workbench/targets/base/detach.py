@@ -114,8 +114,8 @@ def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[KeyringResult,
             undo.callback(SecretStore().forget, reference)
         if refused is not None:
             raise ConfigurationError(
-                f"the secrets stay in the file: {refused.reason}",
-                remedy="Without a keyring, remove the line from the file. The workbench then asks for the secret.",
+                f"cannot store the secrets in the keyring: {refused.reason}",
+                remedy="Remove the line from the file; the workbench then asks for the secret.",
                 file=target.path,
             )
         change_set = _with_references(target, references)

@@ -171,7 +171,7 @@ class Target(abc.ABC):
         """
         raise ConfigurationError(
             f"nothing to prepare: targets of type {self.target.type} use your own Python",
-            remedy="Install packages with that Python.",
+            remedy="Install the packages into that Python.",
             file=self.target.path,
         )
 

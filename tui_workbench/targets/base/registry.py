@@ -51,8 +51,8 @@ def _from_another_package(target: ComputeTarget) -> Target:
         raise
     except Exception as error:  # the code of another package may raise anything
         raise ConfigurationError(
-            f"the package that adds the type {target.type!r} failed: {type(error).__name__}: {error}",
-            remedy="Reinstall that package.",
+            f"cannot load the target type {target.type!r}: {type(error).__name__}: {error}",
+            remedy="Reinstall or update the package that adds this type.",
             file=target.path,
         ) from error
     if factory is None:
@@ -63,7 +63,7 @@ def _from_another_package(target: ComputeTarget) -> Target:
         )
     if not isinstance(implementation, Target):
         raise ConfigurationError(
-            f"the package that adds the type {target.type!r} does not fit this version",
+            f"the package for target type {target.type!r} is not compatible with this version",
             remedy="Its entry point must name a subclass of tui_workbench.targets.base.protocol.Target.",
             file=target.path,
         )

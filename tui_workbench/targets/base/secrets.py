@@ -3,7 +3,7 @@
 A `.compute` file holds only a reference, `AzureMlSecret=<target>#<user>#<id>`, and can be committed and shared. The
 secret is in the user's keyring or, without a keyring, in the memory of the link that uses it. It is never in a file, an
 argument list, an environment variable or a log. A child process reads the keyring, because a locked keyring may wait
-for the user without end.
+for the user forever.
 """
 
 from __future__ import annotations

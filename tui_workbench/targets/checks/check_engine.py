@@ -154,7 +154,7 @@ def check_version(facts: EngineFacts) -> CheckResult:
     if numbers and numbers < OLDEST_ENGINE:
         command = "curl -fsSL https://get.docker.com | sudo sh"
         raise CheckFailed(
-            f"the engine has version {facts.version}, but GPUs need at least 19.03",
+            f"Docker Engine {facts.version} is too old: GPUs need 19.03 or newer",
             "Install a current Docker Engine: https://docs.docker.com/engine/install/",
             command,
         )

@@ -118,8 +118,8 @@ def clock(host: Host) -> CheckResult:
     text = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
     command = "sudo timedatectl set-ntp true"
     if abs(ahead) > CLOCK_BROKEN_SECONDS:
-        raise CheckFailed(f"the clock is {text}", "Set the clock by NTP.", command)
+        raise CheckFailed(f"the clock is {text}", "Synchronize it with NTP.", command)
     if abs(ahead) > CLOCK_WARNING_SECONDS:
-        remedy = "Modification times of files will look wrong. Set the clock by NTP."
+        remedy = "Modification times of files will look wrong. Synchronize it with NTP."
         return CheckResult(CLOCK, WARNING, f"the clock is {text}", remedy, command)
     return CheckResult(CLOCK, OK, "the clock agrees with this machine's")

@@ -265,7 +265,7 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
         return True
 
     def _new_records(self, follow: bool) -> Iterator[tuple[int, bytes]]:
-        """Yield the second and the text of each record after the position."""
+        """Yield the timestamp (in whole seconds) and text of each record after the position."""
         left = self._position.taken
         self._counts.clear()
         self._is_counted = True

@@ -72,7 +72,7 @@ def docker_socket(host: Host) -> str:
             )
         case ["silent", socket]:
             raise EngineOutOfReach(
-                f"nothing listens at {socket}, which DOCKER_HOST names", remedy="Start Docker, or unset DOCKER_HOST."
+                f"nothing listens at {socket} (DOCKER_HOST)", remedy="Start Docker, or unset DOCKER_HOST."
             )
         case ["stopped"]:
             command = "sudo systemctl start docker"

@@ -158,7 +158,7 @@ def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -
 
 
 def closest(lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> Sequence[str] | None:
-    """Return the candidate with the most common lines; None without candidates."""
+    """Return the candidate with the most lines in common; None without candidates."""
     wanted = set(lines)
     return max(candidates, key=lambda candidate: len(wanted & set(candidate)), default=None)
 

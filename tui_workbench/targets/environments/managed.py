@@ -130,7 +130,7 @@ class Environments:
             processes.run(["rm", "-rf", "--", folder]).check_returncode()
         except (OSError, subprocess.CalledProcessError) as error:
             raise StorageError(
-                f"cannot remove the environment: {error}", remedy="Delete the folder by hand.", file=folder
+                f"cannot remove the environment: {error}", remedy="Delete the folder.", file=folder
             ) from error
 
 

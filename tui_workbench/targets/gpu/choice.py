@@ -185,7 +185,7 @@ nvidia-smi -L
         said = devices.strip().split("\n")[-1] or done.complaint
         raise WorkbenchError(
             f"cannot choose GPUs on {host.label}: {said}",
-            remedy="Run `nvidia-smi` there to check the driver, or remove `gpus` to run without a choice.",
+            remedy="Run `nvidia-smi` there to check the driver, or remove `gpus` to skip the choice of GPUs.",
             file=target.path,
             line=line_of_key(target.path, CHOSEN),
         )

@@ -74,7 +74,7 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
         except OSError as error:
             self.close()
             raise StorageError(
-                f"cannot watch the GPUs: {error.strerror}",
+                f"cannot monitor the GPUs: {error.strerror}",
                 remedy="Free some space, or make the folder writable.",
                 file=self._folder,
             ) from error

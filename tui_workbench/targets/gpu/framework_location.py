@@ -108,7 +108,7 @@ class Interpreter:
             pieces.append(piece)
         raise ConnectionLost(
             f"{self.name} did not answer within {ANSWER_SECONDS:g} s",
-            remedy="Start it there by hand: a driver that hangs may block it.",
+            remedy="Start it manually on that machine: a hung driver may block it.",
         )
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:

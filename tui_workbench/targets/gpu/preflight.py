@@ -115,7 +115,7 @@ class Preflight:
         if said and "No devices" not in said and "lists no GPU" not in said:
             raise CheckFailed(
                 f"the NVIDIA driver does not work: {said}",
-                "Restart the machine if the driver was updated, else reinstall the driver.",
+                "If the driver was updated, restart the machine; otherwise, reinstall the driver.",
                 "sudo reboot",
             )
         if said:
@@ -217,14 +217,16 @@ class Preflight:
             # Raises TargetUnreachable, unless only the framework hangs.
             self._host.run(["true"])
             message = f"{location.name} does not answer: {error.message}"
-            raise self._broken_framework(message, "Start it there by hand.") from error
+            raise self._broken_framework(message, "Start it manually on that machine.") from error
         except WorkbenchError as error:
             if self._engine is not None:
                 raise self._engine.refusal(error) from error
             raise
         if report is None:
             command = f"{shlex.quote(location.name)} -c 'import sys'"
-            raise CheckFailed(f"{location.name} is not a working Python", "Check the path of the interpreter.", command)
+            raise CheckFailed(
+                f"{location.name} is not a working Python interpreter", "Check the path of the interpreter.", command
+            )
         return report.frameworks
 
     def _broken_framework(self, message: str, remedy: str) -> CheckFailed:
@@ -274,7 +276,7 @@ class Preflight:
         text = f"{best.name} sees {_counted(count)} and computes on {best.computed}: {best.problem}"
         if best.is_busy or best.computed:
             return CheckResult(COMPUTES, WARNING, text, "Another program may use its memory.", "nvidia-smi")
-        raise CheckFailed(text, "The framework's message shows the cause; restart a driver that hangs.", "nvidia-smi")
+        raise CheckFailed(text, "The framework's message shows the cause; restart a hung driver.", "nvidia-smi")
 
     def _unseen(self, message: str) -> CheckFailed:
         remedy = "Check that CUDA_VISIBLE_DEVICES is not set there and that the CUDA libraries are installed."

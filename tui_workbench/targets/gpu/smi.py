@@ -130,7 +130,7 @@ class Smi:
         if wait_ready([self._process.stdout], timeout=seconds):
             data = os.read(self._process.stdout, READ_SIZE)
             if not data:
-                raise ConnectionLost(f"the connection to {self._host.label} broke while its GPUs were watched")
+                raise ConnectionLost(f"the connection to {self._host.label} was lost while monitoring its GPUs")
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
                 found += self._take(line.decode("utf-8", "replace"))
@@ -154,7 +154,7 @@ class Smi:
                 return [f"mnvidia-smi did not answer within {FIRST_SECONDS:g} s"]
             data = os.read(self._process.stdout, READ_SIZE)
             if not data:
-                raise ConnectionLost(f"the connection to {self._host.label} broke during the search for GPUs")
+                raise ConnectionLost(f"the connection to {self._host.label} was lost while searching for GPUs")
             self._rest += data
         text, _, self._rest = self._rest.partition(b"\n.\n")
         return text.decode("utf-8", "replace").split("\n")

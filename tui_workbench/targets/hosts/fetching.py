@@ -167,8 +167,8 @@ def fetch(host: Host, source: str, destination: str) -> FetchReport:
             _replace(partial, destination)
             return report
     raise StorageError(
-        f"{source} on {host.label} changes while it is copied",
-        remedy="End the process that writes there, then try again. The files that have arrived are kept.",
+        f"{source} on {host.label} changed during the copy",
+        remedy="Stop the program that writes to it, then try again. Files already copied are kept.",
         file=partial,
     )
 

@@ -334,7 +334,7 @@ def communicate(process: HostProcess, stdin: bytes, deadline: float) -> tuple[by
             if room[descriptor] < 0:
                 raise WorkbenchError(
                     f"a program wrote more than {MOST_OUTPUT >> 20} MB",
-                    remedy="Look for a start-up file or a wrapper on that machine that writes without end.",
+                    remedy="Look for a start-up file or a wrapper on that machine that never stops writing.",
                 )
             if data:
                 outputs[descriptor].append(data)

@@ -58,7 +58,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
             write_all(self._file, data)
         except OSError as error:
             raise StorageError(
-                f"cannot write the log: {error.strerror}", remedy="Free some space; the log then continues."
+                f"cannot write the log: {error.strerror}", remedy="Free some space; the log then resumes."
             ) from error
         finally:
             self.size = os.fstat(self._file).st_size
@@ -96,7 +96,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
             with contextlib.closing(process), contextlib.suppress(TimeoutError):
                 process.wait(1.0)
         raise ConnectionLost(
-            f"the connection to {self._host.label} broke while the log was read",
+            f"the connection to {self._host.label} was lost while reading the log",
             remedy="The log continues at the same byte when the machine answers.",
         )
 

@@ -48,7 +48,7 @@ class PooledConnection:
         """The time that the last shell took to start."""
         self._replenish()
         # After a session with a terminal the SSH server uses TCP_NODELAY for all channels: starting a program takes
-        # 0.8 ms instead of 44 ms. The login shell may print without end, so the output is discarded.
+        # 0.8 ms instead of 44 ms. The login shell may never stop printing, so the output is discarded.
         nothing = asyncssh.DEVNULL
         _quietly(
             connection.run(

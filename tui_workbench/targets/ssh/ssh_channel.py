@@ -175,7 +175,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
 
     def _give_up(self) -> None:
         if not self.ready.done():
-            self.ready.set_exception(NoShell("the shell's start-up files print without end"))
+            self.ready.set_exception(NoShell("the shell's start-up files never stop printing"))
         self.close()
 
     def _last_line(self) -> str:

@@ -49,7 +49,7 @@ NO_CERTIFICATES = "-*-cert-v01@openssh.com"
 """Removes certificates from the accepted kinds of host keys (HostKeyAlgorithms in ssh_config(5))."""
 
 LONGEST_JUMP_CHAIN = 8
-"""Limit for jump hosts that lead in a circle."""
+"""Limit for jump hosts that form a loop."""
 
 
 class Secrets:
@@ -128,9 +128,7 @@ async def _open_jumps(login: Login, hop: Hop, secrets: Secrets, left: int) -> as
     if not hop.jump or hop.jump.lower() == "none":
         return None
     if left == 0:
-        raise LoginRefused(
-            f"{login.label}: the jump hosts lead in a circle", remedy="Correct ProxyJump in ~/.ssh/config."
-        )
+        raise LoginRefused(f"{login.label}: the jump hosts form a loop", remedy="Correct ProxyJump in ~/.ssh/config.")
     connection: asyncssh.SSHClientConnection | None = None
     for number, word in enumerate(hop.jump.split(",")):
         username, _, place = word.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
@@ -436,7 +434,8 @@ def _host_key_error(place: str, client: _Client, error: Exception) -> HostKeyRef
         return HostKeyRefused(
             f"{place}the host key of {where} is unknown: {client.presented}",
             presented=client.presented,
-            remedy="Compare it with the output of `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine, "
+            remedy="Compare the fingerprint with that of "
+            "`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine, "
             f"then add --accept-host-key {client.presented}",
         )
     return HostKeyRefused(

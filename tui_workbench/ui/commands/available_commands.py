@@ -94,7 +94,7 @@ def why_refused(screen: Screen[Any], key: str) -> str:
 
 
 def _declared(node: DOMNode) -> Iterable[Command]:
-    """The commands of a widget: `DECLARED_COMMANDS` where some have no key, else those of its bindings."""
+    """The commands of a widget: its `DECLARED_COMMANDS` if it has any, or those of its bindings."""
     if declared := getattr(node, "DECLARED_COMMANDS", ()):
         yield from declared
         return

@@ -123,7 +123,7 @@ class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
 
 
 async def jump(app: App[Any]) -> bool:
-    """Show the labels, or leave jump mode. Returns False if the screen has no places."""
+    """Enter or leave jump mode. Returns False if the screen has nothing to label."""
     if isinstance(app.screen, JumpScreen):
         app.screen.action_leave()
         return True

@@ -43,7 +43,7 @@ def _section(scope: Scope) -> Iterator[str]:
     yield f"## {scope.title}\n"
     if scope.about:
         yield f"{scope.about}\n"
-    yield "| Keys | Command | What it does | Id |"
+    yield "| Keys | Command | Description | ID |"
     yield "|---|---|---|---|"
     for command in scope:
         keys = " ".join(_code(key_label(key)) for key in command.default_keys.split(",") if key) or "palette"

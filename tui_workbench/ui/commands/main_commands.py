@@ -36,7 +36,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
         "Open a shell in the project. It uses the Python of the selected run configuration and provides `az ml`."),
     Command("view.history", "6", "history", "All runs", "Show all runs with charts and tables."),
     Command("view.gpus", "7", "gpu_monitor", "GPUs", "Show the live GPUs of all targets."),
-    Command("view.trace", "8", "trace", "Calls", "Show all calls of ssh, docker and git."),
+    Command("view.trace", "8", "trace", "Calls", "Show all calls to ssh, docker and git."),
     quiet("view.border_left", "less_than_sign", "move_border('x', -1)", "Border left",
         "Move the pane's side border left. You can also drag borders with the mouse."),
     quiet("view.border_right", "greater_than_sign", "move_border('x', 1)", "Border right",
@@ -169,7 +169,7 @@ FIELD = Scope("field", "Fields with choices", (
 
 CHOICES = Scope("choices", "An open list of choices", (
     Command("choices.choose", "enter", "choose", "Choose", "Choose the selected row."),
-    Command("choices.leave", "escape", "leave", "Cancel", "Close the list without a change."),
+    Command("choices.leave", "escape", "leave", "Cancel", "Close the list without choosing."),
 ))
 
 ARGUMENTS = Scope("arguments", "Arguments of the run", (

@@ -33,7 +33,7 @@ PALETTE = Scope("palette", "Palette", (
 
 CHANGE_VIEW = Scope("change", "A change of configuration files", (
     Command("change.apply", "enter", "apply", "Apply", "Apply the change. Undo takes it back in one step."),
-    Command("change.leave", "escape", "leave", "Cancel", "Close without a change."),
+    Command("change.leave", "escape", "leave", "Cancel", "Close without changing anything."),
     quiet("change.up", "up,shift+tab", "step(-1)", "Up", "Move up a row."),
     quiet("change.down", "down,tab", "step(1)", "Down", "Move down a row."),
     Command("change.tick", "space", "tick", "Include", "Include or exclude this part."),
@@ -62,7 +62,7 @@ PLAN = Scope("plan", "The plan of a run", (
     Command("plan.run", "enter,ctrl+r", "run", "Run", "Start this run."),
     Command("plan.prepare", "P", "prepare", "Prepare", "Build the environment without running."),
     Command("plan.copy", "c", "copy", "Copy", "Copy the plan as text."),
-    Command("plan.leave", "escape,q,p", "leave", "Back", "Return without a change."),
+    Command("plan.leave", "escape,q,p", "leave", "Back", "Return without running."),
 ))
 
 PREPARING = Scope("preparing", "Building an environment", (
@@ -77,7 +77,7 @@ SECRET = Scope("secret", "Entering a secret", (
 ))
 
 QUESTION = Scope("question", "Questions", (
-    Command("question.leave", "escape", "leave", "Cancel", "Close the question without a change."),
+    Command("question.leave", "escape", "leave", "Cancel", "Close the question without an answer."),
 ), about="The question shows the key of each answer.")
 
 LINES = Scope("lines", "Lines of a plan", _reading("lines"))
@@ -147,7 +147,7 @@ FILE_PANEL = Scope("file panel", "Files of a run", (
     quiet("file_panel.back", "left,h", "back", "To files", "Return to the list of files."),
 ), about="Outputs and snapshot, in run details.")
 
-COLUMN_CHOICE = Scope("column choice", "Choice of columns", (
+COLUMN_CHOICE = Scope("column choice", "Column list", (
     Command("columns.tick", "enter", "tick", "Show", "Show or hide the column."),
     Command("columns.up", "alt+up,ctrl+up", "shift(-1)", "Move left", "Move the column left."),
     Command("columns.down", "alt+down,ctrl+down", "shift(1)", "Move right", "Move the column right."),
@@ -171,7 +171,7 @@ METRICS = Scope("metrics", "Metrics of a run", (
 ))
 
 RUN_DETAILS = Scope("run details", "Run details", (
-    quiet("details.calls", "8", "calls", "Calls", "Show all calls of ssh, docker and git for this run."),
+    quiet("details.calls", "8", "calls", "Calls", "Show all calls to ssh, docker and git for this run."),
     Command("details.promote", "y", "promote", "Promote", "Save the output as a version of a project asset."),
     Command("details.fetch", "f", "fetch", "Fetch", "Copy the selected output to a folder."),
     Command("details.bring", "b", "bring", "Copy to project",

@@ -100,7 +100,7 @@ def about_change(*, saving: bool) -> Question:
 
 def about_closing(*, deleted: bool) -> Question:
     """Ask what to do with the unsaved text of a file that is being closed."""
-    text = "The file was deleted on disk; only this text is left." if deleted else "Unsaved edits."
+    text = "The file was deleted on disk; the editor has the only copy." if deleted else "Unsaved edits."
     save, discard = Choice("s", "save and close", Answer.SAVE), Choice("d", "discard edits", Answer.DISCARD)
     return Question(text, (save, discard, Choice("esc", "cancel", "")))
 

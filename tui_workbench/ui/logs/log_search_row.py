@@ -19,7 +19,7 @@ from tui_workbench.ui.widgets.text_field import BareField
 
 
 class LogSearchRow(Horizontal):
-    """Searches in a log while the user types. Posts `Canceled` when the user gives up."""
+    """Incremental search in a log. Posts `Canceled` when the user cancels it."""
 
     DEFAULT_CSS = """
     LogSearchRow {

@@ -172,7 +172,7 @@ class Starting:
                 self._context.show_error(error)
 
     def _submit(self, request: RunRequest) -> None:
-        """Submit a run and show it as soon as it has started, which may be earlier. Blocks."""
+        """Submit a run, and show it when it starts. Blocks until it is submitted."""
         screen, shown = self._context.screen, []
 
         def show(run: Run) -> None:

@@ -92,7 +92,7 @@ def check_size(columns: int, lines: int) -> None:
     """Raise UnsupportedTerminal when a terminal of this size is too small for the screens; 0 is an unknown size."""
     if 0 < columns < MIN_COLUMNS or 0 < lines < MIN_LINES:
         raise UnsupportedTerminal(
-            f"the terminal has {columns} columns and {lines} lines, the screens need {MIN_COLUMNS} and {MIN_LINES}",
+            f"the terminal has {columns} columns and {lines} lines; the screens need {MIN_COLUMNS} and {MIN_LINES}",
             remedy="Enlarge the window or use a smaller font. The commands (`workbench-tui --help`) work at any size.",
         )
 
@@ -127,7 +127,7 @@ def _check_cursor_movement(name: str) -> None:
     if not name:
         raise UnsupportedTerminal("TERM is not set", remedy=_REMEDY)
     if name in _NEVER:
-        raise UnsupportedTerminal(f"TERM is {name!r}, a terminal that cannot place its cursor", remedy=_REMEDY)
+        raise UnsupportedTerminal(f"TERM is {name!r}, a terminal that cannot position the cursor", remedy=_REMEDY)
     if _family(name) in _FAMILIES or _is_vt(name) or "256color" in name or _is_truecolor(name):
         return
     moves = _cursor_movement(name)

@@ -86,7 +86,7 @@ def _recolored(kind: type[_Recolored], palette: Palette, dark: bool) -> LineFilt
 
 
 class _Recolored(LineFilter):
-    """Replaces styles, with a cache."""
+    """Base of filters that replace styles; caches each replacement."""
 
     def __init__(self, palette: Palette, dark: bool) -> None:
         super().__init__()

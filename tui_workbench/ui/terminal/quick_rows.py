@@ -88,7 +88,7 @@ class QuickRows(ScrollView, inherit_bindings=False):
         return strips if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in strips]
 
     def _filter(self, style: Style | None) -> Style:
-        """The style after the line filters."""
+        """Apply the line filters to a style."""
         style = style or Style.null()
         filtered = self._filtered.get(style)
         if filtered is None:

@@ -105,7 +105,7 @@ def load_theme(name: str) -> WorkbenchTheme:
         path = os.path.join(directory, name + SUFFIX)
         if os.path.isfile(path):
             return read_theme(path)
-    raise UsageError(f"unknown theme {name!r}", remedy=f"Choose from: {', '.join(theme_names())}.")
+    raise UsageError(f"unknown theme {name!r}", remedy=f"Choose one of: {', '.join(theme_names())}.")
 
 
 def saved_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
@@ -308,7 +308,7 @@ def theme_warnings(palette: Palette) -> Iterator[str]:
     for ink, ground in pairs:
         ratio = contrast(colors[ink], colors[ground])
         if ratio < READABLE:
-            yield f"{ink} on {ground} is hard to read: {ratio:.1f} to 1, below {READABLE}"
+            yield f"{ink} on {ground} is hard to read: the contrast is {ratio:.1f}:1, below {READABLE}:1"
     for name in ("selected", "marked", "raised"):
         if colors[name] == colors["background"]:
             yield f"{name} equals background and will be invisible"

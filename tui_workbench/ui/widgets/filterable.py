@@ -90,9 +90,9 @@ class Filterable(ScrollView, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action == "filter" and self._is_typing:
-            return "You are typing the filter."
+            return "The filter already has the focus."
         if action == "keep_filter" and not self._is_typing:
-            return "You are not typing a filter."
+            return "The filter does not have the focus."
         if action == "clear_filter" and self._buffer is None:
             return "No filter is set."
         return ""
