@@ -119,6 +119,14 @@ class Terminal:
         """Return the screen, one line per row, without trailing spaces."""
         return "\n".join(line.rstrip() for line in self.screen.display)
 
+    def hang_up(self) -> int:
+        """Close the terminal as if its window was closed; wait for the program and return its wait status."""
+        os.close(self._fd)
+        os.kill(self.pid, signal.SIGCONT)
+        _, status = os.waitpid(self.pid, 0)
+        self.pid = 0
+        return status
+
     def close(self) -> int:
         """Kill the program with SIGKILL and return its wait status; can be called twice."""
         if self.pid == 0:

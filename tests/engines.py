@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import itertools
 import os
 import re
 import shutil
@@ -55,13 +56,14 @@ def _alone_at_the_firewall(machine: Machine | None) -> Iterator[None]:
         yield
 
 
+_NUMBERS = itertools.count(1)
+
+
 class DockerEngine:
     """A dockerd on this machine or on a machine of the tests.
 
     `socket` is how it is reached from here, `gateway` the address at which its containers reach its machine.
     """
-
-    _count = 0
 
     def __init__(
         self,
@@ -75,15 +77,15 @@ class DockerEngine:
         self._machine = machine
         self._options = list(options)
         self._bridge = ""
-        DockerEngine._count += 1
+        number = next(_NUMBERS)
         # Different numbers for each test process, so that test runs do not collide.
         network = f"100.{64 + os.getpid() // 250 % 64}.{os.getpid() % 250}"
-        self.gateway = f"{network}.{16 * (DockerEngine._count % 16) + 1}"
+        self.gateway = f"{network}.{16 * (number % 16) + 1}"
         if machine is not None:
             self._options += ["--group", str(DOCKER_GROUP), "--bip", f"{self.gateway}/28"]
         else:
             # Otherwise all engines of a machine would share a bridge and its address.
-            self._bridge = f"wbd{os.getpid() % 1_000_000}n{DockerEngine._count}"
+            self._bridge = f"wbd{os.getpid() % 1_000_000}n{number}"
             self._options += ["--bridge", self._bridge]
         # Hooks of the engine must not see the environment of the tests.
         self._environment = {"PATH": "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}

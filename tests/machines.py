@@ -8,6 +8,7 @@ can create one.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -74,19 +75,19 @@ Subsystem sftp internal-sftp
 """
 
 
+_NUMBERS = itertools.count(1)
+
+
 class Machine:
     """A machine called `name` with its files in `folder`; `address` is its address for this machine."""
-
-    _count = 0
 
     def __init__(self, name: str, folder: Path, key: Path) -> None:
         self.name = name
         self.folder = folder
         self.key = key
-        Machine._count += 1
         # Different numbers for each test process, so that test runs do not collide.
         self._network = f"10.{77 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
-        self._number = Machine._count
+        self._number = next(_NUMBERS)
         self.link = f"wb{os.getpid() % 100000}n{self._number}"
         self._init: subprocess.Popen[bytes] | None = None
         self.pid = 0

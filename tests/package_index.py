@@ -49,14 +49,14 @@ class PackageIndex:
         self.delay = 0.0
         """Seconds before a wheel is served."""
         self._released = threading.Event()
-        index = self
+        answer = self._answer
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                index._answer(self)
+                answer(self)
 
             def do_HEAD(self) -> None:
-                index._answer(self)
+                answer(self)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -72,8 +72,13 @@ class PackageIndex:
         return make_wheel(self.folder, name, version, requires)
 
     def hold(self) -> None:
-        """Answer no requests for wheels until the index is closed."""
+        """Answer no requests for wheels until `release` or `close`."""
         self.is_held = True
+
+    def release(self) -> None:
+        """Answer requests for wheels again, also those that wait."""
+        self.is_held = False
+        self._released.set()
 
     def close(self) -> None:
         self._released.set()

@@ -11,7 +11,7 @@ import pytest
 
 from docs.make_pages import ANYTHING, PAGES
 from docs.make_pictures import SCREENS
-from tests.cli.support import Installed
+from tests.cli.support import Installed, options_of
 from tests.conftest import REPOSITORY
 from tests.runs.support import make_run
 from tui_workbench.cli import COMMANDS, build_parser, find_command
@@ -75,7 +75,7 @@ def test_shown_options_exist(page: Path) -> None:
     for words in lines_of_commands(page.read_text(encoding="utf-8")):
         command, rest = find_command(words)
         if command is not None:
-            known = {name for action in build_parser(command)._actions for name in action.option_strings}
+            known = options_of(command)
             options = {re.split(r"[=\]]", word.lstrip("["))[0] for word in rest if re.match(r"\[?--?[a-z]", word)}
             wrong += [(*command.words, option) for option in options if option not in known]
     assert not wrong
@@ -158,7 +158,7 @@ class TestAccessibility:
     @pytest.mark.parametrize("words", COMMANDS_OF_SCREENS, ids=" ".join)
     def test_commands_of_screens_have_plain_output(self, words: tuple[str, ...]) -> None:
         (command,) = (each for each in COMMANDS if words[: len(each.words)] == each.words)
-        options = {name for action in build_parser(command)._actions for name in action.option_strings}
+        options = options_of(command)
         assert set(words[len(command.words) :]) - {"files"} <= options
         if "--output" in options:
             assert "--plain" in options

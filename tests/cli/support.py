@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,25 @@ from typing import Any
 
 from benchmarks.terminal import Terminal
 from tests.faults.support import Workbench
+from tui_workbench.cli import Command, build_parser
 
 INSTALLED = str(Path(sys.executable).parent / "workbench-tui")
+
+
+def arguments_help(command: Command) -> dict[str, str]:
+    """Return the help text of every argument and option of a command, by each of its names."""
+    found = {}
+    for section in build_parser(command).format_help().split("\n\n"):
+        heading, _, entries = section.partition("\n")
+        if heading.endswith(":") and not heading.startswith(("example", "exit codes")):
+            for entry in re.split(r"\n  (?=\S)", f"\n{entries}")[1:]:
+                names, _, text = entry.replace("\n", "  ").partition("  ")
+                found.update(dict.fromkeys((name.split()[0] for name in names.split(", ")), text.strip()))
+    return found
+
+
+def options_of(command: Command) -> set[str]:
+    return {name for name in arguments_help(command) if name.startswith("-") and name != "--"}
 
 
 class Installed(Workbench):

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.terminal import Terminal
-from tests.cli.support import INSTALLED, Installed
+from tests.cli.support import INSTALLED, Installed, options_of
 from tests.conftest import require, write_project
 from tests.runs.support import make_run
-from tui_workbench.cli import COMMANDS, build_parser
+from tui_workbench.cli import COMMANDS
 from tui_workbench.cli.completion import SHELLS, values
 from tui_workbench.projects.project import Project
 
@@ -152,7 +152,7 @@ def test_script_knows_every_command_and_option(folder: Path) -> None:
     for command in COMMANDS:
         prefix = "_".join(("_shtab_workbench_tui", *command.words)).replace("-", "_")
         (declared,) = (line for line in text.splitlines() if line.startswith(f"{prefix}_option_strings="))
-        known = {name for action in build_parser(command)._actions for name in action.option_strings}
+        known = options_of(command)
         assert set(shlex.split(declared.partition("=(")[2].rstrip(")"))) == known
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.support import Installed
+from tests.cli.support import Installed, arguments_help
 from tui_workbench import __version__
-from tui_workbench.cli import COMMANDS, build_parser
+from tui_workbench.cli import COMMANDS
 
 WIDEST = 124
 """Maximum columns of help; epilogs and usages are not wrapped."""
@@ -43,8 +43,7 @@ def test_each_option_has_help(command: object) -> None:
     from tui_workbench.cli import Command
 
     assert isinstance(command, Command)
-    for action in build_parser(command)._actions:
-        assert action.help, action
+    assert not [name for name, text in arguments_help(command).items() if not text]
 
 
 def test_help_fits_a_narrow_terminal(nowhere: Installed) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import uuid
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,20 @@ from tui_workbench.core.trace_reading import (
 SECRET = "s3cret-value"
 
 
-@pytest.fixture(autouse=True)
-def fresh_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "_secrets", set())
-    trace._hide_environment.cache_clear()
-    monkeypatch.setattr(trace, "_repeated", {})
+"""A secret that no test makes known to this process."""
+
+
+@pytest.fixture
+def known_secret() -> str:
+    """A secret that is marked as one."""
+    secret = f"s3cret-{uuid.uuid4().hex}"
+    trace.hide([secret])
+    return secret
+
+
+def in_new_process(code: str) -> None:
+    """Run code in a process that reads its environment anew."""
+    subprocess.run([sys.executable, "-c", f"from tui_workbench.core import trace\n{code}"], check=True)
 
 
 def made(*words: str, **options: object) -> trace.Call:
@@ -93,27 +103,31 @@ def test_call_of_a_dead_process_is_lost() -> None:
 
 def test_secret_variable_is_masked_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", SECRET)
-    with made("curl", SECRET, variables={"API_TOKEN": SECRET, "PLACE": f"at {SECRET}"}, input=SECRET) as call:
-        call.end(1, f"refused: {SECRET}".encode())
+    in_new_process(
+        "import os; secret = os.environ['API_TOKEN']\n"
+        "variables = {'API_TOKEN': secret, 'PLACE': f'at {secret}'}\n"
+        "call = trace.Call(trace.PROCESS, ['curl', secret], variables=variables, input=secret)\n"
+        "call.end(1, f'refused: {secret}'.encode())"
+    )
+    assert "refused" in written()
     assert SECRET not in written()
 
 
-def test_registered_secret_is_masked_everywhere() -> None:
-    trace.hide([SECRET])
-    made("login", f"--with={SECRET}", login=f"-i {SECRET} host").end(None, error=f"wrong: {SECRET}")
-    assert SECRET not in written()
+def test_registered_secret_is_masked_everywhere(known_secret: str) -> None:
+    made("login", f"--with={known_secret}", login=f"-i {known_secret} host").end(None, error=f"wrong: {known_secret}")
+    assert "wrong" in written()
+    assert known_secret not in written()
 
 
-def test_cut_stderr_keeps_no_part_of_a_secret() -> None:
-    trace.hide([SECRET])
-    for more in range(len(SECRET) + 1):
-        made("login").end(1, SECRET.encode() + b"x" * (trace.LONGEST_STDERR - more))
-    assert not any(SECRET[-size:] + "x" in written() for size in range(3, len(SECRET)))
+def test_cut_stderr_keeps_no_part_of_a_secret(known_secret: str) -> None:
+    for more in range(len(known_secret) + 1):
+        made("login").end(1, known_secret.encode() + b"x" * (trace.LONGEST_STDERR - more))
+    assert not any(known_secret[-size:] + "x" in written() for size in range(3, len(known_secret)))
 
 
 def test_path_in_a_secret_variable_is_not_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRETS_PLACE", "/home/somebody")
-    made("ls", "/home/somebody/x").end(0)
+    in_new_process("trace.Call(trace.PROCESS, ['ls', '/home/somebody/x']).end(0)")
     assert "/home/somebody/x" in written()
 
 
@@ -145,10 +159,10 @@ def test_harmless_word_is_not_masked(word: str) -> None:
 
 def test_for_run_also_logs_in_the_run_directory(tmp_path: Path) -> None:
     with trace.for_run(str(tmp_path)):
-        made("git", "add").end(0)
+        made("git", "add", str(tmp_path)).end(0)
     made("git", "status").end(0)
     run = TraceFile(str(tmp_path))
-    assert [call.words for call in run.read_new()] == [("git", "add")]
+    assert [call.words for call in run.read_new()] == [("git", "add", str(tmp_path))]
     assert len(written().splitlines()) == 2
 
 
@@ -163,7 +177,7 @@ def test_for_run_applies_to_its_thread_only(tmp_path: Path) -> None:
 def test_polling_does_not_fill_the_file_of_a_run(tmp_path: Path) -> None:
     with trace.for_run(str(tmp_path)):
         for _ in range(100):
-            made("docker", "inspect", "x").end(0)
+            made("docker", "inspect", str(tmp_path)).end(0)
     assert len((tmp_path / trace.FILE).read_text().splitlines()) == 7
     assert len(written().splitlines()) == 100
 

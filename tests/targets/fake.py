@@ -44,6 +44,11 @@ POLL_SECONDS = 0.01
 _scripts: dict[str, _Script] = {}
 
 
+def forget(run_directory: str) -> None:
+    """Forget a run, as if another process had started it."""
+    _scripts.pop(run_directory)
+
+
 class FakeTarget(Target):
     """A target that executes no program."""
 

@@ -146,7 +146,7 @@ class FakeHarness(Harness):
         self.target().stop(spec, grace=0)
         from tests.targets import fake
 
-        fake._scripts.pop(spec.run_directory)
+        fake.forget(spec.run_directory)
         Path(spec.run_directory, "exit").unlink()
         Path(spec.run_directory, fake.OWNER).write_text(f"{os.getpid()} 1\n")
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.targets.docker_fixtures import DockerHarness
 from tests.targets.harness import Script
+from tui_workbench.targets.docker import docker_target
 from tui_workbench.targets.docker.docker_target import DockerTarget
 from tui_workbench.targets.docker.engine import Engine
 
@@ -43,19 +44,6 @@ class MortalEngine:
         return call
 
 
-class MortalTarget(DockerTarget):
-    """A target on such an engine."""
-
-    calls: list[str]
-    last = 0
-
-    def _connect(self) -> Engine:
-        if self._engine is None:
-            self._engine = MortalEngine(super()._connect(), self.calls, self.last)  # type: ignore[assignment]
-        assert self._engine is not None
-        return self._engine
-
-
 class Journal:
     """What controllers note of a run, whatever becomes of them."""
 
@@ -78,28 +66,31 @@ def drive(target: DockerTarget, spec: RunSpec, journal: Journal) -> None:
     target.release(spec)
 
 
-def mortal(harness: DockerHarness, last: int) -> MortalTarget:
-    target = harness.target()
+def mortal(harness: DockerHarness, last: int) -> tuple[DockerTarget, list[str]]:
+    """A target that is connected to such an engine, and the calls of the engine."""
+    target, calls = harness.target(), list[str]()
     assert isinstance(target, DockerTarget)
-    made = MortalTarget(target.target, target.host)
-    made.calls, made.last = [], last
-    return made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(docker_target, "Engine", lambda *where: MortalEngine(Engine(*where), calls, last))
+        assert target.check() == []
+    assert calls == []
+    return target, calls
 
 
 @pytest.mark.parametrize("kind", ["localdocker", "shellless"])
 def test_a_controller_may_die_after_any_call(kind: str, request: pytest.FixtureRequest) -> None:
     harness: DockerHarness = request.getfixturevalue(f"{kind}_harness")
     script = Script(output="once\n", exit_code=3)
-    drive(mortal(harness, 0), harness.spec(script), Journal())  # what the image holds is known from here on
-    whole = mortal(harness, 0)
-    drive(whole, harness.spec(script), Journal())
-    assert {"create", "start", "wait", "remove"} <= set(whole.calls)
-    for last in range(1, len(whole.calls) + 1):
+    drive(mortal(harness, 0)[0], harness.spec(script), Journal())  # what the image holds is known from here on
+    target, calls = mortal(harness, 0)
+    drive(target, harness.spec(script), Journal())
+    assert {"create", "start", "wait", "remove"} <= set(calls)
+    for last in range(1, len(calls) + 1):
         spec, journal = harness.spec(script), Journal()
         with pytest.raises(Died):
-            drive(mortal(harness, last), spec, journal)
-        drive(mortal(harness, 0), spec, journal)
-        where = f"killed after {whole.calls[:last]}"
+            drive(mortal(harness, last)[0], spec, journal)
+        drive(mortal(harness, 0)[0], spec, journal)
+        where = f"killed after {calls[:last]}"
         assert journal.ending is not None
         assert journal.ending.exit_code == 3, where
         assert harness.log(spec) == b"once\n", where

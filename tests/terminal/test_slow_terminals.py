@@ -74,19 +74,12 @@ def test_keys_work_while_output_is_not_read(terminal: Terminal, project: Project
 
 def test_closed_terminal_ends_the_program(terminal: Terminal) -> None:
     os.kill(terminal.pid, signal.SIGSTOP)
-    os.close(terminal._fd)  # nobody holds the other side any more
-    os.kill(terminal.pid, signal.SIGCONT)
-    _, status = os.waitpid(terminal.pid, 0)
-    terminal.pid = 0
-    assert os.WIFEXITED(status)
+    assert os.WIFEXITED(terminal.hang_up())
 
 
 def test_terminal_closed_during_output_ends_the_program(terminal: Terminal, project: Project) -> None:
     Path(project.root, "hello.py").write_text(TALKING, "utf-8")
     terminal.send("\x12")
     terminal.until_text("of many")
-    os.close(terminal._fd)
-    _, status = os.waitpid(terminal.pid, 0)
-    terminal.pid = 0
-    assert os.WIFEXITED(status)
+    assert os.WIFEXITED(terminal.hang_up())
     assert Runs(project).list()[0].is_active

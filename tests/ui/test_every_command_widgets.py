@@ -90,7 +90,7 @@ async def test_list_filter_keys() -> None:
         await driver.does("list.filter", lambda: "20 of 20" in lines_of(rows)[-1])
         await pilot.press("1", "5")
         assert [row.key for row in rows.rows] == ["15"]
-        await driver.becomes("list.keep_filter", lambda: rows._is_typing, False)
+        await driver.becomes("list.keep_filter", lambda: bool(rows.why_not("keep_filter")), True)
         await driver.becomes("list.clear_filter", lambda: len(rows.rows), 20)
 
 

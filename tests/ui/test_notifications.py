@@ -123,7 +123,6 @@ def test_window_title_shows_active_runs(active: tuple[str, ...], done: str, expe
 @pytest.mark.parametrize("line", [1, 35])
 async def test_toast_does_not_cover_the_cursor(project: Project, line: int) -> None:
     from textual.geometry import Offset
-    from textual.widgets._toast import Toast
 
     app = make_app(project)
     async with app.run_test(size=(120, 36), notifications=True) as pilot:
@@ -133,7 +132,7 @@ async def test_toast_does_not_cover_the_cursor(project: Project, line: int) -> N
         watching.update_runs([run(1)], "")
         watching.update_runs([ended(1)], "")
         await until(lambda: "train.py [1] completed after" in seen(pilot))
-        (toast,) = screen_of(pilot).query(Toast)
+        (toast,) = screen_of(pilot).query("Toast")
         assert (toast.region.y < 18) == (line > 18)
         assert not toast.region.contains(80, line)
 
@@ -145,14 +144,12 @@ async def test_toast_does_not_cover_the_cursor(project: Project, line: int) -> N
 async def test_toast_is_one_colored_row_above_the_footer(
     project: Project, size: tuple[int, int], severity: SeverityLevel, variable: str
 ) -> None:
-    from textual.widgets._toast import Toast
-
     async with make_app(project).run_test(size=size, notifications=True) as pilot:
         await until(lambda: screen_of(pilot).is_complete and "Commands" in seen(pilot))
         screen = screen_of(pilot)
         screen.notify("Copied: sudo systemctl start docker", severity=severity, markup=False)
-        await until(lambda: any(toast.region.height for toast in screen.query(Toast)))
-        (toast,) = screen.query(Toast)
+        await until(lambda: any(toast.region.height for toast in screen.query("Toast")))
+        (toast,) = screen.query("Toast")
         assert toast.region.height == 1
         assert toast.region.bottom < size[1]
         assert toast.styles.background.hex == Color.parse(pilot.app.theme_variables[variable]).hex

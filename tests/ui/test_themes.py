@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tui_workbench.core import directories
 from tui_workbench.core.errors import ConfigurationError, UsageError
@@ -36,11 +38,19 @@ def error_of(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("path", BUILT_IN, ids=lambda path: path.stem)
-def test_built_in_themes_need_no_yaml_parser(path: Path) -> None:
-    text = path.read_text()
-    flat = themes._flat_values(text)
-    assert flat is not None
-    assert flat == themes._yaml_values(text, str(path))
+def test_built_in_themes_need_no_yaml_parser(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = yaml.safe_load(path.read_text())
+    monkeypatch.setitem(sys.modules, "yaml", None)  # cannot be imported
+    theme = themes.read_theme(str(path))
+    assert (theme.title, theme.dark) == (values.pop("title"), values.pop("dark"))
+    assert theme.palette._asdict() == {name: color.lower() for name, color in values.items()}
+
+
+def test_error_has_the_same_place_with_and_without_yaml_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flat = slate().replace('accent: "#6cb6ff"', 'accent: "blue"')
+    with_parser = error_of(tmp_path, flat.replace('title: "Slate"', "title: 'Slate'"))
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert error_of(tmp_path, flat) == with_parser
 
 
 def test_default_theme_is_built_in() -> None:

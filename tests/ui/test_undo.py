@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from textual.app import App
 
-from tests.ui.main.test_main import opened, screen_of, seen
+from tests.ui.main.test_main import WIDE, make_app, opened, screen_of, seen
 from tests.ui.waiting import until
 from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.facade import Runs
@@ -137,9 +137,10 @@ async def test_filter_and_theme_are_undone(project: Project) -> None:
 
 
 async def test_undo_without_steps_shows_a_message(project: Project) -> None:
-    async with opened(project) as pilot:
+    async with make_app(project).run_test(size=WIDE, notifications=True) as pilot:
+        await until(lambda: screen_of(pilot).is_complete)
         await pilot.press("5", "ctrl+z")
-        await until(lambda: any("Nothing to undo" in str(note.message) for note in pilot.app._notifications))
+        await until(lambda: "Nothing to undo" in seen(pilot))
 
 
 async def test_restored_files_are_undone(project: Project, project_root: Path) -> None:

@@ -32,6 +32,7 @@ from tui_workbench.ui.machines.machine import AttachScreen
 from tui_workbench.ui.main.main import MainScreen
 from tui_workbench.ui.session_state import load_session
 from tui_workbench.ui.terminal.capabilities import Terminal
+from tui_workbench.ui.terminal.textual_internals import is_in_layout
 from tui_workbench.ui.themes.themes import load_theme
 from tui_workbench.ui.widgets.question_row import QuestionRow
 from tui_workbench.ui.widgets.row_list import RowList
@@ -153,7 +154,7 @@ class Walk:
 
     @property
     def _is_running(self) -> bool:
-        return self.app._running and not self.app._exit
+        return self.app.is_running and self.app.return_code is None
 
     # --- Keys
 
@@ -255,7 +256,7 @@ class Walk:
     async def _is_seen(self, focused: Widget) -> bool:
         """Return True if the widget is visible or loses the focus within `HEALED`."""
         app, end = self.app, asyncio.get_running_loop().time() + HEALED
-        while app.focused is focused and focused not in app.screen._compositor.visible_widgets:
+        while app.focused is focused and not is_in_layout(focused):
             if asyncio.get_running_loop().time() > end:
                 return False
             await asyncio.sleep(0.02)
@@ -306,7 +307,7 @@ class Walk:
         def is_quiet() -> bool:
             nonlocal quiet
             app = self.app
-            is_at_work = app.keys.is_at_work or not app._message_queue or not app._message_queue.empty()
+            is_at_work = app.keys.is_at_work or app.message_queue_size
             quiet = 0 if is_at_work or not app.is_painted else quiet + 1
             return quiet > 1 or not self._is_running
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _AS_RANK = "--as-rank"
 _TORCHRUN = "torchrun"
-_CHUNK = 1 << 20
+CHUNK = 1 << 20
 _SHORTEST_PAUSE, _LONGEST_PAUSE, _PAUSE_FACTOR = 0.005, 0.1, 1.3
 """Seconds between reads of the files: short while there is output."""
 
@@ -59,10 +59,10 @@ class _File:
 
     def take(self, is_last: "bool" = False) -> "bytes":
         """Return new complete lines, or all new output if `is_last`. A carriage return also ends a line."""
-        data = self._rest + os.read(self._file, _CHUNK)
+        data = self._rest + os.read(self._file, CHUNK)
         # A carriage return at the end may be the first half of a line end.
         end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, max(0, len(data) - 1))) + 1
-        if is_last or (not end and len(data) >= _CHUNK):
+        if is_last or (not end and len(data) >= CHUNK):
             end = len(data)
         data, self._rest = data[:end], data[end:]
         if not self._prefix or not data:
@@ -163,7 +163,7 @@ def _is_one(options: "List[str]") -> "bool":
     return len(visible.split(",")) == 1
 
 
-def _with_ranks(folder: "str", command: "List[str]") -> "List[str]":
+def with_ranks(folder: "str", command: "List[str]") -> "List[str]":
     """Return the command of torchrun with this file inserted before the script."""
     script = 2
     while script < len(command) and command[script].startswith("-"):
@@ -199,7 +199,7 @@ def run(folder: "str", command: "List[str]") -> "int":
     signal.set_wakeup_fd(writing)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     output = os.open(os.path.join(folder, _TORCHRUN + ".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    torchrun = subprocess.Popen([sys.executable, *_with_ranks(folder, command)], stdout=output, stderr=output)
+    torchrun = subprocess.Popen([sys.executable, *with_ranks(folder, command)], stdout=output, stderr=output)
     os.close(output)
 
     def forward(number: "int", _frame: "object") -> "None":

@@ -241,7 +241,7 @@ def test_next_build_removes_containers_of_a_killed_one(
     os.kill(controller_of(run), signal.SIGKILL)
     wait_until(lambda: controller_of(run) == 0)
     assert len(engine.containers()) == 1
-    open_index.is_held = False
+    open_index.release()
     project.runs.resume()
     ended = project.ended(run)
     assert (ended.state, log(run)) == ("completed", "1.0 1.0\n"), ended

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -117,18 +117,46 @@ def test_broken_target_file_is_reported(home: Path) -> None:
 def test_target_with_plain_text_secret_is_refused(home: Path) -> None:
     with Fleet([BOX._replace(password="hunter2")]) as fleet:
         state = state_of(fleet, lambda state: state.problem)
-        assert "belongs into the keyring" in state.problem
+        assert "is a plain-text secret" in state.problem
         assert "--move-secrets" in state.remedy
 
 
-def test_device_notes_stay_and_machine_problems_end() -> None:
-    listener = fleets._Listener("here", LOCAL)
-    listener._take(Note(1.0, "nvidia-smi does not answer"))
-    listener._take(Note(2.0, "Xid 79 on GPU 0", 0))
-    assert listener.state.problem == "nvidia-smi does not answer"
-    listener._take(Sample(3.0, (Reading(0, 1.0),)))
-    assert listener.state.problem == ""
-    assert [note.text for note in listener.state.notes] == ["Xid 79 on GPU 0"]
+class FakeFeed:
+    """A feed of the records that a test appends."""
+
+    made: ClassVar[list[FakeFeed]] = []
+
+    def __init__(self, target: ComputeTarget, past: int) -> None:
+        self.records: list[Note | Sample] = []
+        self.is_open = True
+        self.made.append(self)
+
+    def read(self) -> list[Note | Sample]:
+        records, self.records = self.records, []
+        return records
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+@pytest.fixture
+def feeds(monkeypatch: pytest.MonkeyPatch) -> list[FakeFeed]:
+    """The feeds that a fleet has opened."""
+    monkeypatch.setattr(FakeFeed, "made", [])
+    monkeypatch.setattr(fleets, "Feed", FakeFeed)
+    return FakeFeed.made
+
+
+def test_device_notes_stay_and_machine_problems_end(feeds: list[FakeFeed]) -> None:
+    with Fleet([LOCAL]) as fleet:
+        fleet.read()
+        feeds[0].records = [Note(1.0, "nvidia-smi does not answer"), Note(2.0, "Xid 79 on GPU 0", 0)]
+        assert fleet.read()
+        assert fleet.states[0].problem == "nvidia-smi does not answer"
+        feeds[0].records = [Sample(3.0, (Reading(0, 1.0),))]
+        assert fleet.read()
+        assert fleet.states[0].problem == ""
+        assert [note.text for note in fleet.states[0].notes] == ["Xid 79 on GPU 0"]
 
 
 def test_silence_is_reported_once_per_second(monkeypatch: pytest.MonkeyPatch, home: Path, standin: Standin) -> None:
@@ -157,11 +185,12 @@ def test_follow_closes_only_removed_machines(home: Path, standin: Standin) -> No
         assert fleet.states == ()
 
 
-def test_changed_login_restarts_the_feed(home: Path) -> None:
+def test_changed_login_restarts_the_feed(feeds: list[FakeFeed]) -> None:
     with Fleet([BOX]) as fleet:
         fleet.read()
-        before = next(iter(fleet._listeners.values()))
         fleet.follow([BOX._replace(base_docker_image="other")])
-        assert next(iter(fleet._listeners.values())) is before
+        fleet.read()
+        assert [feed.is_open for feed in feeds] == [True]
         fleet.follow([BOX._replace(private_key="~/.ssh/other")])
-        assert next(iter(fleet._listeners.values())) is not before
+        fleet.read()
+        assert [feed.is_open for feed in feeds] == [False, True]

@@ -7,6 +7,7 @@ import pwd
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -57,11 +58,15 @@ def test_ended_process_has_no_owner() -> None:
         "0::/user.slice/user@1000.service/docker-{id}.scope/init",
     ],
 )
-def test_container_id_is_read_from_any_cgroup(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_id_is_read_from_any_cgroup(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     container = "0123456789abcdef" * 4
-    read = nvml._read
-    text = line.format(id=container).encode()
-    monkeypatch.setattr(nvml, "_read", lambda path: text if path.endswith("/cgroup") else read(path))
+    cgroup = tmp_path / "cgroup"
+    cgroup.write_text(line.format(id=container))
+
+    def opened(path: str, mode: str, buffering: int) -> IO[Any]:
+        return open(cgroup if path.endswith("/cgroup") else path, mode, buffering)
+
+    monkeypatch.setattr(nvml, "open", opened, raising=False)
     assert Owners().of(os.getpid()).container == container
 
 

@@ -17,6 +17,7 @@ from tests.gpu import frameworks as standins
 from tests.gpu.standin import REST, Standin, gpu
 from tests.machines import Machine
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
+from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.checks.check import run_checks, run_gpu_checks
@@ -35,7 +36,7 @@ from tui_workbench.targets.checks.result import (
     WARNING,
     CheckResult,
 )
-from tui_workbench.targets.gpu import framework_location, gpus
+from tui_workbench.targets.gpu import gpus
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.frameworks import ONE
 from tui_workbench.targets.gpu.preflight import Preflight
@@ -313,8 +314,8 @@ def test_uncertain_result_is_not_cached(counted: Here) -> None:
 
 def test_invalid_cache_entry_is_ignored(counted: Here) -> None:
     glance(counted)
-    place = target_for(counted.target).framework_location(spec_of(counted.target, counted.configuration()))
-    Path(framework_location._path(framework_location._name(place, counted.target, ONE))).write_text("{")
+    (entry,) = Path(user_cache_directory(), "gpu").iterdir()
+    entry.write_text("{")
     glance(counted)
     assert asked(counted) == 2
 

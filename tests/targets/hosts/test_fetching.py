@@ -14,8 +14,10 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.targets.hosts import fetching, process_io
 from tui_workbench.targets.hosts.fetching import Unpacked, fetch
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost
+from tui_workbench.targets.hosts.process_io import ProcessIO
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.machines import Machine
@@ -151,18 +153,19 @@ def test_file_that_keeps_changing_is_an_error(
     place: tuple[Host, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, path, here = place
-    before, between = fetching._make_folder, fetching._checksums
 
-    def make_folder(path: str) -> None:
-        (here / "model.bin").write_bytes(os.urandom(1000))
-        before(path)
+    class ChangingIO(ProcessIO):
+        """Changes the file before its checksum is read, and again before it is copied."""
 
-    def checksums(data: bytes) -> dict[str, str]:
-        (here / "model.bin").write_bytes(os.urandom(1000))  # between the checksum and the copy
-        return between(data)
+        def __init__(self, host: Host, argv: Sequence[str]) -> None:
+            (here / "model.bin").write_bytes(os.urandom(1000))
+            super().__init__(host, argv)
 
-    monkeypatch.setattr(fetching, "_make_folder", make_folder)
-    monkeypatch.setattr(fetching, "_checksums", checksums)
+        def write(self, data: bytes) -> None:
+            (here / "model.bin").write_bytes(os.urandom(1000))
+            super().write(data)
+
+    monkeypatch.setattr(fetching, "ProcessIO", ChangingIO)
     with pytest.raises(StorageError, match="changed during the copy"):
         fetch(host, path, str(tmp_path / "back"))
     assert not (tmp_path / "back").exists()

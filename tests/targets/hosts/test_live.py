@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ from tests.runs.metrics.support import curve, event, events, read
 from tests.targets.remote_project import Remote
 from tui_workbench.runs.metrics import RunMetrics
 from tui_workbench.targets.hosts import mirror as live
-from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.hosts.host import Completed, LocalHost
 from tui_workbench.targets.hosts.host_run import sdk_version
 from tui_workbench.targets.hosts.mirror import LiveFiles
 
@@ -35,6 +37,23 @@ def here(tmp_path: Path) -> Path:
     path = tmp_path / "here"
     path.mkdir()
     return path
+
+
+class Clock:
+    """The clock of the module, which stands still unless a test moves `now`."""
+
+    def __init__(self) -> None:
+        self.now = 1.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(live, "time", made)
+    return made
 
 
 @pytest.fixture
@@ -87,19 +106,33 @@ def test_two_processes_fetch_each_byte_once(files: LiveFiles, there: Path, here:
     assert LiveFiles(LocalHost(), str(there), str(here)).fetch_all()
     files.fetch_all()
     assert (here / "metrics.jsonl").read_bytes() == b"one\ntwo\n"
-    files._append("metrics.jsonl", 4, b"two\n")
-    assert (here / "metrics.jsonl").read_bytes() == b"one\ntwo\n"
+
+
+def test_bytes_that_another_process_fetches_meanwhile_are_dropped(there: Path, here: Path) -> None:
+    append(there / "metrics.jsonl", b"one\n")
+    other = LiveFiles(LocalHost(), str(there), str(here))
+
+    class SlowHost(LocalHost):
+        """The other process is faster at each command."""
+
+        def run(self, argv: Sequence[str], **options: Any) -> Completed:
+            done = super().run(argv, **options)
+            other.fetch_all()
+            return done
+
+    LiveFiles(SlowHost(), str(there), str(here)).fetch_all()
+    assert (here / "metrics.jsonl").read_bytes() == b"one\n"
 
 
 def test_long_log_of_a_rank_does_not_delay_other_files(
-    files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+    clock: Clock, files: LiveFiles, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MOST_BYTES", 8000)
     (there / "ranks").mkdir()
     (there / "ranks" / "0.log").write_bytes(bytes(range(256)) * 20)
     (there / "ranks" / "1.log").write_bytes(b"few\n")
     append(there / "metrics.jsonl", b"one\n")
-    files._due = 0.0
+    clock.now += files.timeout
     files.poll()
     assert (here / "ranks" / "1.log").read_bytes() == b"few\n"
     assert (here / "metrics.jsonl").read_bytes() == b"one\n"
@@ -109,9 +142,9 @@ def test_long_log_of_a_rank_does_not_delay_other_files(
     assert (here / "ranks" / "0.log").read_bytes() == bytes(range(256)) * 20
 
 
-def test_output_makes_the_next_poll_earlier(files: LiveFiles) -> None:
+def test_output_makes_the_next_poll_earlier(clock: Clock, files: LiveFiles) -> None:
     for _ in range(12):
-        files._due = 0.0
+        clock.now += files.timeout
         files.poll()
     assert files.timeout > live.SHORTEST
     files.poll_soon()
@@ -129,18 +162,18 @@ def test_missing_folder_has_no_files(here: Path) -> None:
     assert not LiveFiles(LocalHost(), "/nowhere", str(here)).fetch_all()
 
 
-def test_polls_become_rarer_without_new_bytes(files: LiveFiles, there: Path) -> None:
+def test_polls_become_rarer_without_new_bytes(clock: Clock, files: LiveFiles, there: Path) -> None:
     pauses = []
     for _ in range(12):
-        files._due = 0.0
+        clock.now += files.timeout
         files.poll()
-        pauses.append(files._pause)
+        pauses.append(files.timeout)
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (live.SHORTEST * live.GROWTH, live.LONGEST)
     append(there / "metrics.jsonl", b"new\n")
-    files._due = 0.0
+    clock.now += files.timeout
     files.poll()
-    assert files._pause == live.SHORTEST
+    assert files.timeout == live.SHORTEST
 
 
 def test_event_files_are_fetched_once_during_and_after_the_run(

@@ -11,7 +11,7 @@ import pytest
 from tests.engines import wait_until
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.waiting import BackgroundCall, Interrupted, wait_ready
-from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.hosts.host import Host, HostProcess, LocalHost
 from tui_workbench.targets.hosts.mirror import Mirror, follow
 
 
@@ -25,8 +25,20 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path / "copy.log"
 
 
-def mirror_of(source: Path, copy: Path) -> Mirror:
-    return Mirror(LocalHost(), str(source), str(copy.parent), copy.name)
+class BreakingHost(LocalHost):
+    """A host whose connection breaks when `hang_up` is called."""
+
+    def read(self, path: str, offset: int = 0) -> HostProcess:
+        self._process = super().read(path, offset)
+        return self._process
+
+    def hang_up(self) -> None:
+        # The process ends when its input ends, as it does if the connection breaks.
+        self._process.close_stdin()
+
+
+def mirror_of(source: Path, copy: Path, host: Host | None = None) -> Mirror:
+    return Mirror(host or LocalHost(), str(source), str(copy.parent), copy.name)
 
 
 def pump_until(mirror: Mirror, descriptor: int, copy: Path, expected: bytes) -> None:
@@ -77,10 +89,10 @@ def test_only_one_process_copies(source: Path, copy: Path) -> None:
 
 def test_end_of_source_is_a_lost_connection(source: Path, copy: Path) -> None:
     source.touch()
-    with mirror_of(source, copy) as mirror:
+    host = BreakingHost()
+    with mirror_of(source, copy, host) as mirror:
         mirror.open()
-        assert mirror._process is not None
-        mirror._process.close_stdin()  # which is what it notices of a broken link
+        host.hang_up()
         assert not mirror.pump()
         with pytest.raises(TargetUnreachable):
             mirror.end()

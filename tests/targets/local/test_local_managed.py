@@ -140,8 +140,7 @@ def test_run_can_be_canceled_while_building_its_environment(project: DockerProje
     run = project.submit(SHOWS)
     wait_until(lambda: any(path.endswith(".whl") for path in index.asked))
     assert project.runs.cancel(run.run_id).state == "canceled"
-    index.is_held = False
-    index._released.set()
+    index.release()
     assert project.run(SHOWS).state == "completed"
 
 

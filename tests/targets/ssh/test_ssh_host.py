@@ -70,7 +70,7 @@ def test_more_programs_than_sessions_per_connection(host: SshHost) -> None:
         process.close()
 
 
-def test_callers_that_disconnect_leave_no_program(host: SshHost, connections: Path) -> None:
+def test_callers_that_disconnect_leave_no_program(host: SshHost, login: wire.Login, connections: Path) -> None:
     host.run(["true"])
     (link,) = link_processes(connections)
     held = Path(f"/proc/{link}/fd")
@@ -80,7 +80,10 @@ def test_callers_that_disconnect_leave_no_program(host: SshHost, connections: Pa
         for number in range(60):
             pipes = [os.pipe() for _ in range(3)]
             theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-            with host._ask({"op": wire.EXEC, "command": "exec cat"}, 20.0, theirs) as connection:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(wire.LinkPaths(login).socket)
+                assert wire.receive(connection) is not None
+                wire.send(connection, {"op": wire.EXEC, "command": "exec cat", "agent": ""}, theirs)
                 wait_ready([connection.fileno()], timeout=number / 10_000)
             for descriptor in (end for pipe in pipes for end in pipe):
                 os.close(descriptor)
@@ -261,11 +264,14 @@ def test_wait_ends_if_the_login_is_refused(login: wire.Login) -> None:
         SshHost(login._replace(username="nobody-here")).wait_until_reachable()
 
 
-def test_internal_error_of_the_link_is_reported(host: SshHost, login: wire.Login) -> None:
+def test_internal_error_of_the_link_is_reported(
+    host: SshHost, login: wire.Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "STATUS", "no such request")
     with pytest.raises(
         ConnectionLost, match="internal error of the process that holds the SSH connection: KeyError: 'no such request'"
     ) as told:
-        host._request({"op": "no such request"}, 20.0)
+        host.status()
     assert wire.LinkPaths(login).errors in told.value.remedy
     assert host.run(["echo", "fine"]).text == "fine"
     host.disconnect()

@@ -14,6 +14,7 @@ from textual.dom import DOMNode
 from textual.widget import Widget
 
 import tui_workbench.ui
+from tests.ui.textual_internals import merged_bindings
 from tui_workbench.ui.commands.available_commands import command_states
 from tui_workbench.ui.commands.command import Command, all_key_labels, bindings, key_label
 from tui_workbench.ui.commands.registry import COMMANDS, SCOPES
@@ -51,9 +52,9 @@ def test_widgets_bind_only_keys_of_the_registry() -> None:
         for kind in ours
         for parent in kind.__mro__[1:]
         if issubclass(parent, DOMNode) and not parent.__module__.startswith("tui_workbench.")
-        for key, _ in kind._merge_bindings()
+        for key, _ in merged_bindings(kind)
         if key in {binding.key for binding in Binding.make_bindings(parent.__dict__.get("BINDINGS", ()))}
-        and not any(binding.id for binding in kind._merge_bindings().key_to_bindings[key])
+        and not any(binding.id for binding in merged_bindings(kind).key_to_bindings[key])
     }
     assert (strays, inherited) == (set(), set())
     assert len(ours) > 50

@@ -12,6 +12,7 @@ import pytest
 from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.commands.main_commands import Workbench, on, shows
 from tests.ui.main.test_main import opened, screen_of, seen
+from tests.ui.seen import lines_of
 from tests.ui.waiting import until
 from tui_workbench.ui.changes.change import ChangeScreen
 from tui_workbench.ui.editor.text_editor import TextEditor
@@ -168,8 +169,8 @@ async def test_completing_and_fixing_in_the_form(project: Project, configuration
         driver, screen = CommandDriver(pilot), screen_of(pilot)
         await go_to(pilot, form, 1)
         await pilot.press("enter", *"loc")
-        await until(lambda: form.is_editing and form._editing is not None and form._editing.options)
-        await driver.does("form.complete", lambda: form._editing is not None and form._editing.buffer.text == "local")
+        await until(lambda: form.is_editing and "local" in lines_of(form)[1])
+        await driver.does("form.complete", lambda: lines_of(form)[0].split() == ["Target", "local"])
         await pilot.press("escape")
         await pilot.press("ctrl+t")
         editor = screen.query_one(TextEditor)

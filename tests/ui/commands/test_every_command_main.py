@@ -11,6 +11,7 @@ from tests.ui.command_driver import CommandDriver, proves
 from tests.ui.commands.main_commands import active_pane, back, hides, on, shows
 from tests.ui.main.test_main import NARROW, opened, screen_of, seen
 from tests.ui.runs.past import past_run
+from tests.ui.textual_internals import strips_of
 from tests.ui.waiting import until
 from tui_workbench.ui.changes.change import ChangeScreen
 from tui_workbench.ui.commands.help import HelpScreen
@@ -21,6 +22,7 @@ from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
+from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.trace.trace import TraceScreen
 from tui_workbench.ui.widgets.choice_field import ChoiceField
 from tui_workbench.ui.widgets.row_list import RowList
@@ -28,6 +30,9 @@ from tui_workbench.ui.widgets.text_field import SearchField
 from tui_workbench.ui.widgets.text_view import TextView
 
 if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
     from tui_workbench.projects.project import Project
 
 
@@ -200,6 +205,16 @@ async def test_targets_and_their_files(project: Project, project_root: Path) -> 
         await driver.does("targets.open", lambda: screen.panes.editor.active.endswith("box.compute"))
 
 
+def selected_lines(pilot: Pilot[list[Run]]) -> list[int]:
+    """The lines of the screen that are drawn as selected."""
+    selected = palette_of(pilot.app.screen).selected
+    return [
+        y
+        for y, strip in enumerate(strips_of(pilot.app.screen))
+        if any(part.style and part.style.bgcolor and part.style.bgcolor.name == selected for part in strip)
+    ]
+
+
 @proves("change.apply change.leave change.up change.down change.tick change.next change.previous")
 async def test_a_change_of_files(project: Project, project_root: Path) -> None:
     (project_root / "aml_config" / "box.compute").write_text(BOX)
@@ -216,8 +231,8 @@ async def test_a_change_of_files(project: Project, project_root: Path) -> None:
         while view.why_not("tick"):  # type: ignore[attr-defined]
             await pilot.press("down")
         await driver.does("change.tick", shows(pilot, "[ ] "))
-        await driver.changes("change.down", lambda: (view._cursor, view.scroll_offset.y))  # type: ignore[attr-defined]
-        await driver.changes("change.up", lambda: (view._cursor, view.scroll_offset.y))  # type: ignore[attr-defined]
+        await driver.changes("change.down", lambda: (selected_lines(pilot), view.scroll_offset.y))
+        await driver.changes("change.up", lambda: (selected_lines(pilot), view.scroll_offset.y))
         await driver.does("change.leave", lambda: pilot.app.screen is screen)
         await pilot.press("n")
         await until(on(pilot, ChangeScreen))

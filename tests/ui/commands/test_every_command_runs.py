@@ -18,6 +18,7 @@ from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.logs.log_search_row import LogSearchRow
 from tui_workbench.ui.runs.preparation import PlanScreen, PrepareScreen
 from tui_workbench.ui.widgets.choice_field import ChoiceField
+from tui_workbench.ui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project
@@ -74,12 +75,11 @@ async def test_the_run_bar(project: Project, project_root: Path) -> None:
         script = bar.query_one("#script", ChoiceField)
         screen.set_focus(script)
         await driver.does("field.open", lambda: script.is_open)
-        assert script._list is not None
-        screen.set_focus(script._list.list)
+        screen.set_focus(script.query_one(RowList))
         await driver.does("choices.leave", lambda: not script.is_open)
         await pilot.press("enter", *"other")
-        await until(lambda: script._list is not None and script._list.current == "other.py")
-        screen.set_focus(script._list.list)
+        await until(lambda: script.query_one(RowList).current == "other.py")
+        screen.set_focus(script.query_one(RowList))
         await driver.becomes("choices.choose", lambda: bar.script, "other.py")
         bar.choose_script("hello.py")
         await pilot.press("minus")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ui.main.test_main import opened, screen_of, seen
+from tests.ui.textual_internals import strips_of
 from tests.ui.waiting import until
 from tui_workbench.core import directories
 from tui_workbench.core.errors import ConfigurationError
@@ -146,7 +147,7 @@ async def test_selected_theme_is_previewed_and_escape_restores(project: Project)
 
 def backgrounds(pilot: Pilot[list[Run]]) -> set[str]:
     """The background colors on the screen."""
-    strips = pilot.app.screen._compositor.render_strips()
+    strips = strips_of(pilot.app.screen)
     return {part.style.bgcolor.name for strip in strips for part in strip if part.style and part.style.bgcolor}
 
 

@@ -10,6 +10,7 @@ from textual.app import App, ComposeResult
 from tests.ui.gpu.states import NOW, device, farm, machine, process, reading, rest
 from tests.ui.seen import lines_of
 from tests.ui.test_formatting import make_run
+from tests.ui.textual_internals import strips_of
 from tui_workbench.core.model import RunState
 from tui_workbench.targets.gpu.fleet import MachineState
 from tui_workbench.targets.gpu.sample import Machine, Note
@@ -303,7 +304,7 @@ async def test_moving_the_cursor_repaints_whole_lines() -> None:
     async with ViewApp().run_test(size=(80, 24)) as pilot:
         await show(pilot, machine(reading(0), rest(1)))
         await pilot.press("j")
-        strips = pilot.app.screen._compositor.render_strips()[:3]
+        strips = strips_of(pilot.app.screen)[:3]
         grounds = [{segment.style.bgcolor for segment in strip if segment.style} for strip in strips]
         assert grounds[0] == grounds[1] != grounds[2]
         assert len(grounds[1]) == len(grounds[2]) == 1

@@ -14,6 +14,7 @@ from textual.geometry import Offset, Region
 from textual.screen import Screen
 
 from tests.ui.seen import lines_of
+from tests.ui.textual_internals import has_running_timer
 from tests.ui.waiting import until
 from tui_workbench.runs.logs.log_search import Pattern
 from tui_workbench.ui.logs.log_view import LogView
@@ -21,6 +22,9 @@ from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.themes import themes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.segment import Segment
     from textual.pilot import Pilot
 
 LINES = b"".join(b"line %03d\n" % number for number in range(200))
@@ -188,7 +192,7 @@ async def test_wheel_and_scroll_bar_scroll(log: Path) -> None:
     app = LogApp(log)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
-        await pilot._post_mouse_events([events.MouseScrollUp], app.view, offset=(3, 3))
+        app.post_message(events.MouseScrollUp(None, 3, 3, 0, -1, 0, False, False, False))
         await shows(app, first="line 187")
         bar = app.view.vertical_scrollbar
         await until(lambda: round(bar.position) == 187)
@@ -271,22 +275,28 @@ async def test_offsets_of_characters_follow_scrolling(log: Path) -> None:
         assert app.screen.get_widget_and_offset_at(5, 0)[1] == Offset(5, 0)
 
 
-async def test_unchanged_rows_are_not_drawn_again(log: Path) -> None:
+async def test_unchanged_rows_are_not_drawn_again(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: set[int] = set()
+    draw_rows = LogView.draw_rows
+
+    def recorded(view: LogView, rows: Sequence[int]) -> Iterable[list[Segment]]:
+        drawn.update(rows)
+        return draw_rows(view, rows)
+
+    monkeypatch.setattr(LogView, "draw_rows", recorded)
     app = LogApp(log, active=True)
     async with app.run_test(size=(60, 20)) as pilot:
         await shows(app, last="line 199")
         await press(pilot, "k")
         await shows(app, last="line 198")
-        picture = app.view._picture()
-        app.view._drawn.clear()
-        app.view.refresh()
         await pilot.pause()
-        kept = dict(app.view._drawn)
+        assert drawn == set(range(HEIGHT))
+        drawn.clear()
         put(log, b"below what is seen\n")
         await until(lambda: app.view.state.new_lines == 1)
         await pilot.pause()
-        assert picture.rows == app.view.state.rows
-        assert all(app.view._drawn[y] is kept[y] for y in range(HEIGHT))
+        assert shown(app.view)[-1] == "line 198"
+        assert not drawn
 
 
 async def test_idle_log_needs_no_thread_and_no_timer(log: Path) -> None:
@@ -296,7 +306,7 @@ async def test_idle_log_needs_no_thread_and_no_timer(log: Path) -> None:
         await until(lambda: app.view.reader.is_idle)
         await pilot.pause()
         assert app.view.reader.is_idle, "the reader's thread should sleep until the next command"
-        assert not [timer for timer in app.view._timers if timer._active.is_set()]
+        assert not has_running_timer(app.view)
 
 
 async def test_hidden_log_is_not_read(log: Path) -> None:

@@ -61,7 +61,7 @@ async def test_border_follows_the_mouse(project: Project) -> None:
         files = region(pilot, "files")
         await pilot.mouse_down(offset=Offset(files.right - 1, files.y + 3))
         for x in (files.right + 3, files.right + 9):
-            pilot.app.screen._forward_event(_moved_to(x, files.y + 3))
+            pilot.app.post_message(_moved_to(x, files.y + 3))
         await until(lambda: region(pilot, "files").right == files.right + 10)
         await pilot.mouse_up(offset=Offset(files.right + 9, files.y + 3))
         assert pilot.app.mouse_captured is None
@@ -71,7 +71,7 @@ async def test_border_between_files_and_targets_follows_the_mouse(project: Proje
     async with opened(project) as pilot:
         targets = region(pilot, "targets")
         await pilot.mouse_down(offset=Offset(targets.x + 5, targets.y - 1))
-        pilot.app.screen._forward_event(_moved_to(targets.x + 5, targets.y - 5))
+        pilot.app.post_message(_moved_to(targets.x + 5, targets.y - 5))
         await until(lambda: region(pilot, "targets").y == targets.y - 4)
         await pilot.mouse_up(offset=Offset(targets.x + 5, targets.y - 5))
         assert region(pilot, "targets").bottom == targets.bottom
@@ -83,7 +83,7 @@ async def test_dragging_a_border_opens_and_selects_nothing(project: Project) -> 
         files = region(pilot, "files")
         row = next(y for y in range(files.y + 1, files.bottom) if "hello.py" in seen(pilot).splitlines()[y])
         await pilot.mouse_down(offset=Offset(files.x + 6, row + 1))
-        pilot.app.screen._forward_event(_moved_to(files.x + 6, row))
+        pilot.app.post_message(_moved_to(files.x + 6, row))
         await pilot.mouse_up(offset=Offset(files.x + 6, row))
         await pilot.pause()
         assert not pilot.app.screen.selections

@@ -6,11 +6,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from textual.app import App, ComposeResult
+from textual.content import Content
 
+from tests.ui.seen import content_of
 from tui_workbench.ui.editor.config_view import ConfigView
 from tui_workbench.ui.editor.editor import EditorPane
 from tui_workbench.ui.editor.editor_status import EditorStatus
 from tui_workbench.ui.editor.file_view import FileView
+from tui_workbench.ui.form.form_drawing import FormHelp
 from tui_workbench.ui.themes.themes import load_theme
 from tui_workbench.ui.widgets.question_row import QuestionRow
 
@@ -100,17 +103,21 @@ class EditorDriver:
         return self.view.presenter
 
     @property
+    def help(self) -> str:
+        """The help for the current field of the form, without line breaks."""
+        return " ".join(content_of(self.view.query_one(FormHelp)))
+
+    @property
     def text(self) -> TextEditor:
         return self.view.editor
 
     @property
     def title(self) -> str:
-        assert self.pane._border_title is not None
-        return self.pane._border_title.plain
+        return Content.from_markup(self.pane.border_title or "").plain
 
     def loud_in_title(self) -> list[str]:
         """The bold texts in the upper and in the lower border."""
-        borders = [border for border in (self.pane._border_title, self.pane._border_subtitle) if border is not None]
+        borders = [Content.from_markup(text or "") for text in (self.pane.border_title, self.pane.border_subtitle)]
         return [
             border.plain[span.start : span.end]
             for border in borders

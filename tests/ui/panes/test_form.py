@@ -61,10 +61,10 @@ class TestRows:
     async def test_help_describes_the_current_field(self, folder: Path) -> None:
         async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
-            assert "One of: local, localdocker" in it.config._help.render().plain
+            assert "One of: local, localdocker" in it.help
             await to_row(it, form, "nvidiaDocker")
-            assert "NVIDIA GPUs" in it.config._help.render().plain
-            assert "Default: off." in it.config._help.render().plain
+            assert "NVIDIA GPUs" in it.help
+            assert "Default: off." in it.help
 
     async def test_invalid_yaml_shows_a_hint_to_the_text_view(self, folder: Path) -> None:
         (folder / "gpu.runconfig").write_bytes(b"Target: [\n")

@@ -57,6 +57,10 @@ class Rows(Screen[None]):
         yield Sized("body")
         yield Static("nowhere", id="nowhere")
 
+    def outdate_regions(self) -> None:
+        """Make the next read of a region rebuild the map of all regions. Textual has no public way."""
+        self._compositor.update_widgets({self.query_one("#nowhere")})
+
     def make_room(self, lines: int) -> None:
         self.rows.lines = lines
         self._clear_arrangement_cache()
@@ -76,8 +80,7 @@ async def test_region_read_before_the_layout_tears_no_rows() -> None:
         assert isinstance(screen, Rows)
         body = screen.query_one(Sized)
         resized = body.resized
-        # Outdates `full_map`, so that the next read of a region rebuilds it.
-        screen._compositor.update_widgets({screen.query_one("#nowhere")})
+        screen.outdate_regions()
         screen.make_room(4)
         assert body.region.height == 8
         await pilot.pause()

@@ -11,8 +11,9 @@ from textual.app import App, ComposeResult
 from tests.ui.seen import lines_of
 from tests.ui.test_formatting import make_run
 from tests.ui.waiting import until
-from tui_workbench.core.model import RunState
+from tui_workbench.core.model import Run, RunState
 from tui_workbench.ui.formatting import BROKEN, READY
+from tui_workbench.ui.logs import latest_line
 from tui_workbench.ui.logs.latest_line import LatestLine, last_line
 from tui_workbench.ui.main.main_area import Header
 from tui_workbench.ui.widgets.line import TabRow
@@ -86,7 +87,7 @@ async def test_tabs_are_numbered_and_clickable() -> None:
 @pytest.mark.parametrize(("width", "lines"), [(200, 1), (60, 2), (30, 5)])
 def test_error_is_shown_in_full(width: int, lines: int) -> None:
     notice = Notice(id="notice")
-    notice._text, notice._wrong = "word " * 22, True
+    notice.say("word " * 22, wrong=True)
     shown = notice.lines(width)
     assert len(shown) == lines
     assert " ".join(text.text for _, text in shown).split() == ["word"] * 22
@@ -140,19 +141,31 @@ def test_missing_log_has_no_last_line(tmp_path: Path) -> None:
     assert last_line(str(tmp_path / "none")) == b""
 
 
-async def test_last_line_of_a_run_is_followed(tmp_path: Path) -> None:
+async def test_last_line_of_a_run_is_followed_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Run] = []
+    read = latest_line.latest_text
+
+    def recorded(run: Run) -> str:
+        reads.append(run)
+        return read(run)
+
+    monkeypatch.setattr(latest_line, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(latest_line, "latest_text", recorded)
     line = LatestLine(id="latest")
     run = make_run(RunState.RUNNING)._replace(directory=str(tmp_path))
     log = tmp_path / os.path.basename(run.log_path)
     log.write_bytes(b"first\n")
-    async with OneApp(line).run_test(size=(80, 5)):
+    async with OneApp(line).run_test(size=(80, 5)) as pilot:
         line.show_run(run)
         await until(lambda: "● running train.py [7]  first" in lines_of(line)[0])
         log.write_bytes(b"first\n\x1b[31mloss 0.5\x1b[0m\x1b[2J\n")
         await until(lambda: "loss 0.5␛[2J" in lines_of(line)[0])
         line.show_run(run._replace(state=RunState.COMPLETED, end=1.0))
         await until(lambda: "✓ completed" in lines_of(line)[0])
-        assert line._timer is None
+        await until(lambda: reads[-1].state is RunState.COMPLETED)
+        count = len(reads)
+        await pilot.pause(0.2)
+        assert len(reads) == count
 
 
 async def test_hint_is_shown_without_a_run() -> None:

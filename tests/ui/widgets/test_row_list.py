@@ -151,13 +151,14 @@ async def test_long_name_is_shortened_in_the_middle(width: int) -> None:
         assert ".py" in line or width == 12
 
 
-async def test_equal_rows_are_not_drawn_again() -> None:
+async def test_equal_rows_are_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     app = ListApp()
+    refreshed: list[RowList] = []
     async with app.run_test() as pilot:
         app.rows.show_rows(rows(*"abc"))
         await pilot.pause()
-        assert not app.rows._repaint_required
+        monkeypatch.setattr(app.rows, "refresh", lambda *_, **__: refreshed.append(app.rows))
         app.rows.show_rows(rows(*"abc"))
-        assert not app.rows._repaint_required
+        assert not refreshed
         app.rows.show_rows(rows(*"abd"))
-        assert app.rows._repaint_required
+        assert refreshed
