@@ -2,8 +2,8 @@
 
     python train.py --epochs 15 --batch-size 64 --lr 0.01 --seed 0 --device auto
 
-Prints loss and test accuracy an epoch and leaves `model.pt` and `metrics.json` in `outputs/`. Takes seconds on a CPU;
-with a GPU it prints which one, so that the log proves where the training took place.
+Prints loss and test accuracy for each epoch, and writes `model.pt` and `metrics.json` to `outputs/`. Takes seconds on a
+CPU. On a GPU it prints the name of the GPU, as proof that the GPU was used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-# Nothing here needs NumPy, and its absence is no news for the log of a training.
+# This script does not use NumPy. Hide the warning that it is missing.
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 import torch  # noqa: E402  after the filter above
@@ -27,7 +27,7 @@ from torch.nn import functional  # noqa: E402
 try:
     import workbench
 except ImportError:
-    # A plain `python train.py`: what it prints is all that it tells.
+    # The script runs without the workbench: only print the results.
     workbench = None
 
 HERE = Path(__file__).resolve().parent
@@ -37,7 +37,7 @@ OUTPUTS = HERE / "outputs"
 PIXELS = 8
 CLASSES = 10
 TEST_IMAGES = 360
-"""The last fifth of the file, which is in the order of its writers: hands that the training never saw."""
+"""The last fifth of the file. The file is ordered by writer, so these writers are not in the training data."""
 
 
 class Digits(NamedTuple):
@@ -47,19 +47,19 @@ class Digits(NamedTuple):
     labels: Tensor
 
     def to(self, device: torch.device) -> Digits:
-        """The same digits in the memory of `device`."""
+        """Return the digits in the memory of `device`."""
         return Digits(self.images.to(device), self.labels.to(device))
 
 
 class Epoch(NamedTuple):
-    """What one epoch came to: mean training loss, and the share of test images read right."""
+    """The result of an epoch: mean training loss, and the share of correctly classified test images."""
 
     loss: float
     accuracy: float
 
 
 def load_digits(path: Path = DATA) -> tuple[Digits, Digits]:
-    """Read training and test digits from a gzipped CSV file: 64 pixels from 0 to 16 and a label a line."""
+    """Read training and test digits from a gzipped CSV file: 64 pixels from 0 to 16 and a label per line."""
     with gzip.open(path, "rt", encoding="ascii") as file:
         rows = torch.tensor([[int(value) for value in line.split(",")] for line in file])
     images = (rows[:, :-1].float() / 16).reshape(-1, 1, PIXELS, PIXELS)
@@ -92,7 +92,7 @@ def shift(images: Tensor) -> Tensor:
 
 
 def train(network: nn.Module, digits: Digits, test: Digits, *, epochs: int, batch_size: int, lr: float) -> list[Epoch]:
-    """Train `network` in place, print one line an epoch, and return them all."""
+    """Train `network` in place, print one line per epoch, and return the results of all epochs."""
     steps = -(-len(digits.labels) // batch_size)
     optimizer = torch.optim.AdamW(network.parameters(), lr=lr, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=lr, epochs=epochs, steps_per_epoch=steps)
@@ -114,7 +114,7 @@ def train(network: nn.Module, digits: Digits, test: Digits, *, epochs: int, batc
 
 
 def report(epoch: Epoch, number: int, epochs: int) -> None:
-    """Tell what an epoch came to: a line for people, and exact values for the charts of the workbench."""
+    """Print the result of an epoch, and log exact values for the charts of the workbench."""
     print(f"epoch {number}/{epochs}  loss {epoch.loss:.4f}  accuracy {epoch.accuracy:.3f}", flush=True)
     if workbench is not None:
         workbench.log("loss", epoch.loss, number)
@@ -123,13 +123,13 @@ def report(epoch: Epoch, number: int, epochs: int) -> None:
 
 @torch.no_grad()
 def accuracy(network: nn.Module, digits: Digits) -> float:
-    """The share of `digits` that `network` reads right."""
+    """Return the share of `digits` that `network` classifies correctly."""
     network.eval()
     return (network(digits.images).argmax(dim=1) == digits.labels).float().mean().item()
 
 
 def choose_device(wanted: str) -> torch.device:
-    """The device to train on, named on the log; ends the program when a GPU is wanted and there is none."""
+    """Choose and print the device; exit with an error if a GPU is requested but unavailable."""
     if wanted != "cpu" and torch.cuda.is_available():
         device = torch.device("cuda", torch.cuda.current_device())
         print(describe_gpu(device), flush=True)
@@ -138,20 +138,20 @@ def choose_device(wanted: str) -> torch.device:
     if wanted == "cuda":
         sys.exit(f"train.py: no GPU to train on: {reason}. With --device auto it would train on the CPU.")
     print(f"training on the CPU: {reason}", flush=True)
-    # The network is so small that handing its work out to more threads costs more than it saves.
+    # The network is so small that more threads would make the training slower.
     torch.set_num_threads(1)
     return torch.device("cpu")
 
 
 def why_no_gpu() -> str:
-    """What stands between PyTorch and a GPU."""
+    """Return the reason why PyTorch cannot use a GPU."""
     if torch.version.cuda is None and torch.version.hip is None:
         return f"PyTorch {torch.__version__} is a CPU build"
     return f"PyTorch {torch.__version__} finds no GPU on this machine"
 
 
 def describe_gpu(device: torch.device) -> str:
-    """The block of lines that names the GPU in use."""
+    """Return the lines that name the GPU in use."""
     gpu = torch.cuda.get_device_properties(device)
     free, total = torch.cuda.mem_get_info(device)
     lines = [
@@ -166,7 +166,7 @@ def describe_gpu(device: torch.device) -> str:
 
 
 def save(network: nn.Module, history: list[Epoch], settings: dict[str, object]) -> None:
-    """Write the weights of the network and the course of its training to `outputs/`."""
+    """Write the weights of the network and its metrics to `outputs/`."""
     OUTPUTS.mkdir(exist_ok=True)
     torch.save(network.state_dict(), OUTPUTS / "model.pt")
     metrics = {**history[-1]._asdict(), "settings": settings, "epochs": [epoch._asdict() for epoch in history]}
@@ -188,7 +188,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 up, for argparse."""
+    """Parse a positive whole number, for argparse."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")

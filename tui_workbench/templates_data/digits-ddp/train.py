@@ -16,7 +16,7 @@ import time
 import warnings
 from pathlib import Path
 
-# Nothing here needs NumPy, and its absence is no news for the log of a training.
+# This script does not use NumPy. Hide the warning that it is missing.
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 import torch

@@ -182,7 +182,7 @@ class RunView(RunContainer, inherit_bindings=False):
     def why_not(self, action: str) -> str:
         if action in ("fetch", "promote", "bring"):
             if self.shown_tab != "outputs":
-                return "Only for outputs. 2 shows them."
+                return "Only available in the Outputs tab."
             if not self.outputs.current:
                 return "No file selected."
         return ""

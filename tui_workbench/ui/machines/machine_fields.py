@@ -33,7 +33,7 @@ _GPUS = {"": "if available", "yes": "yes", "no": "no"}
 def attach_fields(values: Mapping[str, str]) -> tuple[DialogField, ...]:
     """Return the fields for their current values."""
     kind = values.get("type") or REMOTE_DOCKER
-    fields = [DialogField("type", "Kind", choices=_TYPES), DialogField("name", "Name", hint="e.g. gpubox")]
+    fields = [DialogField("type", "Type", choices=_TYPES), DialogField("name", "Name", hint="e.g. gpubox")]
     if kind != LOCAL_DOCKER:
         fields += [
             DialogField("address", "Address", hint="host, host:port, or a host of ~/.ssh/config"),
