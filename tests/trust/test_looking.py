@@ -20,12 +20,12 @@ from tests.terminal.tmux import Tmux
 from tests.terminal.tmux import workbench as workbench_command
 from tests.trust.hostile import PLANTS, READING, Hostile, fingerprint
 from tui_workbench.core.errors import ImportedRun
+from tui_workbench.core.moments import current_boot_id
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.rundir import RECORD, ControllerLock, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
-from tui_workbench.targets.hosts.supervisor import current_boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 SET = 2.0
 """A larger difference in seconds between the clock and the time since boot means that the clock was changed."""
 
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
-
 
 class Moment(NamedTuple):
     """A timestamp of this machine."""
@@ -42,14 +40,20 @@ class Moment(NamedTuple):
         return moved if abs(moved - self.time) > SET else self.time
 
 
+def current_boot_id() -> str:
+    """Return the boot ID of this machine; `-` if the system has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return "-"
+
+
 def this_moment() -> Moment:
     """Return the current moment."""
-    try:
-        with open(_BOOT_ID, encoding="ascii") as file:
-            boot = file.read(8)
-        return Moment(round(time.time(), 6), round(time.clock_gettime(time.CLOCK_BOOTTIME), 6), boot)
-    except (OSError, AttributeError):
+    if (boot := current_boot_id()) == "-":
         return Moment(round(time.time(), 6))
+    return Moment(round(time.time(), 6), round(time.clock_gettime(time.CLOCK_BOOTTIME), 6), boot[:8])
 
 
 def moment_of(event: dict[str, Any]) -> Moment | None:

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import is_running, until
+from tui_workbench.core.moments import current_boot_id
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.supervisor import (
     Supervisor,
-    current_boot_id,
     describe_exit,
     process_stat,
     read_exit_code,

@@ -18,9 +18,10 @@ from tests.runs.support import children
 from tests.targets.harness import LocalHarness, Script
 from tui_workbench.core.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.moments import current_boot_id
 from tui_workbench.core.processes import reap
 from tui_workbench.core.waiting import Interrupted
-from tui_workbench.targets.hosts.supervisor import current_boot_id, process_stat, read_supervisor
+from tui_workbench.targets.hosts.supervisor import process_stat, read_supervisor
 from tui_workbench.targets.local.local_target import LocalTarget, find_interpreter
 
 NEVER = -1

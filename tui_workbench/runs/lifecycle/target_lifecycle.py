@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
@@ -22,7 +22,6 @@ from tui_workbench.runs.gpu.gate import STEP, TITLE, admit
 from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.rundir import FOLLOWED, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
-from tui_workbench.targets.hosts.host import Entry
 
 _Result = TypeVar("_Result")
 
@@ -74,7 +73,9 @@ class TargetLifecycle:
             self._progress.begin("prepare", f"preparing {spec.target.name}")
             if not self._was_reached():
                 self._connect()
-            self.persist(lambda: self._target.prepare(spec, plan, lambda: _files_of_run(self._record)))
+            from tui_workbench.runs.snapshots.working_copy import files_of_run
+
+            self.persist(lambda: self._target.prepare(spec, plan, lambda: files_of_run(self._record)))
             self._progress.done("prepare")
         self._check_gpu()
 
@@ -189,9 +190,3 @@ class TargetLifecycle:
         self.resume_waiting()
         if self._directory.cancel_requested and not ending:
             raise Interrupted
-
-
-def _files_of_run(record: Record) -> Sequence[Entry]:
-    from tui_workbench.runs.snapshots.working_copy import files_of_run
-
-    return files_of_run(record)

@@ -22,7 +22,7 @@ from tui_workbench.core.errors import UsageError, storage_error, storage_errors
 from tui_workbench.core.files import load_json, write_below
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
-from tui_workbench.runs.snapshots.working_copy import leads_through_folders
+from tui_workbench.runs.snapshots.working_copy import leads_through_folders, paths_below
 from tui_workbench.runs.store.rundir import Record
 
 ADDED, CHANGED, REMOVED, LEFT = "added", "changed", "removed", "left"
@@ -129,11 +129,7 @@ def _is_taken(root: str, path: str, removed: set[str]) -> bool:
         if os.path.islink(whole) or not os.path.isdir(whole):
             return True
     # A folder in place of a file: other files in it must not be removed.
-    return any(
-        os.path.relpath(os.path.join(folder, name), root) not in removed
-        for folder, folders, files in os.walk(os.path.join(root, path))
-        for name in (*files, *(each for each in folders if os.path.islink(os.path.join(folder, each))))
-    )
+    return any(os.path.join(path, inner) not in removed for inner in paths_below(os.path.join(root, path)))
 
 
 def _restore(

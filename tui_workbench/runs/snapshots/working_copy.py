@@ -155,7 +155,7 @@ def files_of_run(record: Record) -> list[Entry]:
         for file in files
     ]
     known = {file.path for file in files}
-    for path in _paths_below(spec.working_directory):
+    for path in paths_below(spec.working_directory, except_for=OUTPUTS):
         if path not in known and not is_secret_file(path):
             status = os.lstat(os.path.join(spec.working_directory, path))
             found.append(_link(spec, path, "link") if stat.S_ISLNK(status.st_mode) else _entry(path, status))
@@ -195,11 +195,11 @@ def _entry(path: str, status: os.stat_result, name: str = "") -> Entry:
     return Entry(path, identity, status.st_size, executable=bool(status.st_mode & 0o100))
 
 
-def _paths_below(root: str) -> Iterator[str]:
-    """Yield every file and link of a working copy except its outputs."""
+def paths_below(root: str, *, except_for: str = "") -> Iterator[str]:
+    """Yield the relative path of every file and link below a folder, except for those in one of its folders."""
     for folder, folders, files in os.walk(root):
-        if folder == root and OUTPUTS in folders:
-            folders.remove(OUTPUTS)
+        if folder == root and except_for in folders:
+            folders.remove(except_for)
         for name in (*files, *(each for each in folders if os.path.islink(os.path.join(folder, each)))):
             yield os.path.relpath(os.path.join(folder, name), root)
 

@@ -22,8 +22,7 @@ def plan_details(prepared: Prepared) -> tuple[Plan, str]:
         title = f"{TITLE}: {check.text}"
         if check.refusal is not None:
             title = f"the run would not start: {check.refusal.message}. {' '.join(check.refusal.remedy.split())}"
-        steps = (step._replace(title=title) if step.name == STEP else step for step in plan.steps)
-        plan = plan._replace(steps=tuple(steps))
+        plan = plan.with_step(STEP, title=title)
     if spec.tracked:
         plan = plan_files(spec, plan, is_again=bool(commit))
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)

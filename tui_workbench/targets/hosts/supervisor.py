@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tui_workbench.core.files import read_below
+from tui_workbench.core.moments import current_boot_id
 
 OUTPUT = "output.log"
 PID = "pid"
@@ -151,15 +152,6 @@ def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
     shown = ", ".join(sorted(set(names))[:MOST_NAMES])
     processes = "1 background process" if count == 1 else f"{count} background processes"
     return f"the script left {processes} running, now ended" + (f": {shown}" if shown else "")
-
-
-def current_boot_id() -> str:
-    """The boot id of this machine; `-` if the system has none."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return "-"
 
 
 def process_stat(pid: int) -> tuple[str, str]:
