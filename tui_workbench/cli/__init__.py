@@ -72,7 +72,7 @@ COMMANDS = (
     Command("theme use", "theme", "choose the theme that the screens start with"),
     Command("keys", "keys", "list every command of the screens with its keys, and check keys.yaml"),
     Command("status", "status", "show active runs, in one line for tmux or a shell prompt"),
-    Command("trace", "trace", "list calls of ssh, docker, git and other programs"),
+    Command("trace", "trace", "list calls to ssh, docker, git and other programs"),
     Command("shell", "shell", "open a shell in the project with the target's Python and `az ml` commands"),
     Command("history list", "history.history", "list the runs of the project, newest first"),
     Command("history last", "history.history", "show the newest run"),

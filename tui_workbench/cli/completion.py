@@ -136,7 +136,7 @@ def script(shell: str) -> str:
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """Return a parser of all commands whose arguments know their completions."""
+    """Return a parser of all commands, with a completion for each argument."""
     root = Parser("workbench-tui", "the GPU training workbench in a terminal")
     branches: dict[tuple[str, ...], Any] = {(): root.add_subparsers()}
     for command in COMMANDS:

@@ -61,7 +61,7 @@ def signature(path: str) -> Signature | None:
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a file for reading. Raises OSError, also for a link or anything but a regular file."""
+    """Open a file for reading. Raises OSError, including for a link or any file that is not regular."""
     return open(_regular(os.open(path, os.O_RDONLY | _FILE), path), "rb")
 
 

@@ -35,7 +35,7 @@ def run_git(
     timeout: float | None = None,
     on_written: Callable[[int], object] | None = None,
 ) -> bytes:
-    """Return the output of a git command. Raises GitError. The options are those of `processes.run`."""
+    """Return the output of a git command. Raises GitError. Takes the same options as `processes.run`."""
     try:
         done = run(
             ["git", *arguments], kind=trace.GIT, folder=folder, environment=environment, input=input, passed=passed,

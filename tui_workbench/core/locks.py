@@ -32,7 +32,7 @@ def lock(descriptor: int, *, shared: bool = False) -> None:
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Take the lock, or return False if another process holds it."""
+    """Acquire the lock, or return False if another process holds it."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""The types of compute targets and their abilities.
+"""The types of compute targets and their capabilities.
 
 Code that depends on the type of a target reads its `TargetType` and never compares names. Another package adds a type
 with an entry point in the group `tui_workbench.targets`. The entry point has the name of the type in `.compute` files
@@ -14,7 +14,7 @@ ENTRY_POINT_GROUP = "tui_workbench.targets"
 
 
 class TargetType(NamedTuple):
-    """The abilities of all targets of a type. The defaults describe an unknown type."""
+    """The capabilities of a target type. The defaults describe an unknown type."""
 
     name: str
     label: str = ""  # precedes the machine in lists, as in `Docker on gpubox`

@@ -81,7 +81,7 @@ def changed_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_text(text: str) -> str:
-    """Mask the secrets in a text: those that this process knows, and those that `masking` recognizes."""
+    """Mask the secrets in a text: those known to this process, and those that `masking` recognizes."""
     _hide_environment()
     text = mask_text(text)
     for value in _secrets:

@@ -140,7 +140,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
             self._keep_edits()
 
     def end_with(self, report: str) -> None:
-        """Leave because of SIGQUIT. For another thread than that of the event loop."""
+        """Leave because of SIGQUIT. Call it from a thread other than the event loop's."""
         self.crash_report = report
         self.call_later(self._leave)
 

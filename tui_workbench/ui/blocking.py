@@ -106,7 +106,7 @@ def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[R
 
 
 class CallQueue:
-    """Makes calls of a widget in threads, one at a time and in order, also those that outlive the widget.
+    """Makes calls of a widget in threads, one at a time and in order; calls may outlive the widget.
 
     Each result is passed on, so that for example an undo step is recorded when the user has left the screen at once.
     """

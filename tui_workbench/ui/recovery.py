@@ -119,7 +119,7 @@ class Recovery:
 
 
 def _locked(folder: str) -> int:
-    """Take the lock of a folder and return its descriptor. Raises OSError when another process holds it."""
+    """Lock a folder and return the descriptor of the lock. Raises OSError when another process holds it."""
     descriptor = open_lock(f"{folder}.lock")
     if not try_lock(descriptor):
         os.close(descriptor)

@@ -45,7 +45,7 @@ class Listener(Protocol):
 
 
 class ProjectWatcher:
-    """Reports changes of a project to a listener until `stop`. The first poll reports everything.
+    """Reports changes in a project to a listener until `stop`. The first poll reports everything.
 
     `call_later` schedules a call on the event loop and must be callable from any thread.
     """

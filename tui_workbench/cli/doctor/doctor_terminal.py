@@ -32,7 +32,7 @@ _CLIPBOARD = "52"
 
 
 class TerminalReply(NamedTuple):
-    """The reply of the terminal; None for abilities that it does not report."""
+    """The reply of the terminal; None for capabilities that it does not report."""
 
     clipboard: bool | None = None
     focus: bool | None = None
@@ -122,7 +122,7 @@ def characters(environment: Mapping[str, str]) -> Answer:
 
 
 def _examined(environment: Mapping[str, str]) -> Terminal:
-    """Return the abilities of the terminal; those of xterm for an unsupported terminal."""
+    """Return the capabilities of the terminal, or those of xterm if it is not supported."""
     try:
         return examine(environment)
     except UnsupportedTerminal:

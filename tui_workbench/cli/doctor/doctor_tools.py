@@ -166,7 +166,7 @@ def _engine(socket: str) -> dict[str, Any]:
 
 
 def _request(path: str, request: bytes, *, to_the_end: bool = False) -> bytes:
-    """Send a request to a unix socket and return the answer. Raises OSError, also after the time limit."""
+    """Send a request to a unix socket and return the answer. Raises OSError, including for a timeout."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(TIME_LIMIT)
         connection.connect(path)

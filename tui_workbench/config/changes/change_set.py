@@ -30,7 +30,7 @@ class FileChange(NamedTuple):
 
 
 def edited(document: Document) -> FileChange:
-    """Return the unsaved change of a document. Raises StorageError if its encoding lacks a character."""
+    """Return the unsaved change of a document. Raises StorageError if its encoding cannot represent a character."""
     file = document.file
     return FileChange(file.path, file.encode(file.text), file.encode(document.text))
 

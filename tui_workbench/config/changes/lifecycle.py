@@ -58,7 +58,7 @@ def duplicate(path: str, new_name: str) -> ChangeSet:
 
 
 def rename(path: str, new_name: str) -> ChangeSet:
-    """Rename a configuration file, also where run configurations name it. Raises as `create_target` does."""
+    """Rename a configuration file, and the references to it. Raises as `create_target` does."""
     root, suffix = _root_and_suffix(path)
     moved = _free_path(root, new_name, suffix)
     data = _read(path)

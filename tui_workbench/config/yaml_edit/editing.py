@@ -131,7 +131,7 @@ def _line_spans(text: str, sequence: Node) -> list[tuple[int, int]]:
 
 
 def rename_key(tree: Tree, path: Path, new: str) -> str:
-    """Rename the key at `path`. Raises EditRefusedError, also if `new` exists."""
+    """Rename the key at `path`. Raises EditRefusedError, including when `new` exists."""
     parent = find(tree, path[:-1])
     entry = parent.entry(path[-1]) if parent is not None else None
     if parent is None or entry is None:

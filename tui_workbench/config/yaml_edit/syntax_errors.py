@@ -1,4 +1,4 @@
-"""Explain errors of the YAML parser, at the position of the mistake, which is often before that of the error."""
+"""Explain errors of the YAML parser at the position of the mistake, which is often before the reported position."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ exit 0
 
 
 def facts_of(host: Host, run_id: str) -> dict[str, Any]:
-    """Inspect the processes of a run: `cuda`, one has loaded it; `visible`, CUDA_VISIBLE_DEVICES; `open`, open devices.
+    """Inspect a run's processes: `cuda`, a process loaded it; `visible`, CUDA_VISIBLE_DEVICES; `open`, open devices.
 
     Empty if none of them can be inspected. Raises TargetUnreachable.
     """

@@ -1,4 +1,4 @@
-"""The GPU verdict of a run: the stored one, or that of the samples so far."""
+"""The GPU verdict of a run: stored, or computed from the samples so far."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class DeviceUse:
         return 100 * self.gpu_seconds / known if known > 0 else None
 
     def quantile(self, share: float) -> float | None:
-        """Return the utilization in % that was not exceeded for this share of the time."""
+        """Return the utilization in % at this quantile of the time."""
         left = share * sum(self.histogram.values())
         for percent in sorted(self.histogram):
             left -= self.histogram[percent]

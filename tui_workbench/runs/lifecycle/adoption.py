@@ -40,7 +40,7 @@ from tui_workbench.targets.base.values import ProjectNames
 
 
 def adopt_runs(project: Project, name: str) -> list[str]:
-    """Add all runs of the project that a target knows, and the history does not, to the history.
+    """Add the project's runs on a target that are missing from the history.
 
     Returns their IDs; each is active until a controller has checked it. Raises ConfigurationError, TargetUnreachable or
     StorageError.

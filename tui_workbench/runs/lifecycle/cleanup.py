@@ -35,7 +35,7 @@ class Cleanup:
         self._targets = {target.name: found for target in targets if (found := _implementation(target)) is not None}
 
     def find(self) -> list[CleanupResult]:
-        """List the remains of all targets; two targets on the same engine list shared items once."""
+        """List the unused files and containers of all targets; targets on the same engine list shared items once."""
         found: list[CleanupResult] = []
         seen: set[tuple[str, str, str]] = set()
         for name, target in self._targets.items():

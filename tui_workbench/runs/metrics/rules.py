@@ -142,7 +142,7 @@ class Rules:
 
 
 def read_rules(project_root: str) -> Rules:
-    """Read the rules of the project at a folder; the defaults if it has no such file."""
+    """Read the rules of a project; the defaults if it has no rules file."""
     rules = Rules()
     if not project_root:
         return rules

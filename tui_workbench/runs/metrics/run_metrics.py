@@ -358,7 +358,7 @@ SMALL = 64 << 10  # bytes of a log that `has_no_metrics` reads
 
 
 def has_no_metrics(directory: str) -> bool:
-    """Return True if the run's folder certainly holds no metrics. Cheap: lists of 10,000 runs call it for each."""
+    """Return True if the run's folder certainly holds no metrics. Cheap enough to call for each of 10,000 runs."""
     head = _head(f"{directory}/{OUTPUT}")
     return not (
         len(head) > SMALL

@@ -136,7 +136,7 @@ MAX_NAME = 500  # characters of a metric's name that are kept
 
 
 class Column:
-    """One growing curve."""
+    """A growing curve."""
 
     def __init__(self) -> None:
         self.steps = array("d")

@@ -105,7 +105,7 @@ def contents_of(root: str, state_directory: str, data: Collection[str] = (), *, 
 
 
 def _copied(items: Iterable[Item], root: str, state_directory: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-    """Return the topmost ignored paths, and those of them that cannot share blocks."""
+    """Return the topmost ignored paths, and those among them that cannot share blocks."""
     parts = _Parts()
     samples: dict[int, tuple[int, str]] = {}  # device: size and path of the largest file there
     devices: dict[str, int] = {}  # of each part

@@ -45,7 +45,7 @@ RECENT_RUNS = 20  # number of latest runs that are searched for a missing file
 
 
 class Kind(StrEnum):
-    """What a run gets of a path. Paths that are left out, environments and secrets are not given to runs."""
+    """How a run gets a path. Excluded paths, environments and secrets are not given to runs."""
 
     SNAPSHOT = "snapshot"
     COPIED = "copied"

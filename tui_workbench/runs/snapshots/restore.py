@@ -119,7 +119,7 @@ def _changes(store: SnapshotStore, root: str, before: str, after: str) -> tuple[
 
 
 def _is_taken(root: str, path: str, removed: set[str]) -> bool:
-    """Return True if something that no snapshot holds is at the path of a file, or at one of its parents."""
+    """Return True if a file that is in no snapshot is at the path of a file, or at one of its parents."""
     parts = path.split("/")
     for size in range(1, len(parts) + 1):
         place = "/".join(parts[:size])

@@ -67,7 +67,7 @@ def snapshot_files(state_directory: str, commit: str) -> list[SnapshotFile]:
 
 
 def snapshot_content(state_directory: str, commit: str, path: str) -> bytes:
-    """Return the content of a file in a snapshot. Raises StorageError, also when the file is missing."""
+    """Return the content of a file in a snapshot. Raises StorageError, including when the file is missing."""
     return read_with_git(state_directory, "cat-file", "blob", f"{_checked(commit)}:{path}")
 
 

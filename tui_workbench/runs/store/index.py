@@ -175,7 +175,7 @@ class RunIndex:
         return self._connection.execute(statement, values)
 
     def _open(self, path: str, *, new_file: bool = False) -> sqlite3.Connection:
-        """Open the tables, in memory if the file cannot be used: that gives the same answers, only slower."""
+        """Open the tables, in memory if the file cannot be used; that is slower but gives the same answers."""
         if new_file and os.path.isabs(path):
             index_file.remove(path)
         try:

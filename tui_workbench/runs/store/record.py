@@ -109,7 +109,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
 
 
 def problem_of(run: Run) -> str:
-    """Return the error in the values of a run, or "": files of other users may hold any values."""
+    """Return the error in the values of a run, or ""; files of other users can contain any values."""
     texts = (run.script_name, run.run_configuration, run.target, run.target_type, run.interpreter, run.commit_id,
              run.user_id, run.group, *run.arguments)  # fmt: skip
     times = (run.created, run.start, run.end)

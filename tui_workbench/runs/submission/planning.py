@@ -213,7 +213,7 @@ def _target_of(project: Project, target: ComputeTarget) -> ComputeTarget:
 
 
 def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:
-    """Return the error if runs on the target need no environment; None if one can be prepared."""
+    """Return the error if runs on the target need no environment; None if an environment can be prepared."""
     if target.kind.uses_interpreter and not target.builds_environment:
         return UsageError(
             f"runs on {target.name} use your own Python: there is nothing to prepare",

@@ -148,7 +148,7 @@ def _is_same(source: str, root: str, path: str) -> bool:
 
 
 def _save(root: str, path: str, state_directory: str, saved: str) -> None:
-    """Save a file of the project before it is replaced. Raises OSError, also for special files."""
+    """Save a file of the project before it is replaced. Raises OSError, including for special files."""
     name = f"{saved}/{path}"
     names = itertools.chain((name,), (f"{name}~{number}" for number in itertools.count(2)))
     with open(open_below(root, path), "rb") as file:

@@ -125,7 +125,7 @@ def mounts(spec: RunSpec, place: Placement) -> list[Mount]:
 
 
 def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
-    """Return the script's variables besides those of the image; the run configuration has priority."""
+    """Return the script's variables, except those of the image; the run configuration takes precedence."""
     user = place.user.partition(":")[0]
     # Python libraries need a home and a user name, and the image's /etc/passwd may not have the user id.
     home = {} if user == "0" else {"HOME": "/tmp", "USER": f"user{user}", "LOGNAME": f"user{user}"}

@@ -164,7 +164,7 @@ def _named_gpus(target: ComputeTarget) -> dict[str, str]:
 def framework_report(
     location: FrameworkLocation, target: ComputeTarget, gpus: Gpus, which: str
 ) -> FrameworkReport | None:
-    """Return the report of the frameworks; None if the Python gives no valid answer.
+    """Return the report of the frameworks; None if the interpreter prints no valid report.
 
     A cached report is used only if `which` is ONE; a check of ALL GPUs always asks. Raises WorkbenchError.
     """

@@ -91,7 +91,7 @@ class RunFolder(NamedTuple):
 
 
 def run_folders(host: Host) -> list[RunFolder]:
-    """The folders of all runs on another machine; none on this machine."""
+    """The folders of all runs on another machine; none for this machine."""
     if host.is_local:
         return []
     parts = host.check(["sh", "-c", _RUNS, "sh", host.home()], timeout=LIST_SECONDS).stdout.split(b"\0")

@@ -67,7 +67,7 @@ def wait_until_answering(
 
 
 def require_tools(target: ComputeTarget, host: Host) -> None:
-    """Raise ConfigurationError if the machine lacks a required tool. Raises TargetUnreachable."""
+    """Raise ConfigurationError if a required tool is missing. Raises TargetUnreachable."""
     missing = host.check(["sh", "-c", _MISSING, "sh", *TOOLS]).text.split()
     if missing:
         raise ConfigurationError(

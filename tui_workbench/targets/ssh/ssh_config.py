@@ -1,4 +1,4 @@
-"""Settings of ~/.ssh/config that asyncssh does not apply by itself, and known_hosts files.
+"""Settings of ~/.ssh/config that asyncssh does not apply, and known_hosts files.
 
 As in OpenSSH, missing files and invalid lines are ignored. Only `accept` adds a key, after the user has confirmed its
 fingerprint; it appends to the file.

@@ -90,7 +90,7 @@ class SshHost(Host):
         return self._request({"op": wire.STATUS}, SHORT_TIMEOUT)
 
     def give_secret(self, reference: str, value: str, *, kept: bool = False) -> None:
-        """Give a secret to the link, which holds it in memory. `kept` is True if it is in a keyring as well."""
+        """Give a secret to the link, which keeps it in memory. `kept` is True if it is in a keyring as well."""
         trace.hide((value,))
         self._request({"op": wire.SECRET, "reference": reference, "value": value, "kept": kept}, SHORT_TIMEOUT)
 

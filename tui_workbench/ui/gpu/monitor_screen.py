@@ -28,7 +28,7 @@ POLL_SECONDS = 2.0  # interval at which targets and active runs are read again
 
 
 class MonitorScreen(HistoryScreen):
-    """The GPUs of all targets. Its result is always ""."""
+    """The GPUs of all targets. The result is always ""."""
 
     AUTO_FOCUS = "GpuView"
     heading = "GPUs"

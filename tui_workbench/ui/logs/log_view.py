@@ -310,7 +310,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self.post(lambda session: session.go_to_line(number))
 
     def validate_scroll_y(self, value: float) -> float:
-        """Accept any line; the reader knows how many there are."""
+        """Accept any line, because the number of lines is known only to the reader."""
         return max(0.0, value)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

@@ -349,7 +349,7 @@ class RunBar(Widget, inherit_bindings=False):
 
 
 class RequestLine(Line):
-    """Shows the request of the run bar, or None; a click on it goes to the run bar, a click on the button runs it."""
+    """Shows the request of the run bar, or None; a click focuses the run bar, or starts the run on the button."""
 
     def __init__(self, request: RunRequest | None) -> None:
         super().__init__()

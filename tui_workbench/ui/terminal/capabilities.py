@@ -35,7 +35,7 @@ class UnsupportedTerminal(WorkbenchError):
 
 
 class Terminal(NamedTuple):
-    """The abilities of a terminal. The defaults are those of a modern terminal."""
+    """The capabilities of a terminal. The defaults describe a modern terminal."""
 
     colors: Colors = "truecolor"
     unicode: bool = True

@@ -1,4 +1,4 @@
-"""The trace of calls: all calls of ssh, docker, git and other programs with their results.
+"""The trace of calls: all calls to ssh, docker, git and other programs with their results.
 
 The trace is read, and rows are made, in threads; an update costs as much as has changed. The cursor stays on its call,
 or follows the newest one.
@@ -58,7 +58,7 @@ MIN_TEXT_WIDTH = 20
 
 
 class TraceScreen(HistoryScreen, inherit_bindings=False):
-    """Shows the calls of all runs or of one. Its result is always ""."""
+    """Shows the calls of one run or of all runs. Its result is always ""."""
 
     BINDINGS = TRACE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*TRACE, *HISTORY)
