@@ -52,7 +52,7 @@ def test_idle_run_is_ended_and_work_resets_the_time(tmp_path: Path) -> None:
     assert run.passes(1, Reading(0, 80, 900), own()) == ""
     assert run.passes(119, Reading(0, 0, 900), own()) == ""
     reason = run.passes(1, Reading(0, 0, 900), own())
-    assert reason == "StopIfIdleMinutes: none of its processes has used a GPU for 2 min"
+    assert reason == "StopIfIdleMinutes: none of its processes has computed on a GPU for 2 min"
 
 
 def test_work_of_other_processes_does_not_count(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ class Policies:
             return ""
         minutes = self._configuration.stop_if_idle_minutes
         if minutes and self._idle >= 60 * minutes:
-            return f"StopIfIdleMinutes: none of its processes has used a GPU for {minutes} min"
+            return f"StopIfIdleMinutes: none of its processes has computed on a GPU for {minutes} min"
         if not self._configuration.require_gpu or self._absent < 0 or not usage.samples:
             return ""
         if self._absent >= REQUIRED_SECONDS:
