@@ -69,7 +69,7 @@ def load_digits(path: Path = DATA) -> tuple[Digits, Digits]:
 
 
 def build_network(width: int = 16) -> nn.Sequential:
-    """Three convolutions and one linear layer, about 20,000 parameters."""
+    """Build three convolutions and one linear layer, about 20,000 parameters."""
 
     def convolution(inputs: int, outputs: int) -> list[nn.Module]:
         return [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
@@ -86,7 +86,7 @@ def build_network(width: int = 16) -> nn.Sequential:
 
 
 def shift(images: Tensor) -> Tensor:
-    """Move a batch by up to one pixel each way: people do not write in the middle of the box."""
+    """Shift a batch by up to one pixel in each direction, because people do not center their digits."""
     down, right = torch.randint(0, 3, (2,)).tolist()
     return functional.pad(images, (1, 1, 1, 1))[:, :, down : down + PIXELS, right : right + PIXELS]
 
@@ -180,9 +180,9 @@ def parse_arguments() -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--epochs", type=positive, default=15, help="passes over the training images")
-    parser.add_argument("--batch-size", type=positive, default=64, help="images a step")
+    parser.add_argument("--batch-size", type=positive, default=64, help="images per step")
     parser.add_argument("--lr", type=float, default=0.01, help="highest learning rate")
-    parser.add_argument("--seed", type=int, default=0, help="makes two trainings on one machine alike")
+    parser.add_argument("--seed", type=int, default=0, help="same seed and machine: same result")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train")
     return parser.parse_args()
 
@@ -196,7 +196,7 @@ def positive(text: str) -> int:
 
 
 def main() -> None:
-    """Train as the command line says and save the result."""
+    """Train with the given arguments and save the result."""
     arguments = parse_arguments()
     torch.manual_seed(arguments.seed)
     device = choose_device(arguments.device)

@@ -1,10 +1,11 @@
-"""Train a small convolutional network to read handwritten digits, by several processes at once (DDP).
+"""Train a small convolutional network to read handwritten digits with several processes (DDP).
 
     torchrun --standalone --nproc-per-node 2 train.py --epochs 15 --batch-size 64 --lr 0.01 --seed 0
 
-The workbench starts it so where a run configuration says `ProcessesPerNode: 2`, or `gpus` for a process on each GPU. Each
-process learns from its own part of every batch, and they exchange gradients: by NCCL on GPUs, by gloo on CPUs. Rank 0
-prints an epoch's loss and accuracy and leaves `model.pt` in `outputs/`. `python train.py` trains with one process.
+The workbench uses this command if the run configuration has `ProcessesPerNode: 2`, or `gpus` for one process per
+GPU. Each process trains on a part of every batch, and the processes exchange gradients: with NCCL on GPUs, with gloo
+on CPUs. Rank 0 prints loss and accuracy after each epoch and writes `outputs/model.pt`. `python train.py` trains with
+one process.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 try:
     import workbench
 except ImportError:
-    # A plain `torchrun train.py`: what it prints is all that it tells.
+    # Outside the workbench, the script only prints its metrics.
     workbench = None
 
 HERE = Path(__file__).resolve().parent
@@ -38,11 +39,11 @@ OUTPUTS = HERE / "outputs"
 PIXELS = 8
 CLASSES = 10
 TEST_IMAGES = 360
-"""The last fifth of the file, which is in the order of its writers: hands that the training never saw."""
+"""The last fifth of the file. The lines are ordered by writer, so the training never sees these writers."""
 
 
 def load_digits(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Images of shape (n, 1, 8, 8) with values from 0 to 1, and their labels."""
+    """Return images of shape (n, 1, 8, 8) with values from 0 to 1, and their labels."""
     with gzip.open(DATA, "rt", encoding="ascii") as file:
         rows = torch.tensor([[int(value) for value in line.split(",")] for line in file])
     images = (rows[:, :-1].float() / 16).reshape(-1, 1, PIXELS, PIXELS)
@@ -50,7 +51,7 @@ def load_digits(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def build_network(width: int = 16) -> nn.Sequential:
-    """Two convolutions and one linear layer. Batch norm counts per process, so there is none."""
+    """Build two convolutions and one linear layer, without batch norm, whose statistics would differ per process."""
     return nn.Sequential(
         nn.Conv2d(1, width, 3, padding=1),
         nn.ReLU(),
@@ -64,13 +65,13 @@ def build_network(width: int = 16) -> nn.Sequential:
 
 
 def choose_device() -> torch.device:
-    """This process's own GPU, or the CPU; says which on the log."""
+    """Return the GPU of this process, or the CPU, and print it."""
     rank, world = dist.get_rank(), dist.get_world_size()
     if dist.get_backend() == "nccl":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
         gpu = torch.cuda.get_device_properties(device)
-        # As other frameworks name their GPU: the workbench takes these lines as evidence.
+        # The workbench reads these lines as evidence that the run uses a GPU.
         print(f"name: {gpu.name}\nmajor: {gpu.major} minor: {gpu.minor}", flush=True)
         print(f"rank {rank} of {world} trains on GPU {device.index}", flush=True)
         return device
@@ -80,7 +81,7 @@ def choose_device() -> torch.device:
 
 
 def train(model: nn.Module, images: Tensor, labels: Tensor, arguments: argparse.Namespace) -> None:
-    """Train in place; rank 0 tells what each epoch came to."""
+    """Train the model in place; rank 0 reports each epoch."""
     rank, world = dist.get_rank(), dist.get_world_size()
     count = len(labels) - TEST_IMAGES
     steps = -(-count // arguments.batch_size)
@@ -88,14 +89,15 @@ def train(model: nn.Module, images: Tensor, labels: Tensor, arguments: argparse.
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=arguments.lr, epochs=arguments.epochs, steps_per_epoch=steps
     )
-    # Every process draws the same order and takes its own part of each batch.
+    # All processes draw the same order, and each takes a different part of every batch.
     order = torch.Generator().manual_seed(arguments.seed)
     for epoch in range(1, arguments.epochs + 1):
         model.train()
         total = torch.zeros(1, device=labels.device)
         for batch in torch.randperm(count, generator=order).split(arguments.batch_size):
             part = batch[rank::world].to(labels.device)
-            # A last batch may be too small for all: who has no image must take part in the exchange all the same.
+            # The last batch may have fewer images than processes. A process without images still takes part in the
+            # exchange of gradients.
             loss = functional.cross_entropy(model(images[part]), labels[part], reduction="sum") / len(batch) * world
             optimizer.zero_grad()
             loss.backward()
@@ -108,7 +110,7 @@ def train(model: nn.Module, images: Tensor, labels: Tensor, arguments: argparse.
 
 
 def report(epoch: int, epochs: int, loss: float, right: float) -> None:
-    """Tell what an epoch came to: a line for people, and exact values for the charts of the workbench."""
+    """Print the metrics of an epoch, and log exact values for the charts of the workbench."""
     print(f"epoch {epoch}/{epochs}  loss {loss:.4f}  accuracy {right:.3f}", flush=True)
     if workbench is not None:
         workbench.log("loss", loss, epoch)
@@ -117,7 +119,7 @@ def report(epoch: int, epochs: int, loss: float, right: float) -> None:
 
 @torch.no_grad()
 def accuracy(network: nn.Module, images: Tensor, labels: Tensor) -> float:
-    """The share of the test images that are read right. Without DDP around it: only rank 0 comes here."""
+    """Return the share of correctly classified test images. Only rank 0 calls this, so without DDP."""
     network.eval()
     found = network(images[-TEST_IMAGES:]).argmax(dim=1)
     return (found == labels[-TEST_IMAGES:]).float().mean().item()
@@ -127,19 +129,19 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--epochs", type=int, default=15, help="passes over the training images")
-    parser.add_argument("--batch-size", type=int, default=64, help="images a step, of all processes together")
+    parser.add_argument("--batch-size", type=int, default=64, help="images per step, over all processes")
     parser.add_argument("--lr", type=float, default=0.01, help="highest learning rate")
-    parser.add_argument("--seed", type=int, default=0, help="makes two trainings on one machine alike")
+    parser.add_argument("--seed", type=int, default=0, help="same seed and machine: same result")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Train as the command line says; rank 0 saves the result."""
+    """Train with the given arguments; rank 0 saves the result."""
     arguments = parse_arguments()
     for name, alone in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1")):
         os.environ.setdefault(name, alone)
     if "MASTER_ADDR" not in os.environ:
-        # Not under torchrun: a group of one, which meets in a file.
+        # Without torchrun, create a group of one process, which needs a file to initialize.
         import tempfile
 
         meeting = Path(tempfile.mkdtemp(), "meeting").as_uri()
@@ -156,7 +158,7 @@ def main() -> None:
         OUTPUTS.mkdir(exist_ok=True)
         torch.save(model.module.state_dict(), OUTPUTS / "model.pt")
         print(f"trained in {time.perf_counter() - started:.1f} s, model in outputs/model.pt")
-    # The others wait for rank 0 to be done with its last test.
+    # Wait until rank 0 has finished the last test.
     dist.barrier()
     dist.destroy_process_group()
 

@@ -70,7 +70,7 @@ def main():
 
 
 def parse_arguments():
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=64)
@@ -81,7 +81,7 @@ def parse_arguments():
 
 
 def choose_device(wanted):
-    """Use a GPU or none, and say which; one that is asked for and missing ends the program."""
+    """Choose a GPU or the CPU and print it; exit if a GPU is required but missing."""
     gpus = [device for device in C.device.all_devices() if device.type() == C.device.DeviceKind.GPU]
     if wanted == "gpu" and not gpus:
         sys.exit("train.py: --device gpu, and CNTK sees no GPU here")
@@ -91,7 +91,7 @@ def choose_device(wanted):
 
 
 def load(names):
-    """Images with values from 0 to 1 and labels as rows of one 1, fetched once into the folder that all runs share."""
+    """Return images with values from 0 to 1 and one-hot labels; download them once into the shared folder."""
     share = os.environ.get("AZUREML_NATIVE_SHARE_DIRECTORY", "data")
     if not os.path.isdir(share):
         os.makedirs(share)
@@ -115,7 +115,7 @@ def load(names):
 
 
 def build_model(pixels):
-    """Two convolutions and a dense layer."""
+    """Build two convolutions and a dense layer."""
     layers = C.layers
     network = layers.Sequential(
         [
@@ -130,7 +130,7 @@ def build_model(pixels):
 
 
 def train_epoch(trainer, pixels, truth, images, labels, size):
-    """One pass over the training images in random order; the mean loss of its batches."""
+    """Train on all images once, in random order; return the mean loss of the batches."""
     order = np.random.permutation(len(images))
     losses = []
     for start in range(0, len(order), size):
@@ -141,7 +141,7 @@ def train_epoch(trainer, pixels, truth, images, labels, size):
 
 
 def evaluate(trainer, pixels, truth, images, labels, size=500):
-    """The share of test images that are read right."""
+    """Return the share of correctly classified test images."""
     wrong = [
         trainer.test_minibatch({pixels: images[start : start + size], truth: labels[start : start + size]})
         for start in range(0, len(images), size)

@@ -16,7 +16,7 @@ from pathlib import Path
 import tensorflow as tf
 
 try:
-    import workbench  # there in every run of the workbench
+    import workbench  # available in every run of the workbench
 except ImportError:
     workbench = None
 
@@ -27,7 +27,7 @@ CLASSES = 10
 
 
 class LogEpochs(tf.keras.callbacks.Callback):
-    """Prints what each epoch came to, and logs it where the workbench runs this."""
+    """Print the metrics of each epoch, and log them in runs of the workbench."""
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         values = {name: float(value) for name, value in (logs or {}).items()}
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=128)
@@ -73,7 +73,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def choose_device(wanted: str) -> None:
-    """Use a GPU or none, and say which; one that is asked for and missing ends the program."""
+    """Choose a GPU or the CPU and print it; exit if a GPU is required but missing."""
     gpus = tf.config.list_physical_devices("GPU")
     if wanted == "gpu" and not gpus:
         sys.exit("train.py: --device gpu, and TensorFlow sees no GPU here")
@@ -85,7 +85,7 @@ def choose_device(wanted: str) -> None:
 
 
 def load_mnist() -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Training and test images with values from 0 to 1, fetched once into the folder that all runs share."""
+    """Return training and test images with values from 0 to 1; download them once into the shared folder."""
     share = Path(os.environ.get("AZUREML_NATIVE_SHARE_DIRECTORY", HERE / "data"))
     share.mkdir(parents=True, exist_ok=True)
     (images, labels), (test_images, test_labels) = tf.keras.datasets.mnist.load_data(path=str(share / "mnist.npz"))
@@ -94,7 +94,7 @@ def load_mnist() -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
 
 
 def build_model(learning_rate: float) -> tf.keras.Model:
-    """Two convolutions and a dense layer."""
+    """Build two convolutions and a dense layer."""
     layers = tf.keras.layers
     model = tf.keras.Sequential(
         [
