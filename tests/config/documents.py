@@ -1,4 +1,4 @@
-"""Documents made for tests: from text at once, and generated in every style that people write."""
+"""Documents for tests: from given text, and generated in many styles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def document(text: str, name: str = "test.runconfig", context: ProjectContext | None = None) -> Document:
-    """A document of this text that lies in no project."""
+    """Return a document of this text outside a project."""
     return Document(TextFile(name, text, Signature(0, len(text), 0)), context)
 
 
@@ -63,7 +63,7 @@ TAILS = st.sampled_from(["", "", "", "  # why", " #x", "   "])
 
 @dataclass
 class Style:
-    """How one generated document is written."""
+    """The style of a generated document."""
 
     json: bool
     quote: str

@@ -1,4 +1,4 @@
-"""The promise of the editor, on every real file known: an edit changes its value alone, and can be taken back.
+"""An edit of any known real file changes only its value, and can be undone.
 
 Each test goes through all files in one function, because pytest's own cost for the thousands of combinations would be
 most of the time.
@@ -35,7 +35,7 @@ def paths() -> list[str]:
 
 
 def new_values(field: Field) -> tuple[Any, ...]:
-    """Values of the field's type, awkward ones among them."""
+    """Return values of the field's type, including unusual ones."""
     if field.type == field_types.BOOLEAN:
         return True, False
     if field.type == field_types.INTEGER:
@@ -63,7 +63,7 @@ def rows(path: str) -> Iterator[tuple[Document, FieldState]]:
 
 
 def assert_only_value_changed(before: str, after: str, node: Node) -> None:
-    """All characters before and behind the value are as they were."""
+    """Check that all characters before and after the value are unchanged."""
     start = node.start
     # What stands below its key begins, for the eye, behind the colon.
     while start and before[start - 1] in " \n" and (node.is_null or node.kind != SCALAR):

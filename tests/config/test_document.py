@@ -1,4 +1,4 @@
-"""A document: one text, two views, and a file that is never overwritten unseen."""
+"""Documents: text, form, and saving without overwriting other changes."""
 
 from __future__ import annotations
 

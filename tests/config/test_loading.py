@@ -1,4 +1,4 @@
-"""`.compute` and `.runconfig` files become targets and run configurations, or one clear error each."""
+"""`.compute` and `.runconfig` files are loaded, or raise one clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every document, in whatever style it is written: the promises of `test_corpus` in general."""
+"""Properties of documents in any style: `test_corpus` for generated documents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def paths_of(tree: Tree) -> list[tuple[Path, Node]]:
 
 
 def parsed(text: str) -> Tree:
-    """The tree of a generated text; the generator may put together what is no YAML, and that is passed over."""
+    """Return the tree of a generated text; skip texts that are not valid YAML."""
     try:
         return parse(text)
     except ConfigurationError:

@@ -1,4 +1,4 @@
-"""The reference page is made from the declaration of the fields, and the one in docs/ is up to date."""
+"""The reference page is generated from the declared fields, and the page in docs/ is current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No message about a configuration file repeats a password that stands in it."""
+"""No message about a configuration file contains a password of the file."""
 
 from __future__ import annotations
 

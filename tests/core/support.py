@@ -1,4 +1,4 @@
-"""Helpers of several tests of files."""
+"""Helpers for tests of files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui_workbench.core.directories import user_state_directory
 
 @contextlib.contextmanager
 def ordinary_user() -> Iterator[Path]:
-    """A folder of its own, and for root the rights of `nobody`, because root may read and write everything."""
+    """Yield a new folder; root gets the rights of `nobody`, because root may read and write everything."""
     nobody = 65534
     with tempfile.TemporaryDirectory() as name:
         if os.geteuid() == 0:
@@ -29,5 +29,5 @@ def ordinary_user() -> Iterator[Path]:
 
 
 def trace_file() -> str:
-    """The file that holds the calls of all processes of this user."""
+    """Return the file with the calls of all processes of this user."""
     return os.path.join(user_state_directory(), trace.FILE)

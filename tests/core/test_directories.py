@@ -1,4 +1,4 @@
-"""Where the program finds what came with it, and where it keeps what belongs to the user."""
+"""The folders of the program's data and of the user's files."""
 
 from __future__ import annotations
 

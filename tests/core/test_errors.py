@@ -1,4 +1,4 @@
-"""Every error is one line that says where, what and what to do, and ends a command with its own exit code."""
+"""Every error is one line with location, problem and fix, and has an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets in variables, arguments and texts are masked, and everything else stays as it is."""
+"""Secrets in variables, arguments and texts are masked; other text is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nouns say of themselves."""
+"""Properties of runs and plans."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUN = Run(
         (RunState.RUNNING, 0.0, True),
         (RunState.FINALIZING, 0.0, True),
         (RunState.UNKNOWN, 0.0, True),  # the link is down
-        (RunState.UNKNOWN, 5.0, False),  # it ended, how is not known
+        (RunState.UNKNOWN, 5.0, False),  # it ended with an unknown result
         (RunState.COMPLETED, 5.0, False),
         (RunState.FAILED, 5.0, False),
         (RunState.CANCELED, 5.0, False),

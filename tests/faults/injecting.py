@@ -1,4 +1,4 @@
-"""The command line in a process where one call of the system fails: `python injecting.py COUNTER NTH ERRNO WORD...`.
+"""The command line in a process in which one system call fails: `python injecting.py COUNTER NTH ERRNO WORD...`.
 
 Counts the calls that change files, in this process and in those that it forks, in the file COUNTER; the NTH fails.
 """
@@ -30,7 +30,7 @@ def count(path: str, pread: Any = os.pread, pwrite: Any = os.pwrite) -> int:
 
 
 def install(counter: str, nth: int, error: int) -> None:
-    """Let the nth call fail."""
+    """Make the nth call fail."""
 
     def failing(call: Callable[..., Any]) -> Callable[..., Any]:
         def instead(*arguments: Any, **options: Any) -> Any:

@@ -23,7 +23,7 @@ PATIENCE = 150.0
 
 
 class Result(NamedTuple):
-    """What a command left: exit code, and stdout and stderr as text."""
+    """The exit code, stdout and stderr of a command."""
 
     code: int
     out: str
@@ -45,7 +45,7 @@ class Result(NamedTuple):
 
 
 class Workbench:
-    """The command line in a folder, with what a test changes in the environment."""
+    """The command line in a folder, with a changed environment."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -77,28 +77,28 @@ class Workbench:
         return result.out.strip().removeprefix("RunId: ")
 
     def info(self, run_id: str) -> dict[str, Any]:
-        """What `history info` says of a run."""
+        """Return the output of `history info` for a run."""
         result = self.run("history", "info", "--run", run_id)
         assert result.code == 0, result
         information: dict[str, Any] = json.loads(result.out)
         return information
 
     def history(self) -> list[dict[str, Any]]:
-        """What `history list` says."""
+        """Return the output of `history list`."""
         result = self.run("history", "list")
         assert result.code == 0, result
         records: list[dict[str, Any]] = json.loads(result.out)
         return records
 
     def log(self, run_id: str) -> str:
-        """What the run wrote."""
+        """Return the output of the run."""
         result = self.run("logs", run_id)
         assert result.code == 0, result
         return result.out
 
 
 def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
-    """Wait for a condition and return what it gave; a failure when it does not come true in PATIENCE seconds."""
+    """Wait for a condition and return its value; fail after PATIENCE seconds."""
     deadline = time.monotonic() + PATIENCE
     while not (value := condition()):
         assert time.monotonic() < deadline, f"{what} never came true"
@@ -107,7 +107,7 @@ def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
 
 
 def open_gate(fifo: Path) -> None:
-    """Write a line to who waits for it at a named pipe; a failure when nobody comes to wait."""
+    """Write a line to the reader of a named pipe; fail if there is no reader."""
 
     def try_to_open() -> int:
         try:
@@ -140,7 +140,7 @@ def end_processes_told_of(place: Path) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """True while the process lives; one that only waits to be collected by its parent does not."""
+    """Return True if the process runs; a zombie does not count."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
@@ -149,7 +149,7 @@ def is_running(pid: int) -> bool:
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """Every file below `root` with its content, but for what the workbench keeps to itself."""
+    """Return every file below `root` with its content, except the workbench's files."""
     found = {}
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name != ".workbench"]

@@ -1,4 +1,4 @@
-"""The stand-ins, for every test of this folder."""
+"""Stand-in GPUs for the tests of this folder."""
 
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts

@@ -1,7 +1,7 @@
-"""Stand-ins of frameworks: modules with as much of their interface as a look at their GPUs takes.
+"""Stand-ins of frameworks: modules with the part of the interface that reports GPUs.
 
-They prove what the workbench makes of answers, not that a framework answers so. The real PyTorch without CUDA is
-asked as well, where it is installed.
+They prove how the workbench reads the answers, not that real frameworks give them. Where PyTorch without CUDA is
+installed, tests use it too.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class times:
 
 
 def stand_in(folder: Path, name: str, text: str) -> None:
-    """Put a module there."""
+    """Write a stand-in module."""
     (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / name / "__init__.py").write_text(text)
 

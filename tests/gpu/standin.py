@@ -1,7 +1,7 @@
 """Stand-in GPUs: a library in place of NVIDIA's, and a program in place of nvidia-smi, both compiled from C here.
 
 Both answer from one text file, read anew at each question (its form is in standin_state.h), so a test changes what a
-GPU does while something looks at it. They prove what the workbench makes of answers, not that a driver answers so.
+GPU does while something looks at it. They prove how the workbench reads the answers, not that real drivers give them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ REST = "util=0 mem=3 total=15360 power=9800 limit=70000 temp=31 sm=300 memclk=40
 
 
 class Built(NamedTuple):
-    """Where the compiled parts lie: `libraries` for LD_LIBRARY_PATH, `programs` for PATH."""
+    """Folders of the compiled parts: `libraries` for LD_LIBRARY_PATH, `programs` for PATH."""
 
     libraries: Path
     programs: Path
 
 
 class Standin:
-    """The GPUs of one test. What the test does not say of them is as in `T4`."""
+    """The GPUs of one test. Values that a test does not set are those of `T4`."""
 
     def __init__(self, state: Path, built: Built) -> None:
         self.state = state
@@ -44,7 +44,7 @@ class Standin:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What a process needs in its environment to see them."""
+        """The environment variables with which a process sees the GPUs."""
         libraries, path = os.environ.get("LD_LIBRARY_PATH", ""), os.environ.get("PATH", os.defpath)
         return {
             "STANDIN_NVML_STATE": str(self.state),
@@ -54,17 +54,17 @@ class Standin:
         }  # fmt: skip
 
     def write(self, *lines: str, driver: str = "driver 550.54\ncuda 12040") -> None:
-        """Let the machine be as the lines say, at once and whole."""
+        """Replace the state of the machine by these lines, atomically."""
         self._lines = [driver, *lines]
         self._write()
 
     def add(self, *lines: str) -> None:
-        """Let this be so as well."""
+        """Add lines to the state."""
         self._lines += lines
         self._write()
 
     def remove(self) -> None:
-        """Let there be no driver."""
+        """Remove the driver."""
         self.state.unlink()
 
     def _write(self) -> None:
@@ -74,7 +74,7 @@ class Standin:
 
 
 def gpu(index: int = 0, words: str = T4, **changes: object) -> str:
-    """A device's line: `gpu(0, util=80)`; None for what it does not tell."""
+    """Return the line of a device: `gpu(0, util=80)`; None for values that it does not report."""
     values = dict(word.split("=", 1) for word in words.split())
     values |= {key: str(value) for key, value in changes.items()}
     told = " ".join(f"{key}={value}" for key, value in values.items() if value != "None")

@@ -59,7 +59,7 @@ def gpu_engine(hook: NvidiaStandIn) -> Iterator[DockerEngine]:
 def project(
     tmp_path: Path, standin: Standin, gpu_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[DockerProject]:
-    """A project whose runs take a free GPU of two, as many runs as there are."""
+    """A project whose runs each take a free GPU of two."""
     standin.write(gpu(0, REST), gpu(1, REST))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{gpu_engine.socket}")
     made = DockerProject(tmp_path / "project")
@@ -80,14 +80,14 @@ def end_all(project: DockerProject) -> None:
 
 
 def begin(project: DockerProject, *arguments: str) -> Run:
-    """Start a run, and wait until it has printed the GPUs that it was given."""
+    """Start a run, and wait until it has printed its GPUs."""
     run = project.runs.submit(RunRequest("docker", project.script(TRAIN), arguments, allow_cpu=True))
     project.until(run, "\n")
     return run
 
 
 def computing(engine: DockerEngine, run: Run) -> int:
-    """The process of the run that computes, by its id on the machine of the engine."""
+    """Return the ID of the run's computing process on the machine of the engine."""
 
     def found() -> list[str]:
         rows = engine.docker("top", container_name(run.run_id), "-eo", "pid,args").splitlines()
@@ -108,7 +108,7 @@ def is_proven(run: Run) -> bool:
 
 
 def owners(run: Run) -> set[str]:
-    """Whose the processes were that the run's samples hold; one that has ended is nobody's."""
+    """Return the owners of the processes in the run's samples; ended processes have no owner."""
     path = Path(run.directory, "gpu.jsonl")
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return {each[4] for line in lines for each in json.loads(line).get("p", ()) if len(each) > 4}
@@ -136,7 +136,7 @@ def test_two_runs_with_free_gpus_are_proven(
         assert (found["verdict"], found["final"]) == ("proven", True), found
         assert [(each["number"], each["peak_memory"]) for each in found["devices"]] == [(number, memory)]
         assert owners(run) == {"own"}
-    # What they had is free again.
+    # Their GPUs are free again.
     standin.write(gpu(0, REST), gpu(1, REST))
     assert log(project.run(SAYS)) == f"given {FIRST}\n"
 

@@ -1,4 +1,4 @@
-"""The verdict on a run under torchrun: of all its ranks. The GPUs are stand-ins, the ranks are not."""
+"""The GPU verdict on all ranks of a run under torchrun. The GPUs are stand-ins, the ranks are real."""
 
 from __future__ import annotations
 

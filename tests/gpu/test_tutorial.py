@@ -1,4 +1,4 @@
-"""The tutorial leads to its end: every block of commands in it, and in the README, is typed into a real shell.
+"""The tutorial works: every block of commands in it, and in the README, is run in a real shell.
 
 What is not run says why in the page itself. The steps on a GPU machine use a real machine, a real engine and a real SSH
 connection; its GPU, the image and the framework in it are stand-ins.
@@ -50,7 +50,7 @@ DEPENDENCIES = "name: project_environment\ndependencies: []\n"
 
 
 class Block(NamedTuple):
-    """Commands of a page, and where they are run: `here`, `gpubox`, or why they are not."""
+    """Commands of a page, and where they run: `here`, `gpubox`, or the reason why they are not run."""
 
     mark: str
     commands: str
@@ -64,14 +64,14 @@ def blocks(page: Path) -> list[Block]:
 
 
 class Shell:
-    """A person's shell: the folder stays what `cd` made it."""
+    """A shell that keeps its current folder between commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.said = ""
 
     def type(self, commands: str) -> str:
-        """What the commands say; fails when one of them does."""
+        """Run the commands and return their output; fail if a command fails."""
         reader, writer = os.pipe()
         with os.fdopen(reader) as place:
             done = subprocess.run(
@@ -132,7 +132,7 @@ class GpuBox:
         self.share = box.home() / ".azureml" / "share" / "my-digits"
 
     def show_what_computes(self, root: Path) -> None:
-        """Let the GPU compute for the run's process, until the run's samples are enough to prove it."""
+        """Show GPU work of the run's process until the run's samples prove it."""
         wait_until(lambda: self._computing())
         self.gpus.write(gpu(0, util=80), process(self._computing()[0], 0, 4300), driver=DRIVER)
         runs = root / ".workbench" / "runs"

@@ -1,4 +1,4 @@
-"""A project is found, opened and left as it was; what is wrong in it hides nothing else."""
+"""Projects are found and opened without changes, and broken files do not hide others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New projects: whole or not at all, and never over something that exists."""
+"""New projects are complete or not created, and overwrite nothing."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_secrets_in_addresses_are_masked(address: str, shown: str) -> None:
 
 
 class TestAddFolder:
-    """A folder becomes a project where it is."""
+    """Add configuration to an existing folder."""
 
     def test_folder_gets_only_missing_files(self, tmp_path: Path) -> None:
         write_files(tmp_path, {"train.py": "mine", "readme.md": "mine", ".gitignore": "mine"})

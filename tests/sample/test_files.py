@@ -1,4 +1,4 @@
-"""The sample project's files: they fit one another, name their sources, and serve as a model of how to write them."""
+"""The sample project's files are consistent, name their sources, and have no findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample project's training: what it prints and leaves, how well it reads, and that PyTorch is all it needs."""
+"""The sample project's training: its output, files and accuracy, and that it needs only PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SDK as a script of a run finds it."""
+"""Helpers that load the SDK as a script of a run does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load() -> ModuleType:
-    """A copy of `workbench` as a fresh process has it."""
+    """Load a new copy of the module `workbench`."""
     spec = importlib.util.spec_from_file_location("workbench_under_test", os.path.join(SDK_FOLDER, "workbench.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -27,7 +27,7 @@ def load() -> ModuleType:
 
 
 def logged(run: Path) -> list[dict[str, Any]]:
-    """The lines that were logged, without their times."""
+    """Return the logged lines without their times."""
     path = run / "metrics.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     records = [json.loads(line, parse_constant=lambda name: f"no JSON: {name}") for line in lines]
@@ -37,7 +37,7 @@ def logged(run: Path) -> list[dict[str, Any]]:
 
 
 def script(text: str, run: Path | None, *path: str, directory: Path | None = None) -> str:
-    """What a script prints that has the SDK first on its path, and then the folders of `path`."""
+    """Run a script with the SDK and then the folders of `path` on its path; return its output."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([SDK_FOLDER, *path]), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("WORKBENCH_RUN_DIRECTORY", None)
     if run is not None:

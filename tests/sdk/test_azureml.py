@@ -1,4 +1,4 @@
-"""The original's names: scripts that were written for them run unmodified, and a real azureml comes first."""
+"""The `azureml` modules of the SDK: existing scripts run unchanged, and a real azureml package comes first."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_run_context_outside_a_run_is_offline_or_fails(tmp_path: Path) -> None:
     assert script(refused, None) == "this script is not a run of the workbench\n"
 
 
-# A real one
+# A real azureml package
 
 
 def write(root: Path, files: dict[str, str]) -> str:
@@ -111,7 +111,7 @@ def test_real_azureml_comes_first_and_is_completed(run: Path, tmp_path: Path) ->
 
 
 def test_real_namespace_package_comes_first(run: Path, tmp_path: Path) -> None:
-    """As its distributions really are: each a part of a namespace."""
+    """The real distributions are parts of a namespace package."""
     first = write(tmp_path / "one", {"azureml/core/__init__.py": "", "azureml/core/run.py": REAL_RUN})
     second = write(tmp_path / "two", {"azureml/train.py": "NAME = 'train'\n"})
     assert json.loads(script(ASK, run, first, second)) == ["the real one", "azureml.logging", None]

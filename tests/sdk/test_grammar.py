@@ -1,4 +1,4 @@
-"""The SDK runs on whatever Python a script has, from 3.5 on, and without anything that is not in it."""
+"""The SDK runs on Python 3.5 and later, with the standard library only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_sdk_parses_as_python_3_5(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SDK_FOLDER)))
 def test_sdk_has_no_newer_syntax_that_the_parser_accepts(path: Path) -> None:
-    """f-strings (3.6), a comma behind `*arguments` of a definition (3.6), and imports from the future (3.7)."""
+    """f-strings (3.6), a comma after `*arguments` in a definition (3.6), and `from __future__` imports (3.7)."""
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]

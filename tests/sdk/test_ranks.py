@@ -1,4 +1,4 @@
-"""The output of ranks put together: every line once, whole, marked; and what is told of ranks that do not end."""
+"""The merged output of ranks: each line once, complete and with a prefix; and reports of hanging ranks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RANKS.time = CLOCK  # type: ignore[attr-defined]
 
 
 class Folder:
-    """A folder of ranks' files, and what is made of them."""
+    """A folder with the output files of ranks, and their merged output."""
 
     def __init__(self, path: Path, hang_seconds: float = 60.0) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class Folder:
             file.write(data)
 
     def pump(self, *, is_last: bool = False) -> bytes:
-        """What is new in the merged output."""
+        """Merge, and return the new output."""
         before = self._merged.stat().st_size
         CLOCK.now += 1
         self.merger.pump(is_last)
@@ -144,7 +144,7 @@ def test_merged_output_holds_every_line_once(pieces: list[tuple[str, bytes]]) ->
         for rank, data in written.items():
             mark = f"[rank{rank}]: ".encode()
             lines = [line[len(mark) :] for line in folder.merged.splitlines(True) if line.startswith(mark)]
-            # A bare carriage return is nobody's.
+            # A bare carriage return has no prefix.
             expected = [line for line in data.splitlines(True) if line != b"\r"]
             if expected and not expected[-1].endswith((b"\n", b"\r")):
                 expected[-1] += b"\n"
@@ -213,7 +213,7 @@ if codes[1] == 9:
     os.kill(os.getpid(), signal.SIGKILL)
 sys.exit(max(abs(code) for code in codes))
 """
-"""Starts what it is told as torchrun would, in a fraction of its time."""
+"""Starts processes like torchrun, but faster."""
 
 
 @pytest.mark.parametrize(("script", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("sys.exit(9)", 128 + 9)])
@@ -241,7 +241,7 @@ def test_launcher_forwards_sigterm_and_merges_the_last_output(tmp_path: Path) ->
 
 
 def start(folder: Path, script: str) -> subprocess.Popen[bytes]:
-    """The launcher over two processes of a script, with a stand-in for torchrun."""
+    """Start the launcher with two processes of a script and a stand-in for torchrun."""
     package = folder / "path" / "torch" / "distributed"
     package.mkdir(parents=True)
     for init in (package.parent / "__init__.py", package / "__init__.py"):

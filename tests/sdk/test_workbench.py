@@ -1,4 +1,4 @@
-"""`workbench`: a line for each thing that is logged, by one write, whatever its type, and nothing outside of a run."""
+"""`workbench` logs each value of any type as one line with one write, and writes nothing outside a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def workbench(run: Path) -> ModuleType:
 
 
 class Scalar:
-    """As NumPy's and PyTorch's."""
+    """Like scalars of NumPy and PyTorch."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -63,7 +63,7 @@ class Floating:
 
 
 class Eager:
-    """As TensorFlow's."""
+    """Like tensors of TensorFlow."""
 
     def __repr__(self) -> str:
         return "eager"
@@ -244,7 +244,7 @@ def test_target_chooses_the_outputs_folder(run: Path, tmp_path: Path, monkeypatc
     assert (tmp_path / "work" / "outputs" / "x.txt").read_text() == "text"
 
 
-# Outside of a run, and against odds
+# Outside a run, and failures
 
 
 def test_logging_outside_a_run_writes_and_prints_nothing(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_concurrent_threads_and_processes_lose_no_lines(workbench: ModuleType, r
 def test_child_with_closed_descriptors_writes_to_no_other_file(
     workbench: ModuleType, run: Path, tmp_path: Path
 ) -> None:
-    """As daemons do, and then open files of their own under the same numbers."""
+    """Daemons close all descriptors, and then open other files under the same numbers."""
     workbench.log("a", 1)
     child = os.fork()
     if child == 0:

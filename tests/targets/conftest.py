@@ -40,8 +40,8 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def gpubox(key: Path) -> Iterator[Machine]:
-    """Another machine, for all tests together: who changes it changes it back."""
-    # Its users look for things here, and every session of pytest that begins makes pytest's own folder private again.
+    """Another machine, shared by all tests; a test that changes it restores it."""
+    # Its users read files here, and each session of pytest makes pytest's folder private again.
     folder = Path(tempfile.mkdtemp(prefix="wb-gpubox-"))
     folder.chmod(0o755)
     with machine("gpubox", folder, key) as made:
@@ -51,7 +51,7 @@ def gpubox(key: Path) -> Iterator[Machine]:
 
 @pytest.fixture
 def without_engine(gpubox: Machine) -> Iterator[None]:
-    """gpubox's Docker engine cannot be found, if another test has started one."""
+    """Hide gpubox's Docker engine if another test has started it."""
     gpubox.run(["sh", "-c", "! [ -S /run/docker.sock ] || mv /run/docker.sock /run/away.sock"])
     yield
     gpubox.run(["sh", "-c", "! [ -S /run/away.sock ] || mv /run/away.sock /run/docker.sock"])
@@ -59,7 +59,7 @@ def without_engine(gpubox: Machine) -> Iterator[None]:
 
 @pytest.fixture
 def connections(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of the test's own SSH links, all of which are ended after it."""
+    """The folder of this test's SSH links, which end with the test."""
     folder = Path(tempfile.mkdtemp(prefix="wb-"))  # a socket's path must be short
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
@@ -70,7 +70,7 @@ def connections(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def ssh_folder(home: Path, connections: Path, gpubox: Machine, key: Path) -> Path:
-    """`~/.ssh` of one who has logged in on gpubox before, with a key."""
+    """`~/.ssh` of a user who has logged in to gpubox with a key before."""
     folder = home / ".ssh"
     folder.mkdir(mode=0o700)
     shutil.copy(key, folder / "id_ed25519")
@@ -81,7 +81,7 @@ def ssh_folder(home: Path, connections: Path, gpubox: Machine, key: Path) -> Pat
 
 @pytest.fixture
 def known(home: Path, connections: Path, gpubox: Machine) -> Path:
-    """`~/.ssh/known_hosts` of a user who knows gpubox and has no key."""
+    """`~/.ssh/known_hosts` of a user who has accepted gpubox's host key and has no key."""
     folder = home / ".ssh"
     folder.mkdir(mode=0o700)
     (folder / "known_hosts").write_text(gpubox.known_hosts_line)
@@ -90,7 +90,7 @@ def known(home: Path, connections: Path, gpubox: Machine) -> Path:
 
 @pytest.fixture
 def bastion(gpubox: Machine, key: Path, ssh_folder: Path) -> Iterator[Machine]:
-    """A machine by way of which `inner` of ~/.ssh/config is reached, which is gpubox; neither host key is known."""
+    """A jump host for `inner` of ~/.ssh/config, which is gpubox; neither host key is known."""
     folder = Path(tempfile.mkdtemp(prefix="wb-bastion-"))
     folder.chmod(0o755)
     with machine("bastion", folder, key) as made:
@@ -111,7 +111,7 @@ def login(gpubox: Machine, ssh_folder: Path) -> wire.Login:
 
 @pytest.fixture
 def host(login: wire.Login) -> SshHost:
-    """The user research's account on gpubox."""
+    """The account of the user research on gpubox."""
     return SshHost(login)
 
 
@@ -141,7 +141,7 @@ def end_links(folder: Path) -> None:
 
 @pytest.fixture
 def keyring(home: Path, connections: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A real keyring of the test's own, unlocked, on a message bus of its own; gives the folder of its files."""
+    """An unlocked keyring for this test, on a separate message bus; return the folder of its files."""
     bus = connections / "bus"
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", f"unix:path={bus}")
     processes = []

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def session_engine() -> Iterator[DockerEngine]:
-    """One engine for all tests of a session; a test that restarts or fills an engine makes its own.
+    """One engine for all tests of a session; a test that restarts or fills an engine starts another one.
 
-    As many administrators have it, it keeps little of what containers write.
+    Like many production engines, it keeps few logs of containers.
     """
     with docker_engine(options=["--log-opt", "max-size=20k", "--log-opt", "max-file=2"]) as engine:
         yield engine
@@ -41,7 +41,7 @@ def session_engine() -> Iterator[DockerEngine]:
 
 @pytest.fixture
 def engine(session_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerEngine]:
-    """The session's engine as this machine's, with nothing in it but the test images when the test begins and ends."""
+    """The session's engine as the local one; it holds only the test images when the test begins and ends."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{session_engine.socket}")
     yield session_engine
     for name in session_engine.containers():
@@ -70,7 +70,7 @@ def gpubox_engine(gpubox: Machine, session_gpubox_engine: DockerEngine) -> Itera
 
 
 class Follower:
-    """Waits for a run in a thread, until told to stop."""
+    """Wait for a run in a thread until stopped."""
 
     def __init__(self, target: Target, spec: RunSpec) -> None:
         self._reading, self._writing = os.pipe()
@@ -127,7 +127,7 @@ class DockerHarness(Harness):
         target.start(spec, plan, {})
 
     def lose(self, spec: RunSpec) -> None:
-        """Remove the container behind the workbench's back."""
+        """Remove the container without the workbench."""
         self.engine.docker("rm", "--force", container_name(spec.run_id))
 
     def until_written(self, spec: RunSpec, text: str) -> None:

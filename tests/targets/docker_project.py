@@ -1,4 +1,4 @@
-"""A project whose runs execute in containers, driven through `Runs` as the screens drive it."""
+"""A project whose runs execute in containers, controlled with `Runs` as in the screens."""
 
 from __future__ import annotations
 

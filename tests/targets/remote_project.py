@@ -45,11 +45,11 @@ class Remote(Workbench):
         (self.folder / name).write_text(script)
 
     def run_directory(self, run_id: str) -> Path:
-        """Here."""
+        """The run's directory on this machine."""
         return self.folder / ".workbench" / "runs" / run_id
 
     def there(self, run_id: str = "") -> Path:
-        """The run's directory on the machine, or the folder of all of them, as seen from here."""
+        """The run's directory on the other machine, or the folder of all runs, as a path on this machine."""
         return self.machine.home() / ".workbench-tui" / "runs" / run_id
 
     def begin(self, then: str = "", *, after: str = "") -> str:
@@ -60,7 +60,7 @@ class Remote(Workbench):
         return run_id
 
     def go_on(self) -> None:
-        """Let the scripts that wait go on."""
+        """Continue the waiting scripts."""
         (self.machine.home() / "go").touch()
 
     def follow(self, run_id: str) -> Result:

@@ -22,11 +22,11 @@ NEVER = -1
 
 
 class Died(BaseException):
-    """The process was killed."""
+    """Stands for a killed process."""
 
 
 class MortalEngine:
-    """An engine whose user dies when it has answered its call number `last`; counted in `calls`."""
+    """An engine whose caller dies after call number `last`; `calls` counts the calls."""
 
     def __init__(self, engine: Engine, calls: list[str], last: int) -> None:
         self._engine, self._calls, self._last = engine, calls, last
@@ -45,14 +45,14 @@ class MortalEngine:
 
 
 class Journal:
-    """What controllers note of a run, whatever becomes of them."""
+    """The events of a run, which survive its controllers."""
 
     prepared = started = False
     ending: Outcome | None = None
 
 
 def drive(target: DockerTarget, spec: RunSpec, journal: Journal) -> None:
-    """Take the steps that are left, as a controller does."""
+    """Execute the remaining steps like a controller."""
     plan = target.plan(spec)
     if not journal.prepared:
         target.prepare(spec, plan, list)

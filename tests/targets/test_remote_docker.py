@@ -1,4 +1,4 @@
-"""Runs in containers on another machine, with everything that can happen to it, to its engine and on the way."""
+"""Runs in containers on another machine, with failures of the machine, its engine and the connection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COUNTED = "".join(f"{number}\n" for number in range(20))
 
 @pytest.fixture
 def local(tmp_path: Path, engine: DockerEngine) -> DockerProject:
-    """A project whose runs execute in containers here."""
+    """A project whose runs execute in containers on this machine."""
     return DockerProject(tmp_path / "project", nativeSharedDirectory=str(tmp_path / "share"))
 
 
@@ -49,7 +49,7 @@ def project(tmp_path: Path, gpubox: Machine, gpubox_engine: DockerEngine, ssh_fo
 
 
 def starts(share: Path) -> list[str]:
-    """The runs whose script was started, one entry a start."""
+    """Return the run ID of each start of a script."""
     return (share / "starts").read_text().split()
 
 

@@ -52,7 +52,7 @@ def waiting_shells(box: Remote, text: bytes) -> list[int]:
 
 @contextlib.contextmanager
 def held(box: Remote, program: str) -> Iterator[Callable[[], None]]:
-    """While in it, the program waits on the machine until the function that is given is called."""
+    """Within the context, hold the program on the machine until the yielded function is called."""
     home = box.machine.home()
     (home / "held").touch(mode=0o666)
     os.chmod(home / "held", 0o666)

@@ -136,7 +136,7 @@ def test_host_key_change_is_noticed_at_the_next_login(host: SshHost, gpubox: Mac
 
 @pytest.fixture
 def with_password(login: wire.Login, ssh_folder: Path) -> wire.Login:
-    """A login by password, on an account whose keys are not here."""
+    """A login by password to an account without a key on this machine."""
     for path in ssh_folder.glob("id_*"):
         path.unlink()
     return login._replace(password=REFERENCE)
@@ -320,7 +320,7 @@ def test_protected_key_in_the_agent_needs_no_passphrase(
 
 
 def test_agent_with_too_many_keys(login: wire.Login, ssh_folder: Path, gpubox: Machine, tmp_path: Path) -> None:
-    """Not to be tried again and again: a machine that is waited for would be asked all night."""
+    """The login is not repeated, otherwise waiting for a machine would try it all night."""
     for path in ssh_folder.glob("id_*"):
         path.unlink()
     names = [make_key(tmp_path / f"key{number}") for number in range(7)]  # sshd's MaxAuthTries is 6

@@ -47,7 +47,7 @@ def start_up(gpubox: Machine) -> Iterator[Path]:
 
 @pytest.fixture
 def shell(gpubox: Machine) -> Iterator[Path]:
-    """/etc/passwd there, put back after the test."""
+    """/etc/passwd of the machine, restored after the test."""
     path = gpubox.folder / "etc" / "passwd"
     before = path.read_text()
     yield path
@@ -160,7 +160,7 @@ def test_start_up_files_that_hang_are_reported(
 
 @contextlib.contextmanager
 def tools_without(gpubox: Machine, start_up: Path, missing: str) -> Iterator[None]:
-    """While in it, the user's PATH on the machine leads to every program that runs need except one."""
+    """Within the context, the user's PATH on the machine has all programs that runs need except one."""
     folder = gpubox.home() / "tools"
     folder.mkdir()
     for tool in ("sh", "gzip", *TOOLS):
@@ -205,7 +205,7 @@ def hardened(gpubox: Machine, host: SshHost, gpubox_engine: DockerEngine) -> Ite
 
 
 def docker(socket: str, *words: str) -> subprocess.Popen[bytes]:
-    """The docker command, at work on the engine behind a socket."""
+    """Run a docker command on the engine of a socket."""
     return subprocess.Popen(
         [require("docker"), "--host", f"unix://{socket}", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -63,7 +63,7 @@ CONFIGURATION: dict[str, Any] = {
 
 
 def made_of(engine: DockerEngine, name: str) -> dict[str, Any]:
-    """What the engine says that the container is, without what differs between any two."""
+    """Return the engine's description of the container without fields that always differ."""
     (found,) = json.loads(engine.docker("inspect", name))
     config, host = found["Config"], found["HostConfig"]
     kept = {key: config[key] for key in ("Image", "Cmd", "Env", "User", "WorkingDir", "Labels")}

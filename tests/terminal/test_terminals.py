@@ -162,7 +162,7 @@ def test_gnu_screen_shows_the_screen(project: Project, tmp_path: Path) -> None:
     with Terminal(command, changes=changes) as terminal:
         try:
             terminal.until(lambda: all(text in terminal.text() for text in ("1 Files", "hello.py", "✓ local")))
-            # It takes no true colors, and makes them something that blinks.
+            # GNU screen does not support true color and shows blinking text instead.
             assert not any(cell.blink for row in terminal.screen.buffer.values() for cell in row.values())
         finally:
             quit_it = [command[0], "-S", "workbench-see", "-X", "quit"]

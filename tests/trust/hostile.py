@@ -56,7 +56,7 @@ OF_THE_PROJECT = ("annotated", "restored.json", "sweeps/sweep-1.json", "trace.js
 
 
 class Hostile:
-    """A project at `root` whose every part tries to make `canary`."""
+    """A project at `root` in which every part tries to create `canary`."""
 
     def __init__(self, folder: Path) -> None:
         self.root = write_project(folder / "project")
@@ -158,7 +158,7 @@ would take more memory than a look may.
 
 @contextmanager
 def state_directory(folder: Path) -> Iterator[None]:
-    """Have another state directory for a while."""
+    """Use another state directory within the context."""
     before = os.environ.get("XDG_STATE_HOME")
     os.environ["XDG_STATE_HOME"] = str(folder)
     try:
@@ -171,7 +171,7 @@ def state_directory(folder: Path) -> Iterator[None]:
 
 
 def fingerprint(*folders: Path) -> dict[str, str]:
-    """Everything below folders: kind, mode, owner, time and content of each file."""
+    """Return kind, mode, owner, time and content of each file below the folders."""
     found = {}
     for folder in folders:
         for path in (folder, *folder.rglob("*")):

@@ -139,7 +139,7 @@ def test_submit_renames_a_foreign_repository(tmp_path: Path, folder: str) -> Non
 
 
 class TestInterpreters:
-    """What is asked for its version when a project is opened."""
+    """Interpreters whose version is determined when a project is opened."""
 
     def test_interpreter_in_the_project_is_not_executed(self, tmp_path: Path) -> None:
         canary, command = canary_command(tmp_path)

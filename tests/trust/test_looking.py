@@ -132,7 +132,7 @@ def test_canceling_a_prepared_sweep_is_refused(hostile: Hostile) -> None:
 
 
 class TestOwnRuns:
-    """What makes a run this user's own."""
+    """Runs are recognized as those of this user."""
 
     @pytest.fixture
     def directory(self, project: Project) -> RunDirectory:

@@ -1,4 +1,4 @@
-"""Changes of several files: all or none, and back to the byte."""
+"""Changes of several files are atomic and can be undone exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line does with configuration files, as plain functions."""
+"""Functions behind the commands for configuration files."""
 
 from __future__ import annotations
 

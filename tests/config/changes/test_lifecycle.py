@@ -1,4 +1,4 @@
-"""Targets and run configurations come, get another name, and go."""
+"""Create, rename and delete targets and run configurations."""
 
 from __future__ import annotations
 

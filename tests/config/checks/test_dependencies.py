@@ -1,4 +1,4 @@
-"""Packages: CPU builds, wheels that do not fit, versions that do not exist together, missing versions."""
+"""Packages: CPU builds, incompatible wheels and versions, missing versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GPU needs of targets and run configurations."""
+"""GPU requirements of targets and run configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `ProcessesPerNode` needs: a number that makes sense, as many GPUs, and PyTorch."""
+"""Checks of `ProcessesPerNode`: a valid number, enough GPUs, and PyTorch."""
 
 from __future__ import annotations
 

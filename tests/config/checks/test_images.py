@@ -1,4 +1,4 @@
-"""What the name of a Docker image tells."""
+"""Facts known from the name of a Docker image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of frameworks, and requirements in their parts."""
+"""Tables of frameworks, and parsed requirements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run configuration refers to must be there."""
+"""Files and targets that a run configuration names must exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the other files of a project say."""
+"""Facts from the other files of a project."""
 
 from __future__ import annotations
 

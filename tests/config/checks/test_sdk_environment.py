@@ -1,4 +1,4 @@
-"""A run configuration in the SDK's form runs as it says, or is refused with the key that disagrees."""
+"""A run configuration in the SDK's form is followed, or refused with the conflicting key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def conflicts(root: Path) -> list[str]:
 
 
 def refusal(root: Path) -> str:
-    """What a submit says; "" when it takes the configuration."""
+    """Return the error of a submit; "" if it accepts the configuration."""
     opened = Project(str(root))
     try:
         opened.target_of(opened.run_configuration("a"))

@@ -1,4 +1,4 @@
-"""What is wrong with one file, where, and how one key puts it right."""
+"""Findings in one file, their positions and their fixes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DOCKER = "type: localdocker\nbaseDockerImage: python:3.12\n"
 
 
 def found(text: str, name: str, code: str) -> Finding:
-    """The one finding of this code."""
+    """Return the only finding with this code."""
     findings = [finding for finding in document(text, name).problems() if finding.code == code]
     assert len(findings) == 1, document(text, name).problems()
     return findings[0]
 
 
 def fixed(text: str, name: str, code: str) -> str:
-    """The text after the fix of the one finding of this code, which must be gone then."""
+    """Return the text after the fix of the only finding with this code, which must then be absent."""
     finding = found(text, name, code)
     assert finding.fix is not None
     editing = document(text, name)

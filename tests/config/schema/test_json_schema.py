@@ -1,4 +1,4 @@
-"""The JSON Schema accepts what the workbench reads, old forms included, and refuses what it refuses."""
+"""The JSON Schema accepts and rejects the same files as the workbench, including old forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits as people would make them by hand: each test shows the text before and after."""
+"""Edits that look handmade: each test shows the text before and after."""
 
 from __future__ import annotations
 

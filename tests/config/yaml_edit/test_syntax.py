@@ -1,4 +1,4 @@
-"""Where values stand in a text, and what is refused before it can do harm."""
+"""Positions of values in a text, and refused harmful texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOMB = "\n".join(
 
 @pytest.fixture(params=["libyaml", "python"], autouse=True)
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of this holds with libyaml and without it."""
+    """Run each test with and without libyaml."""
     if request.param == "python":
         monkeypatch.setattr(yaml, "__with_libyaml__", False)
     else:

@@ -1,4 +1,4 @@
-"""What themes become on terminals of 256 colors, of sixteen, and of none."""
+"""Themes on terminals with 256 colors, 16 colors and no colors."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ NAMES = themes.theme_names()
 
 
 def shown(theme: WorkbenchTheme, colors: Colors, **style: Any) -> Style:
-    """What a style of the palette's names becomes on a terminal; without Textual's own filters."""
+    """Return a style of palette names as it appears on a terminal, without Textual's filters."""
     named = {key: getattr(theme.palette, value) for key, value in style.items() if key in ("color", "bgcolor")}
     return passed(theme, colors, Segment("x", Style(**{**style, **named})))[0].style or Style()
 
 
 def passed(theme: WorkbenchTheme, colors: Colors, *segments: Segment, unicode: bool = True) -> list[Segment]:
-    """What segments become on a terminal."""
+    """Return segments as they appear on a terminal."""
     done = list(segments)
     for line_filter in line_filters(theme, Terminal(colors, unicode), []):
         done = line_filter.apply(done, Color(0, 0, 0))
@@ -41,7 +41,7 @@ def passed(theme: WorkbenchTheme, colors: Colors, *segments: Segment, unicode: b
 
 @pytest.fixture(params=NAMES)
 def theme(request: pytest.FixtureRequest) -> WorkbenchTheme:
-    """Each theme that comes with the program."""
+    """Each built-in theme."""
     return themes.load_theme(request.param)
 
 
@@ -64,7 +64,7 @@ def test_256_colors_keep_backgrounds_and_states_distinct(theme: WorkbenchTheme) 
     assert len(grounds) == 3
     selected = shown(theme, "256", color="text", bgcolor="selected").bgcolor
     assert selected is not None
-    assert len(set(selected.get_truecolor())) > 1  # a gray would be taken for what is marked
+    assert len(set(selected.get_truecolor())) > 1  # gray is the background of marked rows
     assert contrast(selected.get_truecolor().hex, theme.palette.muted) >= 3
     assert contrast(selected.get_truecolor().hex, theme.palette.text) >= READABLE
     states = [shown(theme, "256", color=name, bgcolor="background").color for name in STATES]
