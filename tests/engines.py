@@ -371,6 +371,6 @@ class NvidiaStandIn:
         """Make the hook fail as with a broken driver."""
         self._broken.touch()
 
-    def mend_driver(self) -> None:
+    def repair_driver(self) -> None:
         """Make the hook work again."""
         self._broken.unlink()

@@ -53,7 +53,7 @@ def test_submit_killed_at_any_moment(tmp_path: Path, tracked: bool) -> None:
     for run in history:
         assert run["status"] == "Completed", run
         assert workbench.log(run["run_id"]) == "done\n"
-    # What was not yet a run has a hidden name, and is removed when it is old enough to be nobody's.
+    # An incomplete run has a hidden name, and is removed once it is old enough to be abandoned.
     folders = sorted(name for name in os.listdir(root / ".workbench" / "runs") if not name.startswith("."))
     assert folders == sorted(run["run_id"] for run in history)
     assert workbench.submit("note.py", str(notes)).code == 0

@@ -82,7 +82,7 @@ def test_closed_standard_stream_is_harmless(workbench: Workbench, case: str, clo
     )
     assert b"Traceback" not in process.stderr
     assert process.returncode == 0, process.stderr
-    # What was opened under the number of the closed one must not have been written over.
+    # Files opened under the number of the closed descriptor must not be overwritten.
     assert {run["status"] for run in workbench.history()} == {"Completed"}
     for run in workbench.history():
         assert workbench.log(run["run_id"]) == "hello\n"
@@ -135,7 +135,7 @@ def test_removed_current_folder_is_reported(tmp_path: Path) -> None:
 
 
 def test_too_long_arguments_are_reported(workbench: Workbench) -> None:
-    # One string may have 128 KiB; the system lets more through in total.
+    # The system limits one argument to 128 KiB; the limit of all arguments is higher.
     configuration = workbench.folder / "aml_config" / "local.runconfig"
     configuration.write_text(configuration.read_text() + f'EnvironmentVariables: {{LONG: "{"x" * 200_000}"}}\n')
     text = configuration.read_text().replace("EnvironmentVariables: {}\n", "")

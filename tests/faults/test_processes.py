@@ -43,7 +43,7 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 place, depth = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 if depth:
-    # One child in our session, one in a session of its own, one that has lost its parent.
+    # One child in this session, one in a new session, and one orphan.
     for options in ({}, {"start_new_session": True}):
         subprocess.Popen([sys.executable, __file__, str(place), str(depth - 1)], **options)
     if os.fork() == 0:
@@ -135,7 +135,7 @@ def test_follower_survives_several_killed_controllers(workbench: Workbench, plac
     run = gated(workbench, place, code=7)
     follower = workbench.start("logs", "-f", run.run_id)
     for _ in range(7):
-        # Whoever makes a controller holds the lock for a moment.
+        # A process that starts a controller holds the lock for a moment.
         kill(until(lambda: [pid for pid in [run.controller] if pid != follower.pid], "a controller")[0])
     run.open()
     out, err = follower.communicate(timeout=PATIENCE)

@@ -62,7 +62,7 @@ def test_next_screen_shows_the_complete_log(root: Path, place: Path) -> None:
         terminal.send(CTRL_R)
         terminal.until((place / "script").exists)
         terminal.until_text("the first line")
-    # The terminal is gone and the program was killed, both without a word.
+    # The terminal was closed and the program was killed without a message.
     (run,) = workbench.history()
     script = int((place / "script").read_text())
     assert is_running(script)

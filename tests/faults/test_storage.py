@@ -94,7 +94,7 @@ def test_end_of_a_run_that_filled_the_disk_is_recorded_later(small_disk: Path) -
     pid = int(until(lambda: (directory / "pid").exists() and (directory / "pid").read_text().split())[0])
     until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the supervising shell")
 
-    # Whoever asks while the disk is full gets an answer, and not an excuse for one.
+    # Queries still work while the disk is full.
     assert workbench.log(run_id).startswith("begin\n")
     assert workbench.run("history", "list").code == 0
     assert workbench.info(run_id)["status"] in ("Running", "Failed", "Unknown")
@@ -206,7 +206,7 @@ def test_damaged_index_is_rebuilt(tmp_path: Path, damage: bytes) -> None:
 def test_damaged_configuration_cache_is_rebuilt(tmp_path: Path) -> None:
     root = write_project(tmp_path / "project")
     for file in (root / "aml_config").iterdir():
-        os.utime(file, (1e9, 1e9))  # only what has been at rest is remembered
+        os.utime(file, (1e9, 1e9))  # only files that have not changed for a while are cached
     workbench = Workbench(root)
     for _ in range(2):  # the first run makes the place for a cache
         assert workbench.submit("hello.py").code == 0

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FIRST, SECOND = (f"GPU-{number:08d}-0000-0000-0000-000000000000" for number in (0, 1))
 
-# What computes has none of the run's variables: only its container tells whose it is.
+# The computing process has no variables of the run, so only its container identifies its owner.
 TRAIN = """
     import os, subprocess, sys, time
     print("given", os.environ.get("NVIDIA_VISIBLE_DEVICES"), flush=True)
@@ -172,7 +172,7 @@ def test_failed_hook_releases_the_gpu(project: DockerProject, hook: NvidiaStandI
         run = project.runs.submit(RunRequest("docker", project.script(SAYS), allow_cpu=True))
         ended = project.ended(run)
     finally:
-        hook.mend_driver()
+        hook.repair_driver()
     assert ended.state == "failed"
     assert "cannot give GPUs to a container" in ended.reason
     assert [path.name for path in (home / ".workbench-tui/gpus").iterdir()] == ["lock"]
@@ -182,18 +182,18 @@ def test_failed_hook_releases_the_gpu(project: DockerProject, hook: NvidiaStandI
 
 
 @pytest.fixture(scope="module")
-def workshop(key: Path) -> Iterator[Machine]:
+def remote_machine(key: Path) -> Iterator[Machine]:
     """A machine of its own: its engine has the hook from the beginning."""
-    folder = Path(tempfile.mkdtemp(prefix="wb-workshop-"))
+    folder = Path(tempfile.mkdtemp(prefix="wb-remote_machine-"))
     folder.chmod(0o755)
-    with machine("workshop", folder, key) as made:
+    with machine("remote_machine", folder, key) as made:
         yield made
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
-def workshop_engine(workshop: Machine, hook: NvidiaStandIn) -> Iterator[DockerEngine]:
-    engine = DockerEngine(workshop.folder / "docker", machine=workshop, environment=hook.environment)
+def workshop_engine(remote_machine: Machine, hook: NvidiaStandIn) -> Iterator[DockerEngine]:
+    engine = DockerEngine(remote_machine.folder / "docker", machine=remote_machine, environment=hook.environment)
     engine.start()
     load_test_images(engine)
     yield engine
@@ -202,28 +202,28 @@ def workshop_engine(workshop: Machine, hook: NvidiaStandIn) -> Iterator[DockerEn
 
 @pytest.fixture
 def there(
-    tmp_path: Path, standin: Standin, standin_parts: Built, workshop: Machine, workshop_engine: DockerEngine,
+    tmp_path: Path, standin: Standin, standin_parts: Built, remote_machine: Machine, workshop_engine: DockerEngine,
     home: Path, connections: Path, key: Path,
 ) -> Iterator[DockerProject]:  # fmt: skip
     """A project whose runs take a free GPU of two on the other machine."""
     ssh = home / ".ssh"
     ssh.mkdir(mode=0o700)
     shutil.copy(key, ssh / "id_ed25519")
-    (ssh / "known_hosts").write_text(workshop.known_hosts_line)
-    programs, state = workshop.folder / "bin", workshop.folder / "gpus"
+    (ssh / "known_hosts").write_text(remote_machine.known_hosts_line)
+    programs, state = remote_machine.folder / "bin", remote_machine.folder / "gpus"
     shutil.copytree(standin_parts.programs, programs, dirs_exist_ok=True)
     standin.state = state
     standin.write(gpu(0, REST), gpu(1, REST))
     made = DockerProject(tmp_path / "project")
-    choose(made, "free", type="remotedocker", address=workshop.address, username="research")
-    with workshop.configured(f"SetEnv PATH={programs}:/usr/bin:/bin STANDIN_NVML_STATE={state}"):
+    choose(made, "free", type="remotedocker", address=remote_machine.address, username="research")
+    with remote_machine.configured(f"SetEnv PATH={programs}:/usr/bin:/bin STANDIN_NVML_STATE={state}"):
         yield made
         with contextlib.suppress(OSError):
             end_all(made)
 
 
 def test_gpus_are_chosen_on_a_remote_engine(
-    there: DockerProject, standin: Standin, workshop: Machine, workshop_engine: DockerEngine
+    there: DockerProject, standin: Standin, remote_machine: Machine, workshop_engine: DockerEngine
 ) -> None:
     first, second = begin(there, "first"), begin(there, "second")
     assert (log(first).split()[1], log(second).split()[1]) == (FIRST, SECOND)
@@ -232,10 +232,10 @@ def test_gpus_are_chosen_on_a_remote_engine(
         process(computing(workshop_engine, second), 1, 800),
     )  # fmt: skip
     wait_until(lambda: is_proven(first) and is_proven(second))
-    share = workshop.home() / ".azureml" / "share" / "project"
+    share = remote_machine.home() / ".azureml" / "share" / "project"
     for number, run in enumerate((first, second)):
         (share / ("first", "second")[number]).touch()
         assert there.ended(run).state == "completed", there.get(run)
         assert verdict(run)["verdict"] == "proven", verdict(run)
         assert [each["number"] for each in verdict(run)["devices"]] == [number]
-    assert [path.name for path in (workshop.home() / ".workbench-tui" / "gpus").iterdir()] == ["lock"]
+    assert [path.name for path in (remote_machine.home() / ".workbench-tui" / "gpus").iterdir()] == ["lock"]

@@ -39,7 +39,7 @@ def test_every_rank_counts_on_its_device(workbench: Workbench, standin: Standin,
     verdict = ended(workbench, run_id)["gpu"]
     assert (verdict["verdict"], verdict["final"]) == ("proven", True)
     assert {(each["number"], each["peak_memory"]) for each in verdict["devices"]} == {(0, 900), (1, 900)}
-    # What each rank has printed about its device is evidence, and quoted without its mark.
+    # The lines that each rank printed about its device are evidence, quoted without the prefix.
     assert [each["quote"] for each in verdict["evidence"]] == [["name: Tesla T4", "major: 7 minor: 5"]]
 
 

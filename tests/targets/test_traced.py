@@ -69,7 +69,7 @@ def made_of(engine: DockerEngine, name: str) -> dict[str, Any]:
     kept = {key: config[key] for key in ("Image", "Cmd", "Env", "User", "WorkingDir", "Labels")}
     kept |= {key: host.get(key) for key in ("Init", "ShmSize", "NetworkMode", "LogConfig", "Mounts", "DeviceRequests")}
     kept["Env"] = sorted(kept["Env"])
-    # `docker` writes down what is empty where the interface leaves it out.
+    # `docker` sends empty fields that the API client omits.
     for mount in kept["Mounts"] or ():
         mount.get("VolumeOptions", {}).pop("DriverConfig", None)
     return {key: value or None for key, value in {**kept, "Entrypoint": config["Entrypoint"]}.items()}
@@ -149,7 +149,7 @@ def test_traced_ssh_command_repeats_the_program(host: SshHost, home: Path) -> No
     done = host.run(["sh", "-c", "echo \"$0\" 'it is'; echo no >&2; exit 4", "a  b\nc"], stdin=b"1234")
     call = call_of("sh")
     assert (call.code, call.stderr, call.input) == (4, "no", 4)
-    # OpenSSH looks for ~/.ssh where the system says that the home is.
+    # OpenSSH takes the home of ~/.ssh from the system's user database.
     known = f"ssh -i {home}/.ssh/id_ed25519 -o UserKnownHostsFile={home}/.ssh/known_hosts"
     again = pasted(shell_line(call).replace("ssh ", f"{known} ", 1))
     assert (again.returncode, again.stdout, again.stderr) == (4, done.stdout.decode(), "no\n")

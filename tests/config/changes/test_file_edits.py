@@ -180,7 +180,7 @@ def test_set_any_key_allows_unknown_keys(root: Path) -> None:
     result = file_edits.set_text(at(root, "box.compute"), "own.key", "[1, no]", any_key=True)
     assert (root / "aml_config" / "box.compute").read_text() == COMPUTE + 'own:\n  key:\n    - 1\n    - "no"\n'
     assert (result.old, result.new) == (None, [1, "no"])
-    # Once it is there, it is no mistake any more.
+    # Once the file exists, there is no finding.
     file_edits.set_text(at(root, "box.compute"), "own.key[0]", "2")
 
 
@@ -228,7 +228,7 @@ def test_fix_applies_fixes_that_need_no_decision(root: Path) -> None:
     )
     assert [one.code for one in result.left] == ["old-form", "no-effect", "plain-password"]
     assert result.left[-1].severity == "error"
-    # What decides something, or is only advice, is done when it is asked for by name.
+    # Fixes that need a decision, and advice, are applied only if their code is given.
     assert file_edits.fix(str(path), code="plain-password").fixed == ("remove the password",)
     assert file_edits.fix(str(path), code="old-form").fixed == ("write localdocker",)
     assert file_edits.fix(str(path)).fixed == ()

@@ -248,7 +248,7 @@ def test_second_plan_has_no_changes(root: Path) -> None:
         again = plan_gpu_ready(str(root), "myvm", image=image)
         assert again.is_done
         assert again.change_set().is_empty
-    # An image with CUDA is left as it is, whichever it is.
+    # Any image with CUDA is kept.
     assert plan_gpu_ready(str(root), "myvm").is_done
 
 

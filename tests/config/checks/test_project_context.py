@@ -113,7 +113,7 @@ def test_run_configuration_decides_the_kind_of_dependency_file(tmp_path: Path) -
     kinds = {name: in_project(tmp_path, name).kind.name for name in os.listdir(tmp_path / "aml_config")}
     assert kinds["myspark_conda_dependencies.yml"] == "conda"
     assert kinds["conda_for_spark.yml"] == "spark"
-    # Nothing refers to this one: its content tells.
+    # Nothing refers to this file, so its content decides.
     assert kinds["spark_packages.yml"] == "conda"
     assert [one.code for one in in_project(tmp_path, "myspark_conda_dependencies.yml").problems()] == []
 

@@ -57,7 +57,7 @@ def test_images_of_the_project_precede_images_used_before(context: ProjectContex
     found = values(fields.COMPUTE, "baseDockerImage", "", context, ("old/run:1", "mine/train:3"))
     assert found[:3] == ["mine/train:3", "old/run:1", DEFAULT_GPU_IMAGE]
     assert len(found) == len(set(found))
-    # What begins with the typed letters comes before what only holds them.
+    # Values that begin with the typed letters come before values that only contain them.
     assert values(fields.COMPUTE, "baseDockerImage", "mi", context)[0] == "mine/train:3"
     assert values(fields.COMPUTE, "baseDockerImage", "cuda", context)[0] == DEFAULT_GPU_IMAGE
 

@@ -27,13 +27,13 @@ def after_unset(text: str, path: Path | str, name: str = "a.runconfig") -> str:
 @pytest.mark.parametrize(
     ("before", "value", "after"),
     [
-        # The quotes that stand there stay.
+        # Existing quotes are kept.
         ("Target: old # why\n", "new", "Target: new # why\n"),
         ("Target: 'old'  # why\n", "it's", "Target: 'it''s'  # why\n"),
         ('Target: "old"\n', 'a "b"', 'Target: "a \\"b\\""\n'),
         ('{"Target":"old"}', "new", '{"Target":"new"}'),
         ("{Target: old}", "a, b", '{Target: "a, b"}'),
-        # What another reader would take for something else is quoted.
+        # Text that another parser would read as another type is quoted.
         ("Target: old\n", "no", 'Target: "no"\n'),
         ("Target: old\n", "0022", 'Target: "0022"\n'),
         ("Target: old\n", "1e3", 'Target: "1e3"\n'),
@@ -47,13 +47,13 @@ def after_unset(text: str, path: Path | str, name: str = "a.runconfig") -> str:
         ("Target: old\n", " a", 'Target: " a"\n'),
         ("Target: old\n", "a\tb\x07", 'Target: "a\\tb\\x07"\n'),
         ("Target: old\n", "a\nb", 'Target: "a\\nb"\n'),
-        # And what needs none has none, unless the neighbours are quoted.
+        # Other text is not quoted, unless its neighbours are.
         ("Target: old\n", "C:\\dir\\x", "Target: C:\\dir\\x\n"),
         ("Target: old\n", "$file", "Target: $file\n"),
         ("Target: old\n", "--lr=0.1", "Target: --lr=0.1\n"),
         ('Target: "no"\n', "yes sir", "Target: yes sir\n"),
         ('Target: "no"\nFramework: "Python"\n', "box", 'Target: "box"\nFramework: "Python"\n'),
-        # Where nothing stands, a value goes.
+        # An empty value is filled in.
         ("Target:\n", "new", "Target: new\n"),
         ("Target: \n", "new", "Target: new\n"),
         ("Target: # why\n", "new", "Target: new # why\n"),
@@ -96,7 +96,7 @@ def test_unquoted_number_is_replaced_by_an_unquoted_number() -> None:
     text = "EnvironmentVariables:\n  EPOCHS: 5\n  NAME: x\n"
     assert after_set(text, "EnvironmentVariables.EPOCHS", "6") == text.replace("5", "6")
     assert after_set(text, "EnvironmentVariables.EPOCHS", "no") == text.replace("5", '"no"')
-    # A variable is text for every reader, whatever it looks like; so it can be set back to what it was.
+    # A variable is always text, so that its old value can be restored.
     assert after_set(text, "EnvironmentVariables.NAME", "6") == text.replace("x", "6")
     assert after_set(text, "EnvironmentVariables.NAME", "0o6") == text.replace("x", '"0o6"')
     assert after_set("Target: local\n", "Target", "6") == 'Target: "6"\n'
@@ -120,14 +120,14 @@ def test_unquoted_number_is_replaced_by_an_unquoted_number() -> None:
             "address: h\nbaseDockerImage: i\nnvidiaDocker: true\nsharedVolumes: true\n"
             "type: remotedocker\nusername: u\n",
         ),
-        # Behind its own commented-out line.
+        # After its commented-out line.
         (
             'type: "localdocker"\n#nvidiaDocker: true\n#sharedVolumes: true\n',
             "nvidiaDocker",
             True,
             'type: "localdocker"\n#nvidiaDocker: true\nnvidiaDocker: true\n#sharedVolumes: true\n',
         ),
-        # With the quotes of its neighbours, and their missing last line end.
+        # With the quotes of its neighbours, and without a final line end if it was missing.
         ('type: "local"', "pythonLocation", "python3", 'type: "local"\npythonLocation: "python3"'),
         # Behind the comment of the line above, before the blank line of the next paragraph.
         (
@@ -138,7 +138,7 @@ def test_unquoted_number_is_replaced_by_an_unquoted_number() -> None:
         ),
         # First of all, where nothing is before it in the schema.
         ("pythonLocation: p\n", "type", "local", "type: local\npythonLocation: p\n"),
-        # Never between a comment and the key that it speaks of.
+        # Never between a comment and the key that it describes.
         ("# The Python.\npythonLocation: p\n", "type", "local", "# The Python.\npythonLocation: p\ntype: local\n"),
         # Into nothing, behind comments, before the end of the document.
         ("", "type", "local", "type: local\n"),

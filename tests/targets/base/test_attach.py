@@ -128,7 +128,7 @@ def test_invalid_request_is_refused(
     assert said in str(refused.value)
 
 
-# Where the machine cannot be reached, or does not let us in.
+# Unreachable machines and refused logins.
 
 
 @pytest.mark.usefixtures("known")
