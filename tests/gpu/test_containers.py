@@ -184,15 +184,15 @@ def test_failed_hook_releases_the_gpu(project: DockerProject, hook: NvidiaStandI
 @pytest.fixture(scope="module")
 def remote_machine(key: Path) -> Iterator[Machine]:
     """A machine of its own: its engine has the hook from the beginning."""
-    folder = Path(tempfile.mkdtemp(prefix="wb-remote_machine-"))
+    folder = Path(tempfile.mkdtemp(prefix="wb-gpuhost-"))
     folder.chmod(0o755)
-    with machine("remote_machine", folder, key) as made:
+    with machine("gpuhost", folder, key) as made:
         yield made
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
-def workshop_engine(remote_machine: Machine, hook: NvidiaStandIn) -> Iterator[DockerEngine]:
+def remote_engine(remote_machine: Machine, hook: NvidiaStandIn) -> Iterator[DockerEngine]:
     engine = DockerEngine(remote_machine.folder / "docker", machine=remote_machine, environment=hook.environment)
     engine.start()
     load_test_images(engine)
@@ -202,7 +202,7 @@ def workshop_engine(remote_machine: Machine, hook: NvidiaStandIn) -> Iterator[Do
 
 @pytest.fixture
 def there(
-    tmp_path: Path, standin: Standin, standin_parts: Built, remote_machine: Machine, workshop_engine: DockerEngine,
+    tmp_path: Path, standin: Standin, standin_parts: Built, remote_machine: Machine, remote_engine: DockerEngine,
     home: Path, connections: Path, key: Path,
 ) -> Iterator[DockerProject]:  # fmt: skip
     """A project whose runs take a free GPU of two on the other machine."""
@@ -223,13 +223,13 @@ def there(
 
 
 def test_gpus_are_chosen_on_a_remote_engine(
-    there: DockerProject, standin: Standin, remote_machine: Machine, workshop_engine: DockerEngine
+    there: DockerProject, standin: Standin, remote_machine: Machine, remote_engine: DockerEngine
 ) -> None:
     first, second = begin(there, "first"), begin(there, "second")
     assert (log(first).split()[1], log(second).split()[1]) == (FIRST, SECOND)
     standin.write(
-        gpu(0, util=80), gpu(1, util=90), process(computing(workshop_engine, first), 0, 700),
-        process(computing(workshop_engine, second), 1, 800),
+        gpu(0, util=80), gpu(1, util=90), process(computing(remote_engine, first), 0, 700),
+        process(computing(remote_engine, second), 1, 800),
     )  # fmt: skip
     wait_until(lambda: is_proven(first) and is_proven(second))
     share = remote_machine.home() / ".azureml" / "share" / "project"
