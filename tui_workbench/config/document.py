@@ -62,8 +62,8 @@ class FieldState(NamedTuple):
 class Document:
     """An open configuration file.
 
-    `file` is the version last read or saved; `text` ends its lines with line feeds only; `error` is the syntax error of
-    the text, if any.
+    `file` is the version last read or saved; `text` has line feeds unless the file mixes line ends; `error` is the
+    syntax error of the text, if any.
     """
 
     error: ConfigurationError | None
