@@ -180,7 +180,7 @@ def test_invalid_gpus_value_is_reported_with_its_line(tmp_path: Path, written: s
 def test_config_set_stores_gpus_unchanged(word: str, value: object) -> None:
     field = fields.COMPUTE.field("gpus")
     if value is None:
-        with pytest.raises(UsageError, match="gpus is `all`, `free`, a number"):
+        with pytest.raises(UsageError, match="gpus must be `all`, `free`, a number"):
             parse_value(field, ("gpus",), word, "gpus")
     else:
         assert parse_value(field, ("gpus",), word, "gpus") == value

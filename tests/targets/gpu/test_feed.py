@@ -168,6 +168,6 @@ def test_machine_key_is_a_safe_file_name() -> None:
 
 
 def test_plain_text_secret_is_not_copied(home: Path) -> None:
-    with pytest.raises(ConfigurationError, match="belongs into the keyring"):
+    with pytest.raises(ConfigurationError, match="plain-text secret"):
         Feed(BOX._replace(password="hunter2"))
     assert not Path(folder_of(BOX)).exists()
