@@ -244,7 +244,7 @@ def test_tutorial_steps_in_the_screens(guide: Path, gpu_machine: GpuBox, home: P
         screens.press("Enter")
         screens.until(lambda: "Attach a machine" not in screens.text())
         screens.press("m")
-        screens.until_text("gpubox is GPU-ready")
+        screens.until_text("gpubox is already GPU-ready.")
         screens.press("Escape")
         screens.until(lambda: "GPU-ready." not in screens.text())
         screens.press("C-r")

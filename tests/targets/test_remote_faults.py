@@ -121,8 +121,8 @@ def test_run_without_shell_survives_lost_connections(box: Remote, connections: P
     for loss in LOSSES.values():
         until(lambda: waiting_shells(box, b"left()"), "a program that waits for the script's end")
         loss(box, connections)
-    until(lambda: box.status(run_id) == "Running", "the run to be found again")
-    assert "its exit code will be unknown" in box.info(run_id)["reason"]
+    until(lambda: "its exit code will be unknown" in box.info(run_id)["reason"], "the run to be found again")
+    assert box.status(run_id) == "Running"
     assert (box.there(run_id) / "work" / "train.py").exists()
     box.go_on()
     assert box.follow(run_id).out == "began\nwent on\n"

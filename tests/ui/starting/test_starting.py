@@ -107,7 +107,7 @@ async def test_question_does_not_take_the_focus_from_a_text_field(project: Proje
     async with opened(project) as pilot:
         await choose(pilot, "box")
         await pilot.press("minus", "ctrl+r")
-        await until(lambda: "ctrl+r answers" in seen(pilot))
+        await until(lambda: "ctrl+r to answer" in seen(pilot))
         await type_text(pilot, "--lr 1")
         assert screen_of(pilot).panes.run_bar.request().arguments == ("--lr", "1")
         await pilot.press("ctrl+r")
