@@ -146,7 +146,7 @@ def test_changes_during_a_poll_are_not_missed(
         listed = listing(runs, adopt=adopt)
         for run in listed:
             # The last event of this run, directly after the read.
-            if not changed and run.is_active:
+            if not changed and run.state == RunState.RUNNING:
                 changed.append(run.run_id)
                 runs.directory(run.run_id).append_event("state", state="finalizing")
         return listed
