@@ -204,7 +204,9 @@ async def test_enter_shows_the_run_and_escape_returns(past: Project) -> None:
 
 async def test_tags_notes_and_pins_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
-        await pilot.press("end", "t")
+        await pilot.press("end")
+        await until(lambda: dashboard_of(pilot).current_run() is not None)
+        await pilot.press("t")
         await type_text(pilot, "best, lr=0.1")
         await pilot.press("enter")
         run = Runs(past).get("1")
@@ -226,7 +228,9 @@ async def test_table_has_the_focus_after_a_tag_or_note(
     past: Project, size: tuple[int, int], key: str, end: str
 ) -> None:
     async with dashboard(past, size) as pilot:
-        await pilot.press("down", key, "a", "b", end)
+        await pilot.press("down")
+        await until(lambda: dashboard_of(pilot).current_run() is not None)
+        await pilot.press(key, "a", "b", end)
         await until(lambda: not pilot.app.screen.query_one(PromptRow).display)
         assert pilot.app.focused is dashboard_of(pilot).table
         await pilot.press("down")
