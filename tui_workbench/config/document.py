@@ -170,7 +170,7 @@ class Document:
         """Return the row of one field. Raises UsageError for an unknown field."""
         field = self.kind.field(key)
         if field is None:
-            remedy = "See docs/reference/configuration-reference.md."
+            remedy = "`workbench-tui config schema` lists the fields."
             raise UsageError(f"{key!r} is not a field of a {self.kind.title.lower()}", remedy=remedy)
         return self._row(field)
 

@@ -89,8 +89,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         asyncio.get_running_loop().set_default_executor(QuickShutdownExecutor())
 
     async def on_main_screen_completed(self) -> None:
-        gc.freeze()  # modules and the first widgets stay: later collections need not visit them
-        gc.enable()  # `__main__` has turned it off
+        gc.enable()  # `__main__` has disabled it
         await self.keys.release()
 
     def on_monitor_requested(self, event: MonitorRequested) -> None:

@@ -98,7 +98,8 @@ async def test_palette_shows_descriptions_in_full_at_80_columns(project: Project
         states = [state._replace(reason="") for state in screen_of(pilot).all_commands()]
         rows = command_rows(states).values()
         await palette(pilot)
-        width, colors = pilot.app.screen.query_one(RowList).size.width, themes.load_theme("slate").palette
+        width = pilot.app.screen.query_one(RowList).scrollable_content_region.width
+        colors = themes.load_theme("slate").palette
         drawn = {row.name.text: draw_row(row, width, colors, colors.background).text for row in rows}
         assert [text for text, line in drawn.items() if text not in line] == []
 

@@ -89,7 +89,7 @@ FILES = Scope("files", "1 Files", (
 
 TARGETS = Scope("targets", "2 Compute targets", (
     Command("targets.open", "enter", "open", "Open", "Edit the .compute file. It opens at its first error."),
-    quiet("targets.edit", "e", "edit", "External editor", "Open the .compute file in $VISUAL or $EDITOR."),
+    quiet("targets.edit", "e", "edit", "External editor", "Open its file in $VISUAL or $EDITOR."),
     Command("targets.use", "u", "use", "Use target", "Select a run configuration of this target."),
     Command("targets.attach", "a", "attach", "Attach", "Attach a machine over SSH, or local Docker."),
     quiet("targets.detach", "x", "detach", "Detach",
@@ -115,7 +115,7 @@ JOBS = Scope("jobs", "5 Jobs", (
     Command("jobs.cancel", "x", "cancel", "Cancel", "Cancel the run, after a confirmation."),
     Command("jobs.reconnect", "r", "reconnect", "Reconnect",
         "Reconnect to the run's machine now. If the run has ended, fetch its missing files."),
-    Command("jobs.again", "a", "again", "Run again", "Fill the run bar with the values of this run."),
+    Command("jobs.again", "a", "again", "Run again", "Fill the run bar with this run's values."),
     Command("jobs.details", "d", "details", "Details", "Show metrics, outputs, plan and files."),
 ))
 
@@ -146,7 +146,7 @@ LOG = Scope("log", "4 Log", (
     Command("log.rank", "r", "step_rank(1)", "Next rank",
         "Show the next torchrun rank only. After the last rank, show all ranks together."),
     quiet("log.rank_back", "R", "step_rank(-1)", "Previous rank", "Show the previous torchrun rank only."),
-    quiet("log.edit", "e", "edit", "External editor", "Open a copy of the log in $VISUAL or $EDITOR."),
+    quiet("log.edit", "e", "edit", "External editor", "Open the log in $VISUAL or $EDITOR. It opens a copy."),
     Command("log.traceback", "t", "show_traceback", "Traceback", "Go to the last Python traceback."),
 ))
 
