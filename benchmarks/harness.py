@@ -164,6 +164,11 @@ def resident_memory(pid: int) -> int:
     return _smaps(pid, ("Rss",))
 
 
+def proportional_memory(pid: int) -> int:
+    """Bytes of memory of the process that are in RAM; of shared ones, its share."""
+    return _smaps(pid, ("Pss",))
+
+
 def _smaps(pid: int, names: tuple[str, ...]) -> int:
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
         return sum(int(line.split()[1]) * 1024 for line in file if line.partition(":")[0] in names)

@@ -7,11 +7,10 @@ tests/test_docs.py checks that the pages are current.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from docs.error_texts import errors
 from tui_workbench.cli import COMMANDS, Command, build_parser
 
 if TYPE_CHECKING:
@@ -19,41 +18,6 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
-
-ANYTHING = "…"
-"""Replaces formatted values in the text of an error."""
-
-CLASSES = {
-    "UsageError": "2",
-    "ProjectNotFound": "2",
-    "RunNotFound": "2",
-    "ConfigurationError": "3",
-    "NotPrepared": "3",
-    "TargetUnreachable": "4",
-    "ConnectionLost": "4",
-    "LoginRefused": "4",
-    "SecretNeeded": "4",
-    "HostKeyRefused": "4",
-    "EngineOutOfReach": "3",
-    "StorageError": "1",
-    "NeverStarted": "1",
-    "EngineRefused": "1",
-    "WorkbenchError": "1",
-}
-"""The exit codes of the errors that users see."""
-
-FACTORIES = {
-    "CheckFailed": ("1", 0),
-    "UnsupportedTerminal": ("2", 0),
-    "EditRefusedError": ("3", 0),
-    "refused": ("3", 2),
-    "wrong": ("3", 1),
-    "_bad_line": ("3", 2),
-}
-"""Other classes and functions that create errors: the exit code, and the position of the message in the arguments.
-
-The remedy is the keyword `remedy`, or the argument after the message.
-"""
 
 COMMANDS_HEAD = """\
 # Commands
@@ -73,8 +37,11 @@ unreachable.
 ERRORS_HEAD = """\
 # Errors
 
-`python -m docs.make_pages` generates this page. `…` replaces values. The last column is the exit code
-of the command. [Troubleshooting](../troubleshooting.md) explains the most common errors.
+`python -m docs.make_pages` generates this page. Capitalized words such as HOST replace values, and text
+in `[...]` is not always shown. If there are several fixes (`Or:`), the error shows the one that applies;
+an empty fix means that the message itself says what to do, or that there is no general fix. The last
+column is the exit code of the command. [Troubleshooting](../troubleshooting.md) explains the most common
+errors.
 
 | Message | Fix | Code |
 |---|---|---|"""
@@ -124,54 +91,20 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-class Error(NamedTuple):
-    """An error in the code."""
-
-    text: str
-    remedy: str
-    exit_code: str
-    module: str
-
-
-def errors() -> Iterator[Error]:
-    """Find all errors with a message in the package."""
-    package = REPOSITORY / "tui_workbench"
-    for path in sorted(package.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-                continue
-            name = node.func.id
-            code, position = (CLASSES[name], 0) if name in CLASSES else FACTORIES.get(name, ("", 0))
-            texts = [_text(argument) for argument in node.args[position:]]
-            if code and texts and texts[0].strip(ANYTHING + " :(),."):
-                remedies = [_text(word.value) for word in node.keywords if word.arg == "remedy"]
-                module = str(path.relative_to(package).with_suffix(""))
-                remedy = (*remedies, *texts[1:], "")[0]
-                yield Error(texts[0], remedy.strip(), code, module)
-
-
-def _text(node: ast.expr) -> str:
-    """Return a string of the code with `ANYTHING` for each formatted value."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.JoinedStr):
-        return "".join(map(_text, node.values))
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _text(node.left) + _text(node.right)
-    return ANYTHING
-
-
 def error_page() -> str:
     """Return the page of all errors in alphabetical order."""
     found = {(error.text, error.remedy, error.exit_code) for error in errors()}
-    rows = sorted(found, key=lambda each: (each[0].strip(ANYTHING + " `:(").lower(), each))
+    rows = sorted(found, key=lambda each: (each[0].strip(" `'[:(").lower(), each))
     lines = [ERRORS_HEAD]
     lines += [f"| {_markdown(text)} | {_markdown(remedy)} | {code} |" for text, remedy, code in rows]
     return "\n".join([*lines, ""])
 
 
 def _markdown(text: str) -> str:
-    return "" if text == ANYTHING else _cell(text).replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_").strip()
+    parts = _cell(text).split("`")
+    # Text between backquotes is shown as it is.
+    parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_") for part in parts[::2]]
+    return "`".join(parts).strip()
 
 
 PAGES = {"command-line.md": command_line, "errors.md": error_page}

@@ -33,6 +33,9 @@ USERS = {"research": 2001, "outsider": 2002}
 PATIENCE = 90.0
 """Time limit in seconds for short actions on a busy machine."""
 
+ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+"""The environment of what starts with a machine."""
+
 _SETUP = """\
 set -e
 hostname "$1"
@@ -79,15 +82,25 @@ _NUMBERS = itertools.count(1)
 
 
 class Machine:
-    """A machine called `name` with its files in `folder`; `address` is its address for this machine."""
+    """A machine called `name` with its files in `folder`; `address` is its address for this machine.
 
-    def __init__(self, name: str, folder: Path, key: Path) -> None:
+    It shares accounts and home folders with the machine `like` if there is one, as the nodes of a cluster do; such a
+    machine has no link to this one, and is started with `boot`. Its programs are those of this machine, or of another
+    system whose /usr is in the folder `usr`.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, key: Path, *, like: Machine | None = None, usr: Path | None = None
+    ) -> None:
         self.name = name
         self.folder = folder
         self.key = key
+        self._like = like
+        self._usr = usr
         # Different numbers for each test process, so that test runs do not collide.
         self._network = f"10.{77 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
-        self._number = next(_NUMBERS)
+        # A network has room for 62 links.
+        self._number = 0 if like else next(_NUMBERS)
         self.link = f"wb{os.getpid() % 100000}n{self._number}"
         self._init: subprocess.Popen[bytes] | None = None
         self.pid = 0
@@ -110,6 +123,12 @@ class Machine:
 
     def install(self) -> None:
         """Create its accounts, homes and host key."""
+        if self._like:
+            self.folder.mkdir()
+            for name in ("home", "etc"):
+                (self.folder / name).symlink_to(self._like.folder / name)
+            (self.folder / "boot_id").write_text(self._new_boot_id())
+            return
         (self.folder / "home").mkdir(parents=True)
         # The whole folder: if a package replaced /etc/passwd here, a bind mount of the file would show the old one.
         subprocess.run(["cp", "-a", "/etc", str(self.folder / "etc")], check=True)
@@ -145,26 +164,31 @@ class Machine:
 
     def start(self) -> None:
         """Start it: namespaces, network, SSH server."""
-        # The machine ends with the tests, even if they are killed.
-        words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--uts", "--pid", "--fork"]
-        words += ["--kill-child", "--mount-proc", "/bin/sh", "-c", _SETUP, "sh", self.name, str(self.folder)]
-        words += [os.path.realpath(sys.executable), _REAP]
-        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
-        with (self.folder / "start.log").open("wb") as log:
-            self._init = subprocess.Popen(
-                words, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=environment
-            )
-        assert self._init.stdout
-        if self._init.stdout.readline() != b"up\n":
-            said = (self.folder / "start.log").read_text()
-            missing(f"namespaces cannot be made here (root and all its capabilities are needed): {said}")
-        self.pid = int(Path(f"/proc/{self._init.pid}/task/{self._init.pid}/children").read_text().split()[0])
+        self.boot()
         ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
         ip("addr", "add", f"{self.gateway}/30", "dev", self.link)
         ip("link", "set", self.link, "up")
         self.run(["ip", "addr", "add", f"{self.address}/30", "dev", "eth0"])
         self.run(["ip", "link", "set", "eth0", "up"])
         self.start_sshd()
+
+    def boot(self) -> None:
+        """Start its namespaces only: no network and no SSH server."""
+        # The machine ends with the tests, even if they are killed.
+        words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--uts", "--pid", "--fork"]
+        words += ["--kill-child", "--mount-proc", "/bin/sh", "-c", _SETUP, "sh", self.name, str(self.folder)]
+        words += [os.path.realpath(sys.executable), _REAP]
+        with (self.folder / "start.log").open("wb") as log:
+            self._init = subprocess.Popen(
+                words, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=ENVIRONMENT
+            )
+        assert self._init.stdout
+        if self._init.stdout.readline() != b"up\n":
+            said = (self.folder / "start.log").read_text()
+            missing(f"namespaces cannot be made here (root and all its capabilities are needed): {said}")
+        self.pid = int(Path(f"/proc/{self._init.pid}/task/{self._init.pid}/children").read_text().split()[0])
+        if self._usr:
+            self.run(["mount", "--bind", str(self._usr), "/usr"])
 
     def wire_to(self, other: Machine) -> str:
         """Connect two machines directly; return the address of the other machine."""
@@ -184,6 +208,9 @@ class Machine:
         # and 0 would mean ourselves and all our relatives.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid or self._init.pid, signal.SIGKILL)
+        # Those stopped with their programs (see `frozen_sshd`) do not reap them, and the kernel waits for that.
+        for process in self._inside:
+            process.send_signal(signal.SIGCONT)
         self._init.wait(PATIENCE)
         if self._init.stdout:
             self._init.stdout.close()
@@ -194,8 +221,9 @@ class Machine:
                     stream.close()
         self._inside.clear()
         self._init, self._sshd, self.pid = None, None, 0
-        with contextlib.suppress(subprocess.CalledProcessError):
-            ip("link", "del", self.link)
+        if self._number:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                ip("link", "del", self.link)
 
     def reboot(self) -> None:
         """Restart it."""
@@ -301,7 +329,8 @@ class Machine:
 
     def leave(self, process: subprocess.Popen[bytes]) -> None:
         """Forget a program that has ended."""
-        self._inside.remove(process)
+        if process in self._inside:
+            self._inside.remove(process)
 
     def run(self, argv: Sequence[str]) -> str:
         """Run a program on it as root and return its output."""
@@ -324,6 +353,65 @@ class Machine:
     def _new_boot_id() -> str:
         text = os.urandom(16).hex()
         return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])) + "\n"
+
+
+class Daemon:
+    """A program that runs on a machine until it is killed; `log` takes its output."""
+
+    def __init__(self, machine: Machine, argv: Sequence[str], log: Path) -> None:
+        self._machine = machine
+        self._argv = list(argv)
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self.pid = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return os.path.basename(self._argv[0])
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it; it may need a moment before it answers."""
+        assert not self.is_running, f"{self.name} runs already"
+        with self.log.open("ab") as log:
+            self._process = self._machine.enter(self._argv, stdout=log, stderr=log, env=ENVIRONMENT)
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        wait_for(lambda: not self.is_running or children.read_text(), f"{self.name} to start")
+        assert self.is_running, self.log.read_text()
+        self.pid = int(children.read_text().split()[0])
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """End it by a signal and wait until it is gone; do nothing if it does not run."""
+        if self._process is None:
+            return
+        if self.is_running:
+            self._signal(number)
+            self._signal(signal.SIGCONT)
+        self._process.wait(PATIENCE)
+        self._machine.leave(self._process)
+        self._process, self.pid = None, 0
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let it answer nothing within the context (SIGSTOP)."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            if self.is_running:
+                self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+        if number == signal.SIGCONT:  # nsenter stops with its child and would stay stopped
+            self._process.send_signal(number)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.make_pages import ANYTHING, PAGES
+from docs.make_pages import PAGES
 from docs.make_pictures import SCREENS
 from tests.cli.support import Installed, options_of
 from tests.conftest import REPOSITORY
@@ -100,7 +100,7 @@ def texts_in_the_code() -> list[str]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append(node.value)
             elif isinstance(node, ast.JoinedStr):
-                parts = (part.value if isinstance(part, ast.Constant) else ANYTHING for part in node.values)
+                parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
                 found.append("".join(map(str, parts)))
     return found
 

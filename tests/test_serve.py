@@ -252,7 +252,7 @@ def test_server_listens_on_this_machine_only(door: Served) -> None:
 
 def test_port_in_use_shows_the_fix(door: Served) -> None:
     port = int(door.host.rpartition(":")[2])
-    with pytest.raises(UsageError, match=f"port {port} is in use. Choose another port with --port, or 0"):
+    with pytest.raises(UsageError, match=f"port {port} is in use. Choose another port: `--port NUMBER`"):
         Server("/nowhere", port)
 
 
@@ -283,4 +283,4 @@ def test_missing_package_shows_the_install_command(project_root: Path, tmp_path:
         check=False,
     )
     assert done.returncode == 2
-    assert "which is not installed. Install it: pip install 'workbench-tui[serve]'" in done.stderr
+    assert "which is not installed. Install it: `pip install 'workbench-tui[serve]'`" in done.stderr

@@ -13,7 +13,7 @@ import tui_workbench
 PACKAGE = Path(tui_workbench.__file__).parent
 
 SEAMS = {
-    "cli/experiment/submit.py": "plans, records, login prompts and stray files are loaded for the runs that have them",
+    "cli/experiment/submit.py": "plans, records, logins, verdicts and stray files are loaded for runs that have them",
     "cli/experiment/status.py": "all that acts on runs is loaded when the run may lack a controller",
     "cli/serve.py": "its libraries are an extra that may be missing",
     "cli/shared/stream.py": "all that acts on runs is loaded when the followed run lacks a controller",
@@ -23,10 +23,10 @@ SEAMS = {
     "runs/gpu/gate.py": "the checks of a GPU are loaded when a run asks for one",
     "runs/gpu/run_verdict.py": "samples are judged for a run that has some and no stored verdict",
     "runs/lifecycle/building.py": "snapshots are loaded when a working copy is to be made",
-    "runs/lifecycle/controller.py": "GPUs, failures, the queue and kept outputs are loaded for the runs that have them",
+    "runs/lifecycle/controller.py": "GPUs, failures, the queue, provenance and outputs are loaded when needed",
     "runs/lifecycle/target_lifecycle.py": "the files of a run are listed when its target is another machine",
     "runs/submission/launch.py": "snapshots and the queue are loaded when needed, the controller while the script runs",
-    "runs/submission/planning.py": "snapshots are loaded when the run is tracked",
+    "runs/submission/planning.py": "snapshots are loaded when the run is tracked, options of Slurm when some are given",
     "ui/start.py": "the terminal is examined before Textual is imported",
     "ui/main/main.py": "the first frame is drawn before the panes are imported",
     "ui/editor/editor.py": "the text area and the schema are loaded with the first open file",

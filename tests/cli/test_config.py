@@ -112,7 +112,7 @@ def test_schema(root: Path) -> None:
         (("set", "box.compute", "nvidiaDocker", "maybe"), 2, "must be true or false"),
         (("set", "box.compute"), 2, "required: KEY, VALUE"),
         (("gpu-ready", "none"), 2, "unknown target or run configuration 'none'. Choose one of: box."),
-        (("fix", "box.compute", "--code", "x"), 2, "unknown code 'x'"),
+        (("fix", "box.compute", "--code", "x"), 2, "unknown finding code 'x'"),
         (("frob",), 2, "unknown command 'config frob'"),
     ],
 )

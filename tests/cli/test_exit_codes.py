@@ -52,7 +52,7 @@ def test_dry_run_needs_no_target(workbench: Installed, target: str) -> None:
 @pytest.mark.parametrize("target", ["local", "box"])
 def test_prepare_with_nothing_to_prepare_names_the_reason(workbench: Installed, target: str) -> None:
     done = workbench.run("experiment", "prepare", "-c", target)
-    done.error(2, f"runs on {target} use your own Python: there is nothing to prepare", "Install the packages")
+    done.error(2, f"nothing to prepare: runs on target '{target}' use your own Python", "Install the packages")
 
 
 def test_other_codes(workbench: Installed) -> None:

@@ -39,7 +39,7 @@ def test_restore_lists_changes_and_can_be_undone(workbench: Installed) -> None:
 
 def test_restore_reports_mistakes(workbench: Installed) -> None:
     workbench.run(*RESTORE).error(2, "either --run-id or --undo")
-    workbench.run(*RESTORE, "--undo").error(2, "nothing to undo")
+    workbench.run(*RESTORE, "--undo").error(2, "no restore to undo")
     workbench.run(*RESTORE, "--run-id", "1").error(2, "no run '1'")
 
 

@@ -52,7 +52,7 @@ def test_old_and_foreign_fields_are_listed_only_if_set() -> None:
     ]
     assert keys[:4] == ["type", "address", "cluster", "nvidiaDocker"]
     assert "yarnDeployMode" in keys
-    assert {"native", "sharedVolumes", "pythonLocation"}.isdisjoint(keys)
+    assert {"native", "sharedVolumes", "runRoot"}.isdisjoint(keys)
 
 
 def test_fields_of_nested_maps_are_rows() -> None:
@@ -111,7 +111,7 @@ def test_item_is_moved_with_its_line(before: str, index: int, to: int, after: st
     editing = document(before)
     editing.move_item("ArgumentVector", index, to)
     assert editing.text == after
-    with pytest.raises(EditRefusedError, match="no such items"):
+    with pytest.raises(EditRefusedError, match="does not have the items 0 and 9"):
         editing.move_item("ArgumentVector", 0, 9)
 
 

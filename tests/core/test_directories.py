@@ -27,7 +27,7 @@ def test_installed_wheel_contains_its_data(tmp_path: Path, monkeypatch: pytest.M
 
 def test_broken_installation_is_reported_with_a_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(directories, "_DATA_PLACES", (str(tmp_path),))
-    with pytest.raises(StorageError, match=r"'themes'.*Install the program again"):
+    with pytest.raises(StorageError, match=r"'themes'.*Install the workbench again"):
         directories.packaged("themes")
 
 

@@ -31,7 +31,7 @@ def tree(root: Path) -> dict[str, bytes]:
 def test_every_template_creates_a_valid_project(tmp_path: Path) -> None:
     listed = templates.list_templates()
     assert [template.name for template in listed] == [
-        "blank", "digits", "digits-ddp", "mnist-tensorflow", "mnist-cntk"
+        "blank", "digits", "digits-ddp", "spark-wordcount", "iris", "mnist-tensorflow", "mnist-cntk"
     ]  # fmt: skip
     for template in listed:
         root = templates.create_project(f"my-{template.name}", str(tmp_path), template.name)
@@ -42,7 +42,8 @@ def test_every_template_creates_a_valid_project(tmp_path: Path) -> None:
         assert {"local", "docker"} <= {entry.name for entry in project.run_configurations() if entry.problem is None}
         assert template.description
         # Both forms, and a warning at most: CNTK's CUDA is of another time, and Docker Hub has its image no more.
-        assert any(target.nvidia_docker for target in project.targets())
+        uses_spark = any(entry.uses_spark for entry in project.run_configurations())
+        assert any(target.nvidia_docker for target in project.targets()) != uses_spark
         found = file_edits.check(file_edits.configuration_files(root))
         assert [one.code for one in found] == (
             ["image-removed", "stale-image"] if template.name == "mnist-cntk" else []

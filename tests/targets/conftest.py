@@ -25,6 +25,18 @@ from tests.targets.docker_fixtures import (  # noqa: F401  (fixtures)
 )
 from tests.targets.remote_fixtures import remote_harness  # noqa: F401  (a fixture)
 from tests.targets.remote_project import box  # noqa: F401  (a fixture)
+from tests.targets.slurm_fixtures import (  # noqa: F401  (fixtures)
+    each_slurm,
+    session_slurm,
+    session_slurm_accounting,
+    session_slurm_newer,
+    slurm,
+    slurm_accounting,
+    slurm_accounting_host,
+    slurm_host,
+    slurm_newer,
+)
+from tests.targets.slurm_harness import localslurm_harness, slurm_harness  # noqa: F401  (fixtures)
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_host import SshHost
 

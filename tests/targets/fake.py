@@ -92,7 +92,7 @@ class FakeTarget(Target):
 
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         if not self.started(spec):
-            raise NeverStarted("the run was never started", remedy="Submit it again.")
+            raise NeverStarted("the run was never started", remedy="Submit the run again.")
         script = _scripts.get(spec.run_directory)
         while not self.has_ended(spec):
             if interrupted >= 0 and select.select([interrupted], [], [], 0)[0]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.faults.support import until
 from tests.targets.fake import FakeTarget
+from tests.targets.fake_cluster import NAME, FakeCluster
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.local.local_target import LocalTarget
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
     from tui_workbench.targets.base.protocol import Target
 
-HARNESSES = ("fake", "local", "localdocker", "shellless", "remotedocker", "remote")
+HARNESSES = (
+    "fake", "fakecluster", "local", "localdocker", "shellless", "remotedocker", "remote", "slurm", "localslurm",
+)  # fmt: skip
 
 
 class Script(NamedTuple):
@@ -189,3 +192,11 @@ class LocalHarness(Harness):
         shell = until(lambda: supervisor.read_supervisor(spec.run_directory), "the supervisor")
         os.kill(shell.pid, signal.SIGKILL)
         self.target().stop(spec, grace=0)
+
+
+class FakeClusterHarness(LocalHarness):
+    def target(self) -> Target:
+        return FakeCluster(self.compute_target())
+
+    def compute_target(self) -> ComputeTarget:
+        return super().compute_target()._replace(type=NAME, address=str(self.folder))

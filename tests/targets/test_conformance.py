@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,10 +18,13 @@ from hypothesis import strategies as st
 
 from tests.faults.support import is_running, until
 from tests.runs.metrics.support import curve, read
-from tests.targets.harness import HARNESSES, FakeHarness, Harness, LocalHarness, Script
+from tests.targets.harness import HARNESSES, FakeClusterHarness, FakeHarness, Harness, LocalHarness, Script
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted
+from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.values import Report
 
 NEVER = -1
 
@@ -28,6 +32,11 @@ NEVER = -1
 @pytest.fixture
 def fake_harness(tmp_path: Path) -> Harness:
     return FakeHarness(tmp_path)
+
+
+@pytest.fixture
+def fakecluster_harness(tmp_path: Path) -> Harness:
+    return FakeClusterHarness(tmp_path)
 
 
 @pytest.fixture
@@ -292,3 +301,66 @@ def test_16_logged_values_are_in_the_run_directory(harness: Harness) -> None:
         target.collect(spec)
     assert curve(read(Path(spec.run_directory)), "loss") == [(3, 0.5)]
     assert Path(spec.run_directory, "outputs", "made.txt").read_text() == "made"
+
+
+def together(harness: Harness) -> Target:
+    """The target, if it drives its runs together."""
+    target = harness.target()
+    if not target.drives_together:
+        pytest.skip("each run has a controller")
+    return target
+
+
+def ends(group: RunGroup, specs: Sequence[RunSpec]) -> dict[str, int | None]:
+    """Wait for the ends of runs; the exit code of each, by run ID."""
+    found: dict[str, int | None] = {}
+    while len(found) < len(specs):
+        for run_id, outcome in group.wait(NEVER).items():
+            assert run_id not in found
+            found[run_id] = outcome.exit_code
+    return found
+
+
+def test_17_group_returns_each_run_once_with_its_outcome(harness: Harness) -> None:
+    target = together(harness)
+    specs = [harness.spec(Script(output=f"{code}\n", exit_code=code)) for code in (0, 3, 7)]
+    harness.start(specs[0])
+    assert target.wait(specs[0], NEVER).exit_code == 0  # a run may have ended before it is added
+    with contextlib.closing(target.group()) as group:
+        for spec in specs:
+            harness.start(spec)
+            group.add(spec, Report())
+        assert ends(group, specs) == {specs[0].run_id: 0, specs[1].run_id: 3, specs[2].run_id: 7}
+    assert [harness.log(spec) for spec in specs] == [b"0\n", b"3\n", b"7\n"]
+
+
+def test_17_group_reports_that_the_script_runs(harness: Harness) -> None:
+    spec = harness.spec(Script(waits=True))
+    reading, writing = os.pipe()
+
+    class Reporting(Report):
+        def running(self) -> None:
+            os.write(writing, b"r")
+
+    with contextlib.closing(together(harness).group()) as group:
+        harness.start(spec)
+        group.add(spec, Reporting())
+        assert group.wait(reading) == {}
+        group.remove(spec.run_id)
+        group.remove(spec.run_id)
+    harness.target().stop(spec, grace=0)
+    os.close(reading)
+    os.close(writing)
+
+
+def test_17_wait_of_a_group_is_interrupted(harness: Harness) -> None:
+    spec = harness.spec(Script(waits=True))
+    reading, writing = os.pipe()
+    with contextlib.closing(together(harness).group()) as group:
+        harness.start(spec)
+        group.add(spec, Report())
+        os.close(writing)
+        assert group.wait(reading) == {}
+    assert not harness.target().has_ended(spec)
+    harness.target().stop(spec, grace=0)
+    os.close(reading)

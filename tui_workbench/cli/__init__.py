@@ -152,9 +152,12 @@ def report_system_error(error: OSError) -> int:
 
     Usually writing to stdout failed: the disk is full, or the terminal is gone.
     """
+    remedy = "Check the file and its permissions."
+    if error.errno in _NO_SPACE:
+        remedy = "Free some space, or redirect the output to another disk."
     failure = StorageError(
         f"{'' if error.filename else 'cannot write the output: '}{(error.strerror or str(error)).lower()}",
-        remedy="Free space, or send the output elsewhere." if error.errno in _NO_SPACE else "",
+        remedy=remedy,
         file=os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "",
     )
     _print_error(visible(str(failure)))
@@ -201,7 +204,7 @@ def configure(command: Command, parser: argparse.ArgumentParser) -> None:
 
 
 def _load(module: str) -> ModuleType:
-    """Import a module of this package. Other modules of the package are not imported late anywhere else."""
+    """Import a module of this package. Only this function imports modules of the package late."""
     return importlib.import_module(f"tui_workbench.cli.{module}")
 
 
@@ -283,10 +286,14 @@ def _without_command(arguments: Sequence[str]) -> int:
     if is_first and not os.path.isdir(names[0]) and os.sep not in names[0]:
         near = _nearest(names)
         raise UsageError(f"no folder or command named {names[0]!r}", remedy=near or "See `workbench-tui --help`.")
-    if unknown or len(names) > 1:
-        what = f"unknown option {unknown[0]}" if unknown else f"expected one project folder, not {len(names)}"
-        raise UsageError(what, remedy="See `workbench-tui --help`.")
+    if unknown:
+        raise UsageError(f"unknown option {unknown[0]}", remedy="See `workbench-tui --help`.")
+    if len(names) > 1:
+        raise UsageError(f"expected one project folder, not {len(names)}", remedy="See `workbench-tui --help`.")
     if "TEXTUAL_DRIVER" not in os.environ and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("not a terminal", remedy="Run it in a terminal, or use a command: `workbench-tui --help`.")
+        raise UsageError(
+            "not a terminal",
+            remedy="Open the screens in a terminal. `workbench-tui --help` lists commands that need none.",
+        )
     code: int = _load("screens").open_screens(names[0] if names else ".", ascii_only="--ascii" in arguments)
     return code

@@ -1,4 +1,4 @@
-"""`asset list|download`: promoted artifacts."""
+"""`asset list|download`: list and download promoted artifacts."""
 
 from __future__ import annotations
 

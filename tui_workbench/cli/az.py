@@ -56,18 +56,18 @@ LINES: Mapping[tuple[str, ...], Line] = {
     ("project", "sample", "list"): Line(),
 }
 
-_GONE = "its cloud service was shut down in January 2019"
+_GONE = "Its cloud service was shut down in January 2019"
 REMEDIES: Mapping[str, str] = {
-    "account": f"{_GONE}; the workbench needs no account",
-    "workspace": f"{_GONE}; a project is a folder anywhere on this machine",
-    "project update": f"{_GONE}; use git in the project folder",
-    "project delete": "a project is a folder: remove it",
-    "project list": "a project is a folder anywhere on this machine",
-    "experiment diagnostics": "copy the files of a run with `workbench-tui history download -r ID -d DIR`",
-    "notebook": "start a notebook server in this shell: `jupyter notebook`",
-    "datasource": "read the files in the script",
+    "account": f"{_GONE}. The workbench needs no account.",
+    "workspace": f"{_GONE}. A project is a folder anywhere on this machine.",
+    "project update": f"{_GONE}. Use git in the project folder.",
+    "project delete": "A project is a folder: remove the folder.",
+    "project list": "A project is a folder anywhere on this machine.",
+    "experiment diagnostics": "Copy the files of a run: `workbench-tui history download -r ID -d DIR`.",
+    "notebook": "Start a notebook server in this shell: `jupyter notebook`.",
+    "datasource": "Read the files in the script.",
     **dict.fromkeys(
-        ("env", "model", "manifest", "image", "service"), f"the workbench does not deploy models, and {_GONE}"
+        ("env", "model", "manifest", "image", "service"), f"{_GONE}. The workbench does not deploy models."
     ),
 }
 """Hints for unsupported commands of Azure ML Workbench, by their first words."""
@@ -83,7 +83,7 @@ def translated(words: Sequence[str]) -> list[str]:
             return [*words[:size], *_options(line, words[size:])]
     for size in (2, 1):
         if hint := REMEDIES.get(" ".join(words[:size])):
-            raise UsageError(f"`az ml {' '.join(words[:size])}` is not supported: {hint}")
+            raise UsageError(f"`az ml {' '.join(words[:size])}` is not supported", remedy=hint)
     known = ", ".join(sorted(" ".join(words) for words in LINES))
     raise UsageError(f"unknown command 'az ml {' '.join(words[:2])}'", remedy=f"Commands of `az ml`: {known}.")
 

@@ -1,4 +1,4 @@
-"""`completion SHELL`: completion scripts, and the values that they request.
+"""`completion SHELL`: print completion scripts, and the values that they request.
 
 The scripts are generated from the same declarations as the help, so they know every option. Values are printed one per
 line. Names with characters that are special in a shell, such as a space or a dollar sign, are left out.
@@ -115,7 +115,7 @@ Save the script in an existing folder, then open a new shell:
 
 def run_completion(arguments: argparse.Namespace) -> int:
     if bool(arguments.shell) == bool(arguments.values):
-        raise UsageError("no shell given", remedy=f"Choose one of: {', '.join(SHELLS)}.")
+        raise UsageError("expected one shell", remedy=f"Choose one of: {', '.join(SHELLS)}.")
     if arguments.values:
         found = values(arguments.values, arguments.project)
         sys.stdout.write("".join(f"{value}\n" for value in found if re.fullmatch(_HARMLESS, value)))

@@ -1,4 +1,4 @@
-"""`config check|get|set|unset|fix|schema`."""
+"""`config check|get|set|unset|fix|schema`: check and edit configuration files."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def run_schema(arguments: argparse.Namespace) -> int:
 
 
 def project_root(arguments: argparse.Namespace, *, needed: bool) -> str | None:
-    """Return the project folder, or None without a project. Raises ProjectNotFound if `needed`."""
+    """Return the project folder, or None if there is none. Raises ProjectNotFound instead if `needed`."""
     try:
         return Project.find(arguments.project).root
     except ProjectNotFound:
@@ -121,7 +121,7 @@ def _edited(result: file_edits.EditResult, arguments: argparse.Namespace) -> int
 
 
 def finding_record(finding: Finding) -> dict[str, Any]:
-    """Return a finding as data."""
+    """Return a finding as a dict for JSON and tables."""
     return {**finding.problem._asdict(), "fix": finding.fix.title if finding.fix is not None else None}
 
 
@@ -144,5 +144,5 @@ def _exit_code(findings: Iterable[Finding]) -> int:
 
 
 def counted(number: int, word: str) -> str:
-    """Return `1 file` or `2 files`."""
+    """Format a number with its noun: `1 file`, `2 files`."""
     return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""`config gpu-ready`."""
+"""`config gpu-ready`: make the edits that a target or run configuration needs to use a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpu list|top|check`."""
+"""`gpu list|top|check`: show the GPUs of targets and their processes, and check that runs would use the GPUs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PROCESS_COLUMNS = ("target", "gpu", "pid", "process", "user", "run", "script", "
 DEFAULT_WAIT = 20.0
 POLL_SECONDS = 0.1
 FRESH_SECONDS = 3.0
-"""Older samples were taken before the command started."""
+"""Samples that were taken longer than this before the start of the command do not count."""
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
@@ -138,12 +138,13 @@ def _targets(project: Project, names: Sequence[str]) -> list[ComputeTarget]:
         return [project.target(name) for name in names]
     targets = project.targets()
     if not targets:
-        raise UsageError("the project has no compute target", remedy="Attach one: workbench-tui computetarget attach.")
+        remedy = "Attach one, for example Docker: `workbench-tui computetarget attach localdocker -n docker`."
+        raise UsageError("the project has no compute target", remedy=remedy)
     return targets
 
 
 def _wait_for_samples(fleet: Fleet, seconds: float) -> tuple[MachineState, ...]:
-    """Wait until each machine has answered, or for so many seconds."""
+    """Wait until each machine has answered, at most this number of seconds. Return the states of the machines."""
     started = time.time()
     while True:
         fleet.read()
@@ -285,11 +286,11 @@ def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None
 
 
 def _run_spec(arguments: argparse.Namespace) -> RunSpec:
-    """Return the run to check: of a run configuration, on its own target or the one given; or of a target alone."""
+    """Return the run to check: of a run configuration on its own or the given target, or of a target alone."""
     project = Project.find(arguments.project)
     if arguments.run_configuration:
         configuration = project.run_configuration(arguments.run_configuration)
         return spec_of(project.target_of(configuration, arguments.target), configuration)
     if not arguments.target:
-        raise UsageError("no target or run configuration given", remedy="Name one with -t or -c.")
+        raise UsageError("no target or run configuration given", remedy="Add `-t TARGET` or `-c NAME`.")
     return spec_of(project.target(arguments.target))

@@ -1,4 +1,4 @@
-"""`logs [-f] [--tail N] [--rank N|all] ID`."""
+"""`logs [-f] [--tail N] [--rank N|all] ID`: print the output of a run."""
 
 from __future__ import annotations
 

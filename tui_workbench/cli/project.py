@@ -1,4 +1,4 @@
-"""`project create`, `project add`, `project restore` and `project sample list`."""
+"""`project create|add|restore` and `project sample list`: create projects, and restore the files of a run."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def run_add(arguments: argparse.Namespace) -> int:
 
 def run_restore(arguments: argparse.Namespace) -> int:
     if bool(arguments.run) == arguments.undo:
-        raise UsageError("give either --run-id or --undo", remedy="`history list` lists the runs.")
+        raise UsageError("give either --run-id or --undo", remedy="`workbench-tui history list` lists the runs.")
     runs = Runs(Project.find(arguments.project))
     if arguments.undo:
         restoration = runs.undo_restore(dry_run=arguments.dry_run)

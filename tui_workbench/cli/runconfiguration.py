@@ -1,4 +1,4 @@
-"""`runconfiguration list|create|delete`."""
+"""`runconfiguration list|create|delete`: list, create and delete run configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`serve`: the screens in a browser, on this machine only."""
+"""`serve`: show the screens in a browser, on this machine only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise UsageError(
             f"`serve` needs the package {error.name}, which is not installed",
-            remedy="Install it: pip install 'workbench-tui[serve]'",
+            remedy="Install it: `pip install 'workbench-tui[serve]'`.",
         ) from error
     serve(root, arguments.port)
     return 0

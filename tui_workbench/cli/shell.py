@@ -1,4 +1,4 @@
-"""`shell`: a shell with the environment of runs."""
+"""`shell`: open a shell with the environment of runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ examples:
 
 def run_shell(arguments: argparse.Namespace) -> int:
     if arguments.run and arguments.run_configuration:
-        raise UsageError("-c and -r exclude each other", remedy="A run has its own run configuration: leave out -c.")
+        raise UsageError("-c cannot be used with -r", remedy="Leave out -c: a run has its own run configuration.")
     is_interactive = not arguments.script and sys.stdin.isatty()
     project = Project.find(arguments.project)
     if arguments.run:

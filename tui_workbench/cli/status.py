@@ -1,15 +1,17 @@
-"""`status [--line]`: active runs, in one line for tmux or a shell prompt."""
+"""`status [--line]`: show the active runs, or with `--line` one line for tmux or a shell prompt."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import time
 
 from tui_workbench.cli.shared.output import write_lines
 from tui_workbench.cli.shared.parser import PROJECT, option, options
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.store.cluster_job import job_words
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import RunDirectory
 
@@ -53,7 +55,7 @@ def run_status(arguments: argparse.Namespace) -> int:
         write_lines([line] if line else [])
     else:
         shown = active or ([last] if last else [])
-        write_lines(map(_summary, shown) if shown else ["No runs yet."])
+        write_lines((_summary(run) + _details(run) for run in shown) if shown else ["No runs yet."])
     return 0
 
 
@@ -80,3 +82,9 @@ def _summary(run: Run) -> str:
     if run.state == RunState.FAILED and run.exit_code:
         word = f"exit {run.exit_code}"
     return f"{GLYPHS.get(run.state, '?')} {name} [{run.run_number}] {word}"
+
+
+def _details(run: Run) -> str:
+    """Return what the scheduler of a cluster says about an active run, and why it waits."""
+    words = [job_words(run, time.time()), run.reason if run.state == RunState.QUEUED else ""]
+    return "".join(f": {word}" for word in words if word and run.is_active)

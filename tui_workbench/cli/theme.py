@@ -1,4 +1,4 @@
-"""`theme list|check|use`."""
+"""`theme list|check|use`: list, check and choose themes."""
 
 from __future__ import annotations
 

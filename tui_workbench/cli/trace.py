@@ -1,4 +1,4 @@
-"""`trace [--run ID] [-f]`: calls to ssh, docker, git and other programs."""
+"""`trace [--run ID] [-f]`: show calls to ssh, docker, git and other programs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Configuration files of a project: reading, checking and byte-preserving editing. Knows nothing of screens or runs."""
+"""Configuration files of a project: reading, checking and byte-preserving editing. Independent of screens and runs."""

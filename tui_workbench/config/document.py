@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tui_workbench.config.checks import dependencies, gpu, project, structure
+from tui_workbench.config.checks import dependencies, gpu, project, spark, structure
 from tui_workbench.config.checks.findings import (
     Edit,
     Finding,
@@ -30,7 +30,19 @@ from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.config.yaml_edit import editing
 from tui_workbench.config.yaml_edit.dotted_keys import parse_key
 from tui_workbench.config.yaml_edit.origins import Origins
-from tui_workbench.config.yaml_edit.syntax import SCALAR, Node, Path, Tree, find, own, parse, plain_value, read
+from tui_workbench.config.yaml_edit.syntax import (
+    MAP,
+    SCALAR,
+    Node,
+    Path,
+    Tree,
+    dotted,
+    find,
+    own,
+    parse,
+    plain_value,
+    read,
+)
 from tui_workbench.config.yaml_edit.values import Reading
 from tui_workbench.core import text_files
 from tui_workbench.core.errors import ConfigurationError, UsageError
@@ -62,7 +74,7 @@ class FieldState(NamedTuple):
 class Document:
     """An open configuration file.
 
-    `file` is the version last read or saved; `text` has line feeds unless the file mixes line ends; `error` is the
+    `file` is the version last read or saved; `text` has line feeds unless the file mixes line endings; `error` is the
     syntax error of the text, if any.
     """
 
@@ -92,9 +104,9 @@ class Document:
 
     @property
     def kind(self) -> FileKind:
-        """The kind of file; invalid YAML keeps the last kind.
+        """The kind of file; while the text is not valid YAML, the last known kind.
 
-        The keys decide on the form of a run configuration. The kind of a dependency file depends on how run
+        The keys determine the form of a run configuration. The kind of a dependency file depends on how run
         configurations use it, else on its keys.
         """
         if self._tree is not None or self._last_kind is None:
@@ -107,7 +119,7 @@ class Document:
     def tree(self) -> Tree:
         """The parsed text. Raises ConfigurationError, with the position, while the text is not valid YAML."""
         if self._tree is None:
-            raise self.error or ConfigurationError("invalid YAML", file=self.path)
+            raise self.error or ConfigurationError("invalid YAML", remedy="Correct the text.", file=self.path)
         return self._tree
 
     @property
@@ -159,12 +171,18 @@ class Document:
         """
         if self._tree is None:
             return []
-        nodes, target_type = self.reading.nodes, self.target_type
+        nodes = self.reading.nodes
         rows = [self._row(field) for field in self.kind.fields if field.key in nodes]
         rows += [self._unknown(path, value) for path, _, value in self.reading.unknown]
         rows.sort(key=lambda row: row.span or (0, 0))
         unset = (field for field in self.kind.fields if field.key not in nodes and not field.is_old)
-        return rows + [self._row(field) for field in unset if field.applies_to(target_type)]
+        return rows + [self._row(field) for field in unset if self._has_effect(field)]
+
+    def _has_effect(self, field: Field) -> bool:
+        if self.kind is fields.COMPUTE:
+            return field.applies_to(self.target_type)
+        used = self.subject.used_type if field.targets else ""
+        return not field.targets or (bool(used) and field.applies_to(used))
 
     def field(self, key: str) -> FieldState:
         """Return the row of one field. Raises UsageError for an unknown field."""
@@ -203,9 +221,17 @@ class Document:
         if own(tree, path) is None:
             return
         self._origins.remember(tree, path)
-        text = editing.unset(tree, path)
-        self._show(self._origins.emptied(text, path[:-1]), path)
+        text = self._origins.emptied(editing.unset(tree, path), path[:-1])
+        self._show(self._without_empty_section(text, path[:-1]), path)
         self._origins.forget_items(path)
+
+    def _without_empty_section(self, text: str, path: Path) -> str:
+        """Return the text without the map at `path` if it is an empty section of fields."""
+        tree = parse(text)
+        node = own(tree, path) if path and self.kind.is_section(dotted(path)) else None
+        if node is None or node.kind != MAP or not node.is_empty:
+            return text
+        return self._without_empty_section(editing.unset(tree, path), path[:-1])
 
     def insert_item(self, key: str | Path, index: int, value: Any) -> None:
         """Insert `value` before item `index` of the list at `key`, or of a new list. Raises ConfigurationError."""
@@ -317,7 +343,9 @@ def _findings(subject: Subject) -> Iterator[Finding]:
     if subject.kind in (fields.COMPUTE, fields.RUNCONFIG, fields.SDK_RUNCONFIG):
         yield from project.check(subject)
         yield from gpu.check(subject)
-    elif subject.kind is fields.CONDA:
+    if subject.kind in (fields.RUNCONFIG, fields.SDK_RUNCONFIG, fields.SPARK):
+        yield from spark.check(subject)
+    if subject.kind is fields.CONDA:
         yield from dependencies.check(subject)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.field_types import FileKind
 from tui_workbench.config.schema.fields import kind_of
+from tui_workbench.config.schema.slurm_options import OVERRIDE, SECTION
 from tui_workbench.config.yaml_edit.syntax import MAP, Tree, parse, plain_value, read
 from tui_workbench.config.yaml_edit.values import Fault, Reading, read_fields
 from tui_workbench.core import target_types
@@ -27,8 +28,8 @@ def load_compute(path: str) -> ComputeTarget:
 
 
 def compute_target_of(path: str, values: dict[str, Any], as_read: dict[str, Any]) -> ComputeTarget:
-    """Return the compute target with these typed values; `as_read` are all keys of its file."""
-    attributes = _attributes(values, ComputeTarget._fields)
+    """Return the compute target with these typed values; `as_read` holds all keys and values of its file."""
+    attributes = _attributes({**values, SECTION: values_below(values, SECTION)}, ComputeTarget._fields)
     return ComputeTarget(**{**attributes, "type": type_of(values)}, name=_name(path), path=path, values=as_read)
 
 
@@ -41,16 +42,22 @@ def load_run_configuration(path: str) -> RunConfiguration:
 def run_configuration_of(
     path: str, kind: FileKind, values: dict[str, Any], as_read: dict[str, Any]
 ) -> RunConfiguration:
-    """Return the run configuration with these typed values; `as_read` are all keys of its file."""
+    """Return the run configuration with these typed values; `as_read` holds all keys and values of its file."""
     found = values
     is_sdk = kind is fields.SDK_RUNCONFIG
     if is_sdk:
         found = {usual: values[key] for usual, key in SDK_KEYS.items() if key in values}
         found["ArgumentVector"] = (values.get("script", "$file"), *values.get("arguments", ()))
-    elif "CondaFile" in values:
-        found = {"CondaDependenciesFile": values["CondaFile"], **values}
+    else:
+        old = {"CondaDependenciesFile": values["CondaFile"]} if "CondaFile" in values else {}
+        found = {**old, **values, OVERRIDE: values_below(values, OVERRIDE)}
     attributes = {"target": "", **_attributes(found, RunConfiguration._fields)}
     return RunConfiguration(**attributes, name=_name(path), path=path, values=as_read, is_sdk_form=is_sdk)
+
+
+def values_below(values: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the values of a section: `{"slurm.gpus": 1}` becomes `{"gpus": 1}`."""
+    return {key.removeprefix(f"{name}."): value for key, value in values.items() if key.startswith(f"{name}.")}
 
 
 def _attributes(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
@@ -81,6 +88,11 @@ def missing_fields(tree: Tree, kind: FileKind, reading: Reading, target_type: st
             remedy = f"Add `{field.key}: {'|'.join(field.choices) or field.example or '...'}`."
             message = f"`{field.key}` is missing{only}"
             missing.append(Fault("missing-field", message, remedy, 0, 0, field.path, field))
+    container = reading.values.get("container", "none")
+    if kind is fields.COMPUTE and container != "none" and "baseDockerImage" not in present:
+        message = f"`baseDockerImage` is missing (required for `container: {container}`)"
+        remedy = "Add `baseDockerImage: IMAGE`, or remove `container`."
+        missing.append(Fault("missing-field", message, remedy, 0, 0, ("baseDockerImage",)))
     return missing
 
 

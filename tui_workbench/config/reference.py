@@ -35,7 +35,7 @@ With an error, a run would fail. A warning is a probable mistake. An info sugges
 
 
 def reference_page() -> str:
-    """Return the page as Markdown."""
+    """Return the configuration reference as Markdown."""
     codes = _table(["Code", "Severity", "Meaning"], [[f"`{name}`", *code] for name, code in CODES.items()])
     kinds = [line for kind in KINDS for line in _kind(kind)]
     return "\n".join([_INTRODUCTION, _SOURCES, *kinds, _FINDINGS, *codes]) + "\n"
@@ -68,8 +68,10 @@ def _cells(field: Field, has_targets: bool) -> list[str]:
 
 
 def _default(field: Field) -> str:
-    if field.required or any(field.key in each.required for each in target_types.BUILT_IN):
-        return "required"
+    readers = [each for each in target_types.BUILT_IN if field.key in each.required or each.reads(field.key)]
+    if field.required or any(field.key in each.required for each in readers):
+        others = [each.name for each in readers if not field.required and field.key not in each.required]
+        return f"required, except for {', '.join(others)}" if others and field.targets else "required"
     if isinstance(field.default, tuple):
         return f"`[{', '.join(field.default)}]`"
     return "" if field.default is None else f"`{written(field.default)}`"

@@ -82,5 +82,5 @@ def _claims(
     if values.get(python + "userManagedDependencies") and values.get(python + "interpreterPath") != has:
         yield python + "interpreterPath", "python", f"uses {has}", ""
     if target.kind.reads("yarnDeployMode"):
-        mode = target.values.get("yarnDeployMode", "cluster")
+        mode = target.yarn_deploy_mode
         yield "hdi.yarnDeployMode", mode, f"has {mode}", ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from hashlib import blake2b
 
 from tui_workbench.core.errors import StorageError
 
@@ -24,8 +23,8 @@ def packaged(name: str) -> str:
     found = next((path for place in _DATA_PLACES if os.path.isdir(path := os.path.join(place, name))), "")
     if found:
         return found
-    remedy = "Install the program again: pip install --force-reinstall workbench-tui"
-    raise StorageError(f"the installation of {_PACKAGE} lacks the folder {name!r}", remedy=remedy)
+    remedy = "Install the workbench again: `pip install --force-reinstall workbench-tui`."
+    raise StorageError(f"the installation in {_PACKAGE} lacks the folder {name!r}", remedy=remedy)
 
 
 def theme_directories() -> list[str]:
@@ -69,6 +68,8 @@ def derived_directory(folder: str) -> str:
     Only this user can access it. It is "" if the folder does not exist, or the cache directory cannot be created or is
     writable by others. A folder that replaces another gets another cache directory.
     """
+    from hashlib import blake2b  # loads OpenSSL
+
     try:
         key = f"{os.path.realpath(folder)}\0{os.stat(folder).st_ino}"
         place = os.path.join(user_cache_directory(), "derived", blake2b(os.fsencode(key), digest_size=12).hexdigest())

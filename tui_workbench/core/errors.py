@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 
 class WorkbenchError(Exception):
@@ -44,7 +44,7 @@ class WorkbenchError(Exception):
 
     @property
     def place(self) -> str:
-        """`file:line:column` as far as known."""
+        """The position as `file:line:column`, as far as known."""
         parts = [self.file] if self.file else []
         if self.file and self.line:
             parts.append(str(self.line))
@@ -135,29 +135,30 @@ class NeverStarted(WorkbenchError):
 def storage_error(verb: str, path: str, error: OSError) -> StorageError:
     """Return the StorageError for a file that cannot be read, written and so on (`verb`)."""
     reason = error.strerror or str(error)
-    cause, remedy = _REMEDIES.get(error.errno or 0, (reason, "Check the disk and the folder's permissions."))
+    cause, remedy = CAUSES.get(error.errno or 0, (reason, "Check the disk and the folder's permissions."))
     return StorageError(f"cannot {verb} it: {cause}", remedy=remedy, file=path)
 
 
 @contextlib.contextmanager
 def storage_errors(verb: str, path: str, *, exact: bool = False) -> Iterator[None]:
-    """Convert an OSError to the `storage_error` of the file at `path`; with `exact`, of the file that it names."""
+    """Convert an OSError to a `storage_error` for the file at `path`, or with `exact` for the file that it names."""
     try:
         yield
     except OSError as error:
         raise storage_error(verb, (error.filename if exact else "") or path, error) from error
 
 
-_REMEDIES = {
+CAUSES: Mapping[int, tuple[str, str]] = {
     errno.ENOSPC: ("the disk is full", "Free some space and try again."),
     errno.EDQUOT: ("your disk quota is used up", "Free some space and try again."),
-    errno.EROFS: ("the file system is read-only", "Copy the project to a writable folder."),
+    errno.EROFS: ("the file system is read-only", "Use a writable file system: for example, copy the project to one."),
     errno.EACCES: ("permission denied", "Check the permissions of the file and of its folder."),
     errno.EPERM: ("permission denied", "Check the permissions of the file and of its folder."),
-    errno.ENOENT: ("no such file or folder", "Check the name and that its folder exists."),
-    errno.ENOTDIR: ("a part of its path is a file, not a folder", "Check the path."),
-    errno.EISDIR: ("this is a folder", "Choose a file in it."),
-    errno.ELOOP: ("its symbolic links form a loop", "Correct the link."),
+    errno.ENOENT: ("no such file or folder", "Check the name, and that the folder of the file exists."),
+    errno.ENOTDIR: ("a part of its path is a file, not a folder", "Correct the path."),
+    errno.EISDIR: ("it is a folder", "Choose a file in the folder."),
+    errno.ELOOP: ("its symbolic links form a loop", "Correct the symbolic links."),
     errno.ENAMETOOLONG: ("the name is too long", "Choose a shorter name."),
-    errno.EMFILE: ("too many files are open", "Close some and try again."),
+    errno.EMFILE: ("too many files are open", "Raise the limit with `ulimit -n`, or close other programs."),
 }
+"""The reason and the remedy of a `storage_error`, by error number."""

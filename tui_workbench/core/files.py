@@ -136,7 +136,7 @@ def replacing(path: str, mode: int = 0o666, *, durable: bool = False) -> Iterato
 
 
 def write_if_changed(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Write `data` to `path`, with its parent folders, unless it is there already. Raise OSError."""
+    """Write `data` to `path`, with its parent folders, unless the file already has this content. Raise OSError."""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         if file.read() == data:
             return
@@ -292,7 +292,7 @@ def _parts(name: str) -> list[str]:
 
 
 def json_text(value: Any) -> str:
-    """Return JSON that every reader accepts: NaN is null, and infinities are numbers that are too large."""
+    """Return JSON that every reader accepts: NaN becomes null, and infinities become numbers that are too large."""
     text = json.dumps(_finite(value), indent=2)
     for mark, number in _INFINITE.items():
         text = text.replace(json.dumps(mark), number)

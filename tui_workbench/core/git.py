@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from tui_workbench.core import trace
 from tui_workbench.core.directories import derived_directory
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.files import write_below
 from tui_workbench.core.processes import clean_environment, run
 
 LIMIT_SECONDS = 20.0
@@ -43,9 +44,11 @@ def run_git(
             timeout=timeout, on_written=on_written,
         )  # fmt: skip
     except OSError as error:
-        raise GitError(f"git: {error.strerror}", remedy="Install git.") from error
+        raise GitError(
+            f"cannot run git: {error.strerror}", remedy="Install git, and check that it is on the PATH."
+        ) from error
     except subprocess.TimeoutExpired as error:
-        raise GitError(f"git timed out after {error.timeout:g} s") from error
+        raise GitError(f"git timed out after {error.timeout:g} s", remedy="Try again.") from error
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
         fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
@@ -79,10 +82,10 @@ def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[st
     for name in ("objects", "refs"):
         os.makedirs(os.path.join(shadow, name), mode=0o700, exist_ok=True)
     for name, text in (("config", _CONFIG), ("HEAD", "ref: refs/heads/none\n")):
+        # Other threads and processes use it meanwhile, and without its files git reports that it is no repository.
         path = os.path.join(shadow, name)
-        if not os.path.exists(path):
-            with open(path, "w", encoding="ascii") as file:
-                file.write(text)
+        if not os.path.exists(path) or not os.path.getsize(path):
+            write_below(shadow, name, text.encode())
     return {
         **isolated_environment(),
         "GIT_DIR": shadow,

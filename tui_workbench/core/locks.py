@@ -60,7 +60,7 @@ def is_locked(descriptor: int) -> bool:
 def held(descriptor: int, pause: Callable[[], object] | None = None) -> Iterator[int]:
     """Hold the lock of an open file, and close the file at the end.
 
-    `pause` is called between the attempts, and may raise an exception; without it the wait is unlimited.
+    `pause` is called between the attempts, and may raise an exception. If it is None, the wait is unlimited.
     """
     try:
         if pause is None:

@@ -1,7 +1,7 @@
 """Mask secrets in everything that is shown or stored: run.json, plans, the trace, exports, crash reports.
 
-Secret are the values of variables and options with names such as `GITHUB_PAT` and `--api-key`, passwords in URLs, and
-parts of connection strings (`AccountKey=...`). A run receives the true values.
+Values of variables and options with names such as `GITHUB_PAT` and `--api-key`, passwords in URLs, and parts of
+connection strings (`AccountKey=...`) count as secrets. A run receives the true values.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tui_workbench.core.model import Plan
 
@@ -73,6 +74,16 @@ def mask_value(name: str, value: str) -> str:
 def mask_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Mask the secrets in variables."""
     return {name: mask_value(name, value) for name, value in variables.items()}
+
+
+def mask_tree(tree: Any, name: str = "") -> Any:
+    """Mask the secrets in the keys and values of a configuration file; `name` is the key of `tree`."""
+    if isinstance(tree, dict):
+        return {str(key): mask_tree(value, str(key)) for key, value in tree.items()}
+    if isinstance(tree, list):
+        items = [mask_tree(item, name) for item in tree]
+        return mask_words(items) if all(isinstance(item, str) for item in items) else items
+    return mask_value(name, tree) if isinstance(tree, str) else tree
 
 
 def mask_words(words: Iterable[str]) -> list[str]:

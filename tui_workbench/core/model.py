@@ -1,15 +1,17 @@
 """Immutable values of the workbench.
 
-They are named tuples because importing `dataclasses` costs every command 7 ms.
+They are named tuples because importing `dataclasses` costs every command 7 ms. The annotations are evaluated (no
+`from __future__ import annotations`), because `NamedTuple` compiles each one that is a string.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from tui_workbench.core import target_types
 from tui_workbench.core.target_types import TargetType
+
+MIN_POLL_SECONDS = 15
+"""The shortest time between two queries to a Slurm controller, in seconds."""
 
 
 class Problem(NamedTuple):
@@ -29,7 +31,7 @@ class ComputeTarget(NamedTuple):
 
     name: str
     path: str
-    type: str  # local, localdocker, remotedocker, remote, cluster (docker is read as localdocker)
+    type: str  # local, localdocker, remotedocker, remote, slurm, cluster (docker is read as localdocker)
     python_location: str = "python"  # pythonLocation
     address: str = ""
     username: str = ""
@@ -45,11 +47,23 @@ class ComputeTarget(NamedTuple):
     values: Mapping[str, Any] = {}  # all keys of the file
     problem: Problem | None = None  # why the file is invalid; then only name and path are known
     gpus: str = ""  # gpus: all, free, a number, or [ids]
+    run_root: str = ""  # runRoot: absolute, or below ~ of the login node; "" for the default
+    slurm: Mapping[str, Any] = {}  # slurm: typed values by key, without its unset keys
+    setup: tuple[str, ...] = ()  # setup
+    container: str = "none"  # container: none, pyxis, apptainer or oci
+    poll_seconds: int = MIN_POLL_SECONDS  # pollSeconds
+    spark_submit_location: str = "spark-submit"  # sparkSubmitLocation
+    yarn_deploy_mode: str = "client"  # yarnDeployMode: client or cluster
 
     @property
     def kind(self) -> TargetType:
-        """The properties of its type."""
+        """The properties of the target's type."""
         return target_types.find(self.type)
+
+    @property
+    def uses_ssh(self) -> bool:
+        """True if its machine is reached over SSH. Without `address`, the commands of Slurm are on this machine."""
+        return self.kind.is_remote and bool(self.address)
 
     @property
     def gives_gpus(self) -> bool:
@@ -69,7 +83,7 @@ class ComputeTarget(NamedTuple):
 
 
 class RunConfiguration(NamedTuple):
-    """How to run a script: a `.runconfig` file, whose keys are in the comments."""
+    """The way to run a script: a `.runconfig` file, whose keys are in the comments."""
 
     name: str
     path: str
@@ -89,6 +103,7 @@ class RunConfiguration(NamedTuple):
     processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" without torchrun
     data_references: tuple[str, ...] = ()  # DataReferences: relative to the project, or absolute
     is_sdk_form: bool = False  # in the form of the SDK of 2018
+    slurm: Mapping[str, Any] = {}  # Slurm: typed values that override those of the target
 
     @property
     def conda_file(self) -> str:
@@ -101,6 +116,11 @@ class RunConfiguration(NamedTuple):
         return self.spark_dependencies_file or "aml_config/spark_dependencies.yml"
 
     @property
+    def uses_spark(self) -> bool:
+        """True if `spark-submit` starts the script."""
+        return self.framework.lower() != "python"
+
+    @property
     def script(self) -> str:
         """The script, "" if it is selected for each run."""
         first = self.argument_vector[0] if self.argument_vector else ""
@@ -109,6 +129,15 @@ class RunConfiguration(NamedTuple):
     def key(self, name: str) -> str:
         """Return the name of a key in the form of this file."""
         return SDK_KEYS.get(name, name) if self.is_sdk_form else name
+
+
+def slurm_options(target: ComputeTarget, configuration: RunConfiguration) -> dict[str, Any]:
+    """Return the options of a Slurm job, by key of `slurm`.
+
+    Those of the run configuration take precedence; an empty text there removes a value of the target.
+    """
+    merged = {**target.slurm, **configuration.slurm}
+    return {key: value for key, value in merged.items() if value != ""}
 
 
 SDK_KEYS = {
@@ -154,6 +183,7 @@ class RunRequest(NamedTuple):
     group_limit: int = 0  # runs of the group at the same time; 0 for all
     allow_cpu: bool = False  # a run that requires a GPU may use the CPU
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
+    slurm: str = ""  # KEY=VALUE,...: options that override Slurm of the run configuration
 
 
 class RunSpec(NamedTuple):
@@ -170,6 +200,11 @@ class RunSpec(NamedTuple):
     target: ComputeTarget
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
     gpu_check_due: bool = False  # the use of the required GPU could not be checked at submission
+
+    @property
+    def slurm(self) -> dict[str, Any]:
+        """The options of the Slurm job; see `slurm_options`."""
+        return slurm_options(self.target, self.run_configuration)
 
     @property
     def tracked(self) -> bool:
@@ -199,7 +234,7 @@ class Plan(NamedTuple):
         """Return the step of this name, or None."""
         return next((step for step in self.steps if step.name == name), None)
 
-    def with_step(self, name: str, **changes: Any) -> Plan:
+    def with_step(self, name: str, **changes: Any) -> Self:
         """Return the plan with changed fields of a step."""
         return self._replace(
             steps=tuple(step._replace(**changes) if step.name == name else step for step in self.steps)
@@ -208,6 +243,20 @@ class Plan(NamedTuple):
 
 NOT_ALL_HERE = "some files have not been fetched: run `workbench-tui experiment collect`"
 """Reason of a run with `lacks_outputs`, or a part of it."""
+
+
+class ClusterJob(NamedTuple):
+    """What the scheduler of a cluster says about the job of a run; a default value means unknown.
+
+    Texts are from the cluster. Times are of this machine's clock.
+    """
+
+    job_id: str = ""
+    position: int = 0  # in the queue of its partition, counted from 1; only while it waits
+    start: float = 0.0  # an estimate, only while it waits
+    nodes: str = ""
+    end: float = 0.0  # its time limit
+    warning: float = 0.0  # when SIGTERM announces the time limit
 
 
 class Run(NamedTuple):
@@ -234,6 +283,7 @@ class Run(NamedTuple):
     group: str = ""
     lacks_outputs: bool = False  # it has ended on another machine, and not all outputs have been fetched
     imported: bool = False  # it has not ended, but this user did not submit it on this machine
+    job: ClusterJob = ClusterJob()  # on targets with a scheduler
 
     @property
     def is_active(self) -> bool:

@@ -18,12 +18,10 @@ INVISIBLE = (
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""All of these except controls below the space, for the brackets of a regular expression."""
+"""All invisible characters except controls below the space, for the brackets of a regular expression."""
 
 UNSAFE = f"[\\x00-\\x1f{INVISIBLE}]+"
-"""A regular expression for unsafe characters."""
-
-_UNSAFE = re.compile(UNSAFE)
+"""A regular expression for unsafe characters. It is compiled at its first use, because few commands need it."""
 
 
 def glyph(character: str) -> str:
@@ -52,28 +50,28 @@ class _Glyphs(dict[int, str]):
 
 
 GLYPHS = _Glyphs()
-"""For `str.translate` of a text in which every character is unsafe."""
+"""A table for `str.translate` of a text in which every character is unsafe."""
 
 
 def visible(text: str) -> str:
-    """Replace all unsafe characters, including line ends and tabs."""
+    """Replace all unsafe characters, including line endings and tabs."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNSAFE.sub(lambda match: match[0].translate(GLYPHS), text)
+    return re.sub(UNSAFE, lambda match: match[0].translate(GLYPHS), text)
 
 
-_NOT_FOR_TERMINALS = re.compile(f"\x1b\\[[0-9;:]{{0,64}}m|\r\n|[\\x00-\\x08\\x0b-\\x1f{INVISIBLE}]")
+_NOT_FOR_TERMINALS = f"\x1b\\[[0-9;:]{{0,64}}m|\r\n|[\\x00-\\x08\\x0b-\\x1f{INVISIBLE}]"
 
 
 def for_terminal(text: str) -> str:
-    """Replace all unsafe characters except line ends, tabs and color sequences."""
+    """Replace all unsafe characters except line endings, tabs and color sequences."""
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
-    return _NOT_FOR_TERMINALS.sub(lambda found: found[0] if len(found[0]) > 1 else glyph(found[0]), text)
+    return re.sub(_NOT_FOR_TERMINALS, lambda found: found[0] if len(found[0]) > 1 else glyph(found[0]), text)
 
 
 class SafeStream(io.TextIOWrapper):
-    """A standard stream to a terminal that passes only text, line ends, tabs and colors."""
+    """A standard stream to a terminal that passes only text, line endings, tabs and colors."""
 
     @classmethod
     def over(cls, stream: TextIO) -> SafeStream:

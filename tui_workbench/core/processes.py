@@ -21,7 +21,7 @@ from tui_workbench.core import trace
 from tui_workbench.core.directories import project_above
 
 _PLAIN_SIGNALS = tuple(signal.valid_signals())
-"""Signals that a detached program gets with their defaults: Python ignores SIGPIPE, a controller SIGHUP."""
+"""Signals that a detached program starts with at their defaults; Python ignores SIGPIPE, a controller SIGHUP."""
 
 REPORT_SECONDS = 0.25  # pause between two calls of `on_written`
 

@@ -48,7 +48,7 @@ class Progress(NamedTuple):
 
     @property
     def fraction(self) -> float | None:
-        """Between 0 and 1; None if the total is unknown."""
+        """The part that is done, between 0 and 1; None if the total is unknown."""
         return min(1.0, self.done / self.total) if self.total > 0 else None
 
     @property
@@ -61,12 +61,12 @@ class Progress(NamedTuple):
 
     @property
     def percent(self) -> str:
-        """`  7 %`; spaces if the total is unknown."""
+        """The percentage that is done: `  7 %`; spaces if the total is unknown."""
         return "     " if self.fraction is None else f"{int(100 * self.fraction):3} %"
 
     @property
     def amount(self) -> str:
-        """`1.2 of 1.9 GB`, `12 of 340 files`, `1.2 GB`."""
+        """The amount that is done: `1.2 of 1.9 GB`, `12 of 340 files`, `1.2 GB`."""
         if self.unit == BYTES:
             size, unit = _scale(max(self.done, self.total))
             done = _digits(self.done / size)
@@ -76,7 +76,7 @@ class Progress(NamedTuple):
 
     @property
     def speed(self) -> str:
-        """`45 MB/s`, `3.2/s`; empty if unknown."""
+        """The rate: `45 MB/s`, `3.2/s`; empty if unknown."""
         if self.rate <= 0 or self.seconds < 1:
             return ""
         if self.unit != BYTES:
@@ -86,7 +86,7 @@ class Progress(NamedTuple):
 
     @property
     def time_left(self) -> str:
-        """`40 s left`, `3 min left`; empty if unknown."""
+        """The estimated time left: `40 s left`, `3 min left`; empty if unknown."""
         left = self.seconds_left
         if left is None:
             return ""
@@ -99,7 +99,7 @@ class Progress(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """`sending: 1.2 of 1.9 GB, 63 %, 45 MB/s, 20 s left`."""
+        """The progress in one line: `sending: 1.2 of 1.9 GB, 63 %, 45 MB/s, 20 s left`."""
         parts = (self.amount, self.percent.strip(), self.speed, self.time_left)
         return f"{self.label}: {', '.join(part for part in parts if part)}"
 
@@ -171,7 +171,7 @@ def _smoothed(rate: float, more: float, passed: float, done: float, seconds: flo
 
 
 def meter(label: str, unit: str, total: float = 0) -> Meter:
-    """Return a meter for the listener of this thread. Another thread may update it, one at a time."""
+    """Return a meter for the listener of this thread. Another thread may update it, but only one at a time."""
     return Meter(label, unit, total, getattr(_of_thread, "listener", None) or _of_process)
 
 
@@ -214,5 +214,5 @@ def _scale(size: float) -> tuple[float, str]:
 
 
 def _digits(number: float) -> str:
-    """Format a number with three digits."""
+    """Format a number with two or three digits."""
     return f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 1 else f"{number:.2f}"

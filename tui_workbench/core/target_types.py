@@ -18,15 +18,16 @@ class TargetType(NamedTuple):
 
     name: str
     label: str = ""  # precedes the machine in lists, as in `Docker on gpubox`
-    keys: tuple[str, ...] = ()  # keys of a `.compute` file that this type reads, beyond the keys that all types read
+    keys: tuple[str, ...] = ()  # keys and sections of files that this type reads, beyond the keys that all types read
     required: tuple[str, ...] = ()  # keys that a `.compute` file must have
-    is_remote: bool = False  # another machine, named by `address` and reached over SSH
+    is_remote: bool = False  # runs execute in a copy of the project on another machine; see `ComputeTarget.uses_ssh`
     runs_in_container: bool = False
     uses_interpreter: bool = False  # scripts run with the Python that `pythonLocation` names
     builds_environments: bool = False  # always builds them from the conda dependencies file
     can_build_environments: bool = False  # builds them if `userManagedEnvironment` is false
     has_gpus: bool = False  # the workbench can read the GPUs of its machine
-    can_run: bool = True  # False: files of this type are valid, but nothing can run scripts on such a target
+    has_scheduler: bool = False  # a scheduler chooses the nodes and GPUs of a run later: they cannot be checked before
+    spark_master: str = ""  # master of runs with Spark whose dependencies name none; "" for the cores of the machine
 
     @property
     def runs_here(self) -> bool:
@@ -34,7 +35,8 @@ class TargetType(NamedTuple):
         return self.uses_interpreter and not self.is_remote and not self.runs_in_container
 
     def reads(self, key: str) -> bool:
-        return key in self.keys
+        """Return True if targets of this type read a key or its section (`slurm` for `slurm.gpus`)."""
+        return key.partition(".")[0] in self.keys
 
 
 _LOGIN = ("address", "username", "password", "privateKey", "privateKeyPassphrase")
@@ -66,25 +68,51 @@ REMOTE_DOCKER = LOCAL_DOCKER._replace(
 REMOTE = TargetType(
     "remote",
     "SSH",
-    keys=(*_LOGIN, "pythonLocation", "gpus", "userManagedEnvironment"),
+    keys=(*_LOGIN, "pythonLocation", "sparkSubmitLocation", "gpus", "userManagedEnvironment"),
     required=("address",),
     is_remote=True,
     uses_interpreter=True,
     has_gpus=True,
 )
+SLURM = TargetType(
+    "slurm",
+    "Slurm on",
+    keys=(
+        *_LOGIN,
+        "pythonLocation",
+        "baseDockerImage",
+        "runRoot",
+        "slurm",
+        "Slurm",
+        "setup",
+        "container",
+        "pollSeconds",
+    ),
+    is_remote=True,
+    uses_interpreter=True,
+    has_scheduler=True,
+)
 CLUSTER = TargetType(
     "cluster",
     "Spark on",
-    keys=(*_LOGIN, "yarnDeployMode", "cluster", "native"),
+    keys=(
+        *_LOGIN,
+        "pythonLocation",
+        "sparkSubmitLocation",
+        "userManagedEnvironment",
+        "yarnDeployMode",
+        "cluster",
+        "native",
+    ),
     required=("address",),
     is_remote=True,
-    builds_environments=True,
-    can_run=False,
+    uses_interpreter=True,
+    spark_master="yarn",
 )
 
-BUILT_IN = (LOCAL, LOCAL_DOCKER, REMOTE_DOCKER, REMOTE, CLUSTER)
+BUILT_IN = (LOCAL, LOCAL_DOCKER, REMOTE_DOCKER, REMOTE, SLURM, CLUSTER)
 SYNONYMS = {"docker": LOCAL_DOCKER.name}
-"""Type by alternative spelling."""
+"""Types by alternative spelling."""
 
 _BY_NAME = {each.name: each for each in BUILT_IN}
 

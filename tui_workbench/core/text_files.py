@@ -34,13 +34,13 @@ _BOMS = (("utf-8", b"\xef\xbb\xbf"), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b
 
 
 class TextFile(NamedTuple):
-    """One version of a file. `text` has line feeds instead of uniform line ends; mixed line ends are kept."""
+    """One version of a file. Uniform line endings are line feeds in `text`; mixed line endings are kept."""
 
     path: str
     text: str
     signature: Signature
     encoding: str = "utf-8"  # utf-8, utf-16-le, utf-16-be, latin-1 (read-only), or "" for a binary file
-    newline: str = "\n"  # line end of all lines; "" if they are mixed
+    newline: str = "\n"  # line ending of all lines; "" if they are mixed
     has_bom: bool = False
     is_binary: bool = False
     too_large: bool = False
@@ -52,12 +52,14 @@ class TextFile(NamedTuple):
         return mine == (other.text, other.encoding, other.newline, other.has_bom, other.is_binary, other.too_large)
 
     def encode(self, text: str) -> bytes:
-        """Encode `text` with the encoding, line ends and BOM of this file.
+        """Encode `text` with the encoding, line endings and BOM of this file.
 
         Raises StorageError if the file is read-only, or its encoding lacks a character.
         """
         if self.read_only:
-            raise StorageError(f"this file is read-only here: {self.read_only}", file=self.path)
+            raise StorageError(
+                f"this file is read-only here: {self.read_only}", remedy="Use another editor.", file=self.path
+            )
         native = text if self.newline in ("", "\n") else text.replace("\n", self.newline)
         try:
             data = native.encode(self.encoding)
@@ -66,7 +68,7 @@ class TextFile(NamedTuple):
             at = next(index for index, character in enumerate(text) if "\ud800" <= character <= "\udfff")
             line, column = line_and_column(text, at)
             message = f"the character U+{ord(text[at]):04X} cannot be encoded in {self.encoding}"
-            remedy = "Remove it and save again."
+            remedy = "Remove the character and save again."
             raise StorageError(message, remedy=remedy, file=self.path, line=line, column=column) from error
         return dict(_BOMS)[self.encoding] + data if self.has_bom else data
 
@@ -75,7 +77,7 @@ class FileChangedError(StorageError):
     """The file on disk is not the version that was edited; `theirs` is the current one."""
 
     def __init__(self, theirs: TextFile) -> None:
-        message = "it changed on disk since it was opened"
+        message = "the file has changed on disk since it was opened"
         super().__init__(message, remedy="Choose which version to keep.", file=theirs.path)
         self.theirs = theirs
 
@@ -161,7 +163,7 @@ def _patience(folder: str) -> Callable[[], None]:
     def pause() -> None:
         if time.monotonic() > deadline:
             message = "another program has locked this folder"
-            raise StorageError(message, remedy="Try again later.", file=folder)
+            raise StorageError(message, remedy="Wait until that program has finished, then try again.", file=folder)
         time.sleep(0.005)
 
     return pause
@@ -175,7 +177,7 @@ def _read(path: str, largest: int, head: int) -> tuple[bytes, Signature, bool]:
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(status.st_mode):
-            remedy = "Pipes, sockets and devices cannot be opened."
+            remedy = "Choose a regular file: pipes, sockets and devices cannot be opened."
             raise StorageError("this is not a regular file", remedy=remedy, file=path)
         found = signature_of(status)
         wanted = head if found.size > largest else largest + 1

@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -33,7 +33,7 @@ LONGEST_STDERR = 2 << 10
 """Bytes kept of one word of a command, and of the end of stderr."""
 
 SHORTEST_SECRET = 6
-"""Shorter values are not masked: they occur everywhere by chance."""
+"""Minimum length of a masked value. Shorter values occur everywhere by chance."""
 
 SSH, DOCKER, GIT, PROCESS = "ssh", "docker", "git", "process"
 KINDS = (SSH, DOCKER, GIT, PROCESS)
@@ -41,7 +41,7 @@ KINDS = (SSH, DOCKER, GIT, PROCESS)
 _MOST_REPEATED = 1000
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
-_of_thread = threading.local()
+_run: ContextVar[str] = ContextVar("run", default="")
 _run_of_process = ""
 _secrets: set[str] = set()
 _count = 0
@@ -50,12 +50,12 @@ _repeated: dict[int, int] = {}
 
 @contextlib.contextmanager
 def for_run(directory: str) -> Iterator[None]:
-    """Log the calls of this thread as calls for the run in `directory`."""
-    _of_thread.run = directory
+    """Log the calls of this context as calls for the run in `directory`."""
+    token = _run.set(directory)
     try:
         yield
     finally:
-        _of_thread.run = ""
+        _run.reset(token)
 
 
 def set_process_run(directory: str) -> None:
@@ -153,7 +153,7 @@ class Call:
     def end(self, code: int | None, stderr: bytes | str = b"", *, error: str = "", note: str = "") -> None:
         """Log the end: the exit code if there is one, stderr, and the error of a call that failed to start.
 
-        `note` is any other result. Only the first call counts.
+        `note` is any other result. Only the first call of this method has an effect.
         """
         if self._is_over:
             return
@@ -168,7 +168,7 @@ class Call:
         self._write(result)
 
     def _write(self, result: Mapping[str, Any]) -> None:
-        run = getattr(_of_thread, "run", "") or _run_of_process
+        run = _run.get() or _run_of_process
         line = {**(_short(self._line) if not self._written else {"id": self._id, "at": self._line["at"]}), **result}
         self._written = True
         if run:

@@ -1,4 +1,4 @@
-"""Read the trace of calls: calls as values, filters, and each call as a command line for a shell.
+"""Read the trace of calls, filter the calls, and format each of them as a command line for a shell.
 
 Reading skips invalid and incomplete lines. The text of a call is not safe for a terminal.
 """
@@ -19,10 +19,10 @@ LONGEST_READ = 2 * LARGEST_FILE + (1 << 20)
 """Bytes read from the end of a file; the workbench writes no larger file."""
 
 LONGEST_SHORT = 60
-"""Characters of a word in a short line."""
+"""Maximum number of characters of a word in a short line."""
 
 MOST_CALLS = 20_000
-"""Number of calls in memory, the newest."""
+"""Maximum number of calls in memory: the newest ones."""
 
 _PRINTF = str.maketrans({"\\": "\\\\", "%": "%%", "\0": "\\0", "\n": "\\n"})
 """Escapes of `printf`."""

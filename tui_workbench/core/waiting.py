@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import math
 import os
 import select
@@ -32,7 +33,7 @@ def wait_ready(readers: Iterable[int], writers: Iterable[int] = (), timeout: flo
 
 
 def pause(seconds: float, interrupted: int = -1) -> None:
-    """Sleep. Raises Interrupted."""
+    """Sleep for this number of seconds. Raises Interrupted."""
     if wait_ready([interrupted] if interrupted >= 0 else [], timeout=seconds):
         raise Interrupted
 
@@ -54,14 +55,15 @@ class Backoff:
 
 
 class BackgroundCall:
-    """A call in a thread; `descriptor` becomes readable when the call ends."""
+    """A call in a thread, with the context variables of the caller; `descriptor` becomes readable when it ends."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
         self._error: BaseException | None = None
         self.descriptor, self._writing = os.pipe2(os.O_CLOEXEC)
         # A daemon: a call that never returns must not keep the process alive.
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=context.run, args=(self._run,), daemon=True)
         self._thread.start()
 
     def __enter__(self) -> BackgroundCall:

@@ -20,8 +20,14 @@ from tui_workbench.core.model import ComputeTarget, Problem, RunConfiguration
 _Entry = TypeVar("_Entry", ComputeTarget, RunConfiguration)
 
 STATE_DIRECTORY = ".workbench"
+
 COMPUTE_SUFFIX = ".compute"
 RUN_CONFIGURATION_SUFFIX = ".runconfig"
+
+_HOW_TO_ADD = {
+    COMPUTE_SUFFIX: "Attach a target, for example Docker: `workbench-tui computetarget attach localdocker -n docker`.",
+    RUN_CONFIGURATION_SUFFIX: "Create one: `workbench-tui runconfiguration create -n NAME -t TARGET`.",
+}
 
 
 class Project:
@@ -44,8 +50,7 @@ class Project:
             self.state_directory = state_elsewhere(self.root)
             self.notice = f"{self.root} {why}: its runs are kept in {self.state_directory}"
         self.runs_directory = os.path.join(self.state_directory, "runs")
-        # Outside the project, whose files are not trusted. There is no cache before the first run.
-        self._cache_directory = derived_directory(self.state_directory)
+        self._cache_directory = ""
 
     @classmethod
     def find(cls, start: str) -> Project:
@@ -72,7 +77,10 @@ class Project:
 
     @property
     def cache_directory(self) -> str:
-        """The folder for data derived from the runs, in the user's cache directory; "" if it is not available."""
+        """The folder for data derived from the runs, in the user's cache directory; "" if it is not available.
+
+        It is outside the project, whose files are not trusted. There is none before the first run.
+        """
         if not self._cache_directory:
             self._cache_directory = derived_directory(self.state_directory)
         return self._cache_directory
@@ -123,7 +131,7 @@ class Project:
             known = self._names(COMPUTE_SUFFIX)
             raise ConfigurationError(
                 f"{key} is {name!r}, but there is no {CONFIG_DIRECTORY}/{name}{COMPUTE_SUFFIX}",
-                remedy=f"Set {key} to one of: {', '.join(known)}." if known else "Attach a compute target first.",
+                remedy=f"Set {key} to one of: {', '.join(known)}." if known else _HOW_TO_ADD[COMPUTE_SUFFIX],
                 file=configuration.path,
                 line=line_of_key(configuration.path, key),
             )
@@ -150,7 +158,7 @@ class Project:
         path = os.path.join(self.config_directory, name + suffix)
         if not name or "/" in name or not os.path.isfile(path):
             known = ", ".join(self._names(suffix))
-            remedy = f"Choose one of: {known}." if known else f"There are no {suffix} files in {self.config_directory}."
+            remedy = f"Choose one of: {known}." if known else _HOW_TO_ADD[suffix]
             raise ConfigurationError(f"there is no {kind} {name!r} ({CONFIG_DIRECTORY}/{name}{suffix})", remedy=remedy)
         return path
 

@@ -47,6 +47,8 @@ _FROM_SAMPLE = {
         "aml_config/docker.compute",
         "aml_config/gpu-box.compute",
     ),
+    "spark-wordcount": (".gitignore",),
+    "iris": (".gitignore",),
 }
 """Files that templates share with the sample project."""
 
@@ -62,6 +64,8 @@ _TEMPLATES = (
     Template("blank", "Configuration for this machine and for Docker."),
     Template("digits", "A small PyTorch network for handwritten digits; trains in seconds on a CPU."),
     Template("digits-ddp", "The digits network in several processes (DDP with torchrun), on GPUs or CPU cores."),
+    Template("spark-wordcount", "Counting words with Spark, in seconds (PySpark)."),
+    Template("iris", "Logistic regression of Spark ML for the iris flowers (PySpark)."),
     Template("mnist-tensorflow", "A small TensorFlow network for MNIST, on a CPU or GPU."),
     Template("mnist-cntk", "A small CNTK network for MNIST, for old projects (Python 3.6, CUDA 10)."),
 )
@@ -119,7 +123,7 @@ def add_folder(folder: str) -> tuple[str, ...]:
     except OSError as error:
         raise StorageError(
             f"cannot add the folder: {(error.strerror or str(error)).lower()}",
-            remedy="Make it writable, or free some space. Nothing was changed.",
+            remedy="Make the folder writable, or free some space. Nothing was changed.",
             file=root,
         ) from error
 
@@ -235,13 +239,13 @@ def _clone(address: str, place: str) -> None:
         done = run(command, kind=trace.GIT, environment=environment, variables=_QUIET, log_start=True)
     except FileNotFoundError as error:
         raise UsageError(
-            "git is not on the PATH; templates from a repository need it", remedy="Install git."
+            "templates from a repository need git, which is not on the PATH", remedy="Install git."
         ) from error
     if done.returncode != 0:
         lines = [line for line in done.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
         reason = (lines or [f"exit code {done.returncode}"])[-1].replace(address, shown).removeprefix("fatal: ")
         message = f"cannot clone the template {shown}: {reason.strip()}"
-        raise UsageError(message, remedy="Check the URL, and your access to it.")
+        raise UsageError(message, remedy="Check the URL, and that you may read the repository.")
     shutil.rmtree(os.path.join(place, ".git"))
 
 
@@ -261,7 +265,7 @@ def _copy(source: str, place: str) -> None:
 
 
 def _wanted(source: str) -> list[str]:
-    """Return the files of a folder that git does not ignore; all files without git."""
+    """Return the files of a folder that git does not ignore; all files if git is not available."""
     if has_program("git"):
         with tempfile.TemporaryDirectory() as repository:
             git = ("git", f"--git-dir={repository}", f"--work-tree={source}")

@@ -25,7 +25,7 @@ VERDICT = "verdict"  # the row of section `gpu` that shows if a run used a GPU
 # Sorted by interest: results, request, code, machine.
 SECTIONS = ("metrics", "arguments", "configuration", "code", "git", "packages", "python", "image", "gpu", "host", "run")
 
-_Column: TypeAlias = Mapping[str, Any]  # the values of a run in a section, by the names of the rows
+_Column: TypeAlias = Mapping[str, Any]  # the values of one run in a section, by row name
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w.\-/]*=")
 _NUMBER = re.compile(r"-((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
@@ -63,10 +63,10 @@ class Comparison(NamedTuple):
 
 
 def compare(history: History, run_ids: Sequence[str]) -> Comparison:
-    """Compare two runs or more, by id or number. Raises UsageError for fewer, and RunNotFound."""
+    """Compare two or more runs, given by ID or number. Raises UsageError for fewer, and RunNotFound."""
     runs = list({run.run_id: run for run in map(history.get, run_ids)}.values())
     if len(runs) < 2:
-        raise UsageError("cannot compare a single run", remedy="Name two or more runs.")
+        raise UsageError("cannot compare a single run", remedy="Give two or more runs.")
     notes: list[tuple[Run, str]] = []
     facts = [facts_of(run.directory) for run in runs]
     origins = [_provenance(run.directory) for run in runs]
@@ -117,9 +117,9 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
-    """Map options to their values (`--lr 0.1`, `lr=0.1`); positional arguments are named by their position.
+    """Map options (`--lr 0.1`, `lr=0.1`) to their values, and `argument 1`, `argument 2` ... to positional arguments.
 
-    The values of a repeated option are joined by spaces.
+    The values of a repeated option are joined by spaces. An option without a value has the value `yes`.
     """
     found: dict[str, str] = {}
     place = 0
@@ -196,7 +196,10 @@ def _of_configuration(run: Run) -> _Column:
 
 
 def _of_code(state_directory: str, runs: Sequence[Run], notes: list[tuple[Run, str]]) -> list[_Column]:
-    """Return the files that differ between the snapshots, and the number of equal files."""
+    """Return a column per run: its commit, the files that differ between the runs, and the number of equal files.
+
+    If a snapshot is missing or cannot be read, a note is added to `notes`.
+    """
     trees: dict[str, dict[str, str]] = {}
     for run in runs:
         if not run.commit_id:
@@ -227,7 +230,7 @@ def _of_git(git: _Column) -> _Column:
 
 
 def _of_gpu(verdict: _Column, gpus: Any) -> _Column:
-    """Return the GPU use of a run, and the GPUs of its machine."""
+    """Return the values of section `gpu`: the GPU use of a run, and the GPUs of its machine."""
     names = {VERDICT: "verdict", "GPU seconds": "gpu_seconds", "energy Wh": "energy_wh"}
     found = {name: verdict.get(key) for name, key in names.items()}
     for number, gpu in enumerate(gpus if isinstance(gpus, list) else ()):

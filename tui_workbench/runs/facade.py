@@ -29,14 +29,14 @@ class Runs(History):
     """The runs of one project: everything in `History`, and actions on runs."""
 
     def get(self, run_id: str, *, adopt: bool = False) -> Run:
-        """Return a run; with `adopt` it gets a controller if it needs one. Raises RunNotFound."""
+        """Return a run. With `adopt`, an active run without a controller gets one. Raises RunNotFound."""
         run = super().get(run_id)
         if adopt and run.is_active and resuming.resume_runs(self.project, [run.run_id]):
             return super().get(run.run_id)
         return run
 
     def list(self, *, adopt: bool = False) -> builtins.list[Run]:
-        """Return all runs, newest first; with `adopt` this user's active runs get the controllers they need."""
+        """Return all runs, newest first. With `adopt`, this user's active runs without a controller get one."""
         reap()
         runs = super().list()
         active = [run.run_id for run in runs if run.is_active] if adopt else []
@@ -56,7 +56,7 @@ class Runs(History):
     def cancel(self, run_id: str, *, grace: float = DEFAULT_GRACE) -> Run:
         """Cancel a run and wait until all its processes have ended; a run that has ended is returned unchanged.
 
-        `grace` is the time in seconds between asking the script to end and killing it; the last request counts. Raises
+        `grace` is the time in seconds between asking the script to end and killing it; the last call sets it. Raises
         RunNotFound, StorageError when the end cannot be recorded, and WorkbenchError when the run does not end because
         its target is unreachable.
         """
@@ -78,11 +78,14 @@ class Runs(History):
         return resuming.take_over(self.project, RunDirectory(path))
 
     def plan(self, request: RunRequest) -> Plan:
-        """Return the plan of `submit`. Raises ConfigurationError or UsageError; changes nothing."""
+        """Return the plan that `submit` would follow, with secrets masked; changes nothing.
+
+        Raises ConfigurationError or UsageError.
+        """
         return mask_plan(prepare(self.project, request).plan)
 
     def plan_details(self, request: RunRequest) -> tuple[Plan, str]:
-        """Return the plan with details from the target, and why the target could not be asked ("" if it could).
+        """Return the plan with details from the target, and the error if the target is unreachable, else "".
 
         Raises ConfigurationError or UsageError; changes nothing.
         """
@@ -141,7 +144,7 @@ class Runs(History):
         return undo(self.project, dry_run=dry_run)
 
     def undoable_restore(self) -> str:
-        """Describe what `undo_restore` would restore; "" if nothing."""
+        """Return a description of what `undo_restore` would restore; "" if there is nothing to undo."""
         return undoable(self.project)
 
     def collect(self, run_id: str) -> Run:

@@ -13,6 +13,7 @@ from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.verdict import to_json
+from tui_workbench.runs.logs.spark_ui import spark_record
 from tui_workbench.runs.store.annotations import Annotations, change_annotations
 from tui_workbench.runs.store.history_record import Facts, facts_of, history_record
 from tui_workbench.runs.store.index import RunIndex
@@ -41,7 +42,7 @@ class History:
                 if found:
                     return RunDirectory(os.path.join(self.project.runs_directory, found))
         raise RunNotFound(
-            f"no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` shows the runs."
+            f"no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` lists the runs."
         )
 
     def get(self, run_id: str) -> Run:
@@ -67,7 +68,7 @@ class History:
             return index.page(query, offset, limit)
 
     def facts(self, run_id: str) -> Facts:
-        """Return the metrics and annotations of a run. Raises RunNotFound."""
+        """Return the metrics, annotations and GPU use of a run. Raises RunNotFound."""
         return facts_of(self.directory(run_id).path)
 
     def annotate(self, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
@@ -87,7 +88,7 @@ class History:
         return (b"[\n", records, b"\n]") if records else (b"[]",)
 
     def history_records(self, *, hidden: bool = False) -> builtins.list[dict[str, Any]]:
-        """Return the records of `history_json` as values; see `tui_workbench.runs.store.history_record`."""
+        """Return the records of `history_json` as dicts; see `tui_workbench.runs.store.history_record`."""
         records: builtins.list[dict[str, Any]] = json.loads(b"".join(self.history_json(hidden=hidden)))
         return records
 
@@ -98,6 +99,8 @@ class History:
         sizes = {name: os.lstat(os.path.join(run.directory, name)).st_size for name in names}
         record = {**history_record(run, facts_of(run.directory)), "attachments": ", ".join(names)}
         record["attachment_sizes"] = sizes
+        if spark := spark_record(run):
+            record["spark"] = spark
         if "gpu" in record and (verdict := verdict_of(RunDirectory(run.directory))) is not None:
             record["gpu"] = to_json(verdict)
         return record
@@ -110,7 +113,7 @@ class History:
         wanted = [History.get(self, run_id) for run_id in run_ids]
         for run in wanted:
             if run.is_active:
-                raise UsageError(f"{run.run_id} has not ended", remedy="Export it after its end.")
+                raise UsageError(f"run {run.run_id} has not ended yet", remedy="Wait for its end, then export it.")
         ended = (run for run in wanted or History.list(self) if not run.is_active)
         every = (RunRow(run, facts_of(run.directory)) for run in ended)
         return [each for each in every if wanted or hidden or not each.facts.annotations.archived]

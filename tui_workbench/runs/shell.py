@@ -29,7 +29,7 @@ from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK
 from tui_workbench.targets.environments.managed import Environments
 from tui_workbench.targets.local.local_target import find_interpreter
 
-FRONT = "WORKBENCH_SHELL_PATH"  # folders to put first on the PATH, after the startup files have changed it
+FRONT = "WORKBENCH_SHELL_PATH"  # environment variable: folders that the startup files put first on the PATH
 
 NAME = "WORKBENCH_SHELL"
 _DEFAULT_SHELL = "/bin/sh"
@@ -80,7 +80,7 @@ def _first_here(project: Project) -> RunConfiguration | None:
 
 
 def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
-    """Return the interpreter of the target ("" if it is on another machine), and a notice."""
+    """Return the path of the target's interpreter ("" if it is on another machine), and a notice for the user or ""."""
     target, name = spec.target, spec.run_configuration.name
     if not target.kind.runs_here:
         return "", (
@@ -102,7 +102,11 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
 
 
 def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
-    """Return the folder of the run's copy, created if missing."""
+    """Return the folder for the shell of a run.
+
+    It is the project for an untracked run, the working copy while the run is active, and else a copy of the snapshot
+    for shells, which is created if missing.
+    """
     if record.snapshot == "none" and not record.commit_id:
         return project.root
     if not directory.status().end and is_folder_below(directory.path, WORKING_COPY):
@@ -119,7 +123,8 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
             store.check_out(record.commit_id, building)
         elif record.snapshot != "copy":
             raise UsageError(
-                f"the snapshot of {record.run_id} is not on this machine", remedy="Open a shell in the project instead."
+                f"the snapshot of run {record.run_id} is not on this machine",
+                remedy="Open a shell in the project instead: `workbench-tui shell`.",
             )
         if not os.path.lexists(os.path.join(building, OUTPUTS)):
             make_folders(directory.path, os.path.join(name, OUTPUTS))
@@ -129,7 +134,7 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
         rename_below(directory.path, name, SHELL_COPY)
     except OSError as error:
         if not os.path.isdir(copy):  # else another process has created it
-            raise storage_error("make", copy, error) from error
+            raise storage_error("create", copy, error) from error
     finally:
         remove_below(directory.path, name)
     return copy
@@ -174,7 +179,7 @@ def _shell(
 
 
 def _enter_environment(environment: dict[str, str], prefix: str) -> None:
-    """Set the variables of the virtual environment at `prefix`, and remove those of others."""
+    """Set the variables of the virtual environment at `prefix`, if it is one; remove those of other environments."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME"):
         environment.pop(name, None)
     if os.path.exists(os.path.join(prefix, "pyvenv.cfg")):
@@ -189,7 +194,7 @@ def commands_folder() -> str:
 
 
 def _commands(interpreter: str) -> str:
-    """Create the folder with `az`, `workbench-tui` and, if the interpreter has another name, `python`."""
+    """Return the folder with `az`, `workbench-tui` and, if it has another name, the interpreter as `python`."""
     folder = os.path.join(commands_folder(), f"{zlib.crc32(os.fsencode(f'{sys.executable} {interpreter}')):08x}")
     ours = f"exec {shlex.quote(sys.executable)} -P -m tui_workbench"
     commands = {"az": f"{ours} az", "workbench-tui": ours}
@@ -219,11 +224,11 @@ _STARTUP = {
     f'path=(${{(s/:/){FRONT}}} $path)\nPS1="(${NAME}) $PS1"\n',
     "startup/sh": f'{_FRONT_FIRST}PS1="(${NAME}) $PS1"\n',
 }
-"""Startup files of each shell: the user's own files, then the workbench's folders first on the PATH."""
+"""Startup files of each shell. They read the user's own files, then put the workbench's folders first on the PATH."""
 
 
 def _interactive(program: str, environment: dict[str, str]) -> tuple[str, ...]:
-    """Return the command of an interactive shell with both startup files; may add to the environment."""
+    """Return the command of an interactive shell that reads the startup files; may add variables to `environment`."""
     startup = os.path.join(environment[FRONT].split(os.pathsep)[0], "startup")
     name = os.path.basename(program)
     if name == "bash":

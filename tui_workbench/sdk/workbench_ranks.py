@@ -60,7 +60,7 @@ class _File:
     def take(self, is_last: "bool" = False) -> "bytes":
         """Return new complete lines, or all new output if `is_last`. A carriage return also ends a line."""
         data = self._rest + os.read(self._file, CHUNK)
-        # A carriage return at the end may be the first half of a line end.
+        # A carriage return at the end may be the first half of a line ending.
         end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, max(0, len(data) - 1))) + 1
         if is_last or (not end and len(data) >= CHUNK):
             end = len(data)

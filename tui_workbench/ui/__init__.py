@@ -1,4 +1,5 @@
-"""The screens: `start.run` opens them. Each folder holds a feature; `screens` names what is imported when it is opened.
+"""The screens, opened by `start.run`. Each folder holds a feature.
 
-Nothing below this folder is known to the command line but `start`, the commands and their keys.
+`screens` lists the screens and panes that are imported only when they are opened. Of this package, the command line
+uses only `start`, the commands and their keys, the themes, the checks of the terminal, and the server for browsers.
 """

@@ -71,7 +71,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         terminal: Terminal = FULL,
         saved: Values | None = None,
     ) -> None:
-        """`startup_error` is shown after the first frame. `saved` is the saved session; without it, none is kept."""
+        """`startup_error` is shown after the first frame. `saved` is the saved session; None: do not save sessions."""
         # The theme is set first, because Textual's constructor parses the style sheet.
         self._themes: dict[str, Theme] = {theme.name: theme}
         self.set_reactive(App.theme, theme.name)
@@ -85,7 +85,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         self.keys.hold()
 
     def on_load(self) -> None:
-        # Threads that hang must not delay the end.
+        # Threads that hang must not delay the exit.
         asyncio.get_running_loop().set_default_executor(QuickShutdownExecutor())
 
     async def on_main_screen_completed(self) -> None:
@@ -118,7 +118,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         return super().pop_screen()
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text for Textual's widgets; the workbench calls `clipboard.copy`."""
+        """Copy a text of one of Textual's widgets. The workbench itself calls `clipboard.copy`."""
         copy(self, text)
 
     def show_theme(self, theme: themes.WorkbenchTheme) -> None:

@@ -1,7 +1,7 @@
-"""Blocking calls in threads, made so that leaving the program never waits for another machine.
+"""Run blocking calls in threads, so that leaving the program never waits for another machine.
 
 The event loop joins the threads of its executor before it ends: those of `asyncio.to_thread` and of Textual's thread
-workers. `QuickShutdownExecutor` replaces it. Work that must not be cut short uses `hold_exit`.
+workers. `QuickShutdownExecutor` replaces that executor. Work that must not be cut short uses `hold_exit`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _holds = 0
 
 @contextlib.contextmanager
 def hold_exit() -> Iterator[None]:
-    """Keep the process alive within this block. For any thread."""
+    """Keep the process alive while this block runs. Can be used in any thread."""
     global _holds
     with _holds_changed:
         _holds += 1
@@ -106,9 +106,10 @@ def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[R
 
 
 class CallQueue:
-    """Makes calls of a widget in threads, one at a time and in order; calls may outlive the widget.
+    """Runs functions for a widget in threads, one at a time and in order, even after the widget is removed.
 
-    Each result is passed on, so that for example an undo step is recorded when the user has left the screen at once.
+    The results are passed on in that case, too: for example, an undo step is recorded even if the user leaves the
+    screen immediately.
     """
 
     def __init__(self, widget: Widget) -> None:
@@ -116,7 +117,7 @@ class CallQueue:
         self._lock = asyncio.Lock()
 
     def add(self, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
-        """Make a call after those before it and pass its result to `then`; show a WorkbenchError."""
+        """Run `call` after the earlier calls and pass its result to `then`. A WorkbenchError is shown."""
         # A worker of the app: those of a widget are cancelled when it is removed.
         self._widget.app.run_worker(self._make(call, then), group="call queue")
 
@@ -134,14 +135,14 @@ class CallQueue:
 
 
 async def messages_handled(widget: Widget) -> None:
-    """Wait until a widget has handled its waiting messages. Not for its own handlers."""
+    """Wait until a widget has handled its queued messages. The widget's own handlers must not call this."""
     done = asyncio.Event()
     if widget.call_later(done.set):
         await done.wait()
 
 
 class OneAtATime:
-    """Repeats some work of a widget on demand, never twice at once."""
+    """Runs `work` for a widget on demand, but never twice at the same time."""
 
     def __init__(self, widget: Widget, work: Callable[[], Awaitable[None]]) -> None:
         self._widget = widget
@@ -149,7 +150,7 @@ class OneAtATime:
         self._is_working = self._is_wanted = False
 
     def start(self) -> None:
-        """Do the work; while it is being done, do it once more afterwards."""
+        """Start the work. If it is already running, run it once more afterwards."""
         self._is_wanted = True
         if not self._is_working:
             self._is_working = True

@@ -29,12 +29,12 @@ QUIT_CODE = 128 + signal.SIGQUIT
 
 
 def report_error(error: BaseException) -> str:
-    """Write a traceback without local variables; return its path, or "" if it cannot be written."""
+    """Write a report with the traceback, without local variables; return its path, or "" if it cannot be written."""
     return _write("".join(traceback.format_exception(error)))
 
 
 def report_threads() -> str:
-    """Write the stacks of all threads; return the path, or "" if it cannot be written."""
+    """Write a report with the stacks of all threads; return its path, or "" if it cannot be written."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)
@@ -81,7 +81,7 @@ def thread_errors_to(handle: Callable[[BaseException], None]) -> Iterator[None]:
 def quit_signal_to(leave: Callable[[str], None], restore_terminal: Callable[[], None]) -> Iterator[None]:
     """On SIGQUIT, write a report of all threads and call `leave` with its path, in a thread.
 
-    If the process still runs after `PATIENCE`, restore the terminal and end the process at once.
+    If the process still runs after `PATIENCE`, restore the terminal and end the process immediately.
     """
 
     def on_quit(_number: int, _frame: FrameType | None) -> None:

@@ -14,7 +14,7 @@ from tui_workbench.core.model import Run, RunState
 
 
 class StateLook(NamedTuple):
-    """How a state is shown: a glyph of one cell, a word, and a color (a field name of `Palette`)."""
+    """The appearance of a state: a glyph of one cell, a word, and a color (a field name of `Palette`)."""
 
     glyph: str
     word: str
@@ -50,7 +50,7 @@ STEP_WORDS = {
 
 
 def step_words(step: str) -> str:
-    """Return `sending 63 %` for `sync 63 %`, "" for an unknown step."""
+    """Describe a step: `sending 63 %` for `sync 63 %`; "" for an unknown step."""
     name, _, percent = step.partition(" ")
     word = STEP_WORDS.get(name, "")
     return f"{word} {percent}".rstrip() if word else ""
@@ -59,10 +59,11 @@ def step_words(step: str) -> str:
 READY = StateLook("✓", "ready", "success")
 UNCHECKED = StateLook("·", "unchecked", "muted")
 BROKEN = StateLook("✗", "problem", "error")
+WARNING = StateLook("▲", "warning", "warning")
 
 
 def run_state(run: Run) -> StateLook:
-    """Return how the state of a run is shown; for a failed run, the word is its exit code."""
+    """Return the appearance of a run's state. For a failed run, the word is its exit code: `exit 1`."""
     look = RUN_STATES.get(run.state, RUN_STATES[RunState.UNKNOWN])
     if run.state == RunState.FAILED and run.exit_code is not None and run.exit_code > 0:
         return look._replace(word=f"exit {run.exit_code}")
@@ -81,12 +82,12 @@ VERDICTS = {
 
 
 def verdict_look(word: str) -> StateLook:
-    """Return how a verdict is shown; verdicts of later versions count as unknown."""
+    """Return the appearance of a verdict. Verdicts of later versions count as unknown."""
     return VERDICTS.get(word, VERDICTS["unknown"])
 
 
 def verdict_label(word: str, *, short: bool = False) -> str:
-    """Return for example `▲ GPU idle`, short `▲ GPU`."""
+    """Return the label of a verdict: `▲ GPU idle`, or `▲ GPU` if `short`."""
     look = verdict_look(word)
     return f"{look.glyph} {'GPU' if short else look.word}"
 
@@ -97,7 +98,7 @@ def is_before_script(run: Run) -> bool:
 
 
 def reason_of(run: Run) -> str:
-    """Return the reason for the state, as untrusted text, or "" if the state says it all."""
+    """Return the reason for the state, as untrusted text, or "" if the state needs no explanation."""
     has_reason = run.state in (RunState.COMPLETED, RunState.FAILED, RunState.UNKNOWN)
     if has_reason and run.reason not in ("", f"exit code {run.exit_code}"):
         retries = " Retrying; press r in Jobs to retry now." if run.is_active else ""
@@ -120,12 +121,12 @@ def error_text(error: WorkbenchError) -> str:
 
 
 def run_title(run: Run) -> str:
-    """Return for example `train.py [7]`. This is untrusted text."""
+    """Return the title of a run, as untrusted text: `train.py [7]`."""
     return f"{run.script_name} [{run.run_number}]"
 
 
 def duration(seconds: float) -> str:
-    """Return for example `0:41`, `1:02:03` or `2 d 3 h`."""
+    """Format a number of seconds: `0:41`, `1:02:03`, `2 d 3 h`."""
     whole = max(0, int(seconds))
     minutes, second = divmod(whole, 60)
     hours, minute = divmod(minutes, 60)
@@ -135,14 +136,14 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(run: Run, now: float) -> str:
-    """Return how long a run took or has been active; "" if it never started."""
+    """Format the time that a run took or has been active; "" for an ended run that never started."""
     if not run.start:
         return duration(now - run.created) if run.is_active and run.created else ""
     return duration((run.end or now) - run.start)
 
 
 def moment(when: float, now: float) -> str:
-    """Return `14:03` for a time today, else `12 Nov` or `2017-11-12`; "" for an unknown time."""
+    """Format a time: `14:03` for today, `12 Nov` for this year, else `2017-11-12`; "" for an unknown time (0)."""
     if not when:
         return ""
     then, today = time.localtime(when), time.localtime(now)
@@ -157,7 +158,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def count(number: int, noun: str) -> str:
-    """Return for example `1 run` or `3 runs`."""
+    """Format a number with its noun: `1 run`, `3 runs`."""
     return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 

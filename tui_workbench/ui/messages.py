@@ -1,6 +1,7 @@
 """Messages that panes and threads post to the screen: updates about the project, and requests to do something.
 
-Messages of a single widget are declared in it; this module declares those that several modules post or handle.
+Messages of a single widget are declared in it; this module and `run_messages` declare those that several modules post
+or handle.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any, dataclass_transform
 from textual.message import Message
 
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.core.progress import Progress
 from tui_workbench.projects.project import Project
 
@@ -22,7 +22,7 @@ class _DataMessage(Message):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        dataclass(eq=False)(cls)
+        dataclass(eq=False, repr=False)(cls)  # each method is compiled at import
 
 
 class Request(_DataMessage):
@@ -30,7 +30,7 @@ class Request(_DataMessage):
 
 
 class Update(_DataMessage):
-    """News about the project."""
+    """An update about the project."""
 
 
 class FileChosen(Request):
@@ -69,79 +69,11 @@ class ScriptChosen(Request):
     script: str
 
 
-class TargetChosen(Request):
-    """Choose the compute target in the run bar."""
-
-    name: str
-
-
-class AttachRequested(Request):
-    """Attach a machine."""
-
-
-class CheckRequested(Request):
-    """Check a compute target."""
-
-    name: str
-
-
-class RunSelected(Request):
-    """Select a run; with `opened`, focus its log."""
-
-    run_id: str
-    opened: bool
-
-
-class RunRequestReused(Request):
-    """Fill the run bar with the request of a run."""
-
-    run_id: str
-
-
-class RunDetailsRequested(Request):
-    """Show the details of a run."""
-
-    run_id: str
-
-
 class MonitorRequested(Request):
     """Show the GPUs of a project's targets; `selected` is the id of the current run, or ""."""
 
     project: Project
     selected: str
-
-
-class RerunRequested(Request):
-    """Rerun a run, unchanged or with another `request`."""
-
-    run: Run
-    request: RunRequest | None
-
-
-class ReconnectRequested(Request):
-    """Try now to reach the target of a run whose state is unknown."""
-
-    run_id: str
-
-
-class CancelConfirmed(Request):
-    """Cancel a run; the user has confirmed it."""
-
-    run_id: str
-
-
-class RunRequested(Request):
-    """Start a run: its button or key was pressed."""
-
-
-class RunBarRequested(Request):
-    """Focus the run bar."""
-
-
-class RequestChanged(Request):
-    """The request in the run bar has changed; None while it is incomplete."""
-
-    request: RunRequest | None
 
 
 class ProgressReported(Update):

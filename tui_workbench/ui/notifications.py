@@ -60,7 +60,7 @@ class RunNotifier:
         self._title = WindowTitle(app)
 
     def begin(self, settings: Settings) -> None:
-        """Start after the screens are drawn."""
+        """Apply the settings and show the window title. Called after the screens are drawn."""
         self._settings = settings
         if settings.window_title == "on":
             self._title.begin()
@@ -76,7 +76,10 @@ class RunNotifier:
             self._show_title()
 
     def update_runs(self, runs: Sequence[Run], watched: str) -> None:
-        """Take the current runs; `watched` is the id of the run that the user sees, or ""."""
+        """Report the runs that have ended since the last call.
+
+        `watched` is the ID of the run that the user sees, or "".
+        """
         before, self._active = self._active, frozenset(run.run_id for run in runs if run.is_active)
         self._states = [run.state for run in runs if run.is_active]
         for run in reversed(runs):

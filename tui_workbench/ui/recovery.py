@@ -29,7 +29,7 @@ SCHEMA = 1
 
 
 class Unsaved(NamedTuple):
-    """An unsaved text, the version of the file that it is based on, and when it was written (epoch seconds)."""
+    """An unsaved text, the version of the file that it is based on, and the time it was written (epoch seconds)."""
 
     file: TextFile
     text: str
@@ -176,5 +176,5 @@ def _read(path: str) -> Unsaved:
         with contextlib.suppress(OSError):
             os.rename(path, aside)
         raise StorageError(
-            "cannot read a recovery file of unsaved edits", remedy="It was renamed to '….unreadable'.", file=aside
+            "cannot read a recovery file of unsaved edits", remedy="The file is kept under this name.", file=aside
         ) from error

@@ -10,12 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from textual.app import App
 
     from tui_workbench.config.changes.change_set import ChangeHistory
     from tui_workbench.core.model import ComputeTarget, Run, RunRequest
     from tui_workbench.projects.project import Project
     from tui_workbench.runs.store.table import RunQuery
+    from tui_workbench.ui.commands.available_commands import CommandState
     from tui_workbench.ui.dashboard.dashboard import DashboardScreen
     from tui_workbench.ui.details.run_details import RunDetailsScreen
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def dashboard(project: Project, request: RunRequest | None, query: RunQuery | None) -> DashboardScreen:
-    """Every run of the project."""
+    """Return the screen with all runs of the project."""
     from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 
     return DashboardScreen(project, request, query)
@@ -41,49 +44,56 @@ def dashboard_query(saved: Values) -> RunQuery | None:
 
 
 def run_details(project: Project, run: Run) -> RunDetailsScreen:
-    """Everything about a run."""
+    """Return the screen with the details of a run."""
     from tui_workbench.ui.details.run_details import RunDetailsScreen
 
     return RunDetailsScreen(project, run)
 
 
 def gpu_monitor(project: Project, selected: str) -> MonitorScreen:
-    """The GPUs of all targets; `selected` is the id of the current run."""
+    """Return the screen with the GPUs of all targets; `selected` is the ID of the current run."""
     from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 
     return MonitorScreen(project, selected)
 
 
 def calls(project: Project, run: Run | None) -> TraceScreen:
-    """The trace of external calls, of one run or of all."""
+    """Return the screen with the external calls of one run or of all runs."""
     from tui_workbench.ui.trace.trace import TraceScreen
 
     return TraceScreen(project, run)
 
 
 def attach_machine(project: Project, history: ChangeHistory, written: Callable[[], None]) -> AttachScreen:
-    """The form that attaches a machine."""
+    """Return the screen that attaches a machine."""
     from tui_workbench.ui.machines.machine import AttachScreen
 
     return AttachScreen(project, history, written)
 
 
 def check_machine(target: ComputeTarget) -> CheckScreen:
-    """The check of a target."""
+    """Return the screen that checks a target."""
     from tui_workbench.ui.machines.machine import CheckScreen
 
     return CheckScreen(target)
 
 
+async def command_palette(app: App[object], states: Sequence[CommandState], say: Callable[[str], None]) -> None:
+    """Let the user choose a command; see `choose_command`."""
+    from tui_workbench.ui.commands.palette import choose_command
+
+    await choose_command(app, states, say)
+
+
 def recent_pane(project: Project, id: str) -> RecentPane:
-    """All runs, as a pane for wide terminals."""
+    """Return the pane with all runs, for wide terminals."""
     from tui_workbench.ui.runs.recent import RecentPane
 
     return RecentPane(project, id=id)
 
 
 def monitor_pane(id: str) -> MonitorPane:
-    """The GPUs, as a pane for wide terminals."""
+    """Return the pane with the GPUs, for wide terminals."""
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
 
     return MonitorPane(id=id)

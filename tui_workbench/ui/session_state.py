@@ -31,12 +31,12 @@ class Values:
         return Values(self._values.get(name))
 
     def text(self, name: str) -> str:
-        """Return a string, or ""."""
+        """Return the value, or "" if it is not a string."""
         value = self._values.get(name)
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> int:
-        """Return a non-negative integer, or 0."""
+        """Return the value, or 0 if it is not a non-negative integer."""
         value = self._values.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
@@ -45,11 +45,11 @@ class Values:
         return self._values.get(name) is True
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return the strings of a list."""
+        """Return the strings in a list; () if the value is not a list."""
         return tuple(value for value in self._list(name) if isinstance(value, str))
 
     def parts(self, name: str) -> tuple[Values, ...]:
-        """Return the objects of a list."""
+        """Return the objects in a list; () if the value is not a list."""
         return tuple(Values(value) for value in self._list(name))
 
     def _list(self, name: str) -> list[object]:
@@ -73,7 +73,7 @@ def session_path(root: str) -> str:
 
 
 def load_session(root: str) -> tuple[Values, WorkbenchError | None]:
-    """Read the session of the project at `root`, and the error if there is one. Blocks; never raises."""
+    """Return the saved session of the project at `root`, and the error if it cannot be read. Blocks; never raises."""
     path = session_path(root)
     try:
         with open(path, "rb") as file:
@@ -87,9 +87,9 @@ def load_session(root: str) -> tuple[Values, WorkbenchError | None]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("schema"), int):
-        return Values(), _unreadable(path, "it is damaged")
+        return Values(), _unreadable(path, "the file is damaged")
     if found["schema"] > SCHEMA:
-        return Values(), _unreadable(path, "it was written by a later version of workbench-tui")
+        return Values(), _unreadable(path, "the file was written by a later version of workbench-tui")
     if found.get("project") != os.path.realpath(root):
         return Values(), None
     return Values(found), None
@@ -103,7 +103,7 @@ def save_session(root: str, values: Mapping[str, object]) -> None:
     except OSError as error:
         raise StorageError(
             f"cannot create the folder: {(error.strerror or str(error)).lower()}",
-            remedy="The state of the screens is not saved until the folder can be created.",
+            remedy="Make the folder above it writable. Until then, the state of the screens is not saved.",
             file=os.path.dirname(path),
         ) from error
     whole = {"schema": SCHEMA, "project": os.path.realpath(root), **values}
@@ -113,6 +113,6 @@ def save_session(root: str, values: Mapping[str, object]) -> None:
 def _unreadable(path: str, why: str) -> WorkbenchError:
     return StorageError(
         f"cannot restore the screens of this project: {why}",
-        remedy="The screens use their defaults, and the file is replaced when you leave.",
+        remedy="Nothing to do: the screens use their defaults, and the file is replaced when you leave.",
         file=path,
     )

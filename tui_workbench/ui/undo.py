@@ -1,7 +1,8 @@
 """Undo of annotations, archived runs, restored files, filters and the theme.
 
-The invariant: one key undoes the newest step, whatever screen made it. Changes of configuration files have a separate
-history (`config.changes`); each step here records how many of them came before it, so that the newest of all is found.
+The invariant: one key undoes the newest step, on any screen. Changes of configuration files have separate
+undo steps (`config.changes`); each step here records how many of them came before it, so that the newest of all is
+found.
 """
 
 from __future__ import annotations

@@ -19,13 +19,15 @@ from tui_workbench.core.progress import Progress, listening
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.step_progress import PROGRESS, steps_of
+from tui_workbench.runs.store.cluster_job import JOB
+from tui_workbench.runs.store.rundir import EVENTS
 from tui_workbench.targets.base.interpreter import version_without_project
 from tui_workbench.targets.local.local_target import find_interpreter
 from tui_workbench.ui.files.changed_files import ChangedFiles
 
 IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # between polls, without and with active runs
 CONFIGURATION_SUFFIXES = (".compute", ".runconfig", ".yml", ".yaml")
-PROGRESS_NS = 3_000_000_000  # between reads of the progress of preparations: each reads all runs
+PROGRESS_NS = 3_000_000_000  # between reads of the progress of preparations, which read all runs
 
 FileSignature = tuple[str, int, int]  # path, time of change in ns, size; zeros for a missing file
 Arguments = ParamSpec("Arguments")
@@ -72,7 +74,7 @@ class ProjectWatcher:
         self._call_later(partial(call, *arguments, **options))
 
     def stop(self) -> None:
-        """Stop polling. Returns at once; the thread ends after its current call."""
+        """Stop polling. Returns immediately; the thread ends after its current call."""
         self._stopped = True
         self._wake.set()
 
@@ -159,7 +161,7 @@ class ProjectWatcher:
     def _runs_signature(self) -> tuple[FileSignature, ...]:
         directory = self._project.runs_directory
         folders = [os.path.join(directory, run_id) for run_id in self._active]
-        events = [f"{folder}/events.jsonl" for folder in folders]
+        events = [f"{folder}/{name}" for folder in folders for name in (EVENTS, JOB)]
         return (*map(_signature, [directory, *events]), *map(_progress_signature, folders))
 
     def _read_runs(self, runs: Runs) -> None:

@@ -160,9 +160,9 @@ def test_set_parses_text_by_the_type_of_the_field(root: Path, name: str, key: st
             "box.runconfig",
             "ArgumentVector",
             "train.py",
-            "ArgumentVector must be a list of strings. Write it in brackets",
+            "ArgumentVector must be a list of strings. Write the value in brackets",
         ),
-        ("box.runconfig", "ArgumentVector", "[a", "Write it in brackets: '[a, b]'."),
+        ("box.runconfig", "ArgumentVector", "[a", "Write the value in brackets, as in '[a, b]'."),
         ("box.runconfig", "EnvironmentVariables", "[a]", "a map of strings"),
         ("box.runconfig", "ArgumentVector[3]", "x", "there is no list"),
         ("box.runconfig", "a..b", "x", "is not a valid key"),
@@ -242,7 +242,7 @@ def test_dry_run_changes_nothing(root: Path) -> None:
 
 
 def test_unknown_code_raises_usage_error(root: Path) -> None:
-    with pytest.raises(UsageError, match="unknown code 'nope'"):
+    with pytest.raises(UsageError, match="unknown finding code 'nope'"):
         file_edits.fix(at(root, "box.compute"), code="nope")
 
 
@@ -263,7 +263,7 @@ def test_gpu_ready_changes_or_shows(root: Path) -> None:
 def test_gpu_ready_without_some_changes(root: Path) -> None:
     result = make_gpu_ready(str(root), "box", without=["nvidiaDocker"])
     assert not result.applied
-    with pytest.raises(UsageError, match=r"unknown change 'nope'. Changes of this plan: nvidiaDocker"):
+    with pytest.raises(UsageError, match=r"the plan has no change 'nope'. Choose one of: nvidiaDocker"):
         make_gpu_ready(str(root), "box", without=["nope"])
 
 

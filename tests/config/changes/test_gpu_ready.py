@@ -345,19 +345,44 @@ def test_missing_files_are_notes(tmp_path: Path) -> None:
     assert "No run configuration uses box yet." in plan_gpu_ready(str(root), "box").notes
 
 
+def test_slurm_target_requests_a_gpu(tmp_path: Path) -> None:
+    root = project(
+        tmp_path,
+        hpc__compute="type: slurm\nslurm: {partition: gpu}\n",
+        a__runconfig="Target: hpc\nFramework: Python\n",
+        b__runconfig="Target: hpc\nSlurm: {gpus: 0}\n",
+    )
+    plan = plan_gpu_ready(str(root), "hpc")
+    assert ids(plan) == ["slurm.gpus", "Framework:b", "Slurm.gpus:b"]
+    plan.change_set().apply()
+    assert (root / "aml_config" / "hpc.compute").read_text() == "type: slurm\nslurm: {partition: gpu, gpus: 1}\n"
+    assert (root / "aml_config" / "b.runconfig").read_text() == ("Target: hpc\nFramework: Python\nSlurm: {gpus: 1}\n")
+    again = plan_gpu_ready(str(root), "hpc")
+    assert again.is_done
+    assert not again.is_certain
+
+
+@pytest.mark.parametrize("options", ["{gpus: 2}", "{extra: ['--gres=gpu:a100:1']}"])
+def test_slurm_target_that_requests_gpus_is_kept(tmp_path: Path, options: str) -> None:
+    files = {"hpc__compute": "type: slurm\n", "a__runconfig": f"Target: hpc\nFramework: Python\nSlurm: {options}\n"}
+    assert plan_gpu_ready(str(project(tmp_path / "run", **files)), "hpc").is_done
+    files = {"hpc__compute": f"type: slurm\nslurm: {options}\n", "a__runconfig": "Target: hpc\nFramework: Python\n"}
+    assert plan_gpu_ready(str(project(tmp_path / "target", **files)), "hpc").is_done
+
+
 def test_invalid_plan_raises(root: Path) -> None:
     project(
         root, hdi__compute="type: cluster\naddress: h\n", lost__runconfig="Target: gone\n", bad__compute="type: 'x\n"
     )
     for name, kind, said in [
         ("none", UsageError, "unknown target or run configuration 'none'"),
-        ("hdi", ConfigurationError, "has no GPU support"),
+        ("hdi", ConfigurationError, "cannot use GPUs here"),
         ("lost", ConfigurationError, "there is no compute target 'gone'"),
         ("bad", ConfigurationError, "the quote that begins here"),
     ]:
         with pytest.raises(kind, match=said):
             plan_gpu_ready(str(root), name)
-    with pytest.raises(UsageError, match="not an image name"):
+    with pytest.raises(UsageError, match="invalid image name"):
         plan_gpu_ready(str(root), "myvm", image="No Image")
 
 

@@ -131,8 +131,8 @@ def test_errors_name_the_keys_of_the_sdk_form(tmp_path: Path) -> None:
     project(tmp_path, local__compute=LOCAL, a__runconfig="script: train.py\ntarget: local\n", **{"train.py": ""})
     with pytest.raises(ConfigurationError) as raised:
         prepare(Project(str(tmp_path)), RunRequest("a"))
-    assert raised.value.message == "framework is missing, which means PySpark, and Spark runs are not supported yet"
-    assert raised.value.remedy == "Set `framework: Python`."
+    assert raised.value.message.startswith("framework is missing, which means PySpark, but ")
+    assert raised.value.remedy.endswith("set `framework: Python`.")
     project(tmp_path, a__runconfig="script: train.py\ntarget: gone\nframework: Python\n")
     with pytest.raises(ConfigurationError, match="target is 'gone'") as raised:
         prepare(Project(str(tmp_path)), RunRequest("a"))

@@ -47,6 +47,20 @@ def test_choices_and_booleans_are_completed() -> None:
     assert values(fields.RUNCONFIG, "ProcessesPerNode", "", None) == ["gpus", "2", "4", "8"]
 
 
+def test_options_of_slurm_are_completed_from_targets(tmp_path: Path) -> None:
+    clusters = {
+        "a__compute": "type: slurm\nslurm: {partition: gpu, time: 12:00:00, gpus: 4}\n",
+        "b__compute": "type: slurm\nslurm: {partition: long}\n",
+    }
+    context = ProjectContext(str(project(tmp_path, **clusters)))
+    assert values(fields.RUNCONFIG, "Slurm.partition", "", context) == ["gpu", "long"]
+    assert values(fields.COMPUTE, "slurm.partition", "lo", context) == ["long"]
+    assert values(fields.COMPUTE, "slurm.time", "", context) == ["12:00:00", "4:00:00"]
+    assert values(fields.COMPUTE, "slurm.gpus", "", context) == ["4", "1"]
+    assert values(fields.COMPUTE, "slurm.requeue", "", context) == ["true", "false"]
+    assert values(fields.COMPUTE, "container", "", context) == ["none", "pyxis", "apptainer", "oci"]
+
+
 def test_targets_of_the_project_are_completed(context: ProjectContext) -> None:
     assert values(fields.RUNCONFIG, "Target", "", context) == ["gpu", "local"]
     assert values(fields.RUNCONFIG, "Target", "lo", context) == ["local"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 
 import pytest
@@ -36,6 +37,10 @@ def accepts(schema: dict[str, Any], value: Any, root: dict[str, Any]) -> bool:
         if not any(_is(value, name) for name in allowed):
             return False
     if "enum" in schema and value not in schema["enum"]:
+        return False
+    if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):
+        return False
+    if isinstance(value, int) and value < schema.get("minimum", value):
         return False
     if isinstance(value, dict) and not _accepts_map(schema, value, root):
         return False
@@ -92,6 +97,12 @@ def test_schema_accepts_every_real_file() -> None:
         ("runconfig", "{Target: x, ArgumentVector: $file}"),
         ("runconfig", "{Target: x, EnvironmentVariables: [A]}"),
         ("runconfig", "{Target: x, Framework: Spark}"),
+        ("compute", "{type: slurm, slurm: {time: 4h}}"),
+        ("compute", "{type: slurm, slurm: {mem: 32GB}}"),
+        ("compute", "{type: slurm, slurm: {nodes: 0}}"),
+        ("compute", "{type: slurm, slurm: [gpu]}"),
+        ("compute", "{type: slurm, runRoot: scratch}"),
+        ("runconfig", "{Target: x, Slurm: {extra: [-x]}}"),
         ("conda", "name: x"),
         ("conda", "{dependencies: [{pap: [x]}]}"),
         ("spark", "{packages: [{group: a}]}"),
@@ -108,6 +119,11 @@ def test_schema_rejects_invalid_files(kind: str, text: str) -> None:
         ("compute", "{type: docker, baseDockerImage: x, own: 1}"),
         ("runconfig", "{Target: 22, ArgumentVector: [a, 1, true], EnvironmentVariables: {A: 1, B: null}}"),
         ("runconfig", "{script: t.py, target: x}"),
+        (
+            "compute",
+            "{type: slurm, slurm: {time: '4:00:00', mem: 32G, extra: [--a=b]}, runRoot: ~/wb}",
+        ),
+        ("runconfig", "{Target: x, Slurm: {constraint: '', gpus: 2}}"),
         ("conda", "{dependencies: [python=3.5, {pip: [keras]}]}"),
     ],
 )
@@ -119,5 +135,9 @@ def test_every_field_is_described_and_the_schema_is_json() -> None:
     assert json.loads(json.dumps(SCHEMAS)) == SCHEMAS
     for kind, schema in (("compute", fields.COMPUTE), ("runconfig", fields.RUNCONFIG), ("conda", fields.CONDA)):
         properties = SCHEMAS[kind]["properties"]
-        assert {*properties} == {field.key for field in schema.fields}
-        assert all(one["description"].endswith(".") for one in properties.values())
+        assert {*properties} == {field.path[0] for field in schema.fields}
+        for field in schema.fields:
+            place = {"properties": properties}
+            for name in field.path:
+                place = place["properties"][name]
+            assert str(place["description"]).endswith("."), field.key

@@ -301,9 +301,9 @@ def test_key_is_renamed_in_place() -> None:
 @pytest.mark.parametrize(
     ("text", "path", "said"),
     [
-        ("a: &x {k: 1}\nb: *x\n", ("a", "k"), "repeated elsewhere as"),
-        ("a: &x {k: 1}\nb: *x\n", ("b", "k"), "repeated from &x by an alias"),
-        ("a: &x 1\nb: *x\n", ("a",), "repeated elsewhere as"),
+        ("a: &x {k: 1}\nb: *x\n", ("a", "k"), "is used again as the alias"),
+        ("a: &x {k: 1}\nb: *x\n", ("b", "k"), "is part of the alias"),
+        ("a: &x 1\nb: *x\n", ("a",), "is used again as the alias"),
         ("a: text\n", ("a", "k"), "is not a map"),
         ("a: [b]\n", ("a", 5), "has no item 5"),
         ("a: text\n", ("b", 1), "there is no list"),

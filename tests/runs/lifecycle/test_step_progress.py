@@ -10,7 +10,7 @@ import pytest
 
 from tui_workbench.core.progress import Progress as LongProgress
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG, PROGRESS, Progress, read_progress
-from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.store.rundir import Attempt, RunDirectory
 
 
 @pytest.fixture
@@ -69,6 +69,38 @@ def test_connection_lost_before_the_start_returns_to_preparing(directory: RunDir
     assert states(directory)[-1] == "preparing"
 
 
+def test_queue_of_the_target_is_recorded_when_it_changes(directory: RunDirectory) -> None:
+    directory.append_event("step", step="start", status="done")
+    progress = Progress(directory, -1, started="queued")
+    for reason in ("Priority", "Priority", "Resources"):
+        progress.queued(reason)
+        assert (directory.status().state, directory.status().reason) == ("queued", reason)
+    progress.running()
+    progress.running()
+    assert states(directory) == ["queued", "queued", "queued", "running"]
+    progress.queued("put back")
+    assert directory.status().reason == "put back"
+
+
+def test_answer_of_a_queue_ends_a_lost_connection(directory: RunDirectory) -> None:
+    directory.append_event("step", step="start", status="done")
+    Progress(directory, -1, started="queued").queued("Priority")
+    Progress(directory, -1, started="queued").lost("no answer")
+    Progress(directory, -1, started="queued").regained()
+    assert states(directory)[-2:] == ["unknown", "queued"]
+    Progress(directory, -1, started="queued").lost("no answer")
+    Progress(directory, -1, started="queued").running()
+    assert states(directory)[-2:] == ["unknown", "running"]
+
+
+def test_running_is_passed_on_once(directory: RunDirectory) -> None:
+    progress, calls = Progress(directory, -1), []
+    progress.on_running = lambda: calls.append("running")
+    progress.running()
+    progress.running()
+    assert calls == ["running"]
+
+
 def test_steps_are_recorded_with_duration_and_facts(directory: RunDirectory) -> None:
     progress = Progress(directory, -1)
     progress.begin("sync", "send it")
@@ -78,6 +110,14 @@ def test_steps_are_recorded_with_duration_and_facts(directory: RunDirectory) -> 
     (done,) = (event for event in directory.events() if event.get("status") == "done")
     assert done["changed"] == 3
     assert done["seconds"] >= 0
+
+
+def test_another_attempt_is_recorded_once_with_its_reason(directory: RunDirectory) -> None:
+    for _ in range(2):
+        Progress(directory, -1).attempt(2, 120, "node1 failed")
+    assert directory.attempts() == [Attempt(2, 120, "node1 failed")]
+    assert states(directory) == ["queued", "running"]
+    assert directory.status().reason == "attempt 2: node1 failed"
 
 
 def test_any_line_goes_into_the_preparation_log(directory: RunDirectory) -> None:

@@ -168,6 +168,23 @@ def test_followed_log_is_stored_completely(tmp_path: Path) -> None:
     assert metrics.notes() == []
 
 
+def test_log_read_in_pieces_is_stored_completely(tmp_path: Path) -> None:
+    lines = [f"step {step} loss: {step}\n" + "x" * 6000 + "\n" for step in range(500)]
+    write(tmp_path / "output.log", lines[0])
+    recorder = MetricsRecorder(RunDirectory(str(tmp_path)))
+    assert not recorder.read_piece()  # a short log is read at the end
+    write(tmp_path / "output.log", "".join(lines[1:]), append=True)
+    pieces = 0
+    while recorder.read_piece():
+        pieces += 1
+    assert pieces > 1
+    recorder.read()
+    assert not recorder.read_piece()
+    recorder.store()
+    end(tmp_path)
+    assert len(curve(read(tmp_path), "loss")) == 500
+
+
 def test_rules_edited_during_a_run_apply_to_the_whole_log(tmp_path: Path) -> None:
     root = tmp_path / "project"
     run = root / ".workbench" / "runs" / "project_1"

@@ -218,10 +218,9 @@ class TestRun:
         assert "not recorded" in lost["git"]["problem"]
 
 
-def test_untracked_run_has_no_provenance(project: Project) -> None:
+def test_recorded_provenance_is_kept(project: Project) -> None:
     directory = make_run(project, "project_1700000000001")
     record = record_of(Path(directory.path))
-    assert start_collecting(directory, record, -1) == -1
     tracked = record._replace(
         spec=record.spec._replace(run_configuration=record.spec.run_configuration._replace(tracked_run=True))
     )

@@ -183,7 +183,7 @@ def test_restore_without_changes_cannot_be_undone(bench: Bench) -> None:
     run = bench.moment()
     assert bench.runs.restore(run).changes == ()
     assert bench.runs.undoable_restore() == ""
-    with pytest.raises(UsageError, match="nothing to undo"):
+    with pytest.raises(UsageError, match="no restore to undo"):
         bench.runs.undo_restore()
 
 

@@ -53,7 +53,8 @@ class TestRecord:
         record = record_of(Path(directory.path))
         variables = {"STORAGE_KEY": "hunter2", "Db_Password": "hunter2", "NAME": "value"}
         configuration = record.spec.run_configuration._replace(
-            environment_variables=variables, values={"EnvironmentVariables": variables}
+            environment_variables=variables,
+            values={"EnvironmentVariables": variables, "ArgumentVector": ["$file", "--api-key", "hunter2"]},
         )
         directory.write_record(record._replace(spec=record.spec._replace(run_configuration=configuration)))
         assert "hunter2" not in Path(directory.file("run.json")).read_text()
@@ -62,6 +63,12 @@ class TestRecord:
             "Db_Password": MASK,
             "NAME": "value",
         }
+
+    def test_keys_of_other_packages_are_kept(self, directory: RunDirectory) -> None:
+        record = record_of(Path(directory.path))
+        target = record.spec.target._replace(values={"type": "magic", "wand": {"length": 3}})
+        directory.write_record(record._replace(spec=record.spec._replace(target=target)))
+        assert directory.read_record().spec.target == target
 
     def test_format_is_documented(self, directory: RunDirectory) -> None:
         directory.write_record(record_of(Path(directory.path)))
@@ -106,7 +113,7 @@ class TestRecord:
         path = Path(directory.file("run.json"))
         stored = json.loads(path.read_text())
         path.write_text(json.dumps({**stored, "schema": SCHEMA + 1}))
-        with pytest.raises(RunNotFound, match="update the workbench"):
+        with pytest.raises(RunNotFound, match="Update the workbench"):
             directory.run()
         assert json.loads(path.read_text())["schema"] == SCHEMA + 1
 

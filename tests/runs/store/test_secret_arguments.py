@@ -93,7 +93,7 @@ def test_plan_shows_masks(secretive: GatedProject) -> None:
 
 def test_masked_argument_is_refused(secretive: GatedProject) -> None:
     run = secretive.ended(secretive.runs.submit(REQUEST))
-    with pytest.raises(UsageError, match=r"the argument \*\*\* is masked"):
+    with pytest.raises(UsageError, match=r"the argument \*\*\* was a secret"):
         secretive.runs.submit(RunRequest("", origin=run.run_id))
     request = RunRequest("", "say.py", ("--token", "other"), exact_arguments=True, origin=run.run_id)
     again = secretive.runs.submit(request)
@@ -102,6 +102,6 @@ def test_masked_argument_is_refused(secretive: GatedProject) -> None:
 
 def test_sweep_refuses_secret_arguments(secretive: GatedProject) -> None:
     members = sweep.members_of(("--token", "hunter2"), [{"lr": "1"}, {"lr": "2"}])
-    with pytest.raises(UsageError, match=r"written to a file.*is a secret"):
+    with pytest.raises(UsageError, match=r"is a secret.*written to a file"):
         sweep.create(secretive.project, REQUEST, members, 1)
     assert files_with_secret(secretive.project.root) == []

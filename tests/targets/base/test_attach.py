@@ -53,14 +53,55 @@ def test_attach_writes_files_in_the_form_of_the_original(project: Project, reque
 
 
 @pytest.mark.usefixtures("ssh_folder")
-@pytest.mark.parametrize("kind", ["remotedocker", "remote", "localdocker"])
+@pytest.mark.parametrize("kind", ["remotedocker", "remote", "slurm", "cluster", "localdocker"])
 def test_attach_writes_valid_files(project: Project, request_: AttachRequest, kind: str) -> None:
     address: dict[str, Any] = {} if kind != "localdocker" else {"address": "", "username": ""}
     attach(project, request_._replace(type=kind, **address))
     assert project.target("box").type == kind
     assert project.target_of(project.run_configuration("box")).name == "box"
+    Path(project.root, "count.py").write_text("import pyspark\n" if kind == "cluster" else "")
     paths = [str(Path(project.config_directory, f"box.{end}")) for end in ("compute", "runconfig")]
     assert file_edits.check(paths) == []
+
+
+@pytest.mark.usefixtures("ssh_folder")
+def test_attach_writes_the_options_of_a_cluster(project: Project, request_: AttachRequest) -> None:
+    cluster = request_._replace(
+        type="slurm", python="/scratch/env/bin/python", run_root="/scratch/wb", partition="gpu", account="lab"
+    )
+    attach(project, cluster)
+    assert compute(project) == (
+        f"address: {request_.address}\n"
+        "pythonLocation: /scratch/env/bin/python\n"
+        "runRoot: /scratch/wb\n"
+        "slurm:\n"
+        "  account: lab\n"
+        "  partition: gpu\n"
+        "type: slurm\n"
+        "username: research\n"
+    )
+    assert "PrepareEnvironment" not in Path(project.config_directory, "box.runconfig").read_text()
+
+
+@pytest.mark.usefixtures("ssh_folder")
+def test_attached_spark_cluster_runs_spark(project: Project, request_: AttachRequest) -> None:
+    attach(project, request_._replace(type="cluster", python="/opt/env/bin/python"))
+    assert compute(project) == (
+        f"address: {request_.address}\n"
+        "pythonLocation: /opt/env/bin/python\n"
+        "type: cluster\n"
+        "userManagedEnvironment: true\n"
+        "username: research\n"
+    )
+    configuration = project.run_configuration("box")
+    assert configuration.framework == "PySpark"
+    assert "PrepareEnvironment" not in configuration.values
+
+
+def test_slurm_of_this_machine_is_attached_without_a_login(project: Project) -> None:
+    attach(project, AttachRequest("slurm", "here"))
+    assert compute(project, "here") == "pythonLocation: python3\ntype: slurm\n"
+    assert isinstance(host_of(project.target("here")), LocalHost)
 
 
 @pytest.mark.usefixtures("ssh_folder")
@@ -87,7 +128,8 @@ def test_existing_file_is_not_replaced(project: Project, request_: AttachRequest
     path.write_text("mine")
     with pytest.raises(ConfigurationError, match="already") as refused:
         Attachment(project.root, request_)
-    assert "computetarget detach box" in refused.value.remedy
+    command = "computetarget detach box" if end == "compute" else "runconfiguration delete -n box"
+    assert command in refused.value.remedy
     assert path.read_text() == "mine"
     assert len(list(path.parent.glob("box.*"))) == 1
 
@@ -107,7 +149,7 @@ def test_file_created_meanwhile_is_not_replaced(project: Project, request_: Atta
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"type": "cluster"}, "cluster"),
+        ({"type": "batchai"}, "batchai"),
         ({"name": "../box"}, "name"),
         ({"name": ""}, "name"),
         ({"address": ""}, "address"),
@@ -118,6 +160,9 @@ def test_file_created_meanwhile_is_not_replaced(project: Project, request_: Atta
         ({"username": "-l root"}, "username"),
         ({"image": "No Image"}, "image"),
         ({"private_key": "/nowhere/key"}, "private key"),
+        ({"type": "slurm", "run_root": "scratch"}, "runRoot"),
+        ({"type": "slurm", "partition": "a b"}, "slurm.partition"),
+        ({"type": "slurm", "address": "me@box"}, "--username me --address box"),
     ],
 )
 def test_invalid_request_is_refused(

@@ -48,7 +48,7 @@ def test_installed_type_is_found_by_name() -> None:
     assert type(target_for(TARGET._replace(type="quantum"))).__name__ == "FakeTarget"
 
 
-@pytest.mark.parametrize("kind", ["quantum", "", "Local", "cluster"])
+@pytest.mark.parametrize("kind", ["quantum", "", "Local"])
 def test_unsupported_type_is_reported_with_its_file(kind: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         target_for(TARGET._replace(type=kind))

@@ -16,7 +16,6 @@ import pytest
 from tests.engines import BARE_IMAGE, EMPTY_IMAGE, PYTHON_IMAGE, NvidiaStandIn, docker_engine, wait_until
 from tests.targets.docker_project import DockerProject, controller_of, events, log
 from tui_workbench.core.directories import user_cache_directory
-from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.targets.docker.container import container_name
 from tui_workbench.targets.docker.image_probe import FORM
@@ -253,11 +252,13 @@ def test_missing_nvidia_runtime_is_reported(project: DockerProject, engine: Dock
     assert engine.containers() == []
 
 
-def test_spark_is_refused_before_the_run(project: DockerProject) -> None:
+def test_image_without_spark_fails_the_run_before_its_start(project: DockerProject) -> None:
     project.runconfig(Framework="PySpark")
-    with pytest.raises(ConfigurationError, match="Spark"):
-        project.submit("print(1)")
-    assert project.runs.list() == []
+    run = project.run("print(1)")
+    assert (run.state, run.start) == ("failed", 0.0)
+    assert "Framework is PySpark, but" in run.reason
+    assert "does not have Spark" in run.reason
+    assert "spark:python3" in run.reason
 
 
 def test_missing_engine_fails_the_run(project: DockerProject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_conda_packages_need_conda_in_the_image(project: DockerProject, conda: t
     with pytest.raises(ConfigurationError, match="needs conda") as caught:
         prepare(project)
     assert caught.value.line == 3
-    assert "Move it under `pip:`" in caught.value.remedy
+    assert "List it under `pip:`" in caught.value.remedy
 
 
 CONDA = """\

@@ -321,8 +321,8 @@ def test_invalid_cache_entry_is_ignored(counted: Here) -> None:
 
 
 def test_unknown_target_type_fails_the_check(here: Here) -> None:
-    here.target = here.target._replace(type="slurm")
-    assert here.broken().message == "unknown target type 'slurm'"
+    here.target = here.target._replace(type="magic")
+    assert here.broken().message == "unknown target type 'magic'"
 
 
 def test_secrets_are_not_passed_to_the_framework(here: Here) -> None:

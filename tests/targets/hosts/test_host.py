@@ -164,7 +164,7 @@ def test_home_is_below_the_home_of_the_user(any_host: Host, home: Path) -> None:
 
 
 def test_check_raises_the_error_output(any_host: Host) -> None:
-    with pytest.raises(WorkbenchError, match="sh failed: no good"):
+    with pytest.raises(WorkbenchError, match="`sh` failed: no good"):
         any_host.check(["sh", "-c", "echo no good >&2; exit 3"])
 
 

@@ -176,15 +176,6 @@ def test_invalid_interpreter_is_named_with_its_file(local: LocalHarness, place: 
     assert [problem.code for problem in LocalTarget(target).check()] == ["interpreter"]
 
 
-def test_spark_is_refused(local: LocalHarness) -> None:
-    spec = local.spec(Script())
-    configuration = spec.run_configuration._replace(framework="PySpark", values={"Framework": "PySpark"})
-    with pytest.raises(ConfigurationError, match="Framework: Python"):
-        local.target().plan(spec._replace(run_configuration=configuration))
-    with pytest.raises(ConfigurationError, match="missing"):
-        local.target().plan(spec._replace(run_configuration=configuration._replace(values={})))
-
-
 @pytest.mark.parametrize("name", ["", "A=B", "A\0B"])
 def test_invalid_variable_name_is_refused(local: LocalHarness, name: str) -> None:
     with pytest.raises(ConfigurationError, match="variable"):

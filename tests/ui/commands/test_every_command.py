@@ -30,6 +30,7 @@ ELSEWHERE = {
     "log.edit": (TERMINAL, "test_e_in_the_log_opens_a_read_only_copy"),
     "log.rank": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
     "log.rank_back": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
+    "details.spark": ("tests.ui.details.test_spark_panel", "test_key_shows_the_stages_of_a_spark_run"),
     "gpus.open": ("tests.ui.gpu.test_monitor", "test_enter_opens_the_run_on_the_gpu"),
     "gpus.copy": ("tests.ui.gpu.test_monitor", "test_y_copies_the_values"),
     "gpus.filter": ("tests.ui.gpu.test_monitor", "test_filter_applies_while_typing_until_escape"),

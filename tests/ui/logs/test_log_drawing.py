@@ -91,6 +91,22 @@ def test_wrapped_rows_have_no_line_number() -> None:
     assert text_of(picture._replace(top_number=None).segments(0, LOOK)) == "       abcd "
 
 
+def test_note_is_beside_the_line_that_has_its_byte() -> None:
+    line = ShownLine(0, 9, safe_line(b"abcdefgh"))
+    rows = (Row(line, 0, 4), Row(line, 4, 8), row_of(b"next", 9))
+    picture = Picture(rows, width=24, height=3, notes={8: "again", 99: "later"})
+    assert [text_of(picture.segments(y, LOOK)) for y in range(3)] == [
+        "abcd             ◂ again",
+        "efgh                    ",
+        "next                    ",
+    ]
+
+
+def test_long_note_takes_half_of_the_width() -> None:
+    picture = Picture((row_of(b"0123456789"),), width=12, height=1, notes={0: "attempt 2: preempted"})
+    assert text_of(picture.segments(0, LOOK)).startswith("01234› ◂")
+
+
 def test_empty_log_shows_its_placeholder_in_the_middle() -> None:
     picture = Picture((), width=12, height=5, placeholder=("No runs yet.", "ctrl+r runs it"))
     assert [text_of(picture.segments(y, LOOK)) for y in range(4)] == [

@@ -86,6 +86,19 @@ async def test_attaching_shows_every_check(project: Project, gpubox: Machine, si
         await until(lambda: screen_of(pilot).panes.run_bar.environment == "box")  # a run is one key away
 
 
+async def test_slurm_of_this_machine_is_attached_by_keys(project: Project) -> None:
+    async with opened(project, NARROW) as pilot:
+        await form(pilot)
+        await pilot.press("up", "right", "right", "down")
+        await type_text(pilot, "box")
+        await pilot.press("down", "down", "down", "down")
+        await type_text(pilot, "gpu")
+        await pilot.press("enter")
+        await until(lambda: files(project) == ["box.compute", "box.runconfig"])
+        assert project.target("box").slurm == {"partition": "gpu"}
+        await done(pilot)
+
+
 @pytest.mark.usefixtures("ssh_folder", "gpubox_engine")
 async def test_attaching_is_undone_in_one_step(project: Project, gpubox: Machine) -> None:
     async with opened(project) as pilot:

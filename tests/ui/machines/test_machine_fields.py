@@ -23,6 +23,9 @@ def test_fields_depend_on_kind_and_login() -> None:
     assert keys() == ["type", "name", "address", "username", "login", "gpu", "image"]
     assert keys(type="remote") == ["type", "name", "address", "username", "login", "python"]
     assert keys(type="localdocker") == ["type", "name", "gpu", "image"]
+    cluster = ["python", "run_root", "partition", "account"]
+    assert keys(type="slurm") == ["type", "name", "address", *cluster]
+    assert keys(type="slurm", address="h") == ["type", "name", "address", "username", "login", *cluster]
     assert keys(login=KEY_FILE)[5:7] == ["private_key", SECRET]
     assert keys(login=PASSWORD)[5] == SECRET
     assert keys(login=WORKBENCH_KEY)[5] == SECRET
@@ -53,6 +56,11 @@ def test_secret_fields_are_marked() -> None:
             {"name": "box", "address": "h", "login": WORKBENCH_KEY, SECRET: "x"},
             AttachRequest("remotedocker", "box", "h", workbench_key=True, has_password=True),
         ),
+        (
+            {"name": "hpc", "type": "slurm", "run_root": " /scratch/wb ", "partition": "gpu", "account": "lab"},
+            AttachRequest("slurm", "hpc", run_root="/scratch/wb", partition="gpu", account="lab"),
+        ),
+        ({"name": "hpc", "type": "slurm", "username": "u", "login": PASSWORD}, AttachRequest("slurm", "hpc")),
         # Values of fields that another kind hides are ignored.
         (
             {"name": "box", "type": "localdocker", "address": "h", "login": PASSWORD, SECRET: "x", "gpu": "yes"},

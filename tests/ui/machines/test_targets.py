@@ -10,7 +10,8 @@ from tests.ui.seen import content_of
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget, Problem
 from tui_workbench.ui.machines.targets import TargetsPane
-from tui_workbench.ui.messages import FileChosen, TargetChosen
+from tui_workbench.ui.messages import FileChosen
+from tui_workbench.ui.run_messages import TargetChosen
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot

@@ -204,7 +204,7 @@ class TestSaving:
             editor = await it.open("train.py")
             editor.replace_source("a\n \ud800\n")
             await it.press("ctrl+s")
-            assert "Line 2: the character U+D800 cannot be encoded in utf-8. Remove it" in it.status
+            assert "Line 2: the character U+D800 cannot be encoded in utf-8. Remove the" in it.status
         assert (folder / "train.py").read_bytes().startswith(b"import")
 
 

@@ -66,6 +66,18 @@ class TestRows:
             assert "NVIDIA GPUs" in it.help
             assert "Default: off." in it.help
 
+    async def test_options_of_slurm_are_rows(self, folder: Path) -> None:
+        (folder / "hpc.compute").write_bytes(b"type: slurm\nslurm: {partition: gpu}  # cluster\n")
+        async with editor_app(folder) as it:
+            form = await it.open_form("hpc.compute")
+            assert [line.split() for line in drawn(form)[:2]] == [["type", "slurm"], ["slurm.partition", "gpu"]]
+            await to_row(it, form, "slurm.gpus")
+            await it.press("enter", "2", "enter")
+            await to_row(it, form, "setup")
+            await it.press("enter", *"ls", "enter")
+            await until(lambda: "setup" in it.text.source)
+            assert it.text.source == ("type: slurm\nslurm: {partition: gpu, gpus: 2}  # cluster\nsetup:\n  - ls\n")
+
     async def test_invalid_yaml_shows_a_hint_to_the_text_view(self, folder: Path) -> None:
         (folder / "gpu.runconfig").write_bytes(b"Target: [\n")
         async with editor_app(folder) as it:

@@ -12,6 +12,7 @@ from tests.ui.seen import content_of, lines_of
 from tests.ui.test_formatting import make_run
 from tests.ui.waiting import until
 from tui_workbench.core.model import Run, RunState
+from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.ui.logs.log import LogPane
 from tui_workbench.ui.logs.log_search_row import LogSearchRow
 from tui_workbench.ui.logs.reason_lines import TracebackLine
@@ -98,6 +99,17 @@ class TestWords:
             app.pane.show_run(run._replace(state=RunState.COMPLETED))
             await pilot.press("k")
             await until(lambda: app.status() == "line 192 of 202")
+
+    async def test_each_new_attempt_is_noted_beside_its_first_line(self, directory: Path) -> None:
+        run = a_run(directory, b"began\nbegan\nwent on\n", RunState.RUNNING)
+        app = LogApp(run)
+        async with app.run_test(size=(80, 20)):
+            await app.shows("went on")
+            RunDirectory(run.directory).append_event("attempt", number=2, start=6, reason="[b]node1\x1b failed")
+            app.pane.show_run(run._replace(reason="attempt 2: node1 failed"))
+            await app.shows("◂ attempt 2: [b]node1␛ failed")
+            shown = content_of(app.pane)
+            assert [line.split()[:2] for line in shown[:3]] == [["began"], ["began", "◂"], ["went", "on"]]
 
     async def test_titles_do_not_obey_what_a_run_is_called(self, directory: Path) -> None:
         run = a_run(directory, LINES)._replace(script_name="[red]\x1b[31mx.py")

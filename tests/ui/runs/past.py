@@ -31,6 +31,7 @@ def past_run(
     curves: Mapping[str, Sequence[float]] = {},
     commit: str = "",
     group: str = "",
+    framework: str = "Python",
     output: bytes = b"",
     files: Mapping[str, bytes] = {},
 ) -> str:
@@ -39,7 +40,7 @@ def past_run(
     path = os.path.join(project.runs_directory, run_id)
     os.makedirs(path)
     created = EPOCH + number * 100
-    configuration = RunConfiguration(target, f"{target}.runconfig", target, framework="Python")
+    configuration = RunConfiguration(target, f"{target}.runconfig", target, framework=framework)
     configuration = configuration._replace(tracked_run=bool(commit))
     compute = ComputeTarget(target, f"{target}.compute", "local")
     spec = RunSpec(run_id, path, project.root, project.name, path, script, tuple(arguments), configuration, compute)

@@ -13,10 +13,10 @@ from textual.app import App, ComposeResult
 from tests.ui.seen import content_of
 from tests.ui.test_formatting import make_run
 from tests.ui.waiting import until
-from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.model import ClusterJob, Run, RunState
 from tui_workbench.runs.gpu.verdict import Verdict, to_json
 from tui_workbench.runs.store.rundir import GPU_VERDICT
-from tui_workbench.ui.messages import CancelConfirmed, ReconnectRequested, RunRequestReused, RunSelected
+from tui_workbench.ui.run_messages import CancelConfirmed, ReconnectRequested, RunRequestReused, RunSelected
 from tui_workbench.ui.runs import jobs
 from tui_workbench.ui.runs.jobs import JobsPane
 from tui_workbench.ui.widgets.question_row import QuestionRow
@@ -281,3 +281,20 @@ async def test_unreachable_run_shows_since_when_and_can_reconnect() -> None:
         await until(lambda: ("reconnect", "p_5") in pilot.app.posted)  # type: ignore[attr-defined]
         await show(pilot, RUNNING)
         assert pilot.app.pane.why_not("reconnect")
+
+
+async def test_a_waiting_job_of_a_cluster_shows_when_it_starts() -> None:
+    app = JobsApp(width=90)
+    waiting = make_run(RunState.QUEUED)._replace(
+        reason="no node is free yet", job=ClusterJob("17", position=3, start=time.time() + 60)
+    )
+    async with app.run_test(size=(90, 12)):
+        app.pane.show_runs([waiting])
+        await until(lambda: "position 3, starts about" in content_of(app.pane)[0])
+
+
+async def test_a_running_job_of_a_cluster_shows_its_nodes() -> None:
+    app = JobsApp(width=90)
+    async with app.run_test(size=(90, 12)):
+        app.pane.show_runs([RUNNING._replace(job=ClusterJob("17", nodes="node[1-2]", end=time.time() + 7000))])
+        await until(lambda: "node[1-2], 1 h 56 min left" in content_of(app.pane)[0])

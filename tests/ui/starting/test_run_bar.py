@@ -10,7 +10,8 @@ from tests.ui.test_formatting import make_run
 from tests.ui.waiting import until
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunConfiguration, RunRequest, RunState, Step
-from tui_workbench.ui.messages import RequestChanged, RunRequested
+from tui_workbench.ui.run_messages import RequestChanged, RunRequested
+from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.starting.run_bar import ArgumentsField, RunBar, RunButton
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 LOCAL = ComputeTarget(name="local", path="/p/aml_config/local.compute", type="local")
 BOX = ComputeTarget(name="box", path="/p/aml_config/box.compute", type="remotedocker")
+CLUSTER = ComputeTarget(name="hpc", path="/p/aml_config/hpc.compute", type="slurm")
+ON_CLUSTER = RunConfiguration(name="hpc", path="/p/aml_config/hpc.runconfig", target="hpc")
 ON_LOCAL = RunConfiguration(name="here", path="/p/aml_config/here.runconfig", target="local")
 ON_BOX = RunConfiguration(
     name="box", path="/p/aml_config/box.runconfig", target="box", argument_vector=("$file", "--device", "cuda")
@@ -77,7 +80,7 @@ def app_of(pilot: Pilot[None]) -> BarApp:
 async def fill(pilot: Pilot[None], *configurations: RunConfiguration) -> RunBar:
     bar = app_of(pilot).bar
     bar.show_scripts(SCRIPTS)
-    bar.show_configurations(configurations, [LOCAL, BOX])
+    bar.show_configurations(configurations, [LOCAL, BOX, CLUSTER])
     await pilot.pause()
     return bar
 
@@ -180,6 +183,23 @@ async def test_enter_and_the_button_start_the_run(pilot: Pilot[None]) -> None:
     await pilot.click(RunButton)
     await pilot.press("tab", "enter")
     await until(lambda: app_of(pilot).told.count("run") >= 2)
+
+
+async def test_options_of_slurm_override_for_a_run(pilot: Pilot[None]) -> None:
+    bar = await fill(pilot, ON_CLUSTER, ON_LOCAL)
+    assert not bar.query_one("#slurm").display
+    assert bar.choose_target("hpc")
+    bar.focus_arguments()
+    await pilot.press("tab", *"gpus=2")
+    assert bar.request() == asked("hpc", "train.py", ())._replace(slurm="gpus=2")
+    await until(lambda: app_of(pilot).requests[-1:] == [bar.request()])
+    await pilot.press("enter")
+    await until(lambda: "run" in app_of(pilot).told)
+    saved = Values(bar.saved_state)
+    bar.choose_target("local")
+    assert bar.request() == asked("here", "train.py", ())
+    bar.restore(saved)
+    assert bar.request().slurm == "gpus=2"
 
 
 async def test_escape_leaves_the_run_bar(pilot: Pilot[None]) -> None:

@@ -228,7 +228,9 @@ async def test_prepare_is_unavailable_on_local(project: Project) -> None:
     async with opened(project) as pilot:
         await until(lambda: screen_of(pilot).panes.run_bar.chosen[1] is not None)
         await pilot.press("1", "P")
-        await until(lambda: "use your own Python: there is nothing to prepare" in seen(pilot).splitlines()[-1])
+        await until(
+            lambda: "nothing to prepare: runs on target 'local' use your own Python" in seen(pilot).splitlines()[-1]
+        )
         assert pilot.app.screen is screen_of(pilot)
         await pilot.press("p")
         await until(lambda: isinstance(pilot.app.screen, PlanScreen) and "esc Back" in seen(pilot))

@@ -77,7 +77,7 @@ def test_unsupported_terminal_is_an_error_with_a_remedy(name: str, said: str) ->
     with pytest.raises(UnsupportedTerminal) as caught:
         examine({"TERM": name})
     assert said in str(caught.value)
-    assert "try TERM=xterm-256color workbench-tui" in str(caught.value)
+    assert "try `TERM=xterm-256color workbench-tui`" in str(caught.value)
     assert caught.value.exit_code == 2
 
 

@@ -1,4 +1,4 @@
-"""`computetarget attach|detach|login|disconnect`."""
+"""`computetarget attach|detach|login|disconnect`: add and remove targets, and log in on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.plaintext import visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.targets.base.attach import LOCAL_DOCKER, REMOTE, TYPES, Attachment, AttachRequest
+from tui_workbench.targets.base.attach import CLUSTER, LOCAL_DOCKER, REMOTE, SLURM, TYPES, Attachment, AttachRequest
 from tui_workbench.targets.base.detach import detach, move_secrets, plan_detaching
 from tui_workbench.targets.base.secrets import KeyringResult, plain_text_secrets
 from tui_workbench.targets.checks.check import run_checks
@@ -45,11 +45,15 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "%(prog)s remotedocker --name NAME --address HOST[:PORT] [--username USER] [login options]\n"
         "       %(prog)s remote       --name NAME --address HOST[:PORT] [--username USER] [login options]\n"
+        "       %(prog)s slurm        --name NAME [--address HOST[:PORT]] [--username USER] [login options]\n"
+        "                                [--run-root FOLDER] [--partition NAME] [--account NAME] [--python PATH]\n"
+        "       %(prog)s cluster      --name NAME --address HOST[:PORT] [--username USER] [login options]\n"
         "       %(prog)s localdocker  --name NAME"
     )
     add = parser.add_argument
     add("type", metavar="TYPE", nargs="?", choices=TYPES,
-        help="remotedocker (Docker over SSH), remote (Python over SSH) or localdocker")  # fmt: skip
+        help="remotedocker (Docker over SSH), remote (Python over SSH), slurm, cluster (Spark) "
+             "or localdocker")  # fmt: skip
     add("-t", "--type", dest="old_type", metavar="TYPE", choices=TYPES, help="the same as TYPE")
     add("-n", "--name", metavar="NAME", required=True, help="the name of the new target")
     add("-a", "--address", metavar="HOST[:PORT]", default="", help="host name, IP address or alias of ~/.ssh/config")
@@ -70,9 +74,22 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     gpu = machine.add_mutually_exclusive_group()
     gpu.add_argument("--gpu", dest="gpu", action="store_true", default=None, help="set nvidiaDocker: true")
     gpu.add_argument("--no-gpu", dest="gpu", action="store_false", help="set nvidiaDocker: false (default: detected)")
-    machine.add_argument("--python", metavar="PATH", default="", help="pythonLocation of a remote target")
+    machine.add_argument(
+        "--python",
+        metavar="PATH",
+        default="",
+        help="the Python interpreter on the machine (sets pythonLocation; only for types remote, slurm and cluster)",
+    )
+    _configure_slurm(parser)
     machine.add_argument("--no-check", action="store_true", help="write the files without contacting the machine")
     RESULT(parser)
+
+
+def _configure_slurm(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("slurm (without --address, the commands of Slurm are on this machine)").add_argument
+    add("--run-root", metavar="FOLDER", default="", help="folder that login and compute nodes share")
+    add("--partition", metavar="NAME", default="", help="the partition of jobs (default: the cluster's)")
+    add("--account", metavar="NAME", default="", help="the account of jobs (default: the user's)")
 
 
 def run_attach(arguments: argparse.Namespace) -> int:
@@ -116,13 +133,14 @@ def run_attach(arguments: argparse.Namespace) -> int:
 def run_detach(arguments: argparse.Namespace) -> int:
     name = arguments.name or arguments.old_name
     if not name:
-        raise UsageError("no target given", remedy="Name it: computetarget detach NAME.")
+        raise UsageError("no target given", remedy="Give its name: `workbench-tui computetarget detach NAME`.")
     project = Project.find(arguments.project)
     detachment = plan_detaching(project, name)
     active = [run.run_id for run in Runs(project).list() if run.is_active and run.target == name]
     if active and not arguments.force:
         raise UsageError(
-            f"{name} is used by {', '.join(active)}", remedy="Wait for its end, cancel it, or add --force."
+            f"target {name!r} has active runs: {', '.join(active)}",
+            remedy="Wait for their end, cancel them with `workbench-tui experiment cancel -r ID`, or add `--force`.",
         )
     detach(detachment)
     notes, secrets = detachment.change_set.notes, detachment.references
@@ -145,7 +163,7 @@ def run_login(arguments: argparse.Namespace) -> int:
     if arguments.password_stdin:
         reference = target.password or target.private_key_passphrase
         if not reference:
-            raise UsageError(f"{target.name} needs no secret", remedy="Leave out --password-stdin.")
+            raise UsageError(f"target {target.name!r} needs no secret", remedy="Leave out --password-stdin.")
         typed = {reference: prompts.secret_from_stdin()}
         host.give_secret(reference, typed[reference])
         host.run(["true"])
@@ -184,6 +202,9 @@ def _request(arguments: argparse.Namespace) -> AttachRequest:
         image=arguments.image,
         gpu=arguments.gpu,
         python=arguments.python,
+        run_root=arguments.run_root,
+        partition=arguments.partition,
+        account=arguments.account,
     )
 
 
@@ -191,22 +212,31 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
     login = arguments.private_key_file or arguments.workbench_key or has_password
     if kind == LOCAL_DOCKER and (login or arguments.address or arguments.username):
         raise UsageError(
-            "localdocker is the Docker engine of this machine", remedy="Leave out address, user and login options."
+            "type localdocker is the Docker engine of this machine, which has no address and no login",
+            remedy="Leave out --address, --username and the options for keys and passwords.",
         )
-    if kind == REMOTE and (arguments.image or arguments.gpu is not None):
+    has_python = kind in (REMOTE, SLURM, CLUSTER)
+    if has_python and (arguments.image or arguments.gpu is not None):
         raise UsageError(
-            "a remote target has no Docker image and uses every GPU", remedy="Leave out --image, --gpu and --no-gpu."
+            f"--image, --gpu and --no-gpu apply only to Docker targets, not to type {kind}", remedy="Leave them out."
         )
-    if kind != REMOTE and arguments.python:
+    if not has_python and arguments.python:
         raise UsageError(
-            "--python applies only to remote targets", remedy="A Docker target uses the Python of its image."
+            f"--python applies only to types remote, slurm and cluster, not {kind!r}",
+            remedy="Leave out --python: a Docker target uses the Python of its image.",
         )
+    if kind != SLURM and (arguments.run_root or arguments.partition or arguments.account):
+        raise UsageError(
+            f"--run-root, --partition and --account apply only to type slurm, not {kind!r}", remedy="Leave them out."
+        )
+    if kind == SLURM and not arguments.address and (login or arguments.username):
+        raise UsageError("a login needs the address of the login node", remedy="Add `--address HOST[:PORT]`.")
     if arguments.password is not None and arguments.password_stdin:
-        raise UsageError("--password and --password-stdin exclude each other", remedy="Leave one out.")
+        raise UsageError("--password cannot be used with --password-stdin", remedy="Leave one of them out.")
     if arguments.private_key_file and has_password and not arguments.workbench_key:
-        raise UsageError("--private-key-file and a password exclude each other", remedy="Leave one out.")
+        raise UsageError("--private-key-file cannot be used with a password", remedy="Leave one of them out.")
     if arguments.private_key_passphrase is not None and not arguments.private_key_file:
-        raise UsageError("--private-key-passphrase needs --private-key-file", remedy="Add --private-key-file FILE.")
+        raise UsageError("--private-key-passphrase needs --private-key-file", remedy="Add `--private-key-file FILE`.")
 
 
 def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None:
@@ -248,8 +278,8 @@ def _kept(kept: KeyringResult) -> str:
 
 def _over_ssh(project: Project, name: str) -> ComputeTarget:
     target = project.target(name)
-    if not target.kind.is_remote:
-        raise UsageError(f"{name} is this machine and has no login", remedy="Name a target over SSH.")
+    if not target.uses_ssh:
+        raise UsageError(f"target {target.name!r} is used without a login", remedy="Name a target on another machine.")
     return target
 
 

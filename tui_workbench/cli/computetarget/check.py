@@ -1,4 +1,4 @@
-"""`computetarget check`."""
+"""`computetarget check`: check that a target can be used, and suggest fixes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ HOST_KEYS = option(
 )  # fmt: skip
 RESULT = output(TEXT, example="[?state=='broken']")
 
-configure_check = options(option("name", metavar="NAME", help="the compute target"), HOST_KEYS, RESULT)
+JOB = option("--job", action="store_true", help="on Slurm, also run a job of one second that uses runRoot")
+
+configure_check = options(option("name", metavar="NAME", help="the compute target"), JOB, HOST_KEYS, RESULT)
 
 
 def run_check(arguments: argparse.Namespace) -> int:
@@ -38,17 +40,17 @@ def run_check(arguments: argparse.Namespace) -> int:
     except WorkbenchError:
         host = None  # the first check reports the error
     accept_host_keys(host, arguments.accept_host_key)
-    checks = print_checks(run_checks(target), target, arguments)
+    checks = print_checks(run_checks(target, with_job=arguments.job), target, arguments)
     if checks and _can_log_in(checks[-1]) and isinstance(host, SshHost) and is_text(arguments):
         log_in(host)
-        checks = print_checks(run_checks(target), target, arguments)
+        checks = print_checks(run_checks(target, with_job=arguments.job), target, arguments)
     return report(checks, arguments)
 
 
 def print_checks(
     checks: Iterable[CheckResult], target: ComputeTarget, arguments: argparse.Namespace
 ) -> list[CheckResult]:
-    """Run the checks of a target; with `-o text`, print each result at once."""
+    """Run the checks of a target and return the results; with `-o text`, print each result immediately."""
     results = []
     for check in checks:
         results.append(check)
@@ -58,7 +60,7 @@ def print_checks(
 
 
 def report(checks: list[CheckResult], arguments: argparse.Namespace) -> int:
-    """Print the checks unless the output is text. Return the exit code."""
+    """Print the checks, unless `print_checks` has printed them as text. Return the exit code."""
     emit([record(check) for check in checks], arguments, COLUMNS, text=())
     return exit_code(checks)
 
@@ -81,7 +83,7 @@ def _lines(check: CheckResult, place: str) -> list[str]:
 
 
 def record(check: CheckResult) -> dict[str, Any]:
-    """Return a check as data."""
+    """Return a check as a dict for JSON and tables."""
     return {
         "check": check.name,
         "rung": check.name,  # the former name of `check`

@@ -1,4 +1,4 @@
-"""`computetarget list`."""
+"""`computetarget list`: list the compute targets of a project."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`doctor`: what this machine has, and what is missing."""
+"""`doctor`: check system requirements."""

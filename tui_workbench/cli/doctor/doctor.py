@@ -52,7 +52,7 @@ def answers(project: str) -> Iterator[Answer]:
 
 
 def _lines(answer: Answer, columns: int) -> list[str]:
-    """Format an answer in so many columns; the command is not wrapped, so that it can be copied."""
+    """Format an answer for a terminal of this width. The command is not wrapped, so that it can be copied."""
     start = f"{answer.state:{_STATE_WIDTH}}  {answer.name:{_NAME_WIDTH}}  "
     width, texts = max(20, columns - len(start)), (answer.message, answer.cost, answer.remedy)
     lines = [line for text in texts for line in textwrap.wrap(text, width)]

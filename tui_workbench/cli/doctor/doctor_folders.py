@@ -13,7 +13,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 
 LOW_SPACE, NO_SPACE = 1 << 30, 50 << 20
-"""Bytes: below the first, the files of a run may not fit; below the second, hardly a log fits."""
+"""Bytes: below the first, the files of a run may not fit; below the second, even a log may not fit."""
 
 FEW_FILES = 1000
 
@@ -82,7 +82,7 @@ def disk(paths: list[str]) -> Answer:
     message = f"{free / 1e9:.1f} GB free at {abbreviate_home(place)}"
     if free >= LOW_SPACE:
         return ok("disk", message)
-    remedy = "Find the largest files, or run `experiment clean`:"
+    remedy = "Find the largest files, or run `workbench-tui experiment clean`:"
     command = f"du -xh {place} | sort -h | tail"
     if free >= NO_SPACE:
         return limited("disk", message, "Snapshots and outputs of runs may not fit.", remedy, command)

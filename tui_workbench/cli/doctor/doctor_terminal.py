@@ -1,7 +1,7 @@
 """Checks of the terminal, from the environment and from a query to the terminal.
 
-Terminals answer the query at once or never. The answer is read within `QUERY_SECONDS`, so that no program takes it for
-keys.
+Terminals answer the query immediately or never. The answer is read within `QUERY_SECONDS`, so that no program takes it
+for keys.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def answers() -> Iterator[Answer]:
 
 
 def _controlling_terminal() -> int:
-    """Open the terminal, even if stdin or stdout is redirected; -1 without a terminal."""
+    """Open the terminal, even if stdin or stdout is redirected; -1 if there is none."""
     try:
         return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:
@@ -144,7 +144,7 @@ def clipboard(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
 
 
 def focus(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
-    """Check that the terminal reports losing focus, when desktop notifications are useful."""
+    """Check that the terminal reports losing the focus. Desktop notifications are sent only without the focus."""
     cost = "The end of a run is shown on the screens only, without a desktop notification."
     if environment.get("TMUX"):
         if _tmux("focus-events") == "off":

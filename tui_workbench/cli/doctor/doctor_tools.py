@@ -91,7 +91,7 @@ def agent() -> Answer:
     """Check that an SSH agent provides keys."""
     folder = os.path.join(os.path.expanduser("~"), ".ssh")
     files = [name for name in IDENTITIES if os.path.exists(os.path.join(folder, name))]
-    cost = "The passphrase of a key is asked for at each login."
+    cost = "Keys in ~/.ssh with a passphrase are not tried without an agent."
     path = os.environ.get("SSH_AUTH_SOCK", "")
     try:
         reply = _request(path, _LIST_KEYS) if path else b""
@@ -101,7 +101,7 @@ def agent() -> Answer:
         number, message = 0, f"no answer at {path} ({error})"
         path = ""
     if not number and not files:
-        cost = "Key logins do not work; `computetarget attach -k` creates a key for the workbench."
+        cost = "Key logins do not work; `workbench-tui computetarget attach -k` creates a key for the workbench."
         return limited("ssh agent", f"{message}, no keys in ~/.ssh", cost, "Create a key:", "ssh-keygen -t ed25519")
     if path:
         return ok("ssh agent", message)
@@ -143,7 +143,7 @@ def docker() -> Answer:
         facts: dict[str, Any] = _engine(socket)
     except (ConfigurationError, EngineOutOfReach) as error:
         command = getattr(error, "command", "")
-        remedy = error.remedy.partition(command)[0].strip() if command else error.remedy
+        remedy = error.remedy.partition(command)[0].rstrip(" `") if command else error.remedy
         return limited("docker", error.message, cost, remedy, command)
     except (OSError, ValueError) as error:
         message = f"the engine at {socket} does not answer: {error}"

@@ -1,4 +1,4 @@
-"""`experiment cancel`."""
+"""`experiment cancel`: cancel a run or the runs of a sweep."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ ended. A daemon that clears its environment and leaves its session cannot be fou
 def run_cancel(arguments: argparse.Namespace) -> int:
     runs = Runs(Project.find(arguments.project))
     if bool(arguments.run) == bool(arguments.group):
-        raise UsageError("give either --run or --group", remedy="`history list` lists the runs.")
+        raise UsageError(
+            "give either --run or --group", remedy="`workbench-tui history list` lists the runs and sweeps."
+        )
     if arguments.group:
         canceled = runs.stop_group(arguments.group, all_of_it=arguments.all, grace=arguments.grace)
         return emit([history_record(run) for run in canceled], arguments, HISTORY_COLUMNS)
     before = runs.get(arguments.run)
     if not (before.is_active or before.imported):
         raise UsageError(
-            f"run {before.run_id} has already ended ({before.state})", remedy="Only active runs can be canceled."
+            f"run {before.run_id} has already ended ({before.state})",
+            remedy="Choose an active run: `workbench-tui status` lists them.",
         )
     return emit(history_record(runs.cancel(arguments.run, grace=arguments.grace)), arguments, HISTORY_COLUMNS)

@@ -1,4 +1,4 @@
-"""`experiment prepare|collect|clean|resume` and `history sync`."""
+"""`experiment prepare|collect|clean|resume` and `history sync`: maintain environments, files and runs on targets."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def run_clean(arguments: argparse.Namespace) -> int:
 
 def _is_agreed(found: Sequence[CleanupResult]) -> bool:
     if not sys.stdin.isatty():
-        raise UsageError("cannot ask for confirmation: not a terminal", remedy="Add --yes, or --dry-run to list only.")
+        remedy = "Add `--yes` to remove without asking, or `--dry-run` to only list what would be removed."
+        raise UsageError("cannot ask for confirmation: not a terminal", remedy=remedy)
     for each in found:
         if each.item is not None:
             what = f"{each.target}: {each.item.kind} {each.item.name} {_size(each.item.size)}"
@@ -147,7 +148,7 @@ def run_sync(arguments: argparse.Namespace) -> int:
 
 
 def run_resume(arguments: argparse.Namespace) -> int:
-    """Give runs a controller and print their records."""
+    """Start controllers for runs that have none, and print the records of these runs."""
     runs = Runs(Project.find(arguments.project))
     if not arguments.run:
         return emit([history_record(runs.get(run_id)) for run_id in runs.resume()], arguments, HISTORY_COLUMNS)
@@ -156,20 +157,26 @@ def run_resume(arguments: argparse.Namespace) -> int:
         _agree(runs.directory(run.run_id), yes=arguments.yes)
         runs.take_over_imported(run.run_id)
     elif not run.is_active:
-        raise UsageError(f"run {run.run_id} has already ended ({run.state})", remedy="Only active runs can be resumed.")
+        remedy = "Choose an active run: `workbench-tui status` lists them."
+        raise UsageError(f"run {run.run_id} has already ended ({run.state})", remedy=remedy)
     return emit(history_record(runs.get(run.run_id, adopt=True)), arguments, HISTORY_COLUMNS)
 
 
 def _agree(directory: RunDirectory, *, yes: bool) -> None:
-    """Show what an imported run would execute, and ask for consent. Raises UsageError if the user refuses."""
+    """Show the commands that an imported run would execute, and ask for consent.
+
+    Raises UsageError if the user refuses.
+    """
     refuse_unless_new(directory)
     sys.stderr.write(_description(directory))
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError("taking over an imported run needs your consent", remedy="Add --yes if you trust the run.")
+        message = f"cannot ask whether to take over run {directory.run_id}: not a terminal"
+        raise UsageError(message, remedy="Add `--yes` if you trust the run.")
     if not confirm("Take over this run and execute it as your user?"):
-        raise UsageError(f"run {directory.run_id} was not taken over", remedy="Nothing was changed.")
+        remedy = "Nothing was changed. To take over the run, answer y."
+        raise UsageError(f"run {directory.run_id} was not taken over", remedy=remedy)
 
 
 def _description(directory: RunDirectory) -> str:

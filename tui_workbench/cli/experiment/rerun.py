@@ -1,10 +1,10 @@
-"""`experiment rerun`."""
+"""`experiment rerun`: run the snapshot of a run again."""
 
 from __future__ import annotations
 
 import argparse
 
-from tui_workbench.cli.experiment.submit import ALLOW_CPU, DETACH, DRY_RUN, OUTPUT, submit_request
+from tui_workbench.cli.experiment.submit import ALLOW_CPU, DETACH, DRY_RUN, OUTPUT, SLURM, submit_request
 from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
@@ -13,12 +13,25 @@ from tui_workbench.runs.submission.planning import request_of
 
 configure_rerun = options(
     RUN,
-    option("-c", "--run-configuration", metavar="NAME", default="", help="use a current .runconfig of the project"),
-    option("-t", "--target", metavar="TARGET", default="", help="use a current .compute of the project"),
+    option(
+        "-c",
+        "--run-configuration",
+        metavar="NAME",
+        default="",
+        help="instead of the recorded run configuration",
+    ),
+    option(
+        "-t",
+        "--target",
+        metavar="TARGET",
+        default="",
+        help="instead of the recorded target",
+    ),
     option("--script", dest="other_script", metavar="SCRIPT", default="", help="run another script of the snapshot"),
     option(
         "--env", metavar="NAME=VALUE", action="append", default=[], help="set an environment variable; not for secrets"
     ),
+    SLURM,
     DETACH,
     DRY_RUN,
     ALLOW_CPU,
@@ -47,6 +60,7 @@ def run_rerun(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         script=arguments.other_script or request.script,
         environment=tuple(_variable(text) for text in arguments.env),
+        slurm=",".join(arguments.slurm),
     )
     # The parser takes the first word after `--` for a script.
     if given := [*([arguments.script] if arguments.script else []), *arguments.arguments]:
@@ -57,5 +71,7 @@ def run_rerun(arguments: argparse.Namespace) -> int:
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise UsageError(f"--env {text!r} is not NAME=VALUE", remedy="Example: `--env SEED=2`.")
+        raise UsageError(
+            f"--env {text!r} is not NAME=VALUE", remedy="Write a name and a value, for example `--env SEED=2`."
+        )
     return name, value

@@ -1,4 +1,4 @@
-"""`experiment status`."""
+"""`experiment status`: show the state of a run."""
 
 from __future__ import annotations
 

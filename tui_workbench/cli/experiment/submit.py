@@ -1,4 +1,4 @@
-"""`experiment submit`, and parts that `rerun` and `sweep` share with it."""
+"""`experiment submit`: run a script on a target. `rerun` and `sweep` share parts of this module."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from tui_workbench.cli.shared.stream import OutputStream
 from tui_workbench.core.errors import NoGpu, UsageError
 from tui_workbench.core.model import Run, RunRequest, RunState
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.gpu.verdict import stored_verdict, summary
-from tui_workbench.runs.store.rundir import WORKING_COPY, RunDirectory
+from tui_workbench.runs.store.rundir import GPU_VERDICT, WORKING_COPY, RunDirectory
 from tui_workbench.runs.submission.launch import submit
 from tui_workbench.runs.submission.planning import basis_of
 
 UNKNOWN_END = 1
-"""Exit code of a run that has ended in an unknown way."""
+"""Exit code for a run that has ended with an unknown result."""
 
 CONFIGURATION = option("-c", "--run-configuration", metavar="NAME", required=True, help="the .runconfig to use")
 DETACH = option("--detach", action="store_true", help="print the run ID and return")
 DRY_RUN = option("--dry-run", action="store_true", help="print the plan without running anything")
+SLURM = option("--slurm", metavar="KEY=VALUE,...", action="append", default=[],
+               help="override options of a Slurm job, such as gpus=2,time=2:00:00; repeatable")  # fmt: skip
 ALLOW_CPU = option("--allow-cpu", action="store_true", help="run even if the script would train on the CPU")
 OUTPUT = output(default="", note="with --detach or --dry-run; default: text")
 SCRIPT = option("script", metavar="SCRIPT", nargs="?", default="", help="the script (default: in ArgumentVector)")
@@ -39,6 +40,7 @@ configure_submit = options(
     DRY_RUN,
     option("--keep-outputs", metavar="PATTERN", action="append", default=[],
            help="copy matching files of the completed run into the project, such as `data/*.bin`; repeatable"),
+    SLURM,
     ALLOW_CPU,
     OUTPUT,
     SCRIPT,
@@ -62,10 +64,10 @@ examples:
 
 def run_submit(arguments: argparse.Namespace) -> int:
     if arguments.wait and arguments.detach:
-        raise UsageError("--wait and --detach exclude each other", remedy="Leave one out.")
+        raise UsageError("--wait cannot be used with --detach", remedy="Leave one of them out.")
     project = Project.find(arguments.project)
     request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
-    request = request._replace(keep_outputs=tuple(arguments.keep_outputs))
+    request = request._replace(keep_outputs=tuple(arguments.keep_outputs), slurm=",".join(arguments.slurm))
     return submit_request(project, request, arguments)
 
 
@@ -75,7 +77,8 @@ def submit_request(project: Project, request: RunRequest, arguments: argparse.Na
     wants_record = bool(arguments.output or arguments.query)
     if wants_record and not (arguments.detach or arguments.dry_run or _is_plain(arguments)):
         raise UsageError(
-            "-o and --query need --detach or --dry-run", remedy="Leave them out: stdout is the output of the script."
+            "-o and --query need --detach or --dry-run",
+            remedy="Add one of these, or leave out -o and --query: stdout is the output of the script.",
         )
     if arguments.dry_run:
         from tui_workbench.cli.experiment.answers import print_plan
@@ -114,7 +117,7 @@ def suggesting_allow_cpu() -> Iterator[None]:
 def ensure_target_login(project: Project, request: RunRequest) -> None:
     """Log in on the target of a request, asking for missing secrets. Raises WorkbenchError."""
     target = basis_of(project, request).target
-    if target.kind.is_remote:
+    if target.uses_ssh:
         from tui_workbench.cli.shared.prompts import ensure_login
 
         ensure_login(target)
@@ -137,12 +140,19 @@ def _follow(run: Run, *, plain: bool) -> int:
         shared().clear()
     if stream.problem is not None:
         notify(str(stream.problem))
-    if (verdict := stored_verdict(ended.directory)) is not None:
-        notify(*summary(verdict))
+    if os.path.exists(os.path.join(ended.directory, GPU_VERDICT)):
+        _report_verdict(ended)
     _report_files(ended)
     if ended.state != RunState.COMPLETED or ended.reason:
         notify(f"{ended.run_id} {ended.state}{f': {ended.reason}' if ended.reason else ''}")
     return exit_code_of(ended)
+
+
+def _report_verdict(ended: Run) -> None:
+    from tui_workbench.runs.gpu import verdict
+
+    if (stored := verdict.stored_verdict(ended.directory)) is not None:
+        notify(*verdict.summary(stored))
 
 
 def _report_files(ended: Run) -> None:
@@ -152,12 +162,12 @@ def _report_files(ended: Run) -> None:
     if not (has_copy or ended.tracked):
         notify(*lines)
         return
-    from tui_workbench.runs.transfer.downloads import outside_copy_text, outside_outputs_text
+    from tui_workbench.runs.transfer import downloads
 
-    if has_copy and (text := outside_outputs_text(ended.directory)):
+    if has_copy and (text := downloads.outside_outputs_text(ended.directory)):
         notify(f"{text}. Copy to the project: workbench-tui history download -r {ended.run_number} --into-project")
     notify(*lines)
-    if ended.tracked and (text := outside_copy_text(ended.directory)):
+    if ended.tracked and (text := downloads.outside_copy_text(ended.directory)):
         notify(text)
 
 

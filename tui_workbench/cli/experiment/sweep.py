@@ -1,4 +1,4 @@
-"""`experiment sweep`: a run for each combination of arguments."""
+"""`experiment sweep`: start a run for each combination of arguments."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tui_workbench.cli.experiment.submit import (
     CONFIGURATION,
     OUTPUT,
     SCRIPT,
+    SLURM,
     ensure_target_login,
     suggesting_allow_cpu,
 )  # fmt: skip
@@ -31,7 +32,7 @@ from tui_workbench.runs.sweeps.sweep import Member
 
 POLL_SECONDS = 0.25
 RESUME_SECONDS = 2.0
-"""Interval of looking for runs without a controller."""
+"""Interval of checks for runs without a controller."""
 
 configure_sweep = options(
     CONFIGURATION,
@@ -44,6 +45,7 @@ configure_sweep = options(
     option("--max-parallel", metavar="N", type=int, default=1, help="runs at the same time (default: 1)"),
     option("--detach", action="store_true", help="print the name of the sweep and return"),
     option("--dry-run", action="store_true", help="print the runs without creating them"),
+    SLURM,
     ALLOW_CPU,
     OUTPUT,
     SCRIPT,
@@ -73,7 +75,8 @@ def run_sweep(arguments: argparse.Namespace) -> int:
     follows_plainly = arguments.plain and not arguments.query and not (arguments.detach or arguments.dry_run)
     wants_record = bool(arguments.output or arguments.query) and not follows_plainly
     if wants_record and not (arguments.detach or arguments.dry_run):
-        raise UsageError("-o and --query need --detach or --dry-run", remedy="Leave them out.")
+        remedy = "Add one of these, or leave out -o and --query."
+        raise UsageError("-o and --query need --detach or --dry-run", remedy=remedy)
     runs = Runs(Project.find(arguments.project))
     request, members = _request(runs, arguments)
     if arguments.dry_run:
@@ -99,7 +102,7 @@ def run_sweep(arguments: argparse.Namespace) -> int:
 def _request(runs: Runs, arguments: argparse.Namespace) -> tuple[RunRequest, Sequence[Member]]:
     parameters = [sweep_values.parameter(text) for text in arguments.param]
     if bool(parameters) == bool(arguments.list):
-        raise UsageError("give either --param or --list", remedy="Example: `--param lr=0.1,0.01`.")
+        raise UsageError("give either --param or --list", remedy="Use one of them, for example `--param lr=0.1,0.01`.")
     if arguments.list:
         sets = sweep_values.listed(arguments.list)
     elif arguments.random:
@@ -107,7 +110,7 @@ def _request(runs: Runs, arguments: argparse.Namespace) -> tuple[RunRequest, Seq
     else:
         sets = sweep_values.grid(parameters)
     request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
-    request = request._replace(allow_cpu=arguments.allow_cpu)
+    request = request._replace(allow_cpu=arguments.allow_cpu, slurm=",".join(arguments.slurm))
     if not request.script or not request.arguments:
         # All runs share the arguments in ArgumentVector.
         spec = prepare(runs.project, request).spec

@@ -1,4 +1,4 @@
-"""`history download|promote|export|import`."""
+"""`history download|promote|export|import`: copy the artifacts and the history of runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ configure_import = options(option("source", metavar="MLRUNS_DIR", help="the fold
 
 def run_download(arguments: argparse.Namespace) -> int:
     if bool(arguments.directory) == arguments.into_project:
-        raise UsageError("give either --directory or --into-project", remedy="Example: `--directory results`.")
+        raise UsageError(
+            "give either --directory or --into-project", remedy="Use one of them, for example `--directory results`."
+        )
     project = Project.find(arguments.project)
     directory = History(project).directory(arguments.run).path
     if arguments.into_project:

@@ -1,4 +1,4 @@
-"""`history compare`."""
+"""`history compare`: show the differences between runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui_workbench.runs.history import History
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_diff
 
 WIDEST = 60
-"""Characters of a value in the table."""
+"""Maximum number of characters of a value in the table."""
 
 configure_compare = options(
     option("runs", metavar="ID", nargs="*", help="two or more runs, by ID or number"),
@@ -68,7 +68,8 @@ def _print_differences(runs: History, comparison: Comparison) -> None:
         for run in (before, after):
             if not run.commit_id:
                 raise UsageError(
-                    f"run {run.run_id} has no git snapshot", remedy="Compare runs with a snapshot (TrackedRun: true)."
+                    f"run {run.run_id} has no git snapshot",
+                    remedy="Choose runs that have a snapshot (`TrackedRun: true`).",
                 )
         text = snapshot_diff(runs.project.state_directory, before.commit_id, after.commit_id)
         write_bytes((text.encode("utf-8", "surrogateescape"),))

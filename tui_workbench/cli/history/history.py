@@ -1,4 +1,4 @@
-"""`history list|last|info`, and `history tag|note|archive|pin`."""
+"""`history list|last|info|tag|note|archive|pin`: list and annotate runs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _metric_columns(records: Sequence[dict[str, Any]]) -> list[str]:
 
 def run_tag(arguments: argparse.Namespace) -> int:
     if not arguments.tags and not arguments.remove:
-        raise UsageError("no tag given", remedy="Example: `history tag -r ID best model=resnet`.")
+        raise UsageError("no tag given", remedy="Example: `workbench-tui history tag -r ID best model=resnet`.")
     tags = {name: value for name, _, value in (word.partition("=") for word in arguments.tags)}
     removed = tuple(arguments.remove)
 
@@ -108,8 +108,8 @@ def run_tag(arguments: argparse.Namespace) -> int:
         for name in removed:
             if name not in found.tags:
                 raise UsageError(
-                    f"run {arguments.run} has no tag {name!r} added by a user",
-                    remedy="Tags that the script logged cannot be removed.",
+                    f"run {arguments.run} has no tag {name!r} that a user added",
+                    remedy="Choose another tag. Tags that the script logged cannot be removed.",
                 )
         return with_tags(found, tags, removed)
 

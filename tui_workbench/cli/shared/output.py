@@ -105,7 +105,7 @@ def query(result: Any, expression: str) -> Any:
     except JMESPathError as error:
         reason = str(error).replace("\n", " ")
         raise UsageError(
-            f"invalid JMESPath expression in --query: {reason}", remedy="Example: \"[?status=='Completed']\"."
+            f"invalid JMESPath expression in --query: {reason}", remedy="Example: `--query \"[?status=='Completed']\"`."
         ) from error
 
 

@@ -82,7 +82,7 @@ OPTIONAL_RUN = option("-r", "--run", metavar="ID", default="", help="the ID or n
 
 
 def seconds(text: str) -> float:
-    """Convert an argument to a duration."""
+    """Convert an argument to a duration in seconds."""
     try:
         value = float(text)
     except ValueError:

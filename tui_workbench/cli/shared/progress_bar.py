@@ -73,7 +73,7 @@ def shared() -> ProgressBar:
 
 
 def drawn(progress: Progress, width: int) -> str:
-    """Format progress in at most `width` columns; the bar is left out first."""
+    """Format progress in at most `width` columns. If there is not enough room, the bar is left out."""
     what = f"{visible(progress.label):<{_LABEL}}"
     rest = f"{progress.percent}  {progress.columns()}".rstrip()
     room = width - _LABEL - 7 - AMOUNT - RATE - LEFT - 6

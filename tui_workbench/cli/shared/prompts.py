@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TERMINAL = "/dev/tty"
 
 SECRET_ATTEMPTS = 3
-"""The same number as `ssh`."""
+"""Limit of attempts, the same as in `ssh`."""
 
 
 def can_ask() -> bool:
@@ -38,7 +38,10 @@ def can_ask() -> bool:
 
 def require_terminal() -> None:
     if not can_ask():
-        raise UsageError("cannot ask for the secret: not a terminal", remedy="Use --password-stdin.")
+        raise UsageError(
+            "cannot ask for the secret: not a terminal",
+            remedy="Run the command in a terminal, or pipe the password into it with `--password-stdin`.",
+        )
 
 
 def confirm(question: str) -> bool:
@@ -59,14 +62,14 @@ def ask_secret(prompt: str) -> str:
         if not secret:  # the cursor is still behind the prompt
             sys.stderr.write("\n")
     if not secret:
-        raise UsageError("no secret was entered", remedy="Try again.")
+        raise UsageError("no secret was entered", remedy="Run the command again and enter the secret.")
     return secret
 
 
 def secret_from_stdin() -> str:
     line = sys.stdin.readline().rstrip("\r\n")
     if not line:
-        raise UsageError("--password-stdin: stdin is empty", remedy="Pipe the password into the command.")
+        raise UsageError("--password-stdin: stdin is empty", remedy="Pipe the secret into the command.")
     return line
 
 
@@ -78,7 +81,7 @@ def warn_of_visible_secret(option: str) -> None:
 
 
 def is_accepted(error: HostKeyRefused) -> bool:
-    """Ask the user to trust an unknown host key. Return False without a terminal and for a changed key."""
+    """Ask the user to trust an unknown host key. Return False for a changed key, or if there is no terminal."""
     if error.known or not error.presented or not can_ask():
         return False
     with open(TERMINAL, "r+b", buffering=0) as terminal:
@@ -118,9 +121,9 @@ def reach(
 def ensure_login(target: ComputeTarget) -> None:
     """Log in on the machine of a target and store the secrets that the user typed. Raises TargetUnreachable.
 
-    Runs cannot ask questions, so this comes before. Without a terminal nothing happens; the run reports the error.
+    Call it before a run, which cannot ask questions. Without a terminal nothing happens; the run reports the error.
     """
-    if target.kind.is_remote and can_ask():
+    if target.uses_ssh and can_ask():
         keep(log_in(ssh_host_of(target)))
 
 

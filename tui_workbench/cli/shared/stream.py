@@ -30,7 +30,7 @@ QUEUE_SECONDS = 1.0
 """Interval of checks on a queued run."""
 
 SHORT_LIFE = 5.0
-"""A controller that ends within so many seconds, before the run has ended, counts as failed."""
+"""A controller that ends within this number of seconds, before the run has ended, counts as failed."""
 
 MOST_TAKEOVERS = 8
 """Failed controllers in a row that are replaced before an error is raised."""
@@ -93,7 +93,7 @@ class OutputStream:
         except OSError as error:
             self.problem = StorageError(
                 f"cannot read the log: {error.strerror or error}",
-                remedy="Check that it is a readable file.",
+                remedy="Check that the log is a readable file.",
                 file=self._path,
             )
             return False
@@ -176,7 +176,7 @@ class OutputStream:
             )
 
     def _check_queue(self) -> None:
-        """Start the queued run if its turn has come: the process that would start it may have been killed."""
+        """Start the queued run if it is next: the process that would start it may have been killed."""
         if time.monotonic() >= self._next_queue_check:
             self._give_controller(self._directory)
             self._next_queue_check = time.monotonic() + QUEUE_SECONDS
@@ -198,7 +198,7 @@ class _PreparationReport:
         self._unknown_reason = self._queue_reason = ""
 
     def update(self, *, at_line_start: bool) -> None:
-        """Write the news; call this repeatedly."""
+        """Write new lines and progress. Call this repeatedly."""
         now = time.monotonic()
         if now < self._next_update:
             return

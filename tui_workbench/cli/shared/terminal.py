@@ -1,6 +1,6 @@
 """Filter the output of scripts for the terminal.
 
-Pipes and files get every byte. A terminal gets text, colors, line ends, carriage returns, tabs, and the sequences that
+Pipes and files get every byte. A terminal gets text, colors, line endings, carriage returns, tabs, and sequences that
 erase a line, which progress bars use. Other control characters are shown as glyphs, because they would let a log set
 titles, write the clipboard or query the terminal. Backspaces before a carriage return, which some progress bars write,
 are left out.

@@ -36,7 +36,7 @@ def edited(document: Document) -> FileChange:
 
 
 class ChangeSet(NamedTuple):
-    """Changes that belong together."""
+    """Changes of files that are applied and undone together."""
 
     title: str  # an imperative: "delete gpubox.compute"
     changes: tuple[FileChange, ...]
@@ -66,10 +66,12 @@ class ChangeSet(NamedTuple):
                 if bytes_at(change.path) == change.before:
                     continue
                 if change.before is None:
-                    message, remedy = "the file already exists", "Choose another name."
-                else:
-                    message, remedy = "the file has changed in the meantime", "Review it and try again."
-                raise ConfigurationError(message, remedy=remedy, file=change.path)
+                    raise ConfigurationError("the file already exists", remedy="Choose another name.", file=change.path)
+                raise ConfigurationError(
+                    "the file has changed in the meantime",
+                    remedy="Review the file, then repeat the change.",
+                    file=change.path,
+                )
             with contextlib.ExitStack() as undo:
                 for change in self.changes:
                     _put(change.path, change.after)
@@ -89,7 +91,7 @@ class ChangeHistory:
         self._done.append(change_set)
 
     def undo(self) -> ChangeSet | None:
-        """Undo the last change set and return it; None without one. Raises as `ChangeSet.apply` does."""
+        """Undo the last change set and return it; None if there is none. Raises as `ChangeSet.apply` does."""
         if not self._done:
             return None
         self._done[-1].inverse.apply()
@@ -100,7 +102,7 @@ class ChangeHistory:
 
     @property
     def newest(self) -> ChangeSet | None:
-        """The change set that `undo` would undo, None without one."""
+        """The change set that `undo` would undo, or None."""
         return self._done[-1] if self._done else None
 
 
@@ -114,7 +116,7 @@ def unified_diff(change: FileChange, name: str) -> str:
 
 
 def _lines(data: bytes | None) -> list[str]:
-    # Do not show the carriage return of a line end.
+    # Do not show the carriage return of a line ending.
     text = (data or b"").decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 

@@ -30,7 +30,7 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 MOST_ATTEMPTS = 100
-"""An attempt fails only if another program has written the file."""
+"""Limit of attempts at an edit. An attempt fails only if another program has written the file meanwhile."""
 
 
 class EditResult(NamedTuple):
@@ -118,11 +118,12 @@ def unset(path: str, key: str) -> EditResult:
 def fix(path: str, *, code: str = "", dry_run: bool = False) -> FixResult:
     """Apply the fixes of a file's findings one after the other.
 
-    Without `code`: fixes of errors and warnings that need no decision. With it: all fixes of that code.
+    Without `code`, only errors and warnings are fixed, by fixes that need no decision. With `code`, all findings with
+    that code are fixed.
     Raises UsageError for an unknown code, ConfigurationError if the file cannot be read.
     """
     if code and code not in CODES:
-        raise UsageError(f"unknown code {code!r}", remedy=f"Choose one of: {', '.join(CODES)}.")
+        raise UsageError(f"unknown finding code {code!r}", remedy=f"Choose one of: {', '.join(CODES)}.")
     document = _opened(path)
     fixed: list[str] = []
     refused: set[tuple[str, int]] = set()
@@ -251,8 +252,8 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
     if field.type == field_types.CHOICE:
         raise UsageError(f"{key} cannot be {text!r}", remedy=f"Choose one of: {', '.join(field.choices)}.")
     if field.type == field_types.INTEGER and text.lstrip("-").isdigit() and len(text) < 19:
-        raise UsageError(f"{key} cannot be {text}", remedy=f"The minimum is {field.minimum}.")
-    raise UsageError(f"{key} must be {TYPE_NAMES[field.type]}, not {text!r}", remedy="Correct the value.")
+        raise UsageError(f"{key} cannot be {text}", remedy=f"Use {field.minimum} or more.")
+    raise UsageError(f"{key} must be {TYPE_NAMES[field.type]}, not {text!r}", remedy=faults[0].remedy)
 
 
 def _is_text_inside(field: Field, inside: int, text: str) -> bool:
@@ -265,7 +266,7 @@ def _is_text_inside(field: Field, inside: int, text: str) -> bool:
 
 def _collection(field: Field, path: Path, text: str, key: str) -> Any:
     example = {field_types.STRINGS: "[a, b]", field_types.MAPPING: "{A: 1}"}.get(field.type, field.example or "[...]")
-    remedy = f"Write it in brackets: '{example}'."
+    remedy = f"Write the value in brackets, as in '{example}'."
     try:
         node = parse(text).root
     except ConfigurationError as error:

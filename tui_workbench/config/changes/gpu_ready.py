@@ -18,9 +18,10 @@ from tui_workbench.config.checks.packages import Requirement, python_of, require
 from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema.field_types import written
+from tui_workbench.config.schema.slurm_options import OVERRIDE, SECTION, requested_gpus
 from tui_workbench.config.yaml_edit.syntax import Path, read
 from tui_workbench.core.errors import ConfigurationError, UsageError
-from tui_workbench.core.model import ComputeTarget, RunConfiguration
+from tui_workbench.core.model import ComputeTarget, RunConfiguration, slurm_options
 
 _BLOCKING = frozenset(("cannot-install", "wrong-cuda", "wrong-platform", "wrong-python", "cpu-build"))
 """Codes of warnings that prevent the use of a GPU or the build of an environment."""
@@ -55,7 +56,7 @@ class GpuReadyPlan(NamedTuple):
     images: tuple[ImageChoice, ...]  # the first is the plan's choice
     files: tuple[str, ...] = ()  # files of runs on the target, and unreadable run configurations
     problems: tuple[Finding, ...] = ()  # blocking findings that the plan does not fix
-    is_certain: bool = True  # False if the files do not tell whether there is CUDA: an unknown image, or no Docker
+    is_certain: bool = True  # False if the files do not show whether there is CUDA: an unknown image, or no Docker
 
     @property
     def is_done(self) -> bool:
@@ -98,9 +99,9 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
     context = ProjectContext(root)
     target, configurations = _resolve(context, name)
     if image and image_names.parse_image(image) is None:
-        raise UsageError(f"{image!r} is not an image name", remedy="Write REPOSITORY:TAG.")
-    if not target.kind.has_gpus:
-        message = "a Spark cluster has no GPU support"
+        raise UsageError(f"invalid image name {image!r}", remedy="Write REPOSITORY:TAG in lowercase.")
+    if not target.kind.has_gpus and not target.kind.has_scheduler:
+        message = f"target {target.name!r} is a Spark cluster, which cannot use GPUs here"
         raise ConfigurationError(message, remedy="Choose a Docker target.", file=target.path)
     planning = _Planning(context, target, configurations, image)
     hunks = tuple(planning.hunks())
@@ -140,7 +141,7 @@ def make_gpu_ready(
     unknown = [one for one in without if one not in {hunk.id for hunk in plan.hunks}]
     if unknown:
         known = ", ".join(hunk.id for hunk in plan.hunks) or "none"
-        raise UsageError(f"unknown change {unknown[0]!r}", remedy=f"Changes of this plan: {known}.")
+        raise UsageError(f"the plan has no change {unknown[0]!r}", remedy=f"Choose one of: {known}.")
     change_set = plan.change_set(without)
     left = plan.problems_after(without) if without else plan.problems
     if not dry_run:
@@ -162,8 +163,12 @@ def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[Ru
             if os.path.isfile(path):
                 Document.open(path).tree  # noqa: B018 - raises the error of the file
     if configuration is not None:
-        message = f"there is no compute target {target_name!r}"
-        raise ConfigurationError(message, remedy="Correct Target.", file=configuration.path)
+        known = ", ".join(context.names(".compute")) or "none"
+        raise ConfigurationError(
+            f"there is no compute target {target_name!r}",
+            remedy=f"Set Target to an existing compute target ({known}).",
+            file=configuration.path,
+        )
     known = ", ".join(sorted({*context.names(".compute"), *context.names(".runconfig")})) or "none"
     raise UsageError(f"unknown target or run configuration {name!r}", remedy=f"Choose one of: {known}.")
 
@@ -183,7 +188,7 @@ class _Planning:
         self.needs = images.needs_of_runs(context, configurations) if self.is_docker else []
         self.wanted_image = image
         self.image = image or self._chosen_image()
-        """The image of the target after the plan."""
+        """The image of the target after the plan is applied."""
 
     def _chosen_image(self) -> str:
         # Conda and unpinned packages are not certain enough to replace a GPU image.
@@ -220,9 +225,11 @@ class _Planning:
         return "; ".join(part for part in parts if part) or "given image"
 
     def hunks(self) -> Iterator[Hunk]:
-        """Yield the changes."""
+        """Yield the hunks of the plan, and collect its notes."""
         if self.is_docker:
             yield from self._target_hunks()
+        elif self.target.kind.has_scheduler:
+            yield from self._request_hunks()
         else:
             advice = "make sure that its framework is a build with CUDA"
             self.notes.append(f"{self.target.name} runs scripts with its own Python: {advice}.")
@@ -249,6 +256,15 @@ class _Planning:
         if not self.target.nvidia_docker:
             yield _set_hunk(path, "nvidiaDocker", True, "Otherwise the container gets no GPU.")
 
+    def _request_hunks(self) -> Iterator[Hunk]:
+        """Yield the request for a GPU from Slurm, unless every run configuration sets its number of GPUs."""
+        deciding = ["gpus" in one.slurm or requested_gpus(one.slurm) != 0 for one in self.configurations]
+        if requested_gpus(self.target.slurm) == 0 and not (deciding and all(deciding)):
+            reason = "Otherwise Slurm gives its jobs no GPU."
+            yield _set_hunk(self.target.path, f"{SECTION}.gpus", 1, reason)
+        advice = "make sure that its framework is a build with CUDA"
+        self.notes.append(f"Runs on {self.target.name} use {self.target.python_location}: {advice}.")
+
     def _note_image(self) -> None:
         removed = images.removed_reason(self.image)
         if removed:
@@ -269,6 +285,8 @@ class _Planning:
             else:
                 reason = "Otherwise runs start Spark, which cannot use the GPU."
                 yield _set_hunk(path, configuration.key("Framework"), "Python", reason, suffix)
+        if configuration.slurm.get("gpus") == 0 and requested_gpus(slurm_options(self.target, configuration)) == 0:
+            yield _set_hunk(path, f"{OVERRIDE}.gpus", 1, "Otherwise Slurm gives its jobs no GPU.", suffix)
         if self.is_docker and not configuration.prepare_environment:
             reason = "Runs then build the environment with the GPU packages."
             yield _set_hunk(path, configuration.key("PrepareEnvironment"), True, reason, suffix)

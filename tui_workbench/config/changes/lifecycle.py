@@ -26,7 +26,7 @@ RUNCONFIG = ".runconfig"
 
 
 def create_target(root: str, name: str, target_type: str) -> ChangeSet:
-    """Create a `.compute` file with initial values for its required fields.
+    """Plan to create a `.compute` file with initial values for its required fields.
 
     Raises UsageError for an invalid name or type, ConfigurationError if the name is taken.
     """
@@ -39,7 +39,7 @@ def create_target(root: str, name: str, target_type: str) -> ChangeSet:
 
 
 def create_run_configuration(root: str, name: str, target: str) -> ChangeSet:
-    """Create a `.runconfig` file for `target`. Raises as `create_target` does."""
+    """Plan to create a `.runconfig` file for `target`. Raises as `create_target` does."""
     path = _free_path(root, name, RUNCONFIG)
     chosen: dict[str, Any] = {"ArgumentVector": ["$file"], "Target": target, "Framework": "Python", "TrackedRun": True}
     found = ProjectContext(root).target(target)
@@ -51,14 +51,14 @@ def create_run_configuration(root: str, name: str, target: str) -> ChangeSet:
 
 
 def duplicate(path: str, new_name: str) -> ChangeSet:
-    """Copy a configuration file to another name. Raises UsageError or ConfigurationError."""
+    """Plan to copy a configuration file to another name. Raises UsageError or ConfigurationError."""
     root, suffix = _root_and_suffix(path)
     copy = _free_path(root, new_name, suffix)
     return ChangeSet(f"duplicate {_name(path)} as {new_name}", (FileChange(copy, None, _read(path)),))
 
 
 def rename(path: str, new_name: str) -> ChangeSet:
-    """Rename a configuration file, and the references to it. Raises as `create_target` does."""
+    """Plan to rename a configuration file, and the references to it. Raises as `create_target` does."""
     root, suffix = _root_and_suffix(path)
     moved = _free_path(root, new_name, suffix)
     data = _read(path)
@@ -75,13 +75,13 @@ def rename(path: str, new_name: str) -> ChangeSet:
 
 
 def delete(path: str, trash: str = "") -> ChangeSet:
-    """Move a file to the trash: `trash`, or `.workbench/trash/`. Raises UsageError or ConfigurationError."""
+    """Plan to move a file to the trash: `trash`, or `.workbench/trash/`. Raises UsageError or ConfigurationError."""
     root, suffix = _root_and_suffix(path)
     data = _read(path)
     directory = trash or trash_directory(root)
     link = next((folder for folder in (os.path.dirname(directory), directory) if os.path.islink(folder)), "")
     if link:
-        message = "the trash must not be a symbolic link"
+        message = "the trash is a symbolic link, which is not followed"
         raise ConfigurationError(message, remedy="Replace it with a folder.", file=link)
     kept = os.path.join(directory, f"{time.time_ns() // 1_000_000}-{os.path.basename(path)}")
     changes = [FileChange(kept, None, data), FileChange(path, data, None)]
@@ -99,11 +99,11 @@ def trash_directory(root: str) -> str:
 
 
 def declare_data(configuration: str, paths: Sequence[str]) -> ChangeSet:
-    """Add paths to `DataReferences` of a run configuration. Raises ConfigurationError or StorageError."""
+    """Plan to add paths to `DataReferences` of a run configuration. Raises ConfigurationError or StorageError."""
     document = Document.open(configuration)
     if document.kind is fields.SDK_RUNCONFIG:
         message = "a run configuration in the SDK form has no DataReferences"
-        remedy = f"Exclude the files in {IGNORE_FILE}, or create a run configuration in the usual form."
+        remedy = f"List the files in {IGNORE_FILE} to exclude them, or use a run configuration of Azure ML Workbench."
         raise ConfigurationError(message, remedy=remedy, file=configuration)
     known = list(document.get(("DataReferences",)) or ())
     document.set(("DataReferences",), [*known, *(path for path in paths if path not in known)])
@@ -111,7 +111,7 @@ def declare_data(configuration: str, paths: Sequence[str]) -> ChangeSet:
 
 
 def ignore_paths(root: str, lines: Sequence[str]) -> ChangeSet:
-    """Append lines to the project's `.amlignore`. Raises StorageError."""
+    """Plan to append lines to the project's `.amlignore`. Raises StorageError."""
     path = os.path.join(root, IGNORE_FILE)
     before = bytes_at(path)
     text = before or b""
@@ -127,7 +127,7 @@ def check_name(name: str) -> None:
     if not name:
         raise UsageError("the name is empty", remedy="Enter a name that starts with a letter or digit.")
     if name != name.strip() or name.startswith((".", "-")) or len(name.encode()) > 100:
-        remedy = "Start with a letter or digit, and use at most 100 bytes."
+        remedy = "Start with a letter or digit, use at most 100 bytes, and no spaces before or after the name."
         raise UsageError(f"{name!r} is not a valid name", remedy=remedy)
     if "/" in name or not name.isprintable():
         raise UsageError(f"{name!r} is not a valid name", remedy="Remove slashes and control characters.")
@@ -155,7 +155,7 @@ def _free_path(root: str, name: str, suffix: str) -> str:
 def _root_and_suffix(path: str) -> tuple[str, str]:
     suffix = os.path.splitext(path)[1]
     if suffix not in (COMPUTE, RUNCONFIG):
-        remedy = "Name a .compute or .runconfig file."
+        remedy = "Give the path of a .compute or .runconfig file."
         raise UsageError(f"{path} is not a target or run configuration", remedy=remedy)
     return os.path.dirname(os.path.dirname(os.path.abspath(path))), suffix
 
@@ -170,7 +170,7 @@ def _read(path: str) -> bytes:
             return file.read()
     except OSError as error:
         raise ConfigurationError(
-            f"cannot read the file: {error.strerror}", remedy="Make it readable.", file=path
+            f"cannot read the file: {error.strerror}", remedy="Check that the file exists and is readable.", file=path
         ) from error
 
 

@@ -1,5 +1,6 @@
 """Checks of configuration files. A check changes nothing.
 
-`structure` checks one file against the schema, `project` against the other files, `gpu` for GPUs and torchrun, and
-`dependencies` its packages. `Document.problems` runs all of them; `findings.CODES` lists the findings.
+`structure` checks a file against the schema, `project` checks it against the other files, `gpu` checks the settings for
+GPUs and torchrun, `spark` those for Spark, and `dependencies` checks the packages. `Document.problems` runs all of
+them; `findings.CODES` lists the findings.
 """

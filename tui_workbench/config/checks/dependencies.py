@@ -14,7 +14,7 @@ from tui_workbench.config.checks.project_context import Subject
 
 
 class Usage(NamedTuple):
-    """The pinned Python, and the targets that use the packages."""
+    """The pinned Python, and facts about the targets that use the packages."""
 
     python: Version
     wants_gpu: bool | None = None  # True if a target uses a GPU; None if no project is known
@@ -33,7 +33,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         if one.path in edits and usage.wants_gpu is not False:
             edit = edits[one.path]
             severity, fix = "" if usage.wants_gpu else INFO, Fix(edit.title, (edit.edit,))
-            yield _finding(subject, one, "cpu-build", edit.why, "Take the build with CUDA.", fix, severity)
+            yield _finding(subject, one, "cpu-build", edit.why, "Use the build with CUDA.", fix, severity)
         yield from _wheel(subject, one, usage)
         yield from _versions(subject, one, usage)
 
@@ -97,7 +97,7 @@ def gpu_edits(requirements: Sequence[Requirement], python: Version) -> Iterator[
 
 
 def _gpu_build(one: Requirement, python: Version) -> tuple[str, str, str] | None:
-    """Return why a package is a CPU build, its GPU build ("": remove it) and a title; None for other packages."""
+    """Return the reason why a package is a CPU build, its GPU build ("": remove it) and a title; else None."""
     text, name = one.text, one.name
     if one.manager == "pip" and not name and re.search(r"https?://\S+/whl/cpu(?=[/\s]|\Z)", text):
         return "this index has only CPU builds", "", "remove the CPU-only index"
@@ -107,7 +107,7 @@ def _gpu_build(one: Requirement, python: Version) -> tuple[str, str, str] | None
         return "this is CNTK's CPU wheel", text.replace("/CPU-Only/", "/GPU/"), "use the GPU wheel"
     if one.wheel is not None and ("%2Bcpu" in one.url or "+cpu" in one.url):
         version = one.version.replace("+cpu", "").replace("%2Bcpu", "")
-        return f"this wheel of {name or 'it'} is a CPU build", f"{name or 'it'}=={version}", ""
+        return f"this wheel of {one.wheel.name} is a CPU build", f"{name or one.wheel.name}=={version}", ""
     if one.wheel is not None or one.url:
         return None
     if "+cpu" in one.version:

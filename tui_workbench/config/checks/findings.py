@@ -15,27 +15,27 @@ ERROR, WARNING, INFO = "error", "warning", "info"
 
 
 class SetValue(NamedTuple):
-    """Set the value at `path`."""
+    """An edit that sets the value at `path`."""
 
     path: Path
     value: Any
 
 
 class Unset(NamedTuple):
-    """Remove the key or item at `path`."""
+    """An edit that removes the key or item at `path`."""
 
     path: Path
 
 
 class RenameKey(NamedTuple):
-    """Rename the key at `path`."""
+    """An edit that renames the key at `path`."""
 
     path: Path
     name: str
 
 
 class ReplaceText(NamedTuple):
-    """Replace the characters from `start` to `end`, also in text that is not YAML."""
+    """An edit that replaces the characters from `start` to `end`, also in text that is not YAML."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class ReplaceText(NamedTuple):
 
 
 class WriteAsYaml(NamedTuple):
-    """Convert JSON to YAML; keys without a value are left out."""
+    """An edit that converts JSON to YAML. Keys without a value are left out."""
 
 
 Edit = SetValue | Unset | RenameKey | ReplaceText | WriteAsYaml
@@ -54,7 +54,7 @@ class Fix(NamedTuple):
 
     title: str  # an imperative: "set nvidiaDocker: true"
     edits: tuple[Edit, ...]
-    is_choice: bool = False  # True if the fix decides something for the user: not applied with all other fixes
+    is_choice: bool = False  # True if the fix makes a decision for the user; it is not applied with all other fixes
 
 
 def set_field(key: str, value: Any, *, is_choice: bool = False) -> Fix:
@@ -111,6 +111,8 @@ CODES: dict[str, Code] = {
     "duplicate-key": Code(ERROR, "A key occurs twice; YAML readers disagree on which value they use."),
     "wrong-type": Code(ERROR, "The value has the wrong type."),
     "wrong-choice": Code(ERROR, "The value is not one of the allowed words."),
+    "wrong-form": Code(ERROR, "The text has the wrong form, such as a time limit that Slurm cannot read."),
+    "reserved-option": Code(ERROR, "`extra` has an option of sbatch that the workbench controls."),
     "missing-value": Code(ERROR, "A key or list item has no value."),
     "missing-field": Code(ERROR, "A required field is missing."),
     "placeholder": Code(ERROR, "The value is a placeholder from a manual, such as `<ipAddress>`."),
@@ -136,8 +138,14 @@ CODES: dict[str, Code] = {
     "gpu-unused": Code(WARNING, "The image has CUDA, but without `nvidiaDocker: true` the container gets no GPU."),
     "gpu-image-missing": Code(WARNING, "`nvidiaDocker` is true, but the image has no CUDA."),
     "processes-without-gpu": Code(ERROR, "`ProcessesPerNode` is gpus, but the target gives its runs no GPU."),
+    "no-gpu-requested": Code(ERROR, "`RequireGpu` is true, but the Slurm job requests no GPU."),
     "more-processes-than-gpus": Code(WARNING, "`ProcessesPerNode` exceeds the number of GPUs of a run."),
     "no-torch": Code(WARNING, "`ProcessesPerNode` is set, but the environment has no PyTorch."),
+    "processes-with-spark": Code(ERROR, "`ProcessesPerNode` is set, but the framework is PySpark."),
+    "local-master": Code(WARNING, "The target is a Spark cluster, but the master uses its head node alone."),
+    "no-spark": Code(WARNING, "The framework is PySpark, but the environment has no Spark or Java."),
+    "spark-secret": Code(ERROR, "A Spark property looks like a secret; the command line of Spark would show it."),
+    "old-scala": Code(INFO, "A Spark package is for Spark 2; runs with a newer Spark leave it out."),
     "stale-image": Code(WARNING, "The image is too old for current GPUs."),
     "image-removed": Code(INFO, "The image was removed from its registry."),
     "no-tag": Code(INFO, "The image has no tag, so its content may change."),

@@ -1,4 +1,4 @@
-"""Checks for GPUs, Spark, environments and the number of processes."""
+"""Checks for GPUs, the framework, environments and the number of processes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tui_workbench.config.checks.findings import INFO, Finding, set_field
 from tui_workbench.config.checks.packages import requirements_of
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.schema import fields
+from tui_workbench.config.schema.slurm_options import OVERRIDE, requested_gpus
 from tui_workbench.config.yaml_edit.values import GPUS_WORD
 from tui_workbench.core import target_types
-from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.model import ComputeTarget, RunConfiguration, slurm_options
 
 KEY = "ProcessesPerNode"
 
@@ -28,6 +29,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from _framework(subject)
         yield from _prepare(subject)
         yield from _processes(subject)
+        yield from _requested(subject)
 
 
 def _target(subject: Subject) -> Iterator[Finding]:
@@ -125,10 +127,11 @@ def _processes(subject: Subject) -> Iterator[Finding]:
     target = context.target(subject.configuration.target)
     if target is None:
         return
-    count = _gpus_given(target)
+    count = _gpus_given(target, subject.configuration)
     if count == 0 and wanted == GPUS_WORD:
         message = f"`{KEY}` is gpus, but {target.name} gives its runs no GPU: they fail"
-        remedy = f"Set gpus or nvidiaDocker of {target.name}, or write a number of processes."
+        setting = "Slurm.gpus" if target.kind.has_scheduler else f"gpus or nvidiaDocker of {target.name}"
+        remedy = f"Set {setting}, or write a number of processes."
         yield subject.finding("processes-without-gpu", message, remedy, KEY)
     elif count and wanted != GPUS_WORD and int(wanted) > count:
         gpus = f"{count} GPU{'' if count == 1 else 's'}"
@@ -141,8 +144,20 @@ def _processes(subject: Subject) -> Iterator[Finding]:
         yield subject.finding("no-torch", message, where, KEY)
 
 
-def _gpus_given(target: ComputeTarget) -> int | None:
+def _requested(subject: Subject) -> Iterator[Finding]:
+    """Check that a Slurm job that requires a GPU requests one."""
+    context, configuration = subject.context, subject.configuration
+    target = context.target(configuration.target) if context is not None and configuration.require_gpu else None
+    if target is not None and target.kind.has_scheduler and _gpus_given(target, configuration) == 0:
+        message = f"`RequireGpu` is true, but runs on {target.name} request no GPU from Slurm: they are refused"
+        fix = set_field(f"{OVERRIDE}.gpus", 1)
+        yield subject.finding("no-gpu-requested", message, f"Set {OVERRIDE}.gpus: 1.", "RequireGpu", fix)
+
+
+def _gpus_given(target: ComputeTarget, configuration: RunConfiguration) -> int | None:
     """Return the number of GPUs of a run on the target; None if it depends on the machine."""
+    if target.kind.has_scheduler:
+        return requested_gpus(slurm_options(target, configuration))
     gpus = target.gpus
     if gpus.isdigit():
         return int(gpus)

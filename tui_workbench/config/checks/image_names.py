@@ -1,4 +1,4 @@
-"""Parse Docker image references, and tell images with CUDA by their names."""
+"""Parse Docker image references, and recognize images with CUDA by their names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DEFAULT_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
 """A current public image with CUDA and PyTorch. CUDA 13 needs an NVIDIA driver of at least 580."""
 
 OLDER_DRIVER_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda12.6-cudnn9-runtime"
-"""The same for machines whose driver is older than 580 (at least 525)."""
+"""A similar image for machines with an older driver (525 or newer)."""
 
 
 class Image(NamedTuple):
@@ -39,7 +39,7 @@ def image_parts(reference: str) -> Image:
 
 
 def is_gpu_image(reference: str) -> bool | None:
-    """Return True if an image has CUDA, False if not, None if its name does not tell."""
+    """Return True if an image has CUDA, False if not, None if its name does not show it."""
     name, tag = short_name(reference), image_parts(reference).tag.lower()
     if re.search(r"(?:^|[^a-z])(?:gpu|cuda|cu\d{2,3}|nvidia)(?:[^a-z]|\d|$)", f"{name}:{tag}"):
         return True

@@ -1,4 +1,4 @@
-"""Known Docker images, and which of them have the CUDA that packages need.
+"""Look up the CUDA of known Docker images, and choose images with the CUDA that packages need.
 
 A function returns None if the tables have no answer: a check must not build on a guess.
 """
@@ -67,7 +67,7 @@ def _build_of_image(reference: str) -> Build | None:
 
 
 def removed_reason(reference: str) -> str:
-    """Return why a registry may no longer have an image, else ""."""
+    """Return the reason why a registry may no longer have an image, else ""."""
     image = image_parts(reference)
     repository = image.repository.removeprefix("docker.io/")
     cuda = cuda_of_image(reference)
@@ -106,7 +106,7 @@ def newest_cpu_image(reference: str) -> str | None:
 
 
 def stale_reason(reference: str) -> str:
-    """Return why an image is too old, else ""."""
+    """Return the reason why an image is too old, else ""."""
     tag = image_parts(reference).tag
     if short_name(reference) == "microsoft/mmlspark":
         if tag and mmlspark_version(tag) < _FIRST_LASTING_MMLSPARK:
@@ -164,7 +164,7 @@ class Need(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Name and version."""
+        """The name and version of the framework."""
         return f"{packages.TITLES[self.package]} {show_version(self.line)}"
 
 
@@ -214,7 +214,7 @@ def _takes_cuda_of_image(one: Requirement, build: Build) -> bool:
 
 
 def fits(image: str, need: Need) -> bool:
-    """Return False if the image is known to lack the CUDA or cuDNN that a framework needs."""
+    """Return True unless the image is known to lack the CUDA or cuDNN that a framework needs."""
     name = short_name(image)
     if need.build.cuda is None:
         # The CUDA of these releases is not in the table: they fit TensorFlow's own image and unknown ones.

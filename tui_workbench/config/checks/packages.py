@@ -1,4 +1,4 @@
-"""Parse the packages of a conda environment file, and tables of the Python and CUDA versions of frameworks.
+"""Parse the packages of a conda environment file, and look up the Python and CUDA versions of frameworks in tables.
 
 A function returns None if the tables have no answer: a check must not build on a guess. Sources of the tables: the
 frameworks' tested build configurations, their release notes, and the original product's GPU guide.

@@ -1,4 +1,4 @@
-"""Checks of one file against the others of its project; without a project context it there is nothing to say."""
+"""Checks of one file against the other files of its project. Without a project context, they find nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue, Unset, set_field
+from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue, Unset, remove_field, set_field
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.data_references import reference_problem
@@ -22,6 +22,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     yield from _target(subject, context)
     if subject.kind is fields.SDK_RUNCONFIG:
         yield from _conflicts(subject, context)
+    yield from _without_effect(subject)
     yield from _dependency_files(subject, context)
     yield from _script(subject, context)
     yield from _data(subject, context)
@@ -46,6 +47,16 @@ def _conflicts(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
         # Only the user knows which of the two files is right.
         fix = Fix(title, (edit,), is_choice=True)
         yield subject.finding("target-conflict", conflict.message, conflict.remedy, conflict.key, fix)
+
+
+def _without_effect(subject: Subject) -> Iterator[Finding]:
+    """Report options of Slurm in a run configuration for another type of target."""
+    for field in subject.kind.fields:
+        if field.key in subject.nodes and field.targets and subject.used_type:
+            if field.applies_to(subject.used_type):
+                return
+            message = f"`{field.key}` has no effect on a {subject.used_type} target"
+            yield subject.finding("no-effect", message, "Remove it.", field.key, remove_field(field.key))
 
 
 def _dependency_files(subject: Subject, context: ProjectContext) -> Iterator[Finding]:

@@ -49,7 +49,7 @@ class ProjectContext:
         return cls(root) if root else None
 
     def show_unsaved(self, path: str, text: str | None) -> None:
-        """Use `text` instead of the file at `path`; None undoes this."""
+        """Use `text` instead of the content of the file at `path`; None: use the file again."""
         key = os.path.abspath(path)
         self._read.pop(key, None)
         if text is None:
@@ -58,7 +58,7 @@ class ProjectContext:
             self._unsaved[key] = text
 
     def names(self, suffix: str) -> list[str]:
-        """Return the sorted names of the configuration files with `suffix` (`.compute`)."""
+        """Return the sorted names of the configuration files with a suffix such as `.compute`, without the suffix."""
         try:
             found = os.listdir(self.directory)
         except OSError:
@@ -117,7 +117,7 @@ class ProjectContext:
         return path in self._unsaved or os.path.isfile(path)
 
     def uses_spark(self, script: str = "") -> bool | None:
-        """Return True if `script`, or for "" any script in the project folder, uses Spark; None without a script."""
+        """Return True if `script`, or for "" any script in the project folder, uses Spark; None if none can be read."""
         try:
             names = [script] if script else sorted(os.listdir(self.root))
         except OSError:
@@ -176,6 +176,12 @@ class Subject:
     def configuration(self) -> RunConfiguration:
         """The run configuration, for a file of either form."""
         return run_configuration_of(self.path, self.kind, self.values, {})
+
+    @property
+    def used_type(self) -> str:
+        """The type of the target of a run configuration; "" if it is not known."""
+        target = self.context.target(self.configuration.target) if self.context is not None else None
+        return target.type if target is not None else ""
 
     @property
     def values(self) -> dict[str, Any]:

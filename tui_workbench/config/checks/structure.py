@@ -27,6 +27,7 @@ from tui_workbench.config.checks.project_context import Subject
 from tui_workbench.config.loading import missing_fields
 from tui_workbench.config.schema import field_types, fields
 from tui_workbench.config.schema.field_types import FALSE_WORDS, TRUE_WORDS, Field
+from tui_workbench.config.schema.slurm_options import SECTION, corrected
 from tui_workbench.config.yaml_edit.editing import drop_earlier
 from tui_workbench.config.yaml_edit.layout import line_end, line_start
 from tui_workbench.config.yaml_edit.syntax import LIST, SCALAR, Node, parse
@@ -38,7 +39,7 @@ from tui_workbench.core.masking import MASK, is_secret_name
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Check a file."""
+    """Check a file against the schema."""
     for fault in subject.reading.faults:
         names = ".".join(step for step in fault.path if isinstance(step, str))
         key = fault.field.key if fault.field is not None else names
@@ -137,6 +138,11 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
         case "wrong-type" if field is not None and node is not None and fault.path == field.path and not field.secret:
             # The title of a fix shows the value, so secrets get none.
             return _converted(field, node)
+        case "wrong-form" if field is not None and node is not None and fault.path == field.path:
+            meant = corrected(field, node.text)
+            return set_field(field.key, meant) if meant else None
+        case "reserved-option":
+            return Fix("remove the option", (Unset(fault.path),))
         case "missing-value" if field is not None and isinstance(fault.path[-1], int):
             return Fix("remove the empty item", (Unset(fault.path),))
     return None
@@ -173,6 +179,8 @@ def _likely_type(values: dict[str, Any]) -> str:
     has_address = "address" in values
     if "baseDockerImage" in values or "nvidiaDocker" in values:
         return target_types.REMOTE_DOCKER.name if has_address else target_types.LOCAL_DOCKER.name
+    if "runRoot" in values or any(key.startswith(f"{SECTION}.") for key in values):
+        return target_types.SLURM.name
     if "yarnDeployMode" in values:
         return target_types.CLUSTER.name
     if has_address:
@@ -190,18 +198,48 @@ def _unknown_keys(subject: Subject) -> Iterator[Finding]:
         name = ".".join(path)
         if name in read_by_type:
             continue
-        likely = known.get(name.lower()) or next(iter(get_close_matches(name, known.values(), 1, 0.8)), "")
+        likely = known.get(name.lower()) or _sibling(subject, path)
+        likely = likely or next(iter(get_close_matches(name, known.values(), 1, 0.8)), "")
         fix = None
         remedy = "It has no effect. Remove it, or correct its name."
-        if likely and len(path) == 1 and "." not in likely and likely not in subject.nodes:
-            fix = Fix(f"rename to {likely}", (RenameKey(path, likely),))
+        *section, new = likely.split(".")
+        if likely and section == list(path[:-1]) and likely not in subject.nodes:
+            fix = Fix(f"rename to {new}", (RenameKey(path, new),))
+            remedy = f"Did you mean `{likely}`?"
+        elif likely and section and likely not in subject.nodes:
             remedy = f"Did you mean `{likely}`?"
         message = f"`{name}` is not a field of a {subject.kind.title.lower()}"
         yield subject.finding("unknown-key", message, remedy, name, fix, at=key)
     for field in subject.kind.fields if subject.kind is fields.COMPUTE else ():
         if field.key in subject.nodes and not field.applies_to(subject.target_type):
             message = f"`{field.key}` has no effect on a {subject.target_type} target"
-            yield subject.finding("no-effect", message, "Remove it.", field.key, remove_field(field.key))
+            yield subject.finding("no-effect", message, *_misplaced(subject, field))
+
+
+def _misplaced(subject: Subject, field: Field) -> tuple[str, str, Fix]:
+    """Return remedy, key and fix for a field without effect; `gpus` belongs in the section of Slurm."""
+    right, value = subject.kind.field(f"{SECTION}.{field.key}"), subject.values.get(field.key) or ""
+    if right is None or not right.applies_to(subject.target_type) or not value.isdigit():
+        return "Remove it.", field.key, remove_field(field.key)
+    edits = (Unset(field.path), SetValue(right.path, int(value)))
+    return f"Write it as `{right.key}`.", field.key, Fix(f"move it to {right.key}", edits)
+
+
+def _sibling(subject: Subject, path: tuple[str, ...]) -> str:
+    """Return the key in the section of `path` whose last word is the most similar to that of `path`, or "".
+
+    An option of Slurm outside its section is found, too.
+    """
+    section = path[:-1]
+    if not section:
+        options = (field.key for field in subject.kind.fields if field.path[0].lower() == SECTION)
+        return next((key for key in options if key.partition(".")[2] == path[0]), "")
+    words = {field.path[-1]: field.key for field in subject.kind.fields if field.path[:-1] == section}
+    return next((words[word] for word in get_close_matches(path[-1], words, 1, _LIKE)), "")
+
+
+_LIKE = 0.65
+"""The lowest similarity at which names in a section are alike: `memory` and `mem`, but not `cores` and `nodes`."""
 
 
 def _spellings(subject: Subject) -> Iterator[Finding]:
@@ -240,7 +278,9 @@ def _compute(subject: Subject) -> Iterator[Finding]:
             fix = remove_field(key, f"the {what}", is_choice=True)
             yield subject.finding("plain-password", f"the {what} is in plain text", remedy, key, fix)
     image = values.get("baseDockerImage")
-    if image is not None and parse_image(image) is None:
+    # Container programs of Slurm also accept paths and addresses such as docker://python:3.12.
+    names_image = subject.target_type != target_types.SLURM.name or not re.search(r"^\.?/|://", image or "")
+    if image is not None and names_image and parse_image(image) is None:
         yield _bad_image(subject, image)
     yield from _address(subject)
     yield from _old_cluster(subject)

@@ -11,7 +11,8 @@ from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRI
 from tui_workbench.config.checks.images import LAST_CPU_IMAGE, ORIGINAL_GPU_IMAGES
 from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.schema import field_types
-from tui_workbench.config.schema.field_types import Field
+from tui_workbench.config.schema.field_types import COLLECTIONS, Field
+from tui_workbench.config.schema.slurm_options import MEMORY, OVERRIDE, SECTION, TIME
 
 MAX_ENTRIES = 1_000
 """Number of files that are read from one folder."""
@@ -51,6 +52,8 @@ def _all(field: Field, typed: str, context: ProjectContext | None, used_before: 
     elif field.type == field_types.PROCESSES:
         yield Suggestion("gpus", "one for each GPU of the run")
         yield from (Suggestion(count) for count in ("2", "4", "8"))
+    elif _option(field):
+        yield from _options(field, context)
     elif field.completion == "image":
         yield from _images(context, used_before)
     elif field.completion == "target" and context is not None:
@@ -59,6 +62,22 @@ def _all(field: Field, typed: str, context: ProjectContext | None, used_before: 
         yield from _interpreters(context)
     if field.completion in ("file", "folder", "python", "conda-file", "spark-file") and context is not None:
         yield from _paths(field.completion, typed, context.root)
+
+
+def _option(field: Field) -> str:
+    """Return the name of an option of Slurm, "" for other fields."""
+    section, _, name = field.key.partition(".")
+    return name if section in (SECTION, OVERRIDE) and field.type not in COLLECTIONS else ""
+
+
+def _options(field: Field, context: ProjectContext | None) -> Iterator[Suggestion]:
+    """Yield the values of an option in the project's targets, then an example for times, sizes and numbers."""
+    for target in context.targets() if context is not None else ():
+        value = target.slurm.get(_option(field))
+        if value is not None:
+            yield Suggestion(str(value), f"in {target.name}")
+    if field.pattern in (TIME, MEMORY) or field.type == field_types.INTEGER:
+        yield Suggestion(field.example, "example")
 
 
 def _images(context: ProjectContext | None, used_before: Iterable[str]) -> Iterator[Suggestion]:

@@ -12,7 +12,7 @@ RESERVED = frozenset(("outputs", ".workbench", ".git", "aml_config"))
 
 
 def reference_problem(root: str, reference: str) -> str:
-    """Return the mistake in a path of `DataReferences`, or ""."""
+    """Return a message about the mistake in a path of `DataReferences`, or ""."""
     if not reference or "\0" in reference:
         return "DataReferences: an item is empty"
     inside = inside_project(root, reference)

@@ -35,13 +35,13 @@ TYPE_NAMES = {
 """Names of types in messages and in the reference."""
 
 COLLECTIONS = frozenset((STRINGS, MAPPING, ROWS, DEPENDENCIES))
-"""Types that contain strings."""
+"""Types whose values contain several strings."""
 
 TRUE_WORDS = frozenset(("true", "yes", "on", "y"))
 FALSE_WORDS = frozenset(("false", "no", "off", "n"))
 
 NULL = "null"
-"""No value, on the command line."""
+"""The word for no value on the command line."""
 
 FRAMEWORKS = ("Python", "PySpark")
 
@@ -63,6 +63,9 @@ class Field(NamedTuple):
     row: tuple[Field, ...] = ()  # the keys of each map of ROWS
     example: str = ""
     minimum: int | None = None
+    pattern: str = ""  # a regular expression that each text of a STRING or STRINGS must match, unless it is empty
+    form: str = ""  # the form of such a text, for messages
+    reserved: tuple[str, ...] = ()  # long options that STRINGS must not contain
     source: str = "docs"  # see `fields`
 
     @property

@@ -1,8 +1,8 @@
 """The fields of all configuration files, in their usual order.
 
-Sources: `docs` is the original product's documentation (2017-2018), `template` the comments in the files it generated,
-`files` files of public projects, `sdk` the successor SDK of 2018, `conda` and `spark` the documentation of those
-projects, `workbench` this program.
+The `source` of a field is where it is documented: `docs`, the documentation of Azure ML Workbench (2017-2018);
+`template`, the comments in files that Azure ML Workbench generated; `files`, configuration files of public projects;
+`sdk`, the Azure ML SDK of 2018; `conda` and `spark`, the documentation of those projects; `workbench`, this program.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from tui_workbench.config.schema.field_types import (
     Field,
     FileKind,
 )
+from tui_workbench.config.schema.slurm_options import RUN_OPTIONS, TARGET_OPTIONS
 from tui_workbench.core.directories import settings_path
+from tui_workbench.core.model import MIN_POLL_SECONDS
 from tui_workbench.core.target_types import SYNONYMS, built_in_names
 
 _COMPUTE_FIELDS = (
     Field(
         "type",
-        "Type of the target: this machine, local Docker, Docker over SSH, Python over SSH, or a Spark cluster.",
+        "Type of the target: this machine, local Docker, Docker or Python over SSH, Slurm, or a Spark cluster.",
         CHOICE,
         choices=built_in_names(),
         synonyms=tuple(SYNONYMS.items()),
@@ -39,7 +41,8 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "address",
-        "Host name, IP address or alias in ~/.ssh/config, with `:PORT` if the SSH port is not 22.",
+        "Host name, IP address or alias in ~/.ssh/config, with `:PORT` if the SSH port is not 22. "
+        "Without it, the commands of a `slurm` target are on this machine.",
         example="gpu-box.example.org",
     ),
     Field(
@@ -76,7 +79,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "sparkSubmitLocation",
-        "Path of spark-submit for local Spark runs.",
+        "Path of spark-submit. By default SPARK_HOME, the Python and the PATH are searched.",
         default="spark-submit",
         completion="file",
         source="template",
@@ -126,10 +129,45 @@ _COMPUTE_FIELDS = (
         source="workbench",
     ),
     Field(
-        "yarnDeployMode",
-        "Where the Spark driver runs. Notebooks need `client`.",
+        "runRoot",
+        "Folder for the runs of a cluster, on a file system that its login and compute nodes share.",
+        default="~/.workbench-tui",
+        pattern=r"(/|~/)[^\x00-\x1f\\%]*",
+        form="a path that begins with / or ~/, without % and backslashes",
+        example="/scratch/research/workbench",
+        source="workbench",
+    ),
+    *TARGET_OPTIONS,
+    Field(
+        "setup",
+        "Lines of shell that a Slurm job executes before the script.",
+        STRINGS,
+        default=(),
+        example="[module load cuda/12.4]",
+        source="workbench",
+    ),
+    Field(
+        "container",
+        "Runs the script of a Slurm job in a container of `baseDockerImage`.",
         CHOICE,
-        default="cluster",
+        default="none",
+        choices=("none", "pyxis", "apptainer", "oci"),
+        source="workbench",
+    ),
+    Field(
+        "pollSeconds",
+        "Shortest time between two calls of squeue, in seconds, for all your runs on a cluster.",
+        INTEGER,
+        default=MIN_POLL_SECONDS,
+        minimum=MIN_POLL_SECONDS,
+        source="workbench",
+    ),
+    Field(
+        "yarnDeployMode",
+        "Where YARN runs the Spark driver: `client`, on the head node, or `cluster`, on a node that YARN chooses. "
+        "Only `client` gives `outputs/`, metrics and stages. In 2017 the default was `cluster`.",
+        CHOICE,
+        default="client",
         choices=("cluster", "client"),
     ),
     Field(
@@ -166,7 +204,7 @@ _RUNCONFIG_FIELDS = (
     Field("EnvironmentVariables", "Environment variables of the run.", MAPPING, default={}, example="{EPOCHS: 10}"),
     Field(
         "Framework",
-        "Starts the script with Python or with Spark. The default is PySpark.",
+        "Starts the script with Python, or with spark-submit. The default is PySpark.",
         CHOICE,
         default="PySpark",
         choices=FRAMEWORKS,
@@ -245,6 +283,7 @@ _RUNCONFIG_FIELDS = (
         MAPPING,
         example="{train.dsource: small.dsource}",
     ),
+    *RUN_OPTIONS,
     Field("Description", "Description of the configuration, from before September 2017.", source="old"),
     Field(
         "CondaFile",

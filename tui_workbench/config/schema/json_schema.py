@@ -71,15 +71,16 @@ def _type(field: Field) -> dict[str, Any]:
     columns = {column.key: {"description": column.help, **text} for column in field.row}
     row = {"type": "object", "properties": columns, "required": [each.key for each in field.row if each.required]}
     pip = {"type": "object", "properties": {"pip": {"type": ["array", "null"], "items": text}}, "required": ["pip"]}
+    form = {"pattern": f"^({field.pattern})?$"} if field.pattern else {}
     least = {} if field.minimum is None else {"minimum": field.minimum}
     types: dict[str, dict[str, Any]] = {
-        field_types.STRING: {"type": [*text["type"], *null]},
+        field_types.STRING: {"type": [*text["type"], *null], **form},
         field_types.BOOLEAN: {"type": ["boolean", *null]},
         field_types.INTEGER: {"type": ["integer", *null], **least},
         field_types.CHOICE: {"enum": [*field.choices, *(written for written, _ in field.synonyms), *none]},
         field_types.GPUS: {"type": ["string", "integer", "array", *null], "items": text},
         field_types.PROCESSES: {"anyOf": [{"type": "integer", "minimum": 1}, {"enum": ["gpus", *none]}]},
-        field_types.STRINGS: {"type": ["array", *null], "items": text},
+        field_types.STRINGS: {"type": ["array", *null], "items": {**text, **form}},
         field_types.MAPPING: {"type": ["object", *null], "additionalProperties": {"type": [*text["type"], "null"]}},
         field_types.ROWS: {"type": ["array", *null], "items": row},
         field_types.DEPENDENCIES: {"type": ["array", *null], "items": {"anyOf": [{"type": "string"}, pip]}},

@@ -38,7 +38,7 @@ def parse_key(key: str, tree: Tree | None, kind: FileKind) -> Path:
 
 
 def _tokens(key: str) -> list[tuple[str | int, bool]]:
-    """Return each step, with True for an index or a quoted name."""
+    """Return each step of a key, with True for an index or a quoted name."""
     found: list[tuple[str | int, bool]] = []
     at = 0
     needs_name = True
@@ -89,7 +89,7 @@ def _next_step(
 
 
 def _longest_known(step: str, steps: list[tuple[str | int, bool]], node: Node | None) -> str:
-    """Return the longest name with dots that the file has here, else the single step."""
+    """Return the longest name with dots that the file has here, and remove its other steps; else the single step."""
     if node is None or node.kind != MAP:
         return step
     names = {key.text for key, _ in node.entries}

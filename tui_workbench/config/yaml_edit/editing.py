@@ -88,7 +88,7 @@ def insert_item(tree: Tree, path: Path, index: int, value: Any, kind: FileKind |
     if sequence is None or sequence.is_null or (sequence.kind == LIST and not sequence.items):
         return set_value(tree, path, [value], kind)
     if sequence.kind != LIST:
-        raise refused(tree, sequence, "this is not a list")
+        raise refused(tree, sequence, f"`{dotted(path)}` is not a list")
     refuse_shared(tree, path, (*path, index))
     index = max(0, min(index, len(sequence.items)))
     is_good = reads(tree, (*path, index), lambda node: means(node, value), None)
@@ -98,8 +98,11 @@ def insert_item(tree: Tree, path: Path, index: int, value: Any, kind: FileKind |
 def move_item(tree: Tree, path: Path, index: int, to: int) -> str:
     """Move item `index` of the list at `path` to index `to`, with its comments. Raises EditRefusedError."""
     sequence = find(tree, path)
-    if sequence is None or sequence.kind != LIST or not {index, to} <= {*range(len(sequence.items))}:
-        raise EditRefusedError(f"`{dotted(path)}` has no such items", remedy="Choose existing items.")
+    if sequence is None or sequence.kind != LIST:
+        raise EditRefusedError(f"there is no list at `{dotted(path)}`", remedy="Add the list first.")
+    if not {index, to} <= {*range(len(sequence.items))}:
+        remedy = f"Use indexes below {len(sequence.items)}."
+        raise EditRefusedError(f"`{dotted(path)}` does not have the items {index} and {to}", remedy=remedy)
     if index == to:
         return tree.text
     order = list(range(len(sequence.items)))
@@ -135,10 +138,10 @@ def rename_key(tree: Tree, path: Path, new: str) -> str:
     parent = find(tree, path[:-1])
     entry = parent.entry(path[-1]) if parent is not None else None
     if parent is None or entry is None:
-        raise EditRefusedError(f"there is no key `{path[-1]}`", remedy="Choose an existing key.")
+        raise EditRefusedError(f"there is no key `{dotted(path)}`", remedy="Check the spelling of the key.")
     key, value = entry
     if parent.get(new) is not None and new != path[-1]:
-        raise refused(tree, key, f"`{new}` already exists")
+        raise refused(tree, key, f"the key `{new}` already exists", "Choose another name.")
     written = render_key(new, layout.style_of(tree, parent)._replace(key_quote=key.style))
     is_good = reads(tree, (*path[:-1], new), _says(value), path)
     return first_good([[Splice(content_start(tree.text, key), key.end, written)]], tree, is_good, path)
@@ -221,7 +224,7 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
             value = [value]
             continue
         if isinstance(step, int):
-            raise EditRefusedError(f"there is no list at `{dotted(path)}`", remedy="Add the list first.")
+            raise EditRefusedError(f"there is no list for `{dotted(path)}`", remedy="Add item 0 first.")
         value = {step: value}
     parent = find(tree, here)
     if isinstance(key, int):
@@ -232,7 +235,7 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
     if depth and (parent is None or parent.is_null or _is_empty_in_block(tree, here, parent)):
         return set_value(tree, here, {key: value}, kind)
     if parent is not None and parent.kind != MAP:
-        raise refused(tree, parent, f"`{dotted(here) or 'the file'}` is not a map, so it cannot have `{key}`")
+        raise refused(tree, parent, f"`{dotted(here) or 'the file'}` is not a map, so it cannot contain `{key}`")
     refuse_shared(tree, here, path)
     target = (*here, key)
     candidates = key_candidates(tree, here, parent, key, value, kind)

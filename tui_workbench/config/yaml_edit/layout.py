@@ -168,8 +168,8 @@ def _indent(tree: Tree, kind: str) -> int:
 def place_for(tree: Tree, parent: Node, key: str, prefix: str, kind: FileKind | None) -> Place:
     """Return the natural position of `key` in the map `parent`.
 
-    After a commented-out line of the same key; in a file sorted by name, by name; else in the order of the schema; at
-    the end for unknown keys.
+    It is after a commented-out line of the same key, if there is one. Otherwise, a map sorted by name stays sorted, a
+    known key follows the order of the schema, and an unknown key comes last.
     """
     entries = parent.entries
     names = [name.text for name, _ in entries]

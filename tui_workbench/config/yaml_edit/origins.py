@@ -29,7 +29,7 @@ class Origins:
         self._edited: list[Path | None] = []  # the path that each revision changed, None: anywhere
 
     def note_edit(self, path: Path | None) -> None:
-        """Note a change of the text at `path`; None: anywhere."""
+        """Record that the text changed at `path`; None: anywhere."""
         self._edited.append(path)
 
     def remember(self, tree: Tree, path: Path) -> None:
@@ -41,7 +41,7 @@ class Origins:
                 self._origins[here] = _Origin(own(tree, here), raw, tree.text, len(self._edited))
 
     def forget_items(self, path: Path) -> None:
-        """Forget the items of the list of `path`: after an insertion or removal, indices mean other items."""
+        """Forget the items of the list that contains `path`: an insertion or removal has changed their indices."""
         if path and isinstance(path[-1], int):
             parent = path[:-1]
             depth = len(parent)
@@ -49,7 +49,7 @@ class Origins:
             self._origins = {each: origin for each, origin in origins if len(each) == depth or each[:depth] != parent}
 
     def restored(self, tree: Tree, path: Path, value: Any) -> str | None:
-        """Return the text with the original bytes of `path`, None unless they mean `value`."""
+        """Return the text with the original bytes of `path`, or None if they do not parse as `value` or are unknown."""
         origin = self._origins.get(path)
         if origin is None or origin.node is None or not means(origin.node, value):
             return None

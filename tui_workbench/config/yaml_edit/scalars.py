@@ -24,7 +24,7 @@ _FAMILIES = (("true", "false"), ("yes", "no"), ("on", "off"), ("y", "n"))
 
 
 class Style(NamedTuple):
-    """How values are written."""
+    """The style in which values are written."""
 
     quote: str = ""  # quote of strings, "" if they are plain
     key_quote: str = ""
@@ -63,7 +63,9 @@ def _boolean(value: bool, old: Node | None) -> str:
 
 def _text(value: str, style: Style, old: Node | None) -> str:
     if any("\ud800" <= character <= "\udfff" for character in value):
-        raise ConfigurationError("the text contains an invalid character (a lone surrogate)", remedy="Enter it again.")
+        raise ConfigurationError(
+            "the text contains an invalid character (a lone surrogate)", remedy="Enter the text again."
+        )
     if style.json:
         return _quoted(value, '"', json=True)
     is_there = old is not None and old.start != old.end
@@ -93,7 +95,7 @@ def render_block(value: str, header: str, indent: int, newline: str = "\n") -> s
 
 
 def is_plain(text: str, *, flow: bool) -> bool:
-    """Return True if YAML allows `text` without quotes, whatever its type would be."""
+    """Return True if YAML allows `text` without quotes. Its type can then differ from a string."""
     if not text or text != text.strip() or _has_unprintable(text):
         return False
     first = text[0]

@@ -16,7 +16,7 @@ from tui_workbench.core.errors import ConfigurationError
 
 
 class Splice(NamedTuple):
-    """Replace the characters from `start` to `end` with `text`."""
+    """An edit that replaces the characters from `start` to `end` with `text`."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ def apply(text: str, splices: list[Splice]) -> str:
 
 
 def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable[[Tree], bool], path: Path) -> str:
-    """Return the text of the first candidate with a tree that `is_good` accepts."""
+    """Return the text of the first candidate with a tree that `is_good` accepts. Raises EditRefusedError."""
     for splices in candidates:
         if not splices:
             continue
@@ -54,7 +54,7 @@ def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable
 
 
 def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
-    """Return a function that accepts trees with a wanted node at `path`, else equal to `tree` without `was`."""
+    """Return a function that accepts trees with a wanted node at `path`, otherwise equal to `tree` without `was`."""
     expected = image(tree.root, was)
 
     def is_good(after: Tree) -> bool:
@@ -116,15 +116,23 @@ def refuse_shared(tree: Tree, path: Path, wanted: Path) -> None:
         if node is None:
             return
         if length < len(wanted) and node.alias_of is not None and length:
-            raise refused(tree, node, f"`{dotted(wanted)}` is repeated from &{node.alias_of.anchor} by an alias")
+            raise refused(
+                tree,
+                node,
+                f"`{dotted(wanted)}` is part of the alias *{node.alias_of.anchor} and cannot be changed alone",
+            )
         if node.anchor and tree.aliases.get(node.anchor):
-            raise refused(tree, node, f"`{dotted(wanted)}` is repeated elsewhere as *{node.anchor}")
+            raise refused(
+                tree, node, f"`{dotted(wanted)}` is used again as the alias *{node.anchor} and cannot be changed alone"
+            )
 
 
-def refused(tree: Tree, node: Node | None, message: str) -> EditRefusedError:
+def refused(
+    tree: Tree, node: Node | None, message: str, remedy: str = "Edit the file at this line."
+) -> EditRefusedError:
     """Return the error for an edit that cannot be made, at the position of `node`."""
     line, column_number = tree.place(node.start if node is not None else 0)
-    return EditRefusedError(message, remedy="Edit the text there.", line=line, column=column_number)
+    return EditRefusedError(message, remedy=remedy, line=line, column=column_number)
 
 
 # -- inserting and removing ------------------------------------------------------------------------------------------
@@ -133,7 +141,7 @@ def refused(tree: Tree, node: Node | None, message: str) -> EditRefusedError:
 def key_candidates(
     tree: Tree, here: Path, parent: Node | None, key: str, value: Any, kind: FileKind | None
 ) -> Iterator[list[Splice]]:
-    """Yield ways to add `key` to the map `parent` at `here` (None: an empty file), the most natural first."""
+    """Yield ways to add `key` to the map `parent` (None: an empty file) at `here`, the most natural first."""
     style = layout.style_of(tree, parent)
     if parent is None:
         yield _first_key(tree, key, value, style)

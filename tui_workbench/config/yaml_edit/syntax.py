@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from copy import copy
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -24,13 +23,13 @@ from tui_workbench.core.masking import is_secret_name
 from tui_workbench.core.text_files import TextFile, line_and_column, read_text_file
 
 MAX_BYTES = 1_000_000
-"""Real files have up to 3 kB."""
+"""Maximum size of a file. Real files have up to 3 kB."""
 
 MAX_DEPTH = 40
-"""Real files are four levels deep."""
+"""Maximum number of nested levels. Real files have up to four."""
 
 MAX_EXPANSION = 20_000
-"""Number of nodes with aliases expanded. Real files have under a hundred; a YAML bomb has a billion."""
+"""Maximum number of nodes after expanding aliases. Real files have under a hundred; a YAML bomb has a billion."""
 
 SCALAR, MAP, LIST = "scalar", "map", "list"
 
@@ -101,7 +100,7 @@ class Node:
         return next((found for source in self.merged if (found := source.get(key)) is not None), None)
 
     def child(self, step: str | int) -> Node | None:
-        """Return the value of a key or index."""
+        """Return the value of a key or index, or None."""
         if isinstance(step, str):
             return self.get(step)
         return self.items[step] if -len(self.items) <= step < len(self.items) else None
@@ -138,7 +137,7 @@ def find(tree: Tree, path: Path) -> Node | None:
 
 
 def own(tree: Tree, path: Path) -> Node | None:
-    """Return the node at `path`, without merged maps."""
+    """Return the node at `path`, or None. Its key is not looked up in merged maps."""
     parent = find(tree, path[:-1])
     if parent is None or not path or parent.kind != MAP:
         return find(tree, path)
@@ -176,7 +175,7 @@ def _not_text(path: str) -> ConfigurationError:
         text = file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
     bad = re.search("[\0\udc80-\udcff]", text)
     line, column = line_and_column(text, bad.start() if bad is not None else 0)
-    found = f"the byte 0x{ord(bad[0]) & 0xFF:02x}" if bad is not None else "it"
+    found = f"the byte 0x{ord(bad[0]) & 0xFF:02x}" if bad is not None else "the file"
     message = f"{found} is not UTF-8 text"
     return ConfigurationError(message, remedy="Save the file as UTF-8.", file=path, line=line, column=column)
 
@@ -218,7 +217,7 @@ def _after_ellipsis(text: str, path: str) -> Tree | None:
 
 @cache
 def parser_library() -> ModuleType:
-    """Import PyYAML, which is slow, when it is first needed."""
+    """Return PyYAML. Its import is slow, so it is imported when it is first needed."""
     import yaml
 
     return yaml
@@ -288,8 +287,8 @@ class _Builder:
             node = self._node(event, depth + 1)
             parent.size += node.size
             if parent.size > MAX_EXPANSION:
-                remedy = "Remove aliases."
-                raise self._error(node.start, f"more than {MAX_EXPANSION:,} values", remedy)
+                remedy = "Replace aliases with short values."
+                raise self._error(node.start, f"the aliases expand to more than {MAX_EXPANSION:,} values", remedy)
             if parent.kind == LIST:
                 parent.items.append(node)
             elif key is not None:
@@ -330,8 +329,10 @@ class _Builder:
             remedy = f"Define &{name} above, or write out the value."
             raise self._error(start, f"*{name} refers to an unknown anchor", remedy)
         self.aliases[name] = self.aliases.get(name, 0) + 1
-        alias = copy(target)
-        alias.start, alias.end, alias.anchor, alias.alias_of = start, end, None, target
+        alias = Node(target.kind, start, end, target.text, tag=target.tag)
+        alias.style, alias.flow, alias.size = target.style, target.flow, target.size
+        alias.entries, alias.items = target.entries, target.items
+        alias.alias_of = target
         return alias
 
     def _error(self, offset: int, message: str, remedy: str) -> ConfigurationError:

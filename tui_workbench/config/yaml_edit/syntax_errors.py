@@ -38,7 +38,7 @@ def explain(error: Exception, text: str) -> YamlError:
     bad = re.search(_UNPRINTABLE, text)
     if bad is not None:
         message = f"the character U+{ord(bad[0]):04X} is not allowed"
-        return YamlError("control-character", bad.start(), message, "Remove it.")
+        return YamlError("control-character", bad.start(), message, "Remove the character.")
     mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     offset = min(mark.index if mark is not None else len(text), len(text))
     return (
@@ -69,7 +69,7 @@ def missing_comma(text: str) -> YamlError | None:
 
 
 def missing_space(text: str, upto: int | None = None) -> YamlError | None:
-    """Return the error for the last known key up to `upto` without a space after its colon, or None."""
+    """Return the error for the last known key without a space after its colon, up to offset `upto`; or None."""
     found = None
     for match in _NO_SPACE.finditer(text):
         if upto is not None and match.start() > upto:
@@ -92,7 +92,7 @@ def _tab(text: str, offset: int) -> YamlError | None:
         if match is not None:
             return YamlError("tab", match.end() - 1, "this line is indented with a tab", "Indent with spaces.")
     if text[offset : offset + 1] == "\t":
-        return YamlError("tab", offset, "a tab instead of a value", "Use spaces.")
+        return YamlError("tab", offset, "a tab stands in place of a value", "Replace the tab with spaces.")
     return None
 
 
@@ -103,9 +103,11 @@ def _unclosed(error: Exception) -> YamlError | None:
         return None
     if "quoted scalar" in context and "end of stream" in (getattr(error, "problem", None) or ""):
         return YamlError("unclosed", mark.index, "the quote that begins here is not closed", "Close the quote.")
-    bracket = "[" if "flow sequence" in context else "{" if "flow mapping" in context else ""
-    message = f"`{bracket}` is not closed, or a comma is missing after it"
-    return YamlError("unclosed", mark.index, message, "Close the bracket, or add the comma.") if bracket else None
+    for name, bracket in (("flow sequence", "["), ("flow mapping", "{")):
+        if name in context:
+            message = f"`{bracket}` is not closed, or a comma is missing after it"
+            return YamlError("unclosed", mark.index, message, "Close the bracket, or add the comma.")
+    return None
 
 
 def _indented(error: Exception, text: str, offset: int) -> YamlError | None:

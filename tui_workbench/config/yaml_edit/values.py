@@ -24,7 +24,7 @@ _GPU_ID = re.compile(r"[0-9]+|(?:GPU|MIG)-[^,]*", re.ASCII)
 _PROCESSES = re.compile(r"gpus|[1-9][0-9]{0,2}")
 
 GPUS_WORD = "gpus"
-"""A process for each GPU of the run."""
+"""The value that requests a process for each GPU of the run."""
 
 
 class Fault(NamedTuple):
@@ -103,7 +103,7 @@ def _read_map(node: Node, kind: FileKind, prefix: str, reading: Reading) -> None
 
 def _duplicate(key: Node, path: Path) -> Fault:
     message = f"duplicate key `{key.text}`"
-    return Fault("duplicate-key", message, "Remove one of them.", key.start, key.end, path)
+    return Fault("duplicate-key", message, "Remove one of the two.", key.start, key.end, path)
 
 
 def _read_field(field: Field, node: Node, path: Path, reading: Reading) -> None:
@@ -119,7 +119,7 @@ def _read_field(field: Field, node: Node, path: Path, reading: Reading) -> None:
 
 
 class _Value(NamedTuple):
-    """A value to read."""
+    """A value that is being read."""
 
     field: Field
     node: Node
@@ -142,7 +142,7 @@ class _Value(NamedTuple):
 
 
 def convert(field: Field, node: Node, path: Path, faults: list[Fault]) -> Any:
-    """Return the value of `node` by the type of `field`; an invalid value is added to `faults`, and None returned."""
+    """Return the value of `node` by the type of `field`. If it is invalid, add it to `faults` and return None."""
     value = _Value(field, node, path, faults, f"`{field.key}`")
     shape, read, remedy = _READERS[field.type]
     if node.kind == shape or not shape:
@@ -154,7 +154,7 @@ def convert(field: Field, node: Node, path: Path, faults: list[Fault]) -> Any:
 def _string(value: _Value) -> str | None:
     field, text = value.field, value.node.text
     if field.is_old or not is_placeholder(text, secret=field.secret):
-        return text
+        return text if not text or _matches(value) else None
     # A secret may be in such brackets: do not show it.
     shown = "a placeholder" if field.secret else f"the placeholder {_short(text)!r}"
     value.fault("placeholder", f"`{field.key}` is still {shown}", "Enter the real value.")
@@ -210,6 +210,26 @@ def is_placeholder(text: str, *, secret: bool = False) -> bool:
     return _PLACEHOLDER.search(text) is not None
 
 
+def _matches(value: _Value) -> bool:
+    """Return True if a text has the form of its field; otherwise add a fault."""
+    field = value.field
+    if not field.pattern or re.fullmatch(field.pattern, value.node.text, re.ASCII):
+        return True
+    remedy = f"Write for example {field.example.strip('[]')}."
+    value.fault("wrong-form", f"{value.name} is {_describe(value.node)}, expected {field.form}", remedy)
+    return False
+
+
+def _is_free(value: _Value) -> bool:
+    """Return True if a text is not a reserved option, or the beginning of one; otherwise add a fault."""
+    word = value.node.text.partition("=")[0]
+    reserved = next((option for option in value.field.reserved if option.startswith(word)), "")
+    if reserved:
+        message = f"{_describe(value.node)} cannot be in `{value.field.key}`: the workbench controls {reserved}"
+        value.fault("reserved-option", message, "Remove it.")
+    return not reserved
+
+
 def _strings(value: _Value) -> tuple[str, ...]:
     return tuple(_text_items(value))
 
@@ -221,7 +241,7 @@ def _text_items(value: _Value) -> Iterator[str]:
             item.wrong("text", "Quote it if it contains `: `." if node.kind == MAP else "Write each text as an item.")
         elif node.start == node.end:
             item.fault("missing-value", f"{item.name} is empty", 'Write a value, or "" for an empty text.')
-        else:
+        elif _matches(item) and _is_free(item):
             yield node.text
 
 

@@ -7,8 +7,10 @@ machine) are left to the run.
 
 from __future__ import annotations
 
+import shlex
 from typing import NamedTuple
 
+from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.errors import NoGpu, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base.registry import target_for
@@ -16,6 +18,7 @@ from tui_workbench.targets.checks.result import BROKEN, DOCKER, FRAMEWORK, WARNI
 from tui_workbench.targets.gpu.frameworks import ONE
 from tui_workbench.targets.gpu.gpus import asked_for
 
+REQUIRED = "RequireGpu"  # the first word of the reason of a run that failed because it used no GPU
 STEP = "preflight"
 TITLE = "check that it would use the GPU"
 
@@ -30,17 +33,20 @@ class GpuCheck(NamedTuple):
 
 def check_gpu(spec: RunSpec) -> GpuCheck:
     """Check the run's target. Blocks; loading a framework takes seconds, unless its result is cached."""
+    if spec.target.kind.has_scheduler:
+        return _check_request(spec)
     try:
         target = target_for(spec.target)
     except WorkbenchError as error:
         return GpuCheck(error.message, is_due=True)
-    engine = target.engine_checks()
+    from tui_workbench.targets.checks.check_engine import EngineChecks
+    from tui_workbench.targets.gpu.preflight import Preflight
+
+    engine = EngineChecks(spec.target, target.host) if spec.target.kind.runs_in_container else None
     if engine is not None:
         docker = run_check(DOCKER, engine.docker, target.host)
         if docker.state == BROKEN:
             return GpuCheck(docker.message, is_due=True)
-    from tui_workbench.targets.gpu.preflight import Preflight
-
     message = ""
     for result in Preflight(target, spec, engine, ONE).run(is_quick=True):
         message = result.message
@@ -54,6 +60,17 @@ def check_gpu(spec: RunSpec) -> GpuCheck:
     return GpuCheck(message)
 
 
+def _check_request(spec: RunSpec) -> GpuCheck:
+    """Check that the job of a run requests GPUs: only its nodes can tell more."""
+    count = requested_gpus(spec.slurm)
+    if count != 0:
+        return GpuCheck("the job requests GPUs")
+    configuration = spec.run_configuration
+    message = "this run would not use a GPU, but RequireGpu is true: its Slurm job requests none"
+    command = f"workbench-tui config set {shlex.quote(configuration.path)} Slurm.gpus 1"
+    return GpuCheck(message, NoGpu(message, remedy="Set Slurm.gpus: 1.", file=configuration.path, command=command))
+
+
 def admit(spec: RunSpec) -> RunSpec:
     """Return the specification, marked if the check must be repeated before the script starts. Raises NoGpu."""
     check = check_gpu(spec)
@@ -65,10 +82,10 @@ def admit(spec: RunSpec) -> RunSpec:
 def _refusal(spec: RunSpec, result: CheckResult) -> NoGpu:
     why = asked_for(spec.target, spec.run_configuration)
     place = f" on {spec.target.address}" if result.there and spec.target.address else ""
-    first, *others = result.remedy.split("\n")
+    advice, *others = result.remedy.split("\n")
     return NoGpu(
         f"this run would not use a GPU, but {why}: {result.message.removesuffix(f', and {why}')}",
-        remedy="\n".join([f"{first} Fix{place}: {result.command}".strip(), *others]),
+        remedy="\n".join([f"{advice} Fix{place}: {result.command}".strip(), *others]),
         file=spec.run_configuration.path,
         command=result.command,
     )

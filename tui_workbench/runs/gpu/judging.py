@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 
 from tui_workbench.core.model import RunConfiguration, RunState
 from tui_workbench.runs.gpu.evidence import AGAINST, FOR, evidence_in
+from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.gpu.usage import BUSY_PERCENT, UNSOUND, DeviceUse, Usage, read_usage
 from tui_workbench.runs.gpu.verdict import (
     IDLE,
     NOT_USED,
     PROVEN,
-    REQUIRED,
     SHARED,
     UNKNOWN,
     UNUSED,
@@ -179,7 +179,7 @@ def fresh_verdict(
 
 
 def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: Ending) -> Ending:
-    """Store the verdict of an ended run, if there are samples. Return the ending after `RequireGpu`.
+    """Store the verdict of an ended run, if there are samples. Return the ending, changed to failed by `RequireGpu`.
 
     Raises StorageError.
     """

@@ -1,4 +1,4 @@
-"""Recording the GPU samples of a run in `gpu.jsonl`, and enforcing the GPU policies of its run configuration.
+"""Record the GPU samples of a run in `gpu.jsonl`, and enforce the GPU policies of its run configuration.
 
 A thread of the controller reads the samples of the machine and keeps those of the run. A problem with the samples is
 recorded and does not affect the run. Only a policy of the run configuration ends a run: a required GPU, a limit of idle
@@ -12,14 +12,17 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
+from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.files import open_below
 from tui_workbench.core.model import RunConfiguration, RunSpec
 from tui_workbench.core.moments import this_moment
 from tui_workbench.core.waiting import Backoff
 from tui_workbench.runs.gpu.evidence import AGAINST, evidence_in
+from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.gpu.usage import (
     BUSY_PERCENT,
     LONGEST_GAP,
@@ -31,16 +34,16 @@ from tui_workbench.runs.gpu.usage import (
     read_usage,
     sum_line,
 )
-from tui_workbench.runs.gpu.verdict import REQUIRED
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, OUTPUT, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.gpu.choice import chosen
+from tui_workbench.targets.gpu.facts import facts_of
 from tui_workbench.targets.gpu.feed import Feed, may_have_gpu
+from tui_workbench.targets.gpu.job_samples import JobSamples
 from tui_workbench.targets.gpu.sample import Machine, Note, Process, Sample, encode
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of
-from tui_workbench.targets.hosts.remote_scripts import PROCESSES_OF_RUN
 
 LOOK_SECONDS = 1.0  # seconds between two attempts to reach the machine or to read samples
 STOP_SECONDS = 5.0  # seconds to wait for the thread at the run's end; a call to the machine may be in progress
@@ -62,7 +65,7 @@ class Recorder:
         self._usage = Usage()
         self._file = -1
         self._facts_at = 0.0
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -72,11 +75,13 @@ class Recorder:
 
     def _run(self) -> None:
         try:
-            host = self._host()
-            if host is not None:
+            if self._spec.target.kind.has_scheduler:
+                self._record_job()
+            elif (host := self._host()) is not None:
                 self._record(host)
             else:
-                self._enforce_without_samples()
+                # Without `has_gpus`, the run may use GPUs that are not visible from here.
+                self._enforce_without_samples(has_no_gpu=self._spec.target.kind.has_gpus)
         except (WorkbenchError, OSError, RuntimeError, *UNSOUND) as error:
             self._directory.append_event("step", step="gpu", reason=f"not recorded: {type(error).__name__}: {error}")
         finally:
@@ -85,8 +90,8 @@ class Recorder:
                 os.close(self._file)
 
     def _host(self) -> Host | None:
-        """Return the machine, if the run can use its GPUs and it may have any."""
-        if not self._spec.target.can_use_gpus:
+        """Return the run's machine; None if it has no GPUs, the run cannot use them, or recording was stopped."""
+        if not (self._spec.target.can_use_gpus and self._spec.target.kind.has_gpus):
             return None
         host = host_of(self._spec.target)
         pauses = Backoff(LOOK_SECONDS)
@@ -97,8 +102,8 @@ class Recorder:
                 self._stopped.wait(pauses.next())
         return None
 
-    def _enforce_without_samples(self) -> None:
-        reason = self._policies.without_gpu()
+    def _enforce_without_samples(self, *, has_no_gpu: bool) -> None:
+        reason = self._policies.without_gpu() if has_no_gpu else ""
         while not reason and self._policies.has_limit and not self._stopped.wait(LOOK_SECONDS):
             reason = self._policies.by_time()
         if reason:
@@ -106,25 +111,47 @@ class Recorder:
 
     def _record(self, host: Host) -> None:
         with Feed(self._spec.target) as feed:
-            while True:
-                is_last = self._stopped.wait(LOOK_SECONDS)
-                records = feed.read()
-                if self._usage.samples == 0 and isinstance(feed.machine, Machine) and not feed.machine.devices:
-                    break
-                for record in records:
+            has_gpu = self._follow(feed, lambda: self._inspect_processes(host))
+        if not has_gpu:
+            self._enforce_without_samples(has_no_gpu=True)
+
+    def _record_job(self) -> None:
+        """Record the samples that the job of the run takes itself."""
+        if requested_gpus(self._spec.slurm) == 0:
+            self._enforce_without_samples(has_no_gpu=False)
+            return
+        if os.path.lexists(self._directory.file(GPU_SAMPLES)):
+            self._open()  # the job's samples are read from their beginning: some may be known
+        with JobSamples(self._directory.path, self._stopped.is_set) as feed:
+            has_gpu = self._follow(feed, lambda: self._keep_facts(feed.take_facts()))
+            if feed.machine is None:
+                # Without any samples, it is not known whether the run used its GPUs.
+                self._write(sum_line(self._usage))
+        if not has_gpu:
+            self._enforce_without_samples(has_no_gpu=True)
+
+    def _follow(self, feed: Feed | JobSamples, inspect: Callable[[], object]) -> bool:
+        """Record samples until the run has ended. Return False at once if its machine has no GPU."""
+        known = self._usage.last
+        while True:
+            is_last = self._stopped.wait(LOOK_SECONDS)
+            records = feed.read()
+            if self._usage.samples == 0 and isinstance(feed.machine, Machine) and not feed.machine.devices:
+                return False
+            for record in records:
+                if isinstance(record, Machine) or record.time > known:
                     self._take(record)
-                if is_last:
-                    # The driver may hang.
-                    if self._usage.samples and feed.silent_seconds > LONGEST_GAP:
-                        text = f"the driver reported nothing in the last {feed.silent_seconds:.0f} s of the run"
-                        self._take(Note(time.time(), text))
-                    return
-                self._inspect_processes(host)
-                reason = self._policies.by_time() or self._policies.by_use(self._usage)
-                if reason:
-                    self._end(reason)
-                    self._policies.disable()
-        self._enforce_without_samples()
+            if is_last:
+                # The driver may hang.
+                if self._usage.samples and feed.silent_seconds > LONGEST_GAP:
+                    text = f"the driver reported nothing in the last {feed.silent_seconds:.0f} s of the run"
+                    self._take(Note(time.time(), text))
+                return True
+            inspect()
+            reason = self._policies.by_time() or self._policies.by_use(self._usage)
+            if reason:
+                self._end(reason)
+                self._policies.disable()
 
     def _take(self, record: Machine | Sample | Note) -> None:
         if isinstance(record, Machine):
@@ -146,16 +173,24 @@ class Recorder:
     def _inspect_processes(self, host: Host) -> None:
         """Inspect the run's processes from time to time, as long as none of them was seen on a GPU."""
         usage = self._usage
-        if not usage.samples or any(use.held for use in usage.devices.values()):
+        if not usage.samples or self._is_seen:
             return
         watched = usage.last - usage.first
         if watched < next((after for after in FACTS_AFTER if after > self._facts_at), self._facts_at + FACTS_EVERY):
             return
         self._facts_at = max(watched, 0.1)
         with contextlib.suppress(WorkbenchError):
-            if facts := facts_of(host, self._spec.run_id):
-                usage.facts.update(facts)
-                self._write(facts_line(facts))
+            self._keep_facts(facts_of(host, self._spec.run_id))
+
+    @property
+    def _is_seen(self) -> bool:
+        """True if a process of the run was seen on a GPU."""
+        return any(use.held for use in self._usage.devices.values())
+
+    def _keep_facts(self, facts: dict[str, Any]) -> None:
+        if facts and not self._is_seen:
+            self._usage.facts.update(facts)
+            self._write(facts_line(facts))
 
     def _write(self, line: bytes) -> None:
         if self._file < 0:
@@ -198,11 +233,11 @@ class Policies:
         return bool(self._configuration.max_duration_minutes)
 
     def disable(self) -> None:
-        """End no further run, because a policy has ended it."""
+        """Stop checking: a policy has ended the run."""
         self._is_over = True
 
     def resume(self, usage: Usage) -> None:
-        """Continue after an earlier controller. Its idle time is not counted."""
+        """Continue the policies of an earlier controller. The idle time that it measured is not counted."""
         if any(use.held for use in usage.devices.values()):
             self._absent = -1.0
 
@@ -257,7 +292,7 @@ class Policies:
 
 
 class Owners:
-    """Finds the owners of processes from the view of a run, and remembers the run's own between samples."""
+    """Finds the owners of GPU processes. Between samples, it remembers which processes belong to the run."""
 
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
@@ -305,34 +340,3 @@ class Owners:
             with contextlib.suppress(WorkbenchError):
                 self._container = target_for(self._spec.target).container_id(self._spec)
         return bool(self._container) and self._container == process.container
-
-
-_FACTS = f"""\
-id=$1
-{PROCESSES_OF_RUN}
-for pid in $(left); do
-    [ -r /proc/"$pid"/maps ] && echo seen
-    grep -qs 'libcuda\\.so' /proc/"$pid"/maps && echo cuda
-    tr '\\0' '\\n' </proc/"$pid"/environ | sed -n 's/^CUDA_VISIBLE_DEVICES=/visible=/p'
-    ls -l /proc/"$pid"/fd | sed -n 's|.*/dev/nvidia\\([0-9][0-9]*\\)$|device=\\1|p'
-done 2>/dev/null | sort -u
-exit 0
-"""
-
-
-def facts_of(host: Host, run_id: str) -> dict[str, Any]:
-    """Inspect a run's processes: `cuda`, a process loaded it; `visible`, CUDA_VISIBLE_DEVICES; `open`, open devices.
-
-    Empty if none of them can be inspected. Raises TargetUnreachable.
-    """
-    lines = host.run(["sh", "-c", _FACTS, "sh", run_id]).text.split("\n")
-    if "seen" not in lines:
-        return {}
-    facts: dict[str, Any] = {"cuda": "cuda" in lines}
-    for line in lines:
-        name, equals, value = line.partition("=")
-        if name == "visible" and equals:
-            facts["visible"] = value
-        elif name == "device" and value.isdigit():
-            facts.setdefault("open", []).append(int(value))
-    return facts

@@ -46,16 +46,16 @@ UNSOUND = (ValueError, TypeError, KeyError, AttributeError, IndexError, Arithmet
 
 
 class DeviceUse:
-    """Totals of one device during the run. Seconds, MiB, %, joules."""
+    """Totals of one device during the run, in seconds, MiB, % and joules."""
 
     def __init__(self) -> None:
         self.watched = 0.0  # seconds with samples
         self.work = 0.0  # seconds times utilization, by all processes
         self.first_memory: float | None = None
         self.peak_all: float | None = None
-        self.held = 0.0  # a process of the run was on it; the fields below count only this time
+        self.held = 0.0  # seconds with a process of the run on the device; the fields below count only this time
         self.busy = 0.0
-        self.untold = 0.0  # the driver did not report the utilization
+        self.untold = 0.0  # seconds in which the driver did not report the utilization
         self.gpu_seconds = 0.0
         self.energy = 0.0
         self.histogram: dict[int, float] = {}  # seconds by utilization
@@ -83,12 +83,12 @@ class DeviceUse:
 
     @property
     def mean_utilization(self) -> float | None:
-        """In %, while the run held the device; None if the driver did not report it."""
+        """Mean utilization in % while the run held memory of the device; None if the driver did not report it."""
         known = self.held - self.untold
         return 100 * self.gpu_seconds / known if known > 0 else None
 
     def quantile(self, share: float) -> float | None:
-        """Return the utilization in % at this quantile of the time."""
+        """Return the utilization in % at a quantile of the time (`share` from 0 to 1); None without samples."""
         left = share * sum(self.histogram.values())
         for percent in sorted(self.histogram):
             left -= self.histogram[percent]
@@ -148,7 +148,7 @@ class DeviceUse:
 
 
 class Usage:
-    """The totals of a run."""
+    """The totals of all devices of a run, with notes and facts about its processes."""
 
     def __init__(self) -> None:
         self.machine = Machine()
@@ -236,7 +236,7 @@ def sample_in(line: bytes) -> Machine | Sample | Note | None:
 
 
 def read_usage(path: str) -> Usage | None:
-    """Return the totals of a file; None if it does not exist. Invalid lines are skipped."""
+    """Return the totals of the samples in a file; None if it cannot be read. Invalid lines are skipped."""
     try:
         lines = _last_lines(path, _TAIL)
         if not any(line.startswith(_SUM_MARK) for line in lines):
@@ -259,7 +259,7 @@ def read_usage(path: str) -> Usage | None:
 
 
 def own_processes(directory: str) -> frozenset[int]:
-    """Return the process ids in the last sample of the run in `directory`. Blocks."""
+    """Return the IDs of the run's processes in the last sample in `directory`. Blocks."""
     try:
         lines = _last_lines(os.path.join(directory, GPU_SAMPLES), 1 << 16)
     except OSError:

@@ -12,12 +12,11 @@ from tui_workbench.runs.store.rundir import GPU_VERDICT
 
 PROVEN, IDLE, NOT_USED, SHARED, UNKNOWN = "proven", "idle", "not used", "shared", "unknown"
 
-REQUIRED = "RequireGpu"  # the first word of the reason of a run that failed because it used no GPU
 UNUSED = "it used no GPU: "
 
 
 class Evidence(NamedTuple):
-    """Lines of the log that indicate that a GPU was used, or was not."""
+    """Lines of the log that indicate that a GPU was used, or was not used."""
 
     speaks: str  # gpu or cpu
     framework: str
@@ -32,7 +31,7 @@ class DeviceFigures(NamedTuple):
     number: int
     name: str
     uuid: str
-    seconds: float  # its processes held memory there
+    seconds: float  # time in which processes of the run held memory there
     peak_memory: float | None  # MiB, of its processes
     mean_utilization: float | None  # %, of the device in that time
     p95_utilization: float | None
@@ -59,12 +58,12 @@ class Verdict(NamedTuple):
 
     @property
     def gpu_seconds(self) -> float:
-        """Of all devices."""
+        """Seconds times utilization, summed over all devices."""
         return sum(device.gpu_seconds for device in self.devices)
 
     @property
     def energy(self) -> float:
-        """Wh, of all devices."""
+        """Energy of all devices in Wh."""
         return sum(device.energy for device in self.devices)
 
 
@@ -97,7 +96,7 @@ def summary(verdict: Verdict, width: int = 65) -> list[str]:
 
 
 def size_text(mib: float) -> str:
-    """Format an amount of GPU memory."""
+    """Format an amount of GPU memory, given in MiB."""
     return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
 
 

@@ -49,8 +49,8 @@ def adopt_runs(project: Project, name: str) -> list[str]:
     implementation = target_for(target)
     if not implementation.keeps_runs:
         raise ConfigurationError(
-            f"{name} does not store runs of other machines",
-            remedy="Name a target on another machine.",
+            f"target {name!r} is not shared: it has no runs that other machines submitted",
+            remedy="Choose a target on another machine.",
             file=target.path,
         )
     project.prepare_state()
@@ -66,13 +66,13 @@ def adopt_runs(project: Project, name: str) -> list[str]:
 
 
 def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) -> bool:
-    """Create the run's directory here; False if its record is malformed."""
+    """Create the run's directory here; return False if its record is malformed."""
     path = os.path.join(project.runs_directory, run_id)
     try:
         record = record_from_json(json.loads(text), path)
     except (ValueError, KeyError, TypeError, WorkbenchError):
         return False
-    with storage_errors("make", path), new_directory(project, run_id) as (building, lock):
+    with storage_errors("create", path), new_directory(project, run_id) as (building, lock):
         # The target as configured here; the snapshot of the run is on the other machine.
         spec = record.spec._replace(target=target)
         record = record._replace(spec=spec, snapshot="none", run_number=next_run_number(project))
@@ -104,10 +104,13 @@ def refuse_unless_new(directory: RunDirectory) -> None:
     status = directory.status()
     with storage_errors("read", directory.path):
         unknown = set(os.listdir(directory.path)) - _FILES_BEFORE_START
-    rerun = f"Run it again instead: workbench-tui experiment rerun -r {directory.run_id}"
+    rerun = f"Run it again instead: `workbench-tui experiment rerun -r {directory.run_id}`."
     if unknown or os.path.islink(directory.file(WORKING_COPY)):
-        names = ", ".join(map(visible, sorted(unknown)[:3])) or f"{WORKING_COPY} as a link"
-        raise ImportedRun(f"run {directory.run_id} has files that `submit` does not create: {names}", remedy=rerun)
+        names = ", ".join(map(visible, sorted(unknown)[:3])) or f"{WORKING_COPY}, a symbolic link"
+        raise ImportedRun(
+            f"cannot take over run {directory.run_id}: it contains files that `submit` does not create: {names}",
+            remedy=rerun,
+        )
     if status.state != RunState.QUEUED or status.begun or status.ending is not None:
         raise ImportedRun(f"run {directory.run_id} may have started already and cannot be taken over", remedy=rerun)
     if ownership.has_other(directory.file(RECORD)):
@@ -127,7 +130,7 @@ def take_over_imported(directory: RunDirectory) -> None:
     except OSError as error:
         raise StorageError(
             f"cannot take over the run: {error.strerror or error}",
-            remedy="The project must belong to you: copy it, then take over the run in the copy.",
+            remedy="The project must belong to you: copy the project, then take over the run in the copy.",
             file=directory.path,
         ) from error
 

@@ -1,4 +1,4 @@
-"""Remains of a project's runs on its targets: find and remove them. The run history stays."""
+"""Find and remove the remains of a project's runs on its targets. The run history stays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 
 
 class CleanupResult(NamedTuple):
-    """An item left on a target; or, with `problem`, why the target did not answer or the item was not removed."""
+    """An item left on a target. `problem` is the error if the target did not answer or the item was not removed."""
 
     target: str
     item: CleanupItem | None = None
@@ -24,7 +24,7 @@ class CleanupResult(NamedTuple):
 
 
 class Cleanup:
-    """Cleans up the named targets of a project, or all."""
+    """Cleans up the named targets of a project, by default all of them. Raises ConfigurationError for unknown names."""
 
     def __init__(self, runs: Runs, names: Sequence[str] = ()) -> None:
         project: Project = runs.project

@@ -24,16 +24,19 @@ from tui_workbench.targets.base.registry import target_for
 def collect(directory: RunDirectory, state_directory: str) -> None:
     """Fetch the missing files of a run that has ended, if any.
 
-    Raises ImportedRun, TargetUnreachable or StorageError.
+    Raises UsageError for an active run and while another process works on the run, and ImportedRun, TargetUnreachable
+    or StorageError.
     """
     record = directory.own_record()
     lock = ControllerLock.acquire(directory)
     if lock is None:
-        raise UsageError(f"another process is working on {directory.run_id}", remedy="Try again in a moment.")
+        raise UsageError(f"another process is working on run {directory.run_id}", remedy="Try again in a moment.")
     with lock:
         run = directory.run()
         if run.is_active:
-            raise UsageError(f"{run.run_id} has not ended", remedy="Its files are copied when it ends.")
+            raise UsageError(
+                f"run {run.run_id} has not ended yet", remedy="Wait for its end: then its files are copied."
+            )
         if not run.lacks_outputs:
             return
         lifecycle = TargetLifecycle(target_for(record.spec.target), directory, record)

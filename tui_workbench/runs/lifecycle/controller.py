@@ -14,17 +14,16 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core import trace
 from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.waiting import Interrupted
-from tui_workbench.runs.gpu.verdict import REQUIRED
+from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.lifecycle import starting
 from tui_workbench.runs.lifecycle.building import make_copy
-from tui_workbench.runs.lifecycle.collecting import collect_outputs
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
-from tui_workbench.runs.snapshots.provenance import start_collecting
 from tui_workbench.runs.store import rundir, secret_arguments
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
@@ -36,67 +35,137 @@ if TYPE_CHECKING:
     from tui_workbench.runs.gpu.recording import Recorder
 
 
+class Helpers:
+    """Records the GPUs of a run and reads its metrics while its script runs."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory = directory
+        self._recorder: Recorder | None = None
+        self.metrics = MetricsRecorder(directory)
+
+    def record_gpus(self, record: Record) -> None:
+        """Record the GPUs of the run and enforce its policies in a thread, unless there is nothing to record."""
+        spec = record.spec
+        configuration = spec.run_configuration
+        wants = configuration.require_gpu or configuration.stop_if_idle_minutes or configuration.max_duration_minutes
+        kind = spec.target.kind
+        if kind.has_scheduler:
+            is_without = requested_gpus(spec.slurm) == 0
+        else:
+            is_without = not kind.has_gpus or (kind.runs_in_container and not spec.target.gives_gpus)
+        if not wants and (is_without or (kind.runs_here and not may_have_gpu_here())):
+            return
+        from tui_workbench.runs.gpu.recording import Recorder
+
+        self._recorder = Recorder(self._directory, record, self._end)
+
+    def stop_recording(self) -> None:
+        if self._recorder is not None:
+            self._recorder.stop()
+
+    def _end(self, reason: str) -> None:
+        """End the run because of a policy."""
+        self._directory.request_cancel(self._directory.cancel_request.grace, reason)
+        os.kill(os.getpid(), starting.CANCEL_SIGNAL)
+
+
 class Controller:
-    """Drives one run.
+    """Executes the steps of one run.
 
     The caller holds the run's lock. The descriptor `interrupted` becomes readable when a cancel request may have come;
-    -1 for none. With `lock` this process belongs to the run, and watches it while the script runs.
+    -1 for none. Pass `lock` if this process drives only this run: then the controller also watches the run's directory,
+    records the GPUs and collects the provenance. Without `patient`, every call raises TryLater if the target is
+    unreachable.
     """
 
-    def __init__(self, directory: RunDirectory, interrupted: int = -1, lock: ControllerLock | None = None) -> None:
+    def __init__(
+        self,
+        directory: RunDirectory,
+        interrupted: int = -1,
+        lock: ControllerLock | None = None,
+        *,
+        patient: bool = True,
+        is_known: bool = False,
+        helpers: Helpers | None = None,
+    ) -> None:
         self._lock = lock
-        self._recorder: Recorder | None = None
         self.provenance = -1  # becomes readable when the provenance is recorded; -1 if it is not collected
         self._directory = directory
         self._interrupted = interrupted
-        self._record: Record = directory.own_record()
-        self._target: Target = target_for(self._record.spec.target)
-        self._lifecycle = TargetLifecycle(self._target, directory, self._record, interrupted)
-        self._metrics = MetricsRecorder(directory)
+        self.record: Record = directory.own_record()
+        self.target: Target = target_for(self.record.spec.target)
+        self._lifecycle = TargetLifecycle(
+            self.target, directory, self.record, interrupted, patient=patient, is_known=is_known
+        )
+        self.progress = self._lifecycle.progress
+        self._helpers = helpers or Helpers(directory)
 
     def finish(self) -> None:
         """Execute all remaining steps. Raises StorageError when the end of the run cannot be recorded."""
+        if not self.begin():
+            return
+        try:
+            self._watch()
+        except Interrupted:
+            self._cancel()
+        finally:
+            self._helpers.metrics.stop_following()
+
+    def begin(self) -> bool:
+        """Execute the steps up to the start of the script; return True if its end is to be awaited.
+
+        If the script has ended or the run was canceled, execute the steps up to the end of the run. Raises StorageError
+        when the end cannot be recorded.
+        """
         status = self._directory.status()
         if status.end:
-            return
+            return False
         if status.ending is not None:
             self._wrap_up(status.ending)
         elif self._directory.cancel_requested:
             self._cancel()
         elif not self._directory.is_waiting:
-            self._lifecycle.watch_directory()
+            if self._lock is not None:
+                self._lifecycle.watch_directory()
             try:
-                if "start" in status.done or self._begin():
-                    self._watch()
+                return "start" in status.done or self._start()
             except Interrupted:
                 self._cancel()
-            finally:
-                self._metrics.stop_following()
+        return False
 
-    def _begin(self) -> bool:
-        """Execute the steps up to `start`; False if that ended the run."""
+    def conclude(self, outcome: Outcome) -> None:
+        """Execute the steps after the end of the script. Raises StorageError when the end cannot be recorded."""
+        self._wrap_up(_ending(outcome, self._directory.now()))
+
+    def _start(self) -> bool:
+        """Execute the steps up to `start`; return False if the run has ended."""
         try:
-            make_copy(self._directory, self._record)
+            make_copy(self._directory, self.record)
             self._lifecycle.prepare()
         except WorkbenchError as error:
             self._wrap_up(starting.not_started(error))
             return False
-        starting.start_script(self._directory, self._record, self._target, self._lifecycle)
-        return not self._directory.status().end
+        ending = starting.start_script(self._directory, self.record, self.target, self._lifecycle)
+        if ending is not None:
+            self._wrap_up(ending)
+        return ending is None
 
     def _watch(self) -> None:
         """Watch the script until it has ended, then end the run."""
         if self._lock is not None:
-            self.provenance = start_collecting(self._directory, self._record, self._lock.descriptor)
-            self._recorder = _record_gpus(self._directory, self._record)
-        self._metrics.follow()
+            if self.record.spec.tracked:
+                from tui_workbench.runs.snapshots.provenance import start_collecting
+
+                self.provenance = start_collecting(self._directory, self.record, self._lock.descriptor)
+            self._helpers.record_gpus(self.record)
+        self._helpers.metrics.follow()
         self._wrap_up(self._wait())
 
     def _wait(self) -> Ending:
         """Wait for the end of the script. Raises Interrupted to cancel, WorkbenchError if the outcome is unknown."""
         while True:
             try:
-                outcome = self._target.wait(self._record.spec, self._interrupted)
+                outcome = self.target.wait(self.record.spec, self._interrupted)
             except Interrupted:
                 self._lifecycle.resume_waiting()
                 if self._directory.cancel_requested:
@@ -108,10 +177,10 @@ class Controller:
 
     def _cancel(self) -> None:
         if self._directory.is_waiting:
-            starting.end_waiting(self._directory, self._record)
+            starting.end_waiting(self._directory, self.record)
             return
         grace = self._directory.cancel_request.grace
-        forced = self._lifecycle.persist(lambda: self._target.stop(self._record.spec, grace=grace))
+        forced = self._lifecycle.stop(grace)
         wanted = self._directory.cancel_request.reason
         reason = f"{wanted or 'canceled'}: it did not end within {grace:g} s and was killed" if forced else wanted
         state = RunState.FAILED if wanted.startswith(f"{REQUIRED}: ") else RunState.CANCELED
@@ -121,30 +190,29 @@ class Controller:
         """Collect the run's files, then record its end. The ending is recorded before a target releases the run."""
         ending = self._conclude_gpu(ending)
         self._lifecycle.record_ending(ending)
-        self._metrics.read()
+        self._helpers.metrics.read()
         self._collect_outputs()
         self._lifecycle.fetch()
-        self._metrics.store()
-        if self._record.spec.keep_outputs and ending.state == RunState.COMPLETED:
+        self._helpers.metrics.store()
+        if self.record.spec.keep_outputs and ending.state == RunState.COMPLETED:
             from tui_workbench.runs.transfer.into_project import keep_outputs
 
-            keep_outputs(self._directory, self._record)
-        starting.end_run(self._directory, self._record, self._explain(ending))
+            keep_outputs(self._directory, self.record)
+        starting.end_run(self._directory, self.record, self._explain(ending))
 
     def _explain(self, ending: Ending) -> Ending:
-        """Add the exception from the log, or the cause of a missing file, to the ending of a failed script."""
+        """Return the ending; if the run failed, the reason gets the exception in the log or a missing file's cause."""
         if ending.state != RunState.FAILED:
             return ending
-        secret_arguments.hide(self._record.spec)  # another process may have started the script
+        secret_arguments.hide(self.record.spec)  # another process may have started the script
         from tui_workbench.runs.lifecycle.failure import with_cause
 
-        return with_cause(self._directory, self._record, ending)
+        return with_cause(self._directory, self.record, ending)
 
     def _conclude_gpu(self, ending: Ending) -> Ending:
-        """Store the GPU verdict; errors do not affect the run."""
-        if self._recorder is not None:
-            self._recorder.stop()
-        configuration = self._record.spec.run_configuration
+        """Store the GPU verdict; return the ending, changed to failed by `RequireGpu`. Errors do not affect the run."""
+        self._helpers.stop_recording()
+        configuration = self.record.spec.run_configuration
         if not configuration.require_gpu and not os.path.exists(self._directory.file(rundir.GPU_SAMPLES)):
             return ending
         from tui_workbench.runs.gpu.judging import conclude
@@ -157,8 +225,10 @@ class Controller:
 
     def _collect_outputs(self) -> None:
         """Collect the outputs. Files that cannot be moved stay in the working copy, and an event says why."""
-        if self._record.snapshot == "none" or not os.path.lexists(self._directory.file(rundir.WORKING_COPY)):
+        if self.record.snapshot == "none" or not os.path.lexists(self._directory.file(rundir.WORKING_COPY)):
             return
+        from tui_workbench.runs.lifecycle.collecting import collect_outputs
+
         begun = time.monotonic()
         fields: dict[str, object] = {"status": "done"}
         try:
@@ -166,7 +236,7 @@ class Controller:
                 self._directory.path,
                 self._directory.copied_at,
                 # Without git, the copy is the only snapshot.
-                drop_unchanged=self._record.snapshot == "git",
+                drop_unchanged=self.record.snapshot == "git",
             )
             if kept:
                 fields["kept"] = kept[:100]
@@ -178,7 +248,7 @@ class Controller:
 def _ending(outcome: Outcome, end: float) -> Ending:
 
     if outcome.exit_code is None:
-        return Ending(RunState.UNKNOWN, outcome.reason, None, end)
+        return Ending(RunState.FAILED if outcome.has_failed else RunState.UNKNOWN, outcome.reason, None, end)
     state = RunState.FAILED if outcome.exit_code else RunState.COMPLETED
     reason = "; ".join(filter(None, (outcome.reason if outcome.exit_code else "", outcome.note)))
     return Ending(state, reason, outcome.exit_code, end)
@@ -186,7 +256,7 @@ def _ending(outcome: Outcome, end: float) -> Ending:
 
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
     """Drive the run to its end; this process does nothing else. Releases the lock."""
-    interrupted = _listen_for_cancel()
+    interrupted = listen_for_cancel()
     trace.set_process_run(directory.path)
     # The current folder may be removed, or its disk unmounted.
     os.chdir("/")
@@ -203,25 +273,7 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
         os.read(controller.provenance, 1)
 
 
-def _record_gpus(directory: RunDirectory, record: Record) -> Recorder | None:
-    """Record the GPUs of the run and enforce its policies in a thread; None if there is nothing to record."""
-    spec = record.spec
-    configuration = spec.run_configuration
-    wants = configuration.require_gpu or configuration.stop_if_idle_minutes or configuration.max_duration_minutes
-    kind = spec.target.kind
-    is_without = kind.runs_in_container and not spec.target.gives_gpus
-    if not wants and (is_without or (kind.runs_here and not may_have_gpu_here())):
-        return None
-    from tui_workbench.runs.gpu.recording import Recorder
-
-    def end(reason: str) -> None:
-        directory.request_cancel(directory.cancel_request.grace, reason)
-        os.kill(os.getpid(), starting.CANCEL_SIGNAL)
-
-    return Recorder(directory, record, end)
-
-
-def _listen_for_cancel() -> int:
+def listen_for_cancel() -> int:
     """Return a descriptor that becomes readable on starting.CANCEL_SIGNAL."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -236,11 +288,7 @@ def _listen_for_cancel() -> int:
 
 def main(lock_descriptor: str, path: str) -> None:
     """Drive the run at `path` with the inherited lock."""
-    lock = ControllerLock(int(lock_descriptor))
-    os.set_inheritable(lock.descriptor, False)
-    lock.sign()
-    starting.close_other_descriptors(lock.descriptor)
-    drive(RunDirectory(path), lock)
+    drive(RunDirectory(path), starting.inherited_lock(lock_descriptor))
 
 
 if __name__ == "__main__":

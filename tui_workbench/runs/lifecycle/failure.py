@@ -1,15 +1,19 @@
-"""Why a run failed: the exception at the end of its log, or a project file that the run did not get."""
+"""Find the reason of a failed run: the exception at the end of its log, or a project file that the run did not get."""
 
 from __future__ import annotations
 
+from tui_workbench.core.model import RunState
 from tui_workbench.runs.logs import log_traceback, ranks
+from tui_workbench.runs.logs.spark_failure import spark_failure
 from tui_workbench.runs.snapshots import project_files
 from tui_workbench.runs.store.rundir import OUTPUT, Ending, Record, RunDirectory
 
 
 def with_cause(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
-    """Add the cause to the reason of a failed run."""
-    if record.spec.run_configuration.processes_per_node:
+    """Return the ending, with the cause in its reason if the run failed."""
+    if record.spec.run_configuration.uses_spark and (reason := spark_failure(directory.file(OUTPUT))):
+        ending = ending._replace(reason=reason) if ending.state == RunState.FAILED and ending.exit_code else ending
+    elif record.spec.run_configuration.processes_per_node:
         ending = ranks.with_cause(directory.path, ending)
     else:
         ending = log_traceback.with_cause(directory.file(OUTPUT), ending)

@@ -1,4 +1,4 @@
-"""Limits on concurrent runs: what a run takes of its target and its sweep, and why it has to wait."""
+"""Limits on concurrent runs: how many places of its target a run takes, and the reason if it has to wait."""
 
 from __future__ import annotations
 
@@ -35,9 +35,12 @@ def limit_of(target: ComputeTarget) -> int:
     """Return the maximum number of concurrent runs on the target; 0 for no limit.
 
     A target that asks for GPUs has one place per GPU by default, or one place if its GPUs cannot be counted from here.
+    A scheduler has its own limits.
     """
     if target.max_concurrent_runs >= 0:
         return target.max_concurrent_runs
+    if target.kind.has_scheduler:
+        return 0
     wanted = 1 if target.gpus == "free" else int(target.gpus) if target.gpus.isdigit() else 0
     if not wanted and not (target.nvidia_docker and target.gives_gpus):
         return 0
@@ -63,7 +66,7 @@ def is_limited(target: ComputeTarget, request: RunRequest) -> bool:
 
 
 def step_of(target: ComputeTarget, request: RunRequest) -> Step:
-    """Return the plan's step for waiting."""
+    """Return the step of the plan in which the run waits in the queue."""
     limits = [f"{limit} at a time on {target.name}" for limit in (limit_of(target),) if limit]
     limits += [f"{request.group_limit} at a time in its sweep"] if request.group_limit else []
     return Step(STEP, f"wait in the queue: {', '.join(limits)}")
@@ -81,7 +84,11 @@ def target_key(target: ComputeTarget) -> str:
 
 
 def reason_to_wait(demand: Demand, going: Sequence[Demand], held_up: Sequence[Demand], limits: dict[str, int]) -> str:
-    """Return what a run waits for, or ""; `limits` maps `Demand.target` to the limit of each target."""
+    """Return the reason if a run has to wait, else "".
+
+    `going` are the active runs, `held_up` the earlier runs that wait. `limits` maps `Demand.target` to the limit of
+    each target.
+    """
     on_target = [other for other in going if other.target == demand.target]
     taken = sum(other.places for other in on_target)
     if demand.target and on_target and taken + demand.places > limits[demand.target]:

@@ -20,6 +20,7 @@ from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import ImportedRun, RunNotFound, StorageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import unlink_below
 from tui_workbench.core.model import RunState
+from tui_workbench.runs.lifecycle.handover import hand_over
 from tui_workbench.runs.lifecycle.limits import (
     STEP,
     Demand,
@@ -29,8 +30,9 @@ from tui_workbench.runs.lifecycle.limits import (
     target_key,
     write_demand,
 )
-from tui_workbench.runs.lifecycle.starting import detach, end_waiting
+from tui_workbench.runs.lifecycle.starting import end_waiting
 from tui_workbench.runs.store.rundir import WAITING, ControllerLock, RunDirectory
+from tui_workbench.targets.base.registry import target_for
 
 FOLDER = "queue"
 QUEUED, ACTIVE = "waiting", "going"  # names of folders
@@ -43,7 +45,7 @@ class _Ticket(NamedTuple):
 
 
 def enter(directory: RunDirectory, lock: ControllerLock, active: Iterable[str]) -> bool:
-    """Queue a new run; return True if it can start at once, by the caller. Otherwise its lock is released.
+    """Queue a new run; return True if the caller must start it now. Otherwise its lock is released.
 
     `active` are the IDs of the project's active runs: those on the same target count, even if they started before there
     was a limit. Raises StorageError.
@@ -84,7 +86,7 @@ def give_controller(directory: RunDirectory) -> bool:
         return False
     lock = ControllerLock.acquire(directory)
     if lock is not None:
-        detach(directory, lock)
+        _hand_over(directory, lock)
     return lock is not None
 
 
@@ -101,7 +103,7 @@ def _locked_queue() -> Iterator[_Queue]:
     folder = os.path.join(user_state_directory(), FOLDER)
     path = os.path.join(folder, "lock")
     with contextlib.ExitStack() as stack:
-        with storage_errors("use", path):
+        with storage_errors("open", path):
             for name in (QUEUED, ACTIVE):
                 os.makedirs(os.path.join(folder, name), mode=0o700, exist_ok=True)
             descriptor = locks.open_lock(path)
@@ -115,7 +117,7 @@ class _Queue:
         self._folder = folder
 
     def add(self, *directories: RunDirectory) -> bool:
-        """Queue runs that are not queued; True if there were any."""
+        """Queue runs that are not queued; return True if there were any."""
         added = False
         for directory in directories:
             if not directory.is_waiting:
@@ -127,7 +129,7 @@ class _Queue:
         return added
 
     def claim(self, directories: Iterable[RunDirectory]) -> bool:
-        """Claim runs that were queued on a machine without active runs of this user; True if there were any.
+        """Claim runs that were queued on a machine without active runs of this user; return True if there were any.
 
         Such a machine was renamed, or was a container that has been replaced.
         """
@@ -186,7 +188,7 @@ class _Queue:
                 ticket.directory.append_event("state", state=RunState.QUEUED, reason=reason)
 
     def _begin(self, ticket: _Ticket, own: str) -> bool:
-        """Start a run; False if another process holds its lock."""
+        """Start a run; return False if another process holds its lock."""
         directory = ticket.directory
         if directory.path == own:
             self._dequeue(ticket)
@@ -196,7 +198,7 @@ class _Queue:
             return False
         with lock:
             self._dequeue(ticket)
-            _detach(directory, lock)
+            _try_to_hand_over(directory, lock)
         return True
 
     def _dequeue(self, ticket: _Ticket) -> None:
@@ -216,7 +218,7 @@ class _Queue:
         if ticket.directory.path != own and not _has_controller(ticket):
             lock = ControllerLock.acquire(ticket.directory)
             if lock is not None:
-                _detach(ticket.directory, lock)
+                _try_to_hand_over(ticket.directory, lock)
         return True
 
     def _is_over(self, ticket: _Ticket) -> bool:
@@ -266,6 +268,11 @@ def _has_controller(ticket: _Ticket) -> bool:
     return not ticket.directory.status().end and ControllerLock.holder(ticket.directory) != 0
 
 
-def _detach(directory: RunDirectory, lock: ControllerLock) -> None:
+def _try_to_hand_over(directory: RunDirectory, lock: ControllerLock) -> None:
     with contextlib.suppress(WorkbenchError):  # no process could be started: the next caller tries again
-        detach(directory, lock)
+        _hand_over(directory, lock)
+
+
+def _hand_over(directory: RunDirectory, lock: ControllerLock) -> None:
+    with lock:
+        hand_over(directory, lock, target_for(directory.own_record().spec.target))

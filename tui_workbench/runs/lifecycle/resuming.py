@@ -1,7 +1,7 @@
 """Resume or cancel a run from another process than its controller.
 
-A run lacks a controller after it was killed or the machine was restarted. A cancel request is written down, and the
-controller, or this process, ends the run.
+A run has no controller after the controller was killed or the machine was restarted. A cancel request is written into
+the run's directory, and then the controller, or this process, ends the run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle import queueing
 from tui_workbench.runs.lifecycle.building import remove_unfinished
 from tui_workbench.runs.lifecycle.controller import Controller
-from tui_workbench.runs.lifecycle.starting import detach, wake
+from tui_workbench.runs.lifecycle.handover import hand_over
+from tui_workbench.runs.lifecycle.starting import wake
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
@@ -59,10 +60,12 @@ def take_over(project: Project, directory: RunDirectory) -> bool:
     if lock is None:
         return False
     with lock:
-        if directory.status().end or target_for(spec.target).has_ended(spec):
+        target = target_for(spec.target)
+        # The watcher may be about to end the run itself.
+        if directory.status().end or (target.has_ended(spec) and not target.drives_together):
             finish_here(directory, lock)
         else:
-            detach(directory, lock)
+            hand_over(directory, lock, target)
     return True
 
 
@@ -93,7 +96,7 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
     while time.monotonic() < deadline:
         lock = ControllerLock.acquire(directory) if wake(directory) == 0 else None
         if lock is not None and not (directory.is_waiting or target.starts_at_once):
-            detach(directory, lock)
+            hand_over(directory, lock, target)
         elif lock is not None:
             # With the cancel request recorded, this thread can end the run itself.
             finish_here(directory, lock)
@@ -102,13 +105,13 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
             return run
         time.sleep(POLL_SECONDS)
     raise WorkbenchError(
-        f"run {run.run_id} has not ended yet: {run.reason or run.state}",
-        remedy="It ends as soon as its target answers; the cancel request stays.",
+        f"run {run.run_id} has not ended yet: {(run.reason or run.state).rstrip('.')}",
+        remedy="Wait: the cancel request is kept, and the run ends as soon as its target answers.",
     )
 
 
 def finish_here(directory: RunDirectory, lock: ControllerLock) -> None:
-    """Finish a run that has ended or was canceled in this process. Releases the lock. Raises StorageError."""
+    """In this process, finish a run that has ended or was canceled. Releases the lock. Raises StorageError."""
     with lock:
         Controller(directory).finish()
     queueing.leave(directory)

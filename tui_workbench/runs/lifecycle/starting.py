@@ -22,8 +22,8 @@ from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts.host_for import host_of
 
 
-def start_script(directory: RunDirectory, record: Record, target: Target, lifecycle: TargetLifecycle) -> None:
-    """Execute the steps up to `start`. A failure ends the run as failed, with the reason."""
+def start_script(directory: RunDirectory, record: Record, target: Target, lifecycle: TargetLifecycle) -> Ending | None:
+    """Execute the steps up to `start`. Returns the ending of the run if its script could not be started."""
     spec, plan = record.spec, record.plan
     begun = time.monotonic()
     try:
@@ -35,11 +35,11 @@ def start_script(directory: RunDirectory, record: Record, target: Target, lifecy
     except WorkbenchError as error:
         # The error may have occurred after the script started: only the target knows.
         if not lifecycle.persist(lambda: target.started(spec)):
-            end_run(directory, record, not_started(error))
-            return
+            return not_started(error)
     directory.append_event("step", step="start", status="done", seconds=round(time.monotonic() - begun, 6))
     remove_secrets(directory, record)
-    lifecycle.enter(RunState.RUNNING)
+    lifecycle.enter_started()
+    return None
 
 
 def not_started(error: WorkbenchError) -> Ending:
@@ -78,14 +78,25 @@ CANCEL_SIGNAL = signal.SIGURG
 """Makes a controller check for a cancel request. A process that does not handle this signal ignores it by default."""
 
 
-def spawn(directory: RunDirectory, lock: ControllerLock) -> int:
-    """Start the controller in a new interpreter and return its process ID. Raises OSError."""
+CONTROLLER, WATCHER = "tui_workbench.runs.lifecycle.controller", "tui_workbench.runs.lifecycle.watcher"
+"""Modules of detached processes. Their `drive` takes a directory and its lock, their `main` takes both as strings."""
+
+
+def spawn(directory: RunDirectory, lock: ControllerLock, module: str = CONTROLLER) -> int:
+    """Start a module in a new interpreter and return its process ID. Raises OSError."""
     inherited = child_descriptor(lock.descriptor)
     # -P: a json.py in the current folder must not hide the standard library's.
-    module = ("-P", "-m", "tui_workbench.runs.lifecycle.controller")
-    return start_detached(
-        [sys.executable, *module, str(inherited), directory.path], os.environ, passed=((lock.descriptor, inherited),)
-    )
+    command = [sys.executable, "-P", "-m", module, str(inherited), directory.path]
+    return start_detached(command, os.environ, passed=((lock.descriptor, inherited),))
+
+
+def inherited_lock(descriptor: str) -> ControllerLock:
+    """Take over the lock that `spawn` has passed to this process, and close all other descriptors."""
+    lock = ControllerLock(int(descriptor))
+    os.set_inheritable(lock.descriptor, False)
+    lock.sign()
+    close_other_descriptors(lock.descriptor)
+    return lock
 
 
 def close_other_descriptors(kept: int) -> None:
@@ -97,21 +108,24 @@ def close_other_descriptors(kept: int) -> None:
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def detach(
-    directory: RunDirectory, lock: ControllerLock, start: Callable[[RunDirectory, ControllerLock], int] = spawn
-) -> None:
-    """Start the controller as a detached process, with the lock that this process holds.
+Start = Callable[[RunDirectory, ControllerLock, str], int]
+"""Starts a detached process, like `spawn`."""
+
+
+def detach(directory: RunDirectory, lock: ControllerLock, start: Start = spawn, module: str = CONTROLLER) -> None:
+    """Start the controller, or another module, as a detached process with the lock that this process holds.
 
     Raises WorkbenchError when no process can be started; the lock is released in any case.
     """
     try:
-        pid = start(directory, lock)
+        pid = start(directory, lock, module)
         # Both this process and the child write the ID, in case this process is killed here.
         lock.sign(pid)
     except OSError as error:
         raise WorkbenchError(
-            f"cannot start the controller of {directory.run_id}: {error.strerror}",
-            remedy="Close programs or raise the process limit, then open the run again: that restarts the controller.",
+            f"cannot start the controller of run {directory.run_id}: {error.strerror}",
+            remedy="Close programs or raise the process limit. Then start the controller: "
+            f"`workbench-tui experiment resume -r {directory.run_id}`.",
         ) from error
     finally:
         lock.release()

@@ -9,13 +9,14 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tui_workbench.core.files import append_below, load_json, unlink_below, write_below
-from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.model import ClusterJob, Run, RunState
 from tui_workbench.core.progress import Progress as LongProgress
-from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.store.cluster_job import write_job
+from tui_workbench.runs.store.rundir import ATTEMPT, Attempt, RunDirectory
 from tui_workbench.targets.base.values import Report
 
 PREPARATION_LOG = "preparation.log"
@@ -28,21 +29,27 @@ WRITING_SECONDS = 0.25  # minimum time between two writes of the progress
 class Progress(Report):
     """A target's report, for the controller of one run."""
 
-    def __init__(self, directory: RunDirectory, interrupted: int) -> None:
+    def __init__(self, directory: RunDirectory, interrupted: int, started: str = RunState.RUNNING) -> None:
+        """`started` is the state of a run whose script was started, until `running` is called."""
         self.interrupted = interrupted
+        self.on_running: Callable[[], object] | None = None  # called once, when the script runs
         self._directory = directory
         self._begun: dict[str, float] = {}
         status = directory.status()
         self._lost = status.reason if status.state == RunState.UNKNOWN else ""
         self._since = ""
+        self._reason = status.reason if status.state == RunState.QUEUED else ""
         # The state while the target is reachable.
-        self.state = RunState.RUNNING if "start" in status.done else RunState.PREPARING
+        self.state = RunState.PREPARING
+        if "start" in status.done:
+            self.state = RunState.RUNNING if status.begin is not None else started
         self._next_writing = 0.0
 
-    def enter(self, state: str) -> None:
-        self.state = state
-        self._lost = ""
-        self._directory.append_event("state", state=state)
+    def enter(self, state: str, reason: str = "") -> None:
+        self.state, self._reason = state, reason
+        self._lost = self._since = ""
+        fields = {"reason": reason} if reason else {}
+        self._directory.append_event("state", state=state, **fields)
 
     def begin(self, step: str, title: str) -> None:
         """Record the start of a step, and write its title, if any, to the preparation log."""
@@ -82,6 +89,27 @@ class Progress(Report):
             while self.interrupted >= 0 and os.read(self.interrupted, 64):
                 pass
 
+    def queued(self, reason: str) -> None:
+        if self._lost or (self.state, self._reason) != (RunState.QUEUED, reason):
+            self.enter(RunState.QUEUED, reason)
+
+    def job(self, facts: ClusterJob) -> None:
+        with contextlib.suppress(OSError):  # not essential
+            write_job(self._directory.path, facts)
+
+    def running(self) -> None:
+        if self._lost or self.state != RunState.RUNNING:
+            self.enter(RunState.RUNNING)
+        on_running, self.on_running = self.on_running, None
+        if on_running is not None:
+            on_running()
+
+    def attempt(self, number: int, start: int, reason: str) -> None:
+        if all(known.number != number for known in self._directory.attempts()):
+            attempt = Attempt(number, start, reason)
+            self._directory.append_event(ATTEMPT, **attempt._asdict())
+            self.enter(RunState.RUNNING, attempt.note)
+
     def orphaned(self) -> None:
         """Record, once, that the exit code of the active run will be unknown."""
         if self._directory.status().reason != ORPHANED:
@@ -90,7 +118,7 @@ class Progress(Report):
     def regained(self) -> None:
         if self._lost:
             self._lost = self._since = ""
-            self._directory.append_event("state", state=self.state)
+            self.enter(self.state, self._reason if self.state == RunState.QUEUED else "")
 
 
 def read_progress(directory: RunDirectory) -> LongProgress | None:

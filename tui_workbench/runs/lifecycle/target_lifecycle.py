@@ -32,19 +32,36 @@ _AT_ONCE = frozenset(("name", "port"))  # failed checks that mean a misspelled o
 _HERE = frozenset(("queue", "prepare", CONNECT, "collect", "fetch"))  # steps that begin without the target
 
 
+class TryLater(Exception):
+    """The target is unreachable; the steps can be repeated."""
+
+
 class TargetLifecycle:
     """The controller's steps on the target of a run. `target.report` writes progress to the run's directory.
 
     Targets that start scripts at once need no preparation and no fetching. The descriptor `interrupted` becomes
-    readable when a cancel request may have come; -1 for none.
+    readable when a cancel request may have come; -1 for none. While the target is unreachable the steps wait, or raise
+    TryLater without `patient`. `is_known` means that the target has answered for another run, so that its address is
+    right.
     """
 
-    def __init__(self, target: Target, directory: RunDirectory, record: Record, interrupted: int = -1) -> None:
+    def __init__(
+        self,
+        target: Target,
+        directory: RunDirectory,
+        record: Record,
+        interrupted: int = -1,
+        *,
+        patient: bool = True,
+        is_known: bool = False,
+    ) -> None:
         self._target = target
+        self._patient = patient
+        self._is_known = is_known
         self._directory = directory
         self._record = record
-        self._progress = target.report = Progress(directory, interrupted)
-        self.enter = self._progress.enter
+        self._started = RunState.QUEUED if target.drives_together else RunState.RUNNING
+        self.progress = target.report = Progress(directory, interrupted, self._started)
         self.close = target.close
 
     def watch_directory(self) -> None:
@@ -69,29 +86,32 @@ class TargetLifecycle:
             return
         if "prepare" not in self._directory.status().done:
             spec, plan = self._record.spec, self._record.plan
-            self._progress.enter(RunState.PREPARING)
-            self._progress.begin("prepare", f"preparing {spec.target.name}")
+            self.progress.enter(RunState.PREPARING)
+            self.progress.begin("prepare", f"preparing {spec.target.name}")
             if not self._was_reached():
                 self._connect()
             from tui_workbench.runs.snapshots.working_copy import files_of_run
 
             self.persist(lambda: self._target.prepare(spec, plan, lambda: files_of_run(self._record)))
-            self._progress.done("prepare")
+            self.progress.done("prepare")
         self._check_gpu()
 
     def _connect(self) -> None:
         """Connect to the target for the first time. Raises TargetUnreachable, ConfigurationError or Interrupted."""
-        self._progress.begin(CONNECT, "")
+        self.progress.begin(CONNECT, "")
         pauses = Backoff()
         for left in reversed(range(CONNECT_ATTEMPTS)):
             try:
                 self._target.reach()
                 break
             except TargetUnreachable as error:
+                if self._is_known and not error.permanent:
+                    self.progress.lost(str(error))
+                    raise TryLater from error
                 if not left or error.permanent or getattr(error, "failed_check", "") in _AT_ONCE:
                     raise
-            self._unless_canceled(lambda: pauses.take(self._progress.interrupted), ending=False)
-        self._progress.done(CONNECT)
+            self._unless_canceled(lambda: pauses.take(self.progress.interrupted), ending=False)
+        self.progress.done(CONNECT)
 
     def _check_gpu(self) -> None:
         """Check that a run that asks for a GPU would use it, now that its environment exists."""
@@ -102,29 +122,31 @@ class TargetLifecycle:
         def check() -> None:
             # A framework may take minutes to answer, and a driver may hang.
             with BackgroundCall(lambda: admit(spec)) as checking:
-                checking.wait(self._progress.interrupted)
+                checking.wait(self.progress.interrupted)
 
-        self._progress.begin(STEP, TITLE)
+        self.progress.begin(STEP, TITLE)
         self.persist(check)
-        self._progress.done(STEP)
+        self.progress.done(STEP)
 
     def persist(self, action: Callable[[], _Result]) -> _Result:
         """Call `action`, and repeat it each time the target is unreachable or the connection breaks.
 
-        Raises Interrupted to cancel the run, unless it is ending already.
+        Raises TryLater, and Interrupted to cancel the run, unless it is ending already.
         """
         if self._target.starts_at_once:
             return action()
         ending = self._directory.cancel_requested or self._directory.status().ending is not None
-        pauses, interrupted = Backoff(), self._progress.interrupted
+        pauses, interrupted = Backoff(), self.progress.interrupted
         while True:
             try:
-                with listening(self._progress.show):
+                with listening(self.progress.show):
                     result = action()
-                self._progress.regained()
+                self.progress.regained()
                 return result
             except TargetUnreachable as error:
-                self._progress.lost(str(error))
+                self.progress.lost(str(error))
+                if not self._patient:
+                    raise TryLater from error
                 self._unless_canceled(lambda: self._target.wait_until_reachable(interrupted), ending=ending)
                 self._unless_canceled(lambda: pauses.take(interrupted), ending=ending)
             except Interrupted:
@@ -132,18 +154,28 @@ class TargetLifecycle:
 
     def resume_waiting(self) -> None:
         """Continue after an interrupted wait. Raises StorageError when the run's directory was removed."""
-        self._progress.drain()
+        self.progress.drain()
         if not os.path.isdir(self._directory.path):
             raise StorageError(
                 f"the directory of run {self._directory.run_id} was removed",
-                remedy="`workbench-tui experiment clean` removes its remains on the target.",
+                remedy="Run `workbench-tui experiment clean` to remove its other files from the target.",
                 file=self._directory.path,
             )
+
+    def stop(self, grace: float) -> bool:
+        """End the processes of the run; return True if they had to be killed after `grace` seconds."""
+        if not (self._target.starts_at_once or self._was_reached()):
+            return False  # there are none, and the target may never answer
+        return self.persist(lambda: self._target.stop(self._record.spec, grace=grace))
+
+    def enter_started(self) -> None:
+        """Record that the script was started, or that the target has queued it."""
+        self.progress.enter(self._started)
 
     def record_ending(self, ending: Ending) -> None:
         if not self._target.starts_at_once and self._directory.status().ending is None:
             self._directory.append_event("ending", **ending._asdict())
-            self._progress.enter(RunState.FINALIZING)
+            self.progress.enter(RunState.FINALIZING)
 
     def fetch(self) -> None:
         """Fetch the run's files and clean up, as far as possible."""
@@ -153,7 +185,7 @@ class TargetLifecycle:
             self.persist(self.collect)
         except (WorkbenchError, OSError) as error:
             # The files stay there: `collecting` fetches them later.
-            self._progress.line(f"not all files were fetched: {error}")
+            self.progress.line(f"not all files were fetched: {error}")
         finally:
             self._target.close()
 
@@ -166,14 +198,14 @@ class TargetLifecycle:
             return
         spec = self._record.spec
         if "fetch" not in self._directory.status().done:
-            self._progress.begin("fetch", "")
+            self.progress.begin("fetch", "")
             self._target.collect(spec)
-            self._progress.done("fetch")
+            self.progress.done("fetch")
         if not os.path.lexists(self._directory.file(FOLLOWED)):
             self._target.release(spec)
 
     def _was_reached(self) -> bool:
-        """True if the target may have files of the run."""
+        """Return True if the target may have files of the run."""
         status = self._directory.status()
         return "prepare" in status.done or bool(status.begun - _HERE)
 

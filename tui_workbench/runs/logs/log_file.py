@@ -67,7 +67,7 @@ class LogFile:
         self._identity = None
 
     def poll(self) -> bool:
-        """Check the file; True if it has grown, appeared, shrunk or was replaced. Two system calls if unchanged."""
+        """Check the file; return True if it has grown, appeared, shrunk or was replaced, or can be read again."""
         before = (self.size, self.generation, self.problem is None)
         try:
             self._look()
@@ -152,7 +152,7 @@ class LogFile:
         return [line for line in self.lines_from(start, count) if line.start < end]
 
     def start_before(self, end: int, count: int) -> int:
-        """Return the start of the last `count` lines before `end`, or 0. An incomplete last line counts as a line."""
+        """Return the start of the last `count` lines before `end`, or 0. An incomplete last line counts."""
         if count <= 0:
             return end
         position = end - 1 if self._ends_with_newline(end) else end
@@ -225,7 +225,7 @@ class LogFile:
         return found
 
     def index(self, budget: int = 1 << 20) -> bool:
-        """Count the newlines of up to `budget` more bytes. True if the whole file is counted."""
+        """Count the newlines of up to `budget` more bytes. Return True if the whole file is counted."""
         end = min(self.size, self.counted + budget)
         while self.counted < end:
             limit = min(end, (len(self._totals) + 1) * BLOCK)

@@ -17,7 +17,7 @@ from tui_workbench.runs.logs.log_file import LogFile
 
 SLICE = 1 << 16  # bytes searched at once. Above 128 KiB, malloc uses mmap for each, which takes three times as long.
 OVERLAP = 1 << 12  # overlap of the pieces of a line longer than a slice; longer matches across pieces are missed
-WRONG = "invalid regular expression"  # begins the message about it
+WRONG = "invalid regular expression"  # beginning of the error message for an invalid pattern
 
 _NEWLINE = b"\n"
 _SGR = re.compile(rb"\x1b\[[0-9;:]*m")
@@ -33,7 +33,7 @@ class Pattern:
 
     def __init__(self, text: str, *, regular_expression: bool = False) -> None:
         if not text:
-            raise UsageError("empty search", remedy="Type a text to search for.")
+            raise UsageError("the search text is empty", remedy="Type a text to search for.")
         self.text = text
         self.regular_expression = regular_expression
         letters = re.sub(r"\\.", "", text) if regular_expression else text
@@ -114,7 +114,7 @@ class Search:
         return self._tail[0] == self.log.size or self.counted == self.log.size
 
     def count(self) -> bool:
-        """Search one more slice. True if the whole file is searched."""
+        """Search one more slice. Return True if the whole file is searched."""
         if self.complete:
             return True
         data = self.log.read(self._position, SLICE)
@@ -221,7 +221,9 @@ def _compiled(expression: str, ignore_case: bool) -> re.Pattern[str]:
         position = getattr(error, "pos", None)
         place = f" at character {position + 1}" if position is not None else ""
         reason = getattr(error, "msg", str(error))
-        raise UsageError(f"{WRONG}: {reason}{place}", remedy="alt+r searches for it as text.") from error
+        raise UsageError(
+            f"{WRONG}: {reason}{place}", remedy="Correct it, or press alt+r to search for it as plain text."
+        ) from error
     if compiled.search(""):
         raise UsageError(
             "the expression matches every line", remedy="Use an expression that does not match an empty string."

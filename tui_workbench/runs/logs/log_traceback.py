@@ -1,7 +1,8 @@
 """The last Python traceback of a log: its offset, the exception, and the line of the project that raised it.
 
-It is the reason of a run whose script it ended. Supported are normal tracebacks, tracebacks with a prefix on each line
-(`[rank0]: `, by torchrun), exception groups, and syntax errors of the script, which have no traceback header.
+If it ended the script, it becomes the reason of the run. The module reads normal tracebacks, tracebacks with a prefix
+on each line (`[rank0]: `, by torchrun), exception groups, and syntax errors of the script, which have no traceback
+header.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
 
 
 def read_syntax_error(log: LogFile) -> Traceback | None:
-    """Parse the error of a script that Python cannot parse, if it is the last output in the log."""
+    """Parse the syntax error of the script at the end of the log; None if the log does not end with one."""
     found = log.lines_before(log.size, 5)
     lines = [_text(line) for line in found]
     for line, text in zip(found, lines, strict=True):
@@ -97,7 +98,7 @@ def _text(line: LogLine) -> str:
 
 
 def with_cause(log: str, ending: Ending) -> Ending:
-    """Add the uncaught exception at the end of the file `log` to the reason, before the exit code."""
+    """Return the ending, with the uncaught exception at the end of the file `log` in its reason if the run failed."""
     exit_text = describe_exit(UNCAUGHT)
     if ending.state != RunState.FAILED or ending.exit_code != UNCAUGHT or not ending.reason.startswith(exit_text):
         return ending
@@ -113,7 +114,7 @@ def shown(traceback: Traceback) -> str:
 
 
 def last_traceback(path: str) -> Traceback | None:
-    """Return the traceback at the end of a log, if it is complete."""
+    """Return the traceback at the end of the log at `path`; None without a complete one."""
     with LogFile(path) as log:
         traceback = read_syntax_error(log)
         if traceback is None:

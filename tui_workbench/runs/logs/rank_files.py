@@ -31,8 +31,8 @@ def file_of_rank(directory: RunDirectory, rank: int) -> str:
     if rank in ranks or may_come:
         return rank_log(directory.path, rank)
     if ranks:
-        raise UsageError(f"the run has no rank {rank}", remedy=f"Its ranks are {', '.join(map(str, ranks))}.")
+        raise UsageError(f"the run has no rank {rank}", remedy=f"Choose one of: {', '.join(map(str, ranks))}.")
     raise UsageError(
-        "the run has no ranks: it was not started under torchrun",
-        remedy="Set `ProcessesPerNode` in the run configuration to start runs under torchrun.",
+        "the run has no ranks: it was not started with torchrun",
+        remedy="Set `ProcessesPerNode` in the run configuration to start runs with torchrun.",
     )

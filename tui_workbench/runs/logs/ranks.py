@@ -66,7 +66,7 @@ def cause_of(directory: str) -> Cause | None:
 
 
 def with_cause(directory: str, ending: Ending) -> Ending:
-    """Replace torchrun's exit code in the reason by the error of the rank that failed first."""
+    """Return the ending, with the error of the rank that failed first in place of torchrun's exit code."""
     if ending.state != RunState.FAILED or not ending.exit_code:
         return ending
     cause = cause_of(directory)

@@ -23,7 +23,7 @@ MAX_DEPTH = 8
 SHARE_OF_TIME = 0.05  # largest part of a polling process's time that searches take
 
 LINGER_NS = 5_000_000_000
-"""Files written this long after the end of a run still count: clocks of file servers differ."""
+"""Files written up to this time after the end of a run still count: clocks of file servers differ."""
 
 
 class Root(NamedTuple):
@@ -47,7 +47,8 @@ class Window(NamedTuple):
 class Discovery:
     """A repeated search for files below several folders.
 
-    `wanted` decides by name and path. Called with an empty path, it says if any file of that name can be wanted.
+    `wanted` is called with the name and path of a file, and returns True if the search is to return it. With an empty
+    path, it returns True if any file of that name can be wanted.
     """
 
     def __init__(self, roots: list[Root], wanted: Callable[[str, str], bool]) -> None:
@@ -71,7 +72,7 @@ class Discovery:
         return news
 
     def add(self, path: str) -> bool:
-        """Register a file that is known from elsewhere; False if it is already known or missing."""
+        """Register a file that is known from elsewhere; return False if it is already known or missing."""
         try:
             status = os.stat(path)
         except OSError:

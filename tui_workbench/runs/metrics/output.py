@@ -26,7 +26,7 @@ MAYBE_METRIC = re.compile(
 """A quick test: output without metrics rarely matches."""
 
 LIMIT = 8 << 20
-"""Bytes of new output that one refresh reads: two seconds if every line holds a metric.
+"""Bytes of new output that one refresh reads. It takes two seconds if every line holds a metric.
 
 Of a larger part, its first half and last half are read, and the bytes between are counted.
 """
@@ -58,7 +58,7 @@ class Output(Reader):
         return self.read(self.tail.blocks(ends=b"\r\n", ended=ended))
 
     def follow(self) -> bool:
-        """Read the next piece of a growing log, in order; False while less than a piece is unread."""
+        """Read the next piece of a growing log, in order; return False if less than a piece is unread."""
         self.tail.at_most = REST
         return self.tail.unread >= PIECE and self.read(self.tail.blocks(piece=PIECE, ends=b"\r\n"))
 
@@ -70,6 +70,8 @@ class Output(Reader):
         if self._rules.is_default and not MAYBE_METRIC.search(block):
             return
         for line in block.split(b"\n"):
+            if _SPARK_LOG.match(line):
+                continue
             states = [state for state in line.split(b"\r") if state]
             for state in states:
                 self._line(state, refreshed=len(states) > 1)
@@ -88,6 +90,9 @@ class Output(Reader):
         for found in (*by_rules, *(found for found in by_default if found.name not in names)):
             self.columns.add(found.name, found.step, found.value, math.nan, again=found.refreshed)
 
+
+_SPARK_LOG = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:TRACE|DEBUG|INFO|WARN|ERROR) ")
+"""A line of Spark's own log, as in `26/01/31 12:00:00 INFO DAGScheduler: ...`."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
 # What may follow a number. A unit, a colon (a time) and a slash (a path) may not.
@@ -114,7 +119,7 @@ _QUALIFIERS = frozenset(
         "mean", "best", "final", "running", "top", "total",
     )
 )  # fmt: skip
-"""Words before a name, separated by a space, that belong to it."""
+"""Words that belong to a name if they stand before it, separated by a space."""
 
 _OTHERS = (
     "epoch epochs step steps iter iters iteration iterations batch batches eta time elapsed remaining sec secs second "
@@ -192,7 +197,7 @@ class ProgressLines:
         """True if the step of the current line counts iterations that may restart with each epoch."""
 
     def metrics(self, line: bytes, *, refreshed: bool = False) -> Iterator[Found]:
-        """Yield the metrics in a line; `refreshed` if a progress bar wrote it and will rewrite it."""
+        """Yield the metrics in a line. `refreshed` is True for a line of a progress bar, which rewrites its line."""
         if len(line) > LONGEST_LINE:
             return
         if b"\x1b" in line or b"\x08" in line:
@@ -263,7 +268,10 @@ class ProgressLines:
     def _value(
         self, name: str, is_spaced: bool, number: str, of: str | None, percent: str, is_progress: bool
     ) -> float | None:
-        """Return the number if it is a metric; `is_spaced` if only space separates it from the name."""
+        """Return the value of the metric `name`; None if the number is not a metric.
+
+        `is_spaced` is True if only space separates the number from the name.
+        """
         is_possible, is_metric, is_share, is_precision = _judge(name)
         if not is_metric and (not is_possible or is_spaced or not is_progress or percent):
             return None

@@ -6,13 +6,15 @@ screens read the files again.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import struct
 import threading
 import time
 
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.stored import write
-from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.store.rundir import METRICS, OUTPUT, RunDirectory
 
 INTERVAL = 1.0  # seconds between two checks of the file sizes
 
@@ -21,6 +23,8 @@ FAULTS = (
     struct.error,
 )  # fmt: skip
 """Errors that malformed files may raise. They must not prevent the end of the run."""
+
+LONG = 1 << 20  # bytes; reading them takes 0.2 s
 
 IDLE_SHARE = 1  # seconds of rest for each second of reading: a fast log takes half of a core
 
@@ -33,6 +37,7 @@ class MetricsRecorder:
         self._metrics: RunMetrics | None = None
         self._follower: threading.Thread | None = None
         self._stopping = threading.Event()
+        self._reading = threading.Lock()  # held by the thread that reads a piece
         self.caught_up = threading.Event()  # set when less than a piece of the output is unread
 
     def follow(self) -> None:
@@ -40,6 +45,26 @@ class MetricsRecorder:
         if self._follower is None:
             self._follower = threading.Thread(target=self._follow, daemon=True)
             self._follower.start()
+
+    def read_piece(self) -> bool:
+        """Read the next piece of a long output in this thread; return False if little is unread or the run ends."""
+        with self._reading:
+            try:
+                if self._stopping.is_set() or (self._metrics is None and not self._is_long()):
+                    return False
+                self._metrics = self._metrics or RunMetrics(self._directory.path, use_stored=False)
+                return self._metrics.follow()
+            except FAULTS:
+                self._metrics = None  # `read` then reads everything itself, and reports errors
+                return False
+
+    def _is_long(self) -> bool:
+        """Return True if reading the output at the end of the run would delay the end."""
+        for name in (OUTPUT, METRICS):
+            with contextlib.suppress(OSError):
+                if os.stat(self._directory.file(name)).st_size >= LONG:
+                    return True
+        return False
 
     def read(self) -> None:
         """Read all files now, before clearing the working copy removes its links and the files behind them."""
@@ -52,7 +77,7 @@ class MetricsRecorder:
             self._report(error)
 
     def store(self) -> None:
-        """Read the rest, and store everything."""
+        """Read the rest of the metrics, and store all of them."""
         if self._metrics is None:
             return
         try:
@@ -78,9 +103,10 @@ class MetricsRecorder:
         self._metrics = metrics
 
     def stop_following(self) -> None:
-
+        self._stopping.set()
+        with self._reading:
+            pass  # no piece is read any more
         if self._follower is not None:
-            self._stopping.set()
             self._follower.join()
             self._follower = None
 

@@ -8,7 +8,7 @@ files:                          # tables (CSV, JSON lines) in addition to the de
 lines:                          # more lines: regular expressions whose named groups are the metrics
   - 'top-1 (?P<top1>[0-9.]+) after (?P<step>[0-9]+)'
   - pattern: 'validation (\d+): ([0-9.]+)'
-    names: [step, val/quality]  # names of the groups, in order, for names with other characters than letters
+    names: [step, val/quality]  # names of the groups, in order: they may contain any character
 ignore: [lr, gpu_*]             # names of metrics to hide, from every source but the SDK
 ```
 
@@ -77,7 +77,7 @@ class Rules:
 
     @property
     def is_default(self) -> bool:
-        """True if only the default lines are read."""
+        """True if metrics in the output are recognized by the default patterns alone."""
         return self.output and not self._patterns
 
     def metrics(self, line: bytes) -> Iterator[Found]:
@@ -142,7 +142,7 @@ class Rules:
 
 
 def read_rules(project_root: str) -> Rules:
-    """Read the rules of a project; the defaults if it has no rules file."""
+    """Read the rules of a project; return the default rules if it has no rules file."""
     rules = Rules()
     if not project_root:
         return rules

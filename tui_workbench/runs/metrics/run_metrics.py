@@ -47,7 +47,7 @@ class RunMetrics:
     """
 
     def __init__(self, directory: str, *, use_stored: bool = True, at_most: int = 0) -> None:
-        """With `at_most`, read at most that many bytes of each log: enough for the last values of most metrics."""
+        """With `at_most`, read about that many bytes of each log: half from its start and half from its end."""
         self._directory = directory
         self._use_stored = use_stored
         self._stored: Stored | None = None
@@ -70,7 +70,7 @@ class RunMetrics:
         self._has_read = self._has_noted = False
 
     def refresh(self, *, ended: bool = False) -> bool:
-        """Read new data; True if there was any. `ended` says that the run has ended, if its status does not yet."""
+        """Read new data and return True if there was any. Pass `ended` if the run has ended but has no final status."""
         if not self._end_ns:
             # Determine the end first, so that everything written before it is read below.
             self._end_ns = int(RunDirectory(self._directory).status().end * 1e9)  # 0 for an active run
@@ -98,7 +98,7 @@ class RunMetrics:
         return something
 
     def follow(self) -> bool:
-        """Read the next piece of the growing files; False if little is unread.
+        """Read the next piece of the growing files; return False if little is unread.
 
         The controller calls this during the run, so that little of a long log is left when the run ends.
         """
@@ -110,7 +110,7 @@ class RunMetrics:
         return read_rules(self._root).text != self._rules.text
 
     def summary(self) -> dict[str, MetricSummary]:
-        """Every metric by name, those logged through the SDK first."""
+        """Return the summary of each metric by name, beginning with the numbers and texts logged through the SDK."""
         if self._stored is not None:
             return dict(self._stored.summary)
         found = summaries(self._entries())
@@ -134,11 +134,11 @@ class RunMetrics:
         return list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))
 
     def items(self, kind: str) -> list[LoggedItem]:
-        """Logged lists, rows, tables, confusion matrices, images, tags or uploads, in order."""
+        """Return the logged items of a kind (see `values.KINDS`), such as lists, tables, images or tags, in order."""
         return [self._placed(item) for item in self._items() if item.kind == kind]
 
     def notes(self) -> list[str]:
-        """Describe data that could not be read or is not kept, one sentence each."""
+        """Return notes on data that could not be read or is not kept."""
         if self._stored is not None:
             return list(self._stored.notes)
         found = [f"{NAME}: {mistake}" for mistake in self._rules.mistakes]
@@ -193,7 +193,7 @@ class RunMetrics:
         return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(name, path)
 
     def _noted(self) -> Iterator[tuple[str, str]]:
-        """Files found during the run in folders that only links of its working copy led to."""
+        """Yield files that were found during the run behind links of its working copy, which are gone after its end."""
         if not self._end_ns or self._has_noted:
             return
         self._has_noted = True
@@ -229,7 +229,7 @@ def _project_of(directory: str) -> tuple[str, bool]:
 
 
 def _order(file: Reader) -> tuple[float, str]:
-    """Sort key: event files of a folder in creation order, which their names contain."""
+    """Return a sort key that puts event files in the order of their creation times, which their names contain."""
     parts = os.path.basename(file.path).split(".tfevents.")
     digits = parts[-1].split(".")[0] if len(parts) > 1 else ""
     return (float(digits) if digits.isdigit() else math.inf, file.path)
@@ -239,7 +239,7 @@ TABLE_ENDINGS = frozenset((".csv", ".tsv", ".jsonl", ".ndjson"))
 
 
 class Entry(NamedTuple):
-    """A metric and its location."""
+    """A metric and the columns that hold it."""
 
     source: str
     name: str  # as in the files

@@ -49,7 +49,7 @@ class Stored:
     """An open cache; curves are read when they are needed."""
 
     def __init__(self, path: str, summary: dict[str, Any], head: dict[str, Any], items_at: int) -> None:
-        """Raises ValueError, TypeError or KeyError if the header or the summary is malformed."""
+        """Use the parsed `summary` and header `head`. Raises ValueError, TypeError or KeyError if one is malformed."""
         self._path = path
         self._items_at, self._items_size = items_at, int(head["items"])
         self._swapped = head["order"] != sys.byteorder
@@ -91,7 +91,7 @@ class Stored:
 
 
 def open_cache(directory: str, rules: bytes) -> Stored | None:
-    """Open the cache of a run if it matches the run's files and the project's rules."""
+    """Open the cache of a run; None if it does not match the run's files and the project's rules."""
     path = f"{directory}/{METRICS_CACHE}"
     summary = read_summary(directory)
     if summary is None or summary.get("rules") != zlib.crc32(rules):
@@ -147,7 +147,7 @@ def last_values(stored: dict[str, Any]) -> dict[str, float | str]:
 
 
 def _sizes(directory: str) -> list[int]:
-    """Sizes of `metrics.jsonl` and the log; -1 for a missing file."""
+    """Return the sizes of `metrics.jsonl` and the log in bytes; -1 for a missing file."""
     found = []
     for name in (METRICS, OUTPUT):
         try:

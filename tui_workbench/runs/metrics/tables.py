@@ -28,7 +28,7 @@ from tui_workbench.runs.metrics.tail import Reader
 from tui_workbench.runs.metrics.values import FILE, IMAGE, KINDS, SCALAR, SDK, TEXT, UPLOAD, LoggedItem, number
 
 STEPS = ("global_step", "step", "_step", "trainer/global_step", "iteration", "iter", "epoch", "batch", "n_iter")
-"""Columns that hold the step. The first one found here is used, and none is a metric."""
+"""Columns that hold the step. The first of them that a row has is used; none of them is a metric."""
 
 TIMES = ("time", "timestamp", "_timestamp", "wall_time", "created", "datetime", "date")
 NAMES = ("name", "metric", "key", "tag")
@@ -122,7 +122,7 @@ def _float(cell: str) -> float | None:
 
 
 def _flatten(record: dict[str, Any], prefix: str, row: dict[str, float | None], depth: int) -> None:
-    """Collect the numbers of an object and its nested objects by name."""
+    """Add the numbers of an object and its nested objects to `row` by name."""
     for key, value in record.items():
         name = f"{prefix}{key}"
         if isinstance(value, dict):
@@ -141,7 +141,7 @@ class SdkFile(Reader):
     source = SDK
 
     def follow(self) -> bool:
-        """Read the next piece of a growing file; False while less than a piece is unread."""
+        """Read the next piece of a growing file; return False if less than a piece is unread."""
         return self.tail.unread >= PIECE and self.read(self.tail.blocks(piece=PIECE))
 
     def parse(self, block: bytes) -> None:

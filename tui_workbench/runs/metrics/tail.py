@@ -32,7 +32,7 @@ class Tail:
         self.restarted = False
         self._identity: tuple[int, int] | None = None
         self.inside_line = False
-        """True if the bytes up to the next line end belong to a line whose beginning was skipped."""
+        """True if the bytes up to the next line ending belong to a line whose beginning was skipped."""
         self.size = 0  # size of the file when it was last opened
         self._mark = b""
 
@@ -146,7 +146,7 @@ class Reader:
 
     @property
     def group(self) -> str:
-        """The folder or file whose readers continue each other's curves."""
+        """The folder or file that a curve belongs to: readers of one group continue each other's curves."""
         return ""
 
     @property
@@ -155,11 +155,11 @@ class Reader:
         return False
 
     def refresh(self, *, ended: bool = False) -> bool:
-        """Read new data; True if there was any. `ended` means that the file will not grow."""
+        """Read new data and return True if there was any. Pass `ended` if the file will not grow any more."""
         return self.read(self.tail.blocks())
 
     def read(self, blocks: Iterable[bytes]) -> bool:
-        """Parse blocks of whole lines; True if there were any."""
+        """Parse blocks of whole lines; return True if there were any."""
         something = False
         for block in blocks:
             if self.tail.restarted and not something:

@@ -41,7 +41,7 @@ class EventFile(Reader):
 
     @property
     def group(self) -> str:
-        """The folder: a restarted writer continues in another file there."""
+        """The folder of the file, because a restarted writer continues in another file of this folder."""
         return os.path.dirname(self.path)
 
     @property
@@ -151,7 +151,7 @@ def _crc_table() -> tuple[int, ...]:
 
 
 def masked_crc32c(data: bytes) -> int:
-    """The checksum of a record, rotated and offset as the format requires."""
+    """Return the CRC-32C checksum of `data`, rotated and offset as the format requires."""
     crc, table = 0xFFFFFFFF, _crc_table()
     for byte in data:
         crc = table[(crc ^ byte) & 255] ^ crc >> 8

@@ -55,7 +55,10 @@ NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def number(value: object) -> float | None:
-    """Convert a JSON value: booleans, integers too large for a float, and the keys of NOT_FINITE count as numbers."""
+    """Convert a JSON value to a float; None if it is not a number.
+
+    Booleans, integers too large for a float, and the keys of NOT_FINITE count as numbers.
+    """
     if isinstance(value, float):
         return value
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""The files that a run gets of its project: snapshots, working copies, ignore files and restoring.
+"""The files that a run gets from its project: snapshots, working copies, ignore files and restoring.
 
 Files that a run produces belong to `runs.transfer`.
 """

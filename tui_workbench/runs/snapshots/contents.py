@@ -1,4 +1,4 @@
-"""The files that a run gets of its project, counted before anything is copied, for limits and the plan.
+"""The files that a run gets from its project, counted before anything is copied, for limits and the plan.
 
 Ignored files are copied for each run. Copies are unlimited where the file system shares blocks between them; elsewhere
 their total size is limited. Larger files must be declared as data or excluded.
@@ -52,7 +52,7 @@ class Contents(NamedTuple):
     items: tuple[Item, ...] = ()  # the items for `working_copy.fill`
 
     def without_snapshot(self) -> Contents:
-        """The same for a run that already has a snapshot."""
+        """Return the contents for a run that already has a snapshot: without the files of a new one."""
         return self._replace(snapshot=Part(""), largest_folder=Part(""), too_large=(), secret=())
 
     def add_to_plan(self, plan: Plan) -> Plan:
@@ -143,7 +143,7 @@ def _largest_folder(whole: Part, folders: Iterable[Part]) -> Part:
 
 
 def room_of(state_directory: str) -> int:
-    """Maximum length of the path of a run's working copy, in bytes."""
+    """Return the maximum length of the path of a run's working copy, in bytes."""
     return len(os.fsencode(state_directory)) + len("/runs/.new-/work/") + 120
 
 
@@ -193,9 +193,9 @@ def _first(paths: Sequence[str], count: int) -> str:
 
 
 def refuse_large(contents: Contents, configuration_path: str = "") -> None:
-    """Raise LargeFiles if a run would copy, or its snapshot keep, too much."""
+    """Raise LargeFiles if a run would copy too many files, or its snapshot would hold a file that is too large."""
     if contents.too_large:
-        message = f"files larger than {size_text(SNAPSHOT_FILE_BYTES)} cannot be in a snapshot"
+        message = f"files larger than {size_text(SNAPSHOT_FILE_BYTES)} are not copied into snapshots"
         raise _large_files(message, contents.too_large, configuration_path)
     size, files = sum(part.size for part in contents.uncloned), sum(part.files for part in contents.copied)
     if size > COPY_BYTES:
@@ -207,7 +207,7 @@ def refuse_large(contents: Contents, configuration_path: str = "") -> None:
 
 
 def _largest(parts: Iterable[Part], field: int, excess: int) -> tuple[Part, ...]:
-    """Return the largest parts that together exceed the limit, or their folders if there are many."""
+    """Return the largest parts whose total reaches `excess`, or their folders if there are many such parts."""
     chosen: list[Part] = []
     for part in sorted(parts, key=lambda part: part[field], reverse=True):
         chosen.append(part)
@@ -248,7 +248,10 @@ def check_files(project: Project, spec: RunSpec, origin: str) -> Contents:
 
 
 def plan_files(spec: RunSpec, plan: Plan, *, is_again: bool) -> Plan:
-    """Add the files that the run would get, or why it would not start. Raises StorageError."""
+    """Return the plan with the files that the run would get, and the error if it would not start because of them.
+
+    Raises StorageError.
+    """
     contents = _contents_of(spec, os.path.dirname(os.path.dirname(spec.run_directory)), is_again=is_again)
     texts = [f"note: {text}" for text in notes_on(contents)]
     try:

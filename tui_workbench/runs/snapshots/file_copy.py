@@ -28,7 +28,7 @@ def can_clone(source: str, folder: str) -> bool:
 
 
 def clone_file(source: str, destination: str, mode: int) -> bool:
-    """Copy a regular file to a new file that shares its blocks; return False, with an empty file, if it cannot.
+    """Copy a regular file to a new file that shares its blocks; if it cannot, leave the new file empty, return False.
 
     Raises OSError.
     """

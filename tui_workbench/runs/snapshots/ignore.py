@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """One pattern: it excludes what it matches, or includes it again."""
+    """One pattern, which excludes the paths that it matches, or includes them again."""
 
     excludes: bool
     folders_only: bool
@@ -28,9 +28,9 @@ class IgnoreFile(NamedTuple):
     any_rule: re.Pattern[str] | None = None  # matches if any rule does; None without rules
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
-        """Return True if the entry is excluded, None if no pattern matches. The last match counts.
+        """Return True if the entry is excluded, False if it is included again, None if no pattern matches.
 
-        `path` is relative to the root of the tree.
+        The last match counts. `path` is relative to the root of the tree.
         """
         if self.any_rule is None:
             return None

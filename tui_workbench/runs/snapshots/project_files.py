@@ -1,4 +1,4 @@
-"""The files of a project, classified by what a tracked run gets, and why a run did not get a file.
+"""Classify the files of a project by what a tracked run gets, and find the reason if a run did not get a file.
 
 A snapshot holds the files that no ignore file excludes. Files excluded by `.gitignore` are copied into the run's
 working copy. `DataReferences` are linked there. Files excluded by `.amlignore`, caches and virtual environments are
@@ -197,7 +197,7 @@ class _Walk(NamedTuple):
 
 
 def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
-    """Add the cause to the ending if a tracked run did not find a file that its project has."""
+    """Return the ending, with the cause in its reason if a tracked run failed because it did not find a file."""
     if ending.state != RunState.FAILED or not record.spec.tracked:
         return ending
     found = _NOT_FOUND.search(ending.reason)
@@ -206,7 +206,7 @@ def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
 
 
 def missing_file_cause(spec: RunSpec, name: str) -> str:
-    """Return why a run did not find the file `name`, and the remedy; "" if its project has no such file."""
+    """Return the cause for which a run did not find the file `name`, with the remedy; "" if it is not known."""
     path = _in_project(spec, name)
     if not path:
         return ""
@@ -248,7 +248,7 @@ def _outside(spec: RunSpec, path: str) -> str:
 
 
 def _made_by_another(spec: RunSpec, path: str) -> str:
-    """Name an earlier run that wrote the file, and the command that copies it into the project."""
+    """Return a text with an earlier run that wrote the file, and the command that copies it into the project; or ""."""
     folder = os.path.dirname(spec.run_directory)
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith(".") and name != spec.run_id)
@@ -264,7 +264,7 @@ def _made_by_another(spec: RunSpec, path: str) -> str:
 
 
 def _not_copied(spec: RunSpec, path: str) -> str:
-    """Say why the run did not get a file that is in the project now."""
+    """Return the reason for which the run did not get a file that is in the project now; "" if unknown."""
     target, is_remote = spec.target.name, spec.target.kind.is_remote
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
     try:

@@ -38,12 +38,18 @@ _USER_PART = re.compile(r"^([a-z][a-z0-9+.-]*://)([^/@]*)@", re.IGNORECASE)
 _SEED = re.compile(r"(?:^|[-_.])(?:\w*seed)$", re.IGNORECASE)
 
 
+def is_due(directory: RunDirectory, record: Record) -> bool:
+    """Return True if the run is tracked, was submitted here, and its provenance was not collected yet."""
+    return record.spec.tracked and not any(os.path.exists(directory.file(name)) for name in (PROVENANCE, FOLLOWED))
+
+
 def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
     """Collect the provenance in a child process, which closes the inherited `lock`.
 
-    This process must be single-threaded. Returns a descriptor that reaches its end when the child ends, or -1.
+    This process must be single-threaded. Returns a descriptor that reaches its end when the child ends; -1 if there is
+    no child.
     """
-    if not record.spec.tracked or any(os.path.exists(directory.file(name)) for name in (PROVENANCE, FOLLOWED)):
+    if not is_due(directory, record):
         return -1
     reading, writing = os.pipe2(os.O_CLOEXEC)
     try:
@@ -80,7 +86,7 @@ def write_provenance(directory: RunDirectory, record: Record) -> None:
 
 
 def collect(record: Record) -> tuple[dict[str, Any], bytes]:
-    """Return the contents of `provenance.json` and `git.diff`. Blocks for seconds; records errors of the target."""
+    """Return the contents of `provenance.json` and `git.diff`, with errors of the target. Blocks for seconds."""
     spec = record.spec
     git, diff = _git_of_origin(record) or git_state(spec.project_root)
     try:
@@ -105,7 +111,7 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
 
 
 def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None:
-    """Return the git part of the run that this run repeats; None if it repeats none."""
+    """Return git state and diff of the run that this run repeats; None if it does not repeat a run."""
     if not record.origin:
         return None
     origin = os.path.join(os.path.dirname(record.spec.run_directory), record.origin)
@@ -188,7 +194,7 @@ def _git(folder: str, *arguments: str) -> bytes:
 
 
 def masked_address(address: str) -> str:
-    """Remove possible secrets from the address of a repository or package."""
+    """Return the address of a repository or package with possible secrets masked."""
     scheme = _USER_PART.match(address)
     if scheme is not None and not (scheme[1].lower().endswith("ssh://") and ":" not in scheme[2]):
         address = f"{scheme[1]}{MASK}@{address[scheme.end() :]}"
@@ -202,7 +208,7 @@ def _without_secrets(version: Any) -> str:
 
 
 def find_seeds(arguments: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
-    """Find the seeds of a run: `--seed 1`, `--data-seed=1`, `random_seed=1`, and variables with such names."""
+    """Return the seeds of a run by name: `--seed 1`, `--data-seed=1`, `random_seed=1`, variables with such names."""
     found: dict[str, str] = {}
     for position, word in enumerate(arguments):
         name, equals, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""Restore the project to the snapshot of a run, and undo that.
+"""Restore the project to the snapshot of a run, or undo the last restore.
 
 The current state is first saved as a commit in the snapshot repository. Then only files that this commit holds, or
 that did not exist, are changed. So nothing is lost: ignored files, and files that a commit cannot hold, stay unchanged
@@ -26,7 +26,7 @@ from tui_workbench.runs.snapshots.working_copy import leads_through_folders, pat
 from tui_workbench.runs.store.rundir import Record
 
 ADDED, CHANGED, REMOVED, LEFT = "added", "changed", "removed", "left"
-"""What happens to a file of the project; `left` files differ but are not touched."""
+"""Kinds of changes to files of the project. Files of the kind `left` differ, but are not touched."""
 
 JOURNAL = "restored.json"
 SAVED = "refs/saved"  # prefix of the references to saved states
@@ -69,7 +69,9 @@ def restore(project: Project, record: Record, *, dry_run: bool = False) -> Resto
     if not why and not store.holds(record.commit_id):
         why = "its commit is no longer in the project's snapshots"
     if why:
-        raise UsageError(f"cannot restore {record.run_id}: {why}", remedy="Choose another run.")
+        raise UsageError(
+            f"cannot restore the files of run {record.run_id}: {why}", remedy="Choose a run with a snapshot."
+        )
     return _restore(store, project, record.commit_id, record.run_id, dry_run=dry_run)
 
 
@@ -78,7 +80,8 @@ def undo(project: Project, *, dry_run: bool = False) -> Restoration:
     entry = _read(project)
     if entry is None:
         raise UsageError(
-            f"nothing to undo in {project.root}", remedy="`project restore --run-id ID` restores a run's snapshot."
+            f"no restore to undo in {project.root}",
+            remedy="Only files restored by `workbench-tui project restore --run-id ID` can be undone.",
         )
     # A killed undo is finished, not reversed.
     commit = entry.to if entry.is_undo and not entry.is_complete else entry.before
@@ -86,7 +89,7 @@ def undo(project: Project, *, dry_run: bool = False) -> Restoration:
 
 
 def undoable(project: Project) -> str:
-    """Describe what `undo` would restore; "" if nothing."""
+    """Return a description of what `undo` would restore; "" if there is nothing to undo."""
     entry = _read(project)
     return _words(entry) if entry else ""
 
@@ -210,7 +213,10 @@ def _place(source: str, root: str, relative: str) -> None:
 
 
 def _keep_mode(source: str, destination: str) -> None:
-    """Keep the permissions to read and write; the permission to execute is part of the snapshot."""
+    """Give `source` the read and write permissions of the file that it replaces.
+
+    The permission to execute is part of the snapshot.
+    """
     try:
         status = os.lstat(destination)
     except FileNotFoundError:

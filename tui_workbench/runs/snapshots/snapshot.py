@@ -49,7 +49,10 @@ _LOCKS = ("index.lock", "config.lock", "HEAD.lock", "packed-refs.lock")
 _LOCK = "workbench.lock"
 
 _EXECUTABLE, _LINK = "100755", "120000"
-_REMEDY = "Is the disk full? Else move {} away, which loses the snapshots of earlier runs, or set `TrackedRun: false`."
+_REMEDY = (
+    "Free some space if the disk is full. Otherwise move {} away (earlier runs lose their snapshots), or set "
+    "`TrackedRun: false`."
+)
 
 
 class Snapshot(NamedTuple):
@@ -83,7 +86,7 @@ class SnapshotStore:
 
         Raises StorageError and may leave a partial copy. Concurrent calls wait for each other: they share an index.
         """
-        with storage_errors("make", working_copy, exact=True):
+        with storage_errors("create", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700)
             if self.available:
                 with self.exclusive():
@@ -125,7 +128,7 @@ class SnapshotStore:
 
         Raises StorageError or LargeFiles, and may leave a partial copy.
         """
-        with storage_errors("make", working_copy, exact=True):
+        with storage_errors("create", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700, exist_ok=True)
             with self.exclusive(), self.index_of(commit):
                 self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
@@ -136,7 +139,7 @@ class SnapshotStore:
 
     @contextlib.contextmanager
     def index_of(self, commit: str) -> Iterator[None]:
-        """Make git commands use an index of this commit instead of the project's index."""
+        """Make git commands in this context use an index of this commit instead of the project's index."""
         usual, self._index = self._index, os.path.join(self.repository, "commit-index")
         try:
             for path in (self._index, f"{self._index}.lock"):
@@ -181,7 +184,7 @@ class SnapshotStore:
             self.git("checkout-index", "-z", "--stdin", "--force", f"--prefix={working_copy}/", stdin=left)
 
     def _current_contents(self) -> Contents:
-        """Return the contents given to the constructor on the first call, then the current ones."""
+        """Return the contents given to the constructor on the first call, if any; later the current ones."""
         contents, self._contents = self._contents, None
         return contents or contents_of(self._root, self._state_directory, self._data)
 

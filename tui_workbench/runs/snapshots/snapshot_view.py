@@ -41,7 +41,7 @@ def read_with_git(state_directory: str, *arguments: str) -> bytes:
     try:
         return run_git("-c", "core.quotePath=false", *arguments, environment=environment)
     except GitError as error:
-        remedy = error.remedy or "Check if the repository was moved or damaged."
+        remedy = error.remedy or "Check whether the repository was moved or damaged."
         raise StorageError(f"cannot read the snapshot: {error.message}", remedy=remedy, file=repository) from error
 
 
@@ -88,5 +88,7 @@ def snapshot_diff(state_directory: str, before: str, after: str, paths: Sequence
 def _checked(commit: str) -> str:
     """Validate a commit ID, which comes from a file. Raises StorageError."""
     if len(commit) < SHORTEST or not set(commit) <= set("0123456789abcdef"):
-        raise StorageError(f"not a commit: {commit!r}", remedy="Choose another run: this run's record is damaged.")
+        raise StorageError(
+            f"invalid commit ID {commit!r}", remedy="Choose another run: the record of this run is damaged."
+        )
     return commit

@@ -115,7 +115,7 @@ def leads_through_folders(root: str, path: str) -> bool:
 
 
 def redirect_link(root: str, working_copy: str, path: str) -> None:
-    """Make a link of the working copy point to what it points to in the project.
+    """Make a link of the working copy point to the file to which it points in the project.
 
     A link within the project then points into the working copy; a link out of the project keeps its target.
     """
@@ -196,7 +196,7 @@ def _entry(path: str, status: os.stat_result, name: str = "") -> Entry:
 
 
 def paths_below(root: str, *, except_for: str = "") -> Iterator[str]:
-    """Yield the relative path of every file and link below a folder, except for those in one of its folders."""
+    """Yield the relative path of every file and link below `root`, except for those in its folder `except_for`."""
     for folder, folders, files in os.walk(root):
         if folder == root and except_for in folders:
             folders.remove(except_for)

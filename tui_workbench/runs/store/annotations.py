@@ -78,7 +78,7 @@ def change_annotations(
         except _DAMAGES as error:
             raise StorageError(
                 f"cannot read the annotations of the run: {error}",
-                remedy="Update the workbench, or move the file elsewhere: it holds only annotations.",
+                remedy="Update the workbench if a newer version wrote the file. Otherwise move the file away.",
                 file=f"{directory}/{FILE}",
             ) from error
         wanted = change(found)
@@ -99,13 +99,13 @@ def with_tags(found: Annotations, tags: Mapping[str, str], removed: tuple[str, .
 
 
 def notify_index(state_directory: str, run_id: str) -> None:
-    """Make the index read a run again that has ended. Raises StorageError."""
+    """Make the index read an ended run again. Raises StorageError."""
     with storage_errors("write", os.path.join(state_directory, JOURNAL)):
         append_below(state_directory, JOURNAL, os.fsencode(run_id) + b"\n")
 
 
 def _read(directory: str) -> tuple[dict[str, Any], Annotations]:
-    """Return the content of the file ({} if missing) and its annotations. Raises StorageError, _DAMAGES."""
+    """Return the content of the file ({} if missing) and its annotations. Raises StorageError or one of _DAMAGES."""
     path = f"{directory}/{FILE}"
     try:
         stored = load_json(path)
@@ -129,14 +129,14 @@ def _check(wanted: Annotations) -> None:
         if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
             raise UsageError(
                 f"invalid tag name {name[:LONGEST_NAME]!r}",
-                remedy=f"Use printable characters, at most {LONGEST_NAME}.",
+                remedy=f"Use 1 to {LONGEST_NAME} printable characters.",
             )
     values = {f"value of tag {name!r}": value for name, value in wanted.tags.items()}
     for title, text in {**values, "note": wanted.note}.items():
         if len(text) > LONGEST_TEXT:
             raise UsageError(
                 f"the {title} is too long: {len(text):,} characters",
-                remedy=f"Use at most {LONGEST_TEXT:,}; put longer texts into a file in outputs/.",
+                remedy=f"Use at most {LONGEST_TEXT:,} characters, or put the text into a file in outputs/.",
             )
 
 

@@ -95,9 +95,22 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
         "properties": {"CommitId": run.commit_id or None},
     }
     extras = {"sweep_id": run.group, "gpu": facts.gpu, "annotations_problem": annotations.problem,
-              "metrics_left_out": facts.more_metrics}  # fmt: skip
+              "metrics_left_out": facts.more_metrics, "cluster_job": _job_record(run)}  # fmt: skip
     record |= {key: value for key, value in extras.items() if value}
     return record | {metric_key(name): value for name, value in facts.metrics.items()}
+
+
+def _job_record(run: Run) -> dict[str, Any]:
+    """Return the facts about the cluster job of a run for its history record; empty if unknown."""
+    job, is_queued = run.job, run.state == RunState.QUEUED
+    values = {
+        "job_id": job.job_id,
+        "nodes": job.nodes,
+        "position": job.position if is_queued else 0,
+        "estimated_start_utc": utc(job.start) if is_queued else None,
+        "time_limit_utc": utc(job.end) if run.is_active else None,
+    }
+    return {key: value for key, value in values.items() if value}
 
 
 RESERVED = frozenset(
@@ -105,7 +118,7 @@ RESERVED = frozenset(
      "arguments", "target", "run_configuration", "created_utc", "start_time_utc", "end_time_utc", "duration", "name",
      "description", "tags", "pinned", "hidden", "parent_run_id", "user_id", "properties", "annotations_problem",
      "metrics_left_out", "attachments", "attachment_sizes", "experiment_id", "heartbeat_enabled", "provenance",
-     "sweep_id", "gpu")
+     "sweep_id", "gpu", "spark", "cluster_job")
 )  # fmt: skip
 """All keys of records, including keys of Azure ML Workbench and keys that only some records have."""
 

@@ -52,7 +52,7 @@ _NEWEST_FIRST = "ORDER BY created DESC, run_id DESC"
 def _rebuilds(
     question: Callable[Concatenate[RunIndex, _Parameters], _Answer],
 ) -> Callable[Concatenate[RunIndex, _Parameters], _Answer]:
-    """Rebuild the file and ask again if the file turns out to be damaged or foreign."""
+    """Decorate a query: if the index file is damaged or foreign, it is rebuilt and the query is repeated."""
 
     @functools.wraps(question)
     def answer(index: RunIndex, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Answer:
@@ -85,7 +85,7 @@ class RunIndex:
 
     @_rebuilds
     def runs(self, limit: int = -1) -> list[Run]:
-        """Return the newest runs, newest first."""
+        """Return at most `limit` runs, newest first; -1 means all."""
         rows = self._execute(f"SELECT run FROM runs {_NEWEST_FIRST} LIMIT ?", limit)
         return [run_from_text(text) for (text,) in rows]
 
@@ -97,9 +97,9 @@ class RunIndex:
 
     @_rebuilds
     def history_json(self, *, hidden: bool = False) -> bytes:
-        """Return the history records of all runs as JSON, newest first, separated as in a list.
+        """Return the history records of all runs as JSON objects, newest first, separated by commas.
 
-        Archived runs are included with `hidden`. The duration of an active run is up to now.
+        Archived runs are included with `hidden`. The duration of an active run is counted up to now.
         """
         active = "SELECT run_id, run, facts FROM runs WHERE open AND open = ?"
         now = {
@@ -175,7 +175,7 @@ class RunIndex:
         return self._connection.execute(statement, values)
 
     def _open(self, path: str, *, new_file: bool = False) -> sqlite3.Connection:
-        """Open the tables, in memory if the file cannot be used; that is slower but gives the same answers."""
+        """Open the tables, or create them in memory if the file cannot be used: slower, but with the same results."""
         if new_file and os.path.isabs(path):
             index_file.remove(path)
         try:

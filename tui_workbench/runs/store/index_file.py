@@ -16,13 +16,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench import __version__
-from tui_workbench.core.model import Run
+from tui_workbench.core.model import ClusterJob, Run
 from tui_workbench.runs.store.history_record import Facts, facts_text, record_text
 from tui_workbench.runs.store.rundir import SCHEMA
 
 FILE = "index.db"
 
-FORM = f"10 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # the version of the rows; other versions are rebuilt
+FORM = f"11 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # the version of the rows; other versions are rebuilt
 
 BUSY_SECONDS = 5.0
 
@@ -51,13 +51,14 @@ class IndexRow(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, str]:
-        return json.dumps(self.run._asdict()), facts_text(self.facts)
+        return json.dumps({**self.run._asdict(), "job": self.run.job._asdict()}), facts_text(self.facts)
 
 
 def run_from_text(text: str) -> Run:
     """Parse a run from JSON. Raises ValueError, KeyError or TypeError."""
     values = json.loads(text)
     values["arguments"] = tuple(values["arguments"])
+    values["job"] = ClusterJob(**values["job"])
     return Run(**values)
 
 

@@ -1,11 +1,11 @@
-"""`run.json`: the request of a run as values."""
+"""Convert the request of a run to the contents of `run.json` and back."""
 
 from __future__ import annotations
 
 import os
 from typing import Any, NamedTuple
 
-from tui_workbench.core.masking import mask_plan, mask_variables, mask_words
+from tui_workbench.core.masking import mask_plan, mask_tree, mask_variables, mask_words
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step
 from tui_workbench.projects.project import root_of_state
 
@@ -63,8 +63,9 @@ def record_to_json(record: Record) -> dict[str, Any]:
 
 
 def _without_problem(values: dict[str, Any]) -> dict[str, Any]:
-    # A run never starts from a file with a `problem`, and `values` repeats the other fields.
-    return {key: value for key, value in values.items() if key not in ("problem", "values")}
+    # A run never starts from a file with a `problem`.
+    kept = {key: value for key, value in values.items() if key != "problem"}
+    return {**kept, "values": mask_tree(values["values"])}
 
 
 def record_from_json(stored: dict[str, Any], directory: str) -> Record:
@@ -82,7 +83,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
     known = {key: value for key, value in stored["run_configuration"].items() if key in RunConfiguration._fields}
     known["argument_vector"] = tuple(known["argument_vector"])
     known["data_references"] = tuple(known.get("data_references", ()))
-    target = ComputeTarget(**stored["target"])
+    target = ComputeTarget(**{**stored["target"], "setup": tuple(stored["target"].get("setup", ()))})
     root = root_of_state(os.path.dirname(os.path.dirname(directory)))
     spec = RunSpec(
         run_id=stored["run_id"],

@@ -21,9 +21,10 @@ from tui_workbench.core import locks
 from tui_workbench.core.errors import ImportedRun, RunNotFound, storage_error, storage_errors
 from tui_workbench.core.files import LARGEST, append_below, open_below, read_below, read_regular, write_all, write_below
 from tui_workbench.core.masking import mask_words
-from tui_workbench.core.model import NOT_ALL_HERE, Run, RunState
+from tui_workbench.core.model import NOT_ALL_HERE, ClusterJob, Run, RunState
 from tui_workbench.core.moments import Moment, moment_of, this_moment
 from tui_workbench.runs.store import ownership
+from tui_workbench.runs.store.cluster_job import read_job
 from tui_workbench.runs.store.record import SCHEMA as SCHEMA
 from tui_workbench.runs.store.record import WORKING_COPY as WORKING_COPY
 from tui_workbench.runs.store.record import Record as Record
@@ -57,6 +58,7 @@ CONTAINER_FILES = "made"  # receives the files of a script whose project is copi
 SHELL_COPY = "shell"  # the working copy for interactive shells
 FOLLOWED = "followed"  # exists in a run that another machine submitted; its remains on the target are not cleaned up
 NOTE = "note"  # an event with a `text` for the submitter of the run
+ATTEMPT = "attempt"  # an event: the target began to execute the script again
 IMPORTED = "imported: not submitted by you on this machine"  # the reason of an active run that is not this user's own
 DEFAULT_GRACE = 5.0  # seconds between asking a script to end and killing it
 
@@ -69,6 +71,18 @@ class Ending(NamedTuple):
     exit_code: int | None = None
     end: float = 0.0
     error_code: int = 0  # exit code of the command if the script did not run (3 or 4, as for errors); else 0
+
+
+class Attempt(NamedTuple):
+    """Another execution of the script by the target, after the first."""
+
+    number: int  # from 2 on
+    start: int  # size of the log in bytes when this attempt began
+    reason: str  # what ended the previous attempt
+
+    @property
+    def note(self) -> str:
+        return f"attempt {self.number}: {self.reason}"
 
 
 class CancelRequest(NamedTuple):
@@ -136,7 +150,7 @@ class RunDirectory:
             self.read_record()
             raise ImportedRun(
                 f"run {self.run_id} was not submitted by you on this machine",
-                remedy=f"Review the run and take it over: workbench-tui experiment resume -r {self.run_id}",
+                remedy=f"Review the run and take it over: `workbench-tui experiment resume -r {self.run_id}`.",
             )
         return self._parsed(data)
 
@@ -150,7 +164,7 @@ class RunDirectory:
                 return self._parsed(own)
             raise RunNotFound(
                 f"no run {self.run_id!r}: {error.strerror}",
-                remedy="`workbench-tui history list` shows the runs.",
+                remedy="`workbench-tui history list` lists the runs.",
             ) from error
 
     def _parsed(self, data: bytes) -> Record:
@@ -158,8 +172,9 @@ class RunDirectory:
             return record_from_json(json.loads(data), self.path)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise RunNotFound(
-                f"version {SCHEMA} cannot read this run record ({type(error).__name__}: {error})",
-                remedy="The other files of the run are untouched; update the workbench, or move the folder away.",
+                f"cannot read this run record ({type(error).__name__}: {error})",
+                remedy="Update the workbench if a newer version wrote the record. Otherwise move the run directory "
+                "away; its other files are intact.",
                 file=self.file(RECORD),
             ) from error
 
@@ -182,6 +197,17 @@ class RunDirectory:
     def notes(self) -> list[str]:
         """Return the notes for the submitter, one line each."""
         return [str(event.get("text", "")) for event in self.events() if event["event"] == NOTE]
+
+    def attempts(self) -> list[Attempt]:
+        """Return the attempts after the first, in order."""
+        found = []
+        for event in self.events():
+            number, start, reason = (event.get(key) for key in ("number", "start", "reason"))
+            if event["event"] != ATTEMPT:
+                continue
+            if isinstance(number, int) and isinstance(start, int) and isinstance(reason, str):
+                found.append(Attempt(number, start, reason))
+        return found
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield the readable events in order; invalid lines and an incomplete last line are skipped."""
@@ -249,9 +275,10 @@ class RunDirectory:
             commit_id=record.commit_id,
             user_id=record.user_id,
             group=record.group,
+            job=read_job(self.path) if spec.target.kind.has_scheduler else ClusterJob(),
         )
         if problem := problem_of(run):
-            remedy = "The other files of the run are untouched; move the folder away."
+            remedy = "Move the run directory away; its other files are intact."
             raise RunNotFound(problem, remedy=remedy, file=self.file(RECORD))
         if run.is_active and not self.is_own:
             return run._replace(state=RunState.UNKNOWN, reason=IMPORTED, imported=True)
@@ -309,7 +336,7 @@ class ControllerLock:
 
     @classmethod
     def acquire(cls, directory: RunDirectory) -> ControllerLock | None:
-        """Lock this user's own run; None if another process holds the lock.
+        """Lock this user's own run and return the lock; None if another process holds it.
 
         Every action on a run needs the lock. Raises ImportedRun, StorageError.
         """

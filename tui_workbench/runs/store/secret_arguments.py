@@ -28,8 +28,8 @@ def refuse_masks(arguments: Sequence[str]) -> None:
     masked = find_mask(arguments)
     if masked:
         raise UsageError(
-            f"the argument {masked} is masked: records do not hold secrets",
-            remedy="Enter the arguments again, or set the secret in EnvironmentVariables of the run configuration.",
+            f"the argument {masked} was a secret, and records do not hold secrets",
+            remedy="Enter the secret again, or set it in EnvironmentVariables of the run configuration.",
         )
 
 
@@ -74,8 +74,8 @@ def variables_of(spec: RunSpec) -> Mapping[str, str]:
     missing = [name for name in masked if name not in now]
     if missing:
         raise ConfigurationError(
-            f"EnvironmentVariables no longer has {missing[0]}, which this run needs",
-            remedy="Add it again, or submit the run again.",
+            f"{missing[0]}, which this run needs, is no longer in EnvironmentVariables",
+            remedy=f"Add {missing[0]} to EnvironmentVariables, or submit the run again.",
             file=spec.run_configuration.path,
         )
     return {name: now[name] if name in masked else value for name, value in variables.items()}
@@ -100,8 +100,8 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
         if argument != masked:
             shown = masked if masked != MASK else "the value of an option"
             raise UsageError(
-                f"the arguments of a sweep are written to a file, but {shown} is a secret",
-                remedy="Set it in EnvironmentVariables of the run configuration.",
+                f"{shown} is a secret, but the arguments of a sweep are written to a file",
+                remedy="Set the secret in EnvironmentVariables of the run configuration.",
             )
 
 

@@ -84,7 +84,7 @@ class Group(NamedTuple):
 
 
 def order_of(query: RunQuery, condition: Condition) -> tuple[str, str, tuple[Any, ...]]:
-    """Return the ORDER BY and JOIN clauses, and their values."""
+    """Return the ORDER BY and JOIN clauses of a query, and the values of their parameters."""
     direction = "DESC" if query.descending else "ASC"
     values: tuple[Any, ...] = ()
     if query.sort == "created":
@@ -102,7 +102,7 @@ def order_of(query: RunQuery, condition: Condition) -> tuple[str, str, tuple[Any
 
 
 def value_of(name: str) -> tuple[str, str, tuple[Any, ...]]:
-    """Return the SQL of a column's or metric's value, the JOIN clause for it, and its values."""
+    """Return an SQL expression for a column or metric, the JOIN clause that it needs, and the clause's parameters."""
     if name in COLUMNS:
         return COLUMNS[name], "", ()
     return "metrics.value", "LEFT JOIN metrics ON metrics.id = listed.id AND metrics.name = ?", (name,)
@@ -175,7 +175,7 @@ def _on_text(column: str, operator: str, value: str) -> Condition | None:
 
 
 def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | None:
-    """Compare a metric; `lr=0.1` may also be an argument, so it is searched in the row as well."""
+    """Translate the comparison of a metric. `lr=0.1` may also be an argument, so the row is searched for it as well."""
     one = f"{_OF_METRIC} AND value"
     compared: float | str = value
     try:

@@ -18,7 +18,8 @@ from tui_workbench.core.trace import for_run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.gate import admit
 from tui_workbench.runs.lifecycle import building, limits
-from tui_workbench.runs.lifecycle.starting import close_other_descriptors, detach, spawn, start_script
+from tui_workbench.runs.lifecycle.handover import hand_over
+from tui_workbench.runs.lifecycle.starting import WATCHER, close_other_descriptors, end_run, spawn, start_script
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
@@ -40,16 +41,20 @@ def submit(
     directory, lock, record = create_run(project, request)
     target = target_for(record.spec.target)
     try:
+        if target.drives_together:
+            building.save_environment(directory, os.environ)
         if directory.is_waiting and not _enqueue(project, directory, lock):
             # Its lock is released: the process that ends an earlier run starts it.
             if on_started is not None:
                 on_started(directory.run())
             return directory.run()
         if target.starts_at_once:
-            start_script(directory, record, target, TargetLifecycle(target, directory, record))
+            ending = start_script(directory, record, target, TargetLifecycle(target, directory, record))
+            if ending is not None:
+                end_run(directory, record, ending)
             if on_started is not None:
                 on_started(directory.run())
-        detach(directory, lock, _fork if single_threaded else spawn)
+        hand_over(directory, lock, target, _fork if single_threaded else spawn)
     except BaseException:
         # The caller does not know the run yet, so no other process would finish it.
         with building.uninterrupted():
@@ -62,7 +67,7 @@ def submit(
 
 
 def _enqueue(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
-    """Queue a new run; see `queueing.enter`."""
+    """Queue a new run; return True if it can start now. See `queueing.enter`."""
     from tui_workbench.runs.lifecycle.queueing import enter
     from tui_workbench.runs.store.index import RunIndex
 
@@ -110,8 +115,8 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     return published, lock, record
 
 
-def _fork(directory: RunDirectory, lock: ControllerLock) -> int:
-    """Start the controller as a fork, for `detach`: faster than a new interpreter.
+def _fork(directory: RunDirectory, lock: ControllerLock, module: str) -> int:
+    """Start a module as a fork, for `detach`: faster than a new interpreter.
 
     Only for a process with one thread. Returns the process ID. Raises OSError.
     """
@@ -124,7 +129,10 @@ def _fork(directory: RunDirectory, lock: ControllerLock) -> int:
         close_other_descriptors(lock.descriptor)
         lock.sign()
         # Loaded while the script is already running.
-        from tui_workbench.runs.lifecycle.controller import drive
+        if module == WATCHER:
+            from tui_workbench.runs.lifecycle.watcher import drive
+        else:
+            from tui_workbench.runs.lifecycle.controller import drive
 
         drive(directory, lock)
         code = 0

@@ -11,6 +11,7 @@ import contextlib
 import os
 from typing import NamedTuple
 
+from tui_workbench.config.schema.slurm_options import OVERRIDE
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.masking import mask_value
 from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
@@ -52,6 +53,8 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     configuration, target, commit, origin = basis_of(project, request)
     if request.environment:
         configuration = _with_variables(configuration, request.environment)
+    if request.slurm:
+        configuration = _with_slurm_options(configuration, target, request.slurm)
     if origin is not None and not request.script:
         request = request._replace(script=origin.spec.script, arguments=origin.spec.arguments, exact_arguments=True)
     if origin is not None and commit:
@@ -108,6 +111,9 @@ def bare_spec(project: Project, configuration: RunConfiguration, target: Compute
 
 def asks_for_gpu(spec: RunSpec, request: RunRequest) -> bool:
     """Return True if the run needs a GPU to start: its files ask for a GPU, and CPU runs are not allowed."""
+    if spec.target.kind.has_scheduler:
+        # The GPUs belong to a node that is not chosen yet.
+        return not request.allow_cpu and spec.run_configuration.require_gpu
     return not request.allow_cpu and bool(asked_for(spec.target, spec.run_configuration))
 
 
@@ -140,11 +146,22 @@ def _with_variables(configuration: RunConfiguration, variables: tuple[tuple[str,
     secret = next((name for name, value in variables if mask_value(name, value) != value), "")
     if secret:
         raise UsageError(
-            f"{secret} is a secret and cannot be set here",
+            f"{secret} is a secret and cannot be set for a single run",
             remedy=f"Set it in {configuration.key('EnvironmentVariables')} of {configuration.path}.",
         )
     merged = {**configuration.environment_variables, **dict(variables)}
     return configuration._replace(environment_variables=merged)
+
+
+def _with_slurm_options(configuration: RunConfiguration, target: ComputeTarget, text: str) -> RunConfiguration:
+    if not target.kind.reads(OVERRIDE):
+        raise UsageError(
+            f"Slurm options given, but {target.name} is a {target.type} target",
+            remedy="Leave them out, or choose a target of type slurm.",
+        )
+    from tui_workbench.config.option_texts import options_of
+
+    return configuration._replace(slurm={**configuration.slurm, **options_of(text)})
 
 
 def _script_and_arguments(
@@ -216,7 +233,7 @@ def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:
     """Return the error if runs on the target need no environment; None if an environment can be prepared."""
     if target.kind.uses_interpreter and not target.builds_environment:
         return UsageError(
-            f"runs on {target.name} use your own Python: there is nothing to prepare",
+            f"nothing to prepare: runs on target {target.name!r} use your own Python",
             remedy="Install the packages into that Python.",
         )
     return None

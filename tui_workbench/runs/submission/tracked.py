@@ -1,4 +1,4 @@
-"""Planning of tracked runs and runs of a snapshot: the snapshot, and the script in it."""
+"""Plan tracked runs and runs of a snapshot: check the snapshot and the script in it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def refuse_never_copied(script: str) -> None:
     """Raise UsageError for a script that working copies do not hold."""
     if is_never_taken(script):
         raise UsageError(
-            f"the script {script} is in a folder that tracked runs do not get",
-            remedy="Move it, or set `TrackedRun: false` to run it in place.",
+            f"the script {script} is in a folder that is not copied for tracked runs",
+            remedy="Move the script, or set `TrackedRun: false` in the run configuration to run it in the project.",
         )
 
 
 def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, Step]:
-    """Return the steps that create the working copy."""
+    """Return the two steps that take the snapshot and create the working copy."""
     store = SnapshotStore(project.root, project.state_directory)
     if origin:
         note = Step("snapshot", f"use the snapshot of {origin}")
@@ -55,7 +55,7 @@ def script_in_snapshot(project: Project, request: RunRequest, origin: Record) ->
     if script == origin.spec.script and os.path.isfile(os.path.join(project.root, script)):
         return script
     raise UsageError(
-        f"the snapshot of {request.origin} has no script {request.script}",
+        f"the snapshot of run {request.origin} has no script {request.script}",
         remedy="Choose a script in the snapshot, or submit a new run of the current project.",
     )
 
@@ -73,6 +73,6 @@ def commit_of(record: Record) -> str:
 
 def _no_snapshot(record: Record, why: str) -> UsageError:
     return UsageError(
-        f"cannot repeat {record.run_id}: {why}",
-        remedy="`workbench-tui experiment submit` runs the current project.",
+        f"cannot repeat run {record.run_id}: {why}",
+        remedy="Run the current project: `workbench-tui experiment submit -c NAME SCRIPT`.",
     )

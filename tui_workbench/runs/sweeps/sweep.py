@@ -62,7 +62,9 @@ def members_of(arguments: Sequence[str], value_sets: Sequence[dict[str, str]]) -
     if not 0 < len(members) <= MOST_MEMBERS:
         raise UsageError(
             f"the sweep has {len(members)} runs, but must have 1 to {MOST_MEMBERS}",
-            remedy="Use fewer values, or a random choice with --random N." if members else "Name values.",
+            remedy="Use fewer values, or a random choice with --random N."
+            if members
+            else "Add values, for example `--param lr=0.1,0.01`.",
         )
     return tuple(Member(dict(values), made) for values, made in members.items())
 
@@ -80,7 +82,7 @@ def _arguments(arguments: Sequence[str], values: dict[str, str]) -> tuple[str, .
 
 
 def create(project: Project, request: RunRequest, members: tuple[Member, ...], max_parallel: int) -> Sweep:
-    """Write the sweep's file; starts no run.
+    """Write the files of a new sweep and return it; starts no run.
 
     Raises StorageError, and UsageError or ConfigurationError for a request that cannot run.
     """
@@ -111,7 +113,9 @@ def make_members(project: Project, group: str, made: Callable[[Run], object] | N
     try:
         file = open_regular(_path(project, group, _REQUEST))
     except OSError as error:
-        raise RunNotFound(f"no sweep {group!r}", remedy="`workbench-tui history list` lists the sweeps.") from error
+        raise RunNotFound(
+            f"no sweep {group!r}", remedy="`workbench-tui history list` lists the runs and their sweeps."
+        ) from error
     with file:
         if not locks.try_lock(file.fileno()):
             return False
@@ -145,10 +149,10 @@ def _request_of(request: RunRequest, arguments: tuple[str, ...]) -> RunRequest:
 
 
 def _repeating(request: RunRequest, first: RunDirectory | None) -> RunRequest:
-    """Change the request to repeat the first member, if there is one that can be repeated."""
+    """Return the request, changed to repeat the first member if that exists and can be repeated."""
     if first is None or first.read_record().snapshot == "copy":
         return request
-    return request._replace(origin=first.run_id, run_configuration="", target="", environment=())
+    return request._replace(origin=first.run_id, run_configuration="", target="", environment=(), slurm="")
 
 
 def _present(project: Project, group: str) -> dict[int, RunDirectory]:
@@ -221,11 +225,11 @@ def read(project: Project, group: str) -> Sweep:
     except FileNotFoundError as error:
         raise RunNotFound(
             f"no sweep {group!r} in {project.root}",
-            remedy="`workbench-tui history list` shows the runs and their sweeps.",
+            remedy="`workbench-tui history list` lists the runs and their sweeps.",
         ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunNotFound(
-            f"cannot read this sweep ({type(error).__name__}: {error})", remedy="Start it again.", file=path
+            f"cannot read this sweep ({type(error).__name__}: {error})", remedy="Start the sweep again.", file=path
         ) from error
 
 
@@ -274,7 +278,7 @@ def _forget(project: Project, group: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m tui_workbench.runs.sweeps.sweep PROJECT GROUP`: make the missing runs."""
+    """Create the missing runs, for `python -m tui_workbench.runs.sweeps.sweep PROJECT GROUP`; return the exit code."""
     project, group = Project(arguments[0]), arguments[1]
     environment = ownership.own_record(_path(project, group, _ENVIRONMENT))
     if environment is None:

@@ -45,7 +45,7 @@ def parameter(text: str) -> Parameter:
     """Parse `name=value,value...` or `name=uniform(low,high)`. Raises UsageError."""
     name, equals, rest = text.partition("=")
     if not equals or not _is_name(name):
-        raise UsageError(f"--param {text!r} needs a name and values", remedy="Write it as in `--param lr=0.1,0.01`.")
+        raise UsageError(f"--param {text!r} needs a name and values", remedy="Write them as in `--param lr=0.1,0.01`.")
     kind, bracket, inside = rest.partition("(")
     if bracket and kind in _DISTRIBUTIONS and inside.endswith(")"):
         return Parameter(name, (), _range(text, kind, inside[:-1]))
@@ -80,7 +80,7 @@ def grid(parameters: Sequence[Parameter]) -> list[dict[str, str]]:
     _refuse_twice(parameters)
     drawn = [each.name for each in parameters if each.range is not None]
     if drawn:
-        raise UsageError(f"the values of {drawn[0]} are random", remedy="Set the number of runs with --random N.")
+        raise UsageError(f"the values of {drawn[0]} are random", remedy="Add the number of runs: `--random N`.")
     sets: list[dict[str, str]] = [{}]
     for each in parameters:
         # `members_of` refuses too many; a million combinations are not needed for that.
@@ -124,7 +124,9 @@ def listed(path: str) -> list[dict[str, str]]:
     for line, row in rows:
         for name in row:
             if not _is_name(name):
-                raise _bad_line(path, line, f"invalid parameter name {name!r}")
+                raise _bad_line(
+                    path, line, f"invalid parameter name {name!r}", "Use letters, digits, `-`, `_` and `.`."
+                )
     return [row for _, row in rows]
 
 
@@ -153,10 +155,10 @@ def _json_rows(path: str, text: str, *, by_line: bool) -> Iterator[tuple[int, di
         try:
             found = json.loads(part)
         except (ValueError, RecursionError) as error:
-            raise _bad_line(path, line, f"not JSON: {error}") from error
+            raise _bad_line(path, line, f"not JSON: {error}", _OBJECTS) from error
         for row in [found] if by_line else found if isinstance(found, list) else [found]:
             if not isinstance(row, dict):
-                raise _bad_line(path, line, "not a JSON object")
+                raise _bad_line(path, line, "not a JSON object", _OBJECTS)
             yield line, {name: _word(value) for name, value in row.items() if value is not None}
 
 
@@ -164,12 +166,16 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _bad_line(path: str, line: int, what: str) -> UsageError:
-    return UsageError(f"{path}:{line}: {what}", remedy="Use one column per name and one line per run.")
+_COLUMNS = "Use one column per name and one line per run."
+_OBJECTS = "Write a JSON object of names and values for each run."
+
+
+def _bad_line(path: str, line: int, what: str, remedy: str = _COLUMNS) -> UsageError:
+    return UsageError(f"{path}:{line}: {what}", remedy=remedy)
 
 
 def _refuse_twice(parameters: Sequence[Parameter]) -> None:
     names = [each.name for each in parameters]
     twice = next((name for name in names if names.count(name) > 1), "")
     if twice:
-        raise UsageError(f"--param {twice} is given twice", remedy="Give all its values at once.")
+        raise UsageError(f"--param {twice} is given twice", remedy=f"Give all values of {twice} in one --param.")

@@ -57,7 +57,10 @@ def promote(project: Project, directory: str, artifact: str, name: str = "") -> 
     artifact = os.path.normpath(artifact)
     name = name or os.path.basename(artifact)
     if not name or name.startswith(".") or "/" in name or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise UsageError(f"invalid asset name {name!r}", remedy="Use a name like that of a file.")
+        raise UsageError(
+            f"invalid asset name {name!r}",
+            remedy=f"Use a file name without `/` that does not begin with a period (1 to {LONGEST_NAME} characters).",
+        )
     whole_folder = is_folder(directory, artifact)
     paths = files_below(directory, artifact) if whole_folder else [artifact]
     parent = os.path.dirname(artifact)
@@ -70,7 +73,7 @@ def promote(project: Project, directory: str, artifact: str, name: str = "") -> 
         building = os.path.join(store, f".new-{version}")
         remove_below(store, f".new-{version}")
         try:
-            with storage_errors("keep", place):
+            with storage_errors("store", place):
                 os.makedirs(os.path.join(building, CONTENT, os.path.basename(artifact) if whole_folder else ""))
                 for path, source in sources.items():
                     copy_file(source, os.path.join(building, CONTENT, path))
@@ -87,7 +90,9 @@ def promote(project: Project, directory: str, artifact: str, name: str = "") -> 
 def asset_of(project: Project, link: str) -> Asset:
     """Return the asset of a link file. Raises UsageError when it is not a link file, or its content is missing."""
     if not os.path.lexists(link):
-        raise UsageError(f"no file {link}", remedy="Name a link file; `asset list` shows those of the project.")
+        raise UsageError(
+            f"no file {link}", remedy="Choose a link file: `workbench-tui asset list` lists those of the project."
+        )
     if (found := _read_link(link)) is None:
         raise UsageError(
             f"{link} is not a link file", remedy='Its format is {"assetSource": ..., "name": ..., "version": ...}.'
@@ -99,7 +104,8 @@ def asset_of(project: Project, link: str) -> Asset:
     except (OSError, ValueError) as error:
         raise UsageError(
             f"the content of version {version} of the asset {name!r} is not in this project",
-            remedy="It was promoted elsewhere (Azure ML kept it in the cloud); promote it from a run that has it.",
+            remedy="It was promoted elsewhere (Azure ML kept it in the cloud). Promote it from a run that has the "
+            "file: `workbench-tui history promote -r ID -ap PATH`.",
         ) from error
     return Asset(name, version, link, os.path.join(folder, content))
 

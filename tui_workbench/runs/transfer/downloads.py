@@ -30,7 +30,7 @@ from tui_workbench.runs.store.rundir import (
     WORKING_COPY,
     RunDirectory,
 )
-from tui_workbench.targets.hosts.supervisor import RANKS
+from tui_workbench.targets.hosts.supervisor import RANKS, SPARK
 
 RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, PROVENANCE, DIFF)
 
@@ -38,7 +38,7 @@ RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, PROVENANCE, DIFF)
 ALIASES = {"driver_log": OUTPUT, "driver_log.txt": OUTPUT, "control_log": EVENTS, "control_log.txt": EVENTS}
 
 # Folders in a run's directory that the workbench creates.
-_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, RANKS, LIVE, SHELL_COPY, CONTAINER_FILES))
+_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, RANKS, SPARK, LIVE, SHELL_COPY, CONTAINER_FILES))
 
 MOST_ATTACHMENTS = 10_000
 
@@ -46,12 +46,13 @@ MOST_ATTACHMENTS = 10_000
 def attachments(directory: str) -> list[str]:
     """Return the artifacts of the run at `directory`, at most MOST_ATTACHMENTS of them from the script.
 
-    First its outputs, then files outside `outputs/`, its record, and the output of ranks.
+    First its outputs, then files outside `outputs/`, its record, the output of ranks, and Spark's event logs.
     """
     outputs = list(itertools.islice(files_below(directory, OUTPUTS), MOST_ATTACHMENTS))
     elsewhere = itertools.islice(files_outside_outputs(directory), MOST_ATTACHMENTS - len(outputs))
     records = (name for name in RECORDS if _is_regular(os.path.join(directory, name)))
-    return [*sorted(outputs), *sorted(elsewhere), *records, *sorted(files_below(directory, RANKS))]
+    logs = (*sorted(files_below(directory, RANKS)), *sorted(files_below(directory, SPARK)))
+    return [*sorted(outputs), *sorted(elsewhere), *records, *logs]
 
 
 def files_outside_outputs(directory: str) -> Iterator[str]:
@@ -74,7 +75,7 @@ def written_files(directory: str) -> Iterator[str]:
 
 
 def outside_outputs_text(directory: str) -> str:
-    """Return `created 3 files (120 MB) outside outputs/`, or ""."""
+    """Return a text such as `created 3 files (120 MB) outside outputs/`; "" without such files."""
     sizes = [os.lstat(os.path.join(directory, path)).st_size for path in files_outside_outputs(directory)]
     if not sizes:
         return ""
@@ -82,7 +83,7 @@ def outside_outputs_text(directory: str) -> str:
 
 
 def outside_copy_text(directory: str) -> str:
-    """Report files that the run wrote into its run directory, through relative paths out of its working copy; or ""."""
+    """Return a text about files that the run wrote into its run directory, outside its working copy; "" without any."""
     try:
         names = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
     except OSError:
@@ -106,11 +107,12 @@ def artifact_path(directory: str, name: str) -> str:
     path = os.path.realpath(os.path.join(root, name)) if "\0" not in name else root
     relative = os.path.relpath(path, root)
     first = relative.split(os.sep)[0]
-    known = first in (OUTPUTS, WORKING_COPY, RANKS) or relative in RECORDS
+    known = first in (OUTPUTS, WORKING_COPY, RANKS, SPARK) or relative in RECORDS
     if not known or not _is_regular(path):
+        run_id = os.path.basename(directory)
         raise UsageError(
-            f"the run {os.path.basename(directory)} has no artifact {name!r}",
-            remedy="`history info` lists its artifacts under `attachments`.",
+            f"run {run_id} has no artifact {name!r}",
+            remedy=f"`workbench-tui history info -r {run_id}` lists its artifacts under `attachments`.",
         )
     return path
 
@@ -118,16 +120,16 @@ def artifact_path(directory: str, name: str) -> str:
 def download(directory: str, destination: str, names: list[str], *, overwrite: bool = False) -> list[str]:
     """Copy artifacts of the run at `directory` into the folder `destination`, by default all of them.
 
-    A name may also be a folder in `outputs/` or `work/`, or `ranks`. Returns the written paths. Raises UsageError for
-    unknown names and, before anything is written, for existing files without `overwrite`; StorageError when a file
-    cannot be read or written.
+    A name may also be a folder in `outputs/` or `work/`, or `ranks` or `spark`. Returns the written paths. Raises
+    UsageError for unknown names and, before anything is written, for existing files without `overwrite`; StorageError
+    when a file cannot be read or written.
     """
     chosen = chosen_artifacts(directory, names) if names else attachments(directory)
     return copy_files({name: artifact_path(directory, name) for name in chosen}, destination, overwrite=overwrite)
 
 
 def chosen_artifacts(directory: str, names: Iterable[str]) -> list[str]:
-    """Expand folders in the names of artifacts. Raises UsageError for unknown names."""
+    """Return the names of artifacts, with each folder replaced by its files. Raises UsageError for unknown names."""
     chosen: list[str] = []
     for given in names:
         name = os.path.normpath(ALIASES.get(given, given))
@@ -147,7 +149,7 @@ def copy_files(sources: Mapping[str, str], destination: str, *, overwrite: bool)
     targets = {name: target_below(destination, name) for name in sources}
     existing = next((path for path in targets.values() if os.path.lexists(path)), "")
     if existing and not overwrite:
-        raise UsageError(f"{existing} already exists", remedy="Use --overwrite to replace it.")
+        raise UsageError(f"{existing} already exists", remedy="Add `--overwrite` to replace the file.")
     with meter("copying", BYTES, sum(os.stat(path).st_size for path in sources.values())) as copying:
         copied = 0
         for name, path in targets.items():
@@ -179,10 +181,10 @@ def copy_file(source: str, destination: str, on_progress: Callable[[int], None] 
 
 
 def is_folder(directory: str, name: str) -> bool:
-    """Return True for a folder of artifacts: `outputs`, `work`, `ranks`, or below. Links are not followed."""
+    """Return True for a folder of artifacts: `outputs`, `work`, `ranks`, `spark`, or below. Links are not followed."""
     path = os.path.join(directory, name)
     whole = os.path.join(os.path.realpath(directory), name)
-    known = name.split(os.sep)[0] in (OUTPUTS, WORKING_COPY, RANKS)
+    known = name.split(os.sep)[0] in (OUTPUTS, WORKING_COPY, RANKS, SPARK)
     return known and os.path.normpath(name) == name and os.path.realpath(path) == whole and os.path.isdir(path)
 
 
@@ -192,7 +194,9 @@ def target_below(destination: str, name: str) -> str:
     root = os.path.realpath(destination)
     folder = os.path.realpath(os.path.dirname(path))
     if folder != root and not folder.startswith(root.rstrip(os.sep) + os.sep):
-        raise UsageError(f"{path} would be outside {destination}", remedy="Remove the link, or use another folder.")
+        raise UsageError(
+            f"a symbolic link leads {path} out of {destination}", remedy="Remove the link, or use another folder."
+        )
     return path
 
 

@@ -34,7 +34,7 @@ class CopyResult(NamedTuple):
 
     @property
     def text(self) -> str:
-        """A summary: `copied 2 files into the project; refused out/x: a link is in its place`."""
+        """A one-line summary such as `copied 2 files into the project; refused out/x: a link is in its place`."""
         count = len(self.copied)
         texts = [f"copied {count:,} file{'' if count == 1 else 's'} into the project"]
         if self.same:
@@ -65,7 +65,7 @@ def keep_outputs(directory: RunDirectory, record: Record) -> None:
 
 
 def kept_outputs(directory: str, project_root: str, state_directory: str, patterns: Sequence[str]) -> CopyResult:
-    """Copy the files of a run that match `patterns` into the project. Files that it replaces are saved.
+    """Copy the files of a run that match `patterns` into the project. Files that they replace are saved first.
 
     Patterns have the syntax of `.gitignore` and match paths in the project: `out/*.pt`, `data/`, `outputs/`.
     """
@@ -87,7 +87,8 @@ def copy_artifacts(
     record = next((name for name in chosen if name.split(os.sep)[0] not in (OUTPUTS, WORKING_COPY)), "")
     if record:
         raise UsageError(
-            f"{record} is part of the run's record and cannot be copied into the project", remedy="Use --directory."
+            f"{record} is part of the run's record and cannot be copied into the project",
+            remedy="Copy it to another folder with `--directory DIR`.",
         )
     if not overwrite:
         for name in chosen:
@@ -96,13 +97,13 @@ def copy_artifacts(
             if is_there and not _is_same(artifact_path(directory, name), project_root, path):
                 raise UsageError(
                     f"{path} already exists in the project with other contents",
-                    remedy="Use --overwrite to replace it; it is saved first.",
+                    remedy="Add `--overwrite` to replace the file; a copy of it is saved first.",
                 )
     return _copy(directory, project_root, state_directory, chosen)
 
 
 def in_project(name: str) -> str:
-    """Return the path of an artifact in the project."""
+    """Return the path in the project to which an artifact is copied."""
     return os.path.relpath(name, WORKING_COPY) if name.split(os.sep)[0] == WORKING_COPY else name
 
 
@@ -115,7 +116,8 @@ def _copy(directory: str, project_root: str, state_directory: str, names: Iterab
         path = in_project(name)
         try:
             if any(part in NEVER_TAKEN for part in path.split(os.sep)):
-                raise UsageError("files of the workbench, git and caches cannot be replaced")
+                message = "files of the workbench, git and caches cannot be replaced"
+                raise UsageError(message, remedy="Copy the file to another folder with `--directory DIR`.")
             source = artifact_path(directory, name)
             if _is_same(source, project_root, path):
                 same.append(path)

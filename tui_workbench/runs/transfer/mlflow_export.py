@@ -1,4 +1,4 @@
-"""Export runs: MLflow's file store, and a CSV table.
+"""Export runs to MLflow's file store or to a CSV table.
 
 The file store has a folder per experiment and a folder per run. It allows fewer names than the workbench; names that
 would become equal get different ones. Renamed and cut values are reported. A run that was exported before is replaced;
@@ -76,7 +76,7 @@ def export_csv(runs: Sequence[RunRow], path: str) -> None:
     for record in records:
         nested = {key: value for key, value in record.items() if isinstance(value, dict | list)}
         writer.writerow(record | {key: json.dumps(value, ensure_ascii=False) for key, value in nested.items()})
-    with storage_errors("make", os.path.dirname(path)):
+    with storage_errors("create", os.path.dirname(path)):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     write_atomically(path, text.getvalue().encode("utf-8", "backslashreplace"))
 
@@ -86,7 +86,7 @@ def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport
     identifier = hashlib.md5(f"{run.directory}\0{run.run_id}".encode(errors="surrogateescape"), usedforsecurity=False)
     place = os.path.join(folder, identifier.hexdigest())
     if os.path.lexists(place) and not os.path.exists(os.path.join(place, store.TAGS, store.RUN_ID_TAG)):
-        raise UsageError(f"{place} exists and is not from an export of the workbench", remedy="Use another folder.")
+        raise UsageError(f"{place} exists and is not from an export of the workbench", remedy="Choose another folder.")
     building = f"{place}.new"
     shutil.rmtree(building, ignore_errors=True)
     for part in (store.METRICS, store.PARAMETERS, store.TAGS, store.ARTIFACTS):

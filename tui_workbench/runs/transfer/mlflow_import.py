@@ -65,7 +65,7 @@ def import_mlflow(project: Project, source: str) -> ImportReport:
     sources = sorted(_sources(source, notes), key=lambda each: _start(each.meta))
     if not sources and not notes:
         raise UsageError(
-            f"no MLflow runs in {source}", remedy=f"Name the folder that holds <experiment>/<run>/{store.META}."
+            f"no MLflow runs in {source}", remedy=f"Give the folder that holds <experiment>/<run>/{store.META}."
         )
     project.prepare_state()
     known = _known(project)
@@ -132,7 +132,7 @@ def _import(project: Project, source: _Source) -> str:
     start = _start(source.meta)
     run_id = _free_id(project, start)
     final = os.path.join(project.runs_directory, run_id)
-    with storage_errors("import it into", final), new_directory(project, run_id) as (directory, lock):
+    with storage_errors("create", final), new_directory(project, run_id) as (directory, lock):
         record = _record(project, source, run_id, next_run_number(project))
         directory.write_record(record)
         _write(directory.path, EVENTS, _events(source, start))
@@ -175,7 +175,7 @@ def _events(source: _Source, start: float) -> Iterable[dict[str, Any]]:
 
 
 def _metrics(folder: str) -> Iterable[dict[str, Any]]:
-    """Yield every point, in the order of each metric's file."""
+    """Yield a line of `metrics.jsonl` for each point, in the order of each metric's file."""
     for name, path in store.files_by_name(folder):
         for moment, value, step in store.points(path):
             yield {"name": name, "step": step, "value": json_number(value), "time": moment}
@@ -204,7 +204,7 @@ def _copy_artifacts(source: str, directory: str) -> None:
 
 
 def _elsewhere(source: _Source) -> list[str]:
-    """Report artifacts that are in another kind of store."""
+    """Return a note if the artifacts are in another kind of store, which is not read; else an empty list."""
     place = str(source.meta.get("artifact_uri") or "")
     if os.path.isdir(source.part(store.ARTIFACTS)) or not place or place.startswith(("file:", "/", ".")):
         return []

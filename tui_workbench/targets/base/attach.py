@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tui_workbench.config.changes.change_set import ChangeSet, FileChange
 from tui_workbench.config.changes.lifecycle import COMPUTE, RUNCONFIG, check_name
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, parse_image
+from tui_workbench.config.option_texts import typed_values
+from tui_workbench.config.schema import fields
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE
@@ -25,8 +28,8 @@ from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.workbench_key import KeyPair, install, workbench_key
 
-REMOTE_DOCKER, LOCAL_DOCKER, REMOTE = "remotedocker", "localdocker", "remote"
-TYPES = (REMOTE_DOCKER, LOCAL_DOCKER, REMOTE)
+REMOTE_DOCKER, LOCAL_DOCKER, REMOTE, SLURM, CLUSTER = "remotedocker", "localdocker", "remote", "slurm", "cluster"
+TYPES = (REMOTE_DOCKER, LOCAL_DOCKER, REMOTE, SLURM, CLUSTER)
 """The target types that can be attached."""
 
 CPU_IMAGE = "python:3.12-slim"
@@ -49,7 +52,20 @@ class AttachRequest(NamedTuple):
     workbench_key: bool = False  # log in with the workbench's key
     image: str = ""  # "" chooses an image for the machine
     gpu: bool | None = None  # None: use a GPU if the machine has one
-    python: str = ""  # the interpreter of a `remote` target
+    python: str = ""  # the interpreter of a `remote`, `slurm` or `cluster` target
+    run_root: str = ""  # of a `slurm` target, as the next fields; "" for the default
+    partition: str = ""
+    account: str = ""
+
+    @property
+    def has_login(self) -> bool:
+        """True if the machine is reached over SSH. Without an address, the commands of Slurm are on this machine."""
+        return self.type != LOCAL_DOCKER and (self.type != SLURM or bool(self.address))
+
+    @property
+    def has_image(self) -> bool:
+        """True if runs execute in containers of an image that is chosen here."""
+        return self.type in (REMOTE_DOCKER, LOCAL_DOCKER)
 
 
 class Attached(NamedTuple):
@@ -123,7 +139,7 @@ class Attachment:
                 raise
             if self.install_by_hand is not None:
                 return
-        if self.request.gpu is None and self.request.type != REMOTE:
+        if self.request.gpu is None and self.request.has_image:
             gpus = gpus_of(self.host)
             self._gpu = bool(gpus.found), gpus.driver
 
@@ -168,7 +184,7 @@ class Attachment:
     def _login(self, *, use_workbench_key: bool = True) -> wire.Login | None:
         """The login that the `.compute` file will describe, or the login that installs the workbench's key."""
         request = self.request
-        if request.type == LOCAL_DOCKER:
+        if not request.has_login:
             return None
         login = wire.Login(request.name, request.address, request.username)
         if self._key is not None and use_workbench_key:
@@ -227,8 +243,10 @@ class Attachment:
         if login is not None:
             values |= {"address": login.address, "username": login.username, "privateKey": login.private_key}
             values |= {"password": login.password, "privateKeyPassphrase": login.passphrase}
-        if request.type == REMOTE:
+        if request.type in (REMOTE, CLUSTER):
             values |= {"pythonLocation": request.python or REMOTE_PYTHON, "userManagedEnvironment": True}
+        elif request.type == SLURM:
+            values |= _slurm_values(request)
         else:
             gpu, image = self._engine_values()
             values |= {"baseDockerImage": image, "nvidiaDocker": gpu}
@@ -250,18 +268,25 @@ class Attachment:
         values: dict[str, Any] = {
             "ArgumentVector": ["$file"],
             "EnvironmentVariables": None,
-            # The original wrote PySpark, which cannot use a GPU.
-            "Framework": "Python",
+            # Azure ML Workbench wrote PySpark for every type, which cannot use a GPU.
+            "Framework": "PySpark" if self.request.type == CLUSTER else "Python",
             "Target": self.request.name,
             "TrackedRun": True,
             "UseSampling": True,
         }
-        if self.request.type != REMOTE:
+        if self.request.has_image:
             values["PrepareEnvironment"] = True
             for key, file in (("CondaDependenciesFile", _CONDA_FILE), ("SparkDependenciesFile", _SPARK_FILE)):
                 if os.path.exists(os.path.join(self.root, file)):
                     values[key] = file
         return values
+
+
+def _slurm_values(request: AttachRequest) -> dict[str, Any]:
+    options = {"partition": request.partition, "account": request.account}
+    given = {key: value for key, value in options.items() if value}
+    values: dict[str, Any] = {"pythonLocation": request.python or REMOTE_PYTHON, "runRoot": request.run_root}
+    return values | ({"slurm": given} if given else {})
 
 
 def _forget(host: SshHost) -> None:
@@ -272,41 +297,53 @@ def _forget(host: SshHost) -> None:
 
 def _check(root: str, request: AttachRequest) -> None:
     if request.type not in TYPES:
-        raise UsageError(f"unknown type {request.type!r}", remedy=f"Choose one of: {', '.join(TYPES)}.")
+        raise UsageError(f"unknown target type {request.type!r}", remedy=f"Choose one of: {', '.join(TYPES)}.")
     check_name(request.name)
-    if request.type != LOCAL_DOCKER:
+    if request.has_login:
         _check_address(request)
+    if request.type == SLURM:
+        typed_values(fields.COMPUTE, _slurm_values(request))
     if request.image and parse_image(request.image) is None:
-        raise UsageError(f"invalid image name {request.image!r}", remedy="Write REPOSITORY:TAG in lower case.")
+        raise UsageError(f"invalid image name {request.image!r}", remedy="Write REPOSITORY:TAG in lowercase.")
     if request.private_key and not os.path.isfile(os.path.expanduser(request.private_key)):
-        raise UsageError(f"private key not found: {request.private_key}", remedy="Enter the path of a private key.")
-    for suffix in (COMPUTE, RUNCONFIG):
-        path = _path(root, request.name, suffix)
-        if os.path.lexists(path):
-            raise ConfigurationError(
-                f"a {'compute target' if suffix == COMPUTE else 'run configuration'} named "
-                f"{request.name!r} already exists",
-                remedy=f"Choose another name, or detach it: workbench-tui computetarget detach {request.name}",
-                file=path,
-            )
+        raise UsageError(f"private key not found: {request.private_key}", remedy="Give the path of a private key.")
+    _refuse_existing(root, request.name)
+
+
+def _refuse_existing(root: str, name: str) -> None:
+    path, quoted = _path(root, name, COMPUTE), shlex.quote(name)
+    if os.path.lexists(path):
+        raise ConfigurationError(
+            f"a compute target named {name!r} already exists",
+            remedy=f"Choose another name, or detach it: `workbench-tui computetarget detach {quoted}`.",
+            file=path,
+        )
+    path = _path(root, name, RUNCONFIG)
+    if os.path.lexists(path):
+        raise ConfigurationError(
+            f"a run configuration named {name!r} already exists",
+            remedy=f"Choose another name, or delete it: `workbench-tui runconfiguration delete -n {quoted}`.",
+            file=path,
+        )
 
 
 def _check_address(request: AttachRequest) -> None:
     for what, value in (("address", request.address), ("username", request.username)):
         # A leading dash would become an option of ssh in a copied remedy.
         if value.startswith("-") or any(c.isspace() or not c.isprintable() for c in value):
-            raise UsageError(f"invalid {what} {value!r}", remedy="Remove spaces and leading dashes.")
+            raise UsageError(f"invalid {what} {value!r}", remedy="Remove spaces and a leading dash.")
     host, port = wire.Login("", request.address).host_and_port
     if not host:
         raise UsageError(
-            f"a {request.type} target needs the address of its machine", remedy="Add --address HOST[:PORT]."
+            f"a {request.type} target needs the address of its machine", remedy="Add `--address HOST[:PORT]`."
         )
     if port > 65535:
-        raise UsageError(f"invalid port {port}", remedy="Use a number up to 65535.")
+        raise UsageError(f"invalid port {port}", remedy="Use a port from 1 to 65535.")
     if "@" in host:
-        user, _, place = host.rpartition("@")
+        user, _, machine = host.rpartition("@")
         raise UsageError(
-            f"the address {request.address!r} contains a user name", remedy=f"Use --username {user} --address {place}."
+            f"the address {request.address!r} contains a user name",
+            remedy=f"Write `--username {user} --address {machine}`.",
         )
 
 
@@ -315,7 +352,7 @@ def _path(root: str, name: str, suffix: str) -> str:
 
 
 def _text(values: dict[str, Any]) -> bytes:
-    """The text of a file in the form of the original: by PyYAML, with sorted keys."""
+    """The text of a file in the form that Azure ML Workbench wrote: by PyYAML, with sorted keys."""
     import yaml
 
     text: str = yaml.safe_dump(values, default_flow_style=False, allow_unicode=True, width=1 << 20)

@@ -84,7 +84,7 @@ def forget_secrets(detachment: Detachment) -> dict[str, str]:
 
 
 def forget_orphans(change_set: ChangeSet) -> None:
-    """Remove the secrets that no `.compute` file refers to after a change, as after undoing an attachment.
+    """Remove the secrets that no `.compute` file refers to after a change, for example after an attachment was undone.
 
     The secrets of a target that was renamed or moved to the trash are kept.
     """
@@ -115,7 +115,7 @@ def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[KeyringResult,
         if refused is not None:
             raise ConfigurationError(
                 f"cannot store the secrets in the keyring: {refused.reason}",
-                remedy="Remove the line from the file; the workbench then asks for the secret.",
+                remedy=f"Remove {' and '.join(secrets)} from the file. Then the workbench asks for the secret.",
                 file=target.path,
             )
         change_set = _with_references(target, references)

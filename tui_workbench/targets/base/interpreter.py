@@ -24,7 +24,7 @@ def python_version(interpreter: str) -> str:
         status = os.stat(interpreter)
         version = _version(interpreter, status.st_mtime_ns, status.st_size)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it does not answer as a Python does"
+        reason = error.strerror if isinstance(error, OSError) else "it does not behave like a Python interpreter"
         raise ConfigurationError(
             f"{interpreter} cannot be used as a Python interpreter: {reason or error}",
             remedy="Set pythonLocation to a Python interpreter.",
@@ -44,7 +44,7 @@ def _version(interpreter: str, _mtime_ns: int, _size: int) -> str:
 
 
 def version_without_project(interpreter: str, project_root: str) -> str:
-    """The version of an interpreter, or "" if finding out would execute a file of the project or of another user.
+    """The version of an interpreter; "" if starting it would execute a file of the project or of another user.
 
     In a virtual environment, starts the interpreter that the link leads to. Started through the link, it would read the
     project's pyvenv.cfg, which can name a library to load. Raises ConfigurationError as `python_version` does.

@@ -27,6 +27,8 @@ Every target guarantees these behaviours (tests/targets/test_conformance.py chec
 16. A script can `import workbench` with any interpreter. Values that it logs are in the run's directory after
     `collect`. The user's Python path follows the workbench's.
 
+17. Targets with `drives_together`: the group returns the outcome that `wait` would return, in any process and order.
+
 Targets that `starts_at_once` have nothing to prepare, collect or release, and are always reachable.
 """
 
@@ -34,21 +36,19 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.targets.base import machine_info
-from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
+from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu.framework_location import FrameworkLocation, Interpreter, variables_of
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import run_records
-
-if TYPE_CHECKING:
-    from tui_workbench.targets.checks.check_engine import EngineChecks
 
 
 class Target(abc.ABC):
@@ -59,6 +59,12 @@ class Target(abc.ABC):
 
     starts_at_once: bool = False
     """True if `start` takes milliseconds and needs no `prepare`. Then the submitting process starts the run."""
+
+    drives_together: ClassVar[bool] = False
+    """True if one process drives all runs on targets with the same `group_key`, with one `group`.
+
+    Then `start` may return before the script runs; the group reports when it does.
+    """
 
     keeps_runs: ClassVar[bool] = False
     """True if the target keeps records of runs that other machines can read."""
@@ -77,7 +83,7 @@ class Target(abc.ABC):
         """The steps of a run. Raises ConfigurationError if the run is impossible."""
 
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
-        """Add to a plan what the run would send and build now, and why. Changes nothing.
+        """The plan with the files that the run would send and the environment it would build. Sends and builds nothing.
 
         `tree` returns the files of the project. Raises TargetUnreachable or ConfigurationError.
         """
@@ -86,10 +92,6 @@ class Target(abc.ABC):
     def check(self) -> list[Problem]:
         """The problems that prevent runs, each with its remedy."""
         return []
-
-    def engine_checks(self) -> EngineChecks | None:
-        """The checks of the container engine; None if runs use no containers."""
-        return None
 
     def reach(self) -> None:  # noqa: B027  (this machine is always reachable)
         """Check that the target answers and has the required tools.
@@ -115,9 +117,9 @@ class Target(abc.ABC):
         """True if the script was ever started."""
 
     def has_ended(self, spec: RunSpec) -> bool:
-        """True if this machine knows that the run has ended, so that `wait` returns at once. Contacts no other machine.
+        """True if this machine knows that the run has ended, so that `wait` does not block. Contacts no other machine.
 
-        By default: whether the exit code is in the run's directory on this machine.
+        By default, True if the exit code is in the run's directory on this machine.
         """
         return supervisor.read_exit_code(spec.run_directory) is not None
 
@@ -128,6 +130,14 @@ class Target(abc.ABC):
         Raises Interrupted as soon as the file descriptor `interrupted` becomes readable (-1: never), and NeverStarted
         if the run was not started. After any other WorkbenchError the state of the run is unknown.
         """
+
+    def group_key(self) -> str:
+        """A name that is equal for the targets whose runs one group can follow, in any project."""
+        return f"{self.target.kind.name} {self.target.username}@{self.target.address}"
+
+    def group(self) -> RunGroup:
+        """A group that follows runs on all targets with this `group_key`. Only for targets with `drives_together`."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
@@ -147,6 +157,10 @@ class Target(abc.ABC):
 
     def wait_until_reachable(self, interrupted: int) -> None:  # noqa: B027
         """Block until the target answers. Raises Interrupted if the descriptor becomes readable first."""
+
+    def cluster_gpus(self) -> ClusterGpus:
+        """The GPUs of the cluster and of this user's jobs; none without a scheduler. Raises WorkbenchError."""
+        return ClusterGpus()
 
     def container_id(self, spec: RunSpec) -> str:
         """The id of the run's container, or "". Raises TargetUnreachable."""
@@ -176,7 +190,7 @@ class Target(abc.ABC):
         )
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-        """Things on the target that the runs of a project no longer need, except those of runs in `active`."""
+        """The items on the target that runs of a project left there, except items of the runs in `active`."""
         return []
 
     def remove(self, item: CleanupItem) -> None:

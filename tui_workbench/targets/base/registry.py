@@ -20,12 +20,6 @@ def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
     kind = target.kind
     if kind not in target_types.BUILT_IN:
         return _from_another_package(target)
-    if not kind.can_run:
-        raise ConfigurationError(
-            f"this version cannot run targets of type {target.type}",
-            remedy="Choose a target of another type.",
-            file=target.path,
-        )
     if kind is LOCAL:
         from tui_workbench.targets.local.local_target import LocalTarget
 
@@ -38,6 +32,10 @@ def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
         from tui_workbench.targets.docker.docker_target import DockerTarget
 
         return DockerTarget(target, host)
+    if kind.has_scheduler:
+        from tui_workbench.targets.slurm.slurm_target import SlurmTarget
+
+        return SlurmTarget(target, host)
     from tui_workbench.targets.ssh.remote import RemoteTarget
 
     return RemoteTarget(target, host)
@@ -64,7 +62,8 @@ def _from_another_package(target: ComputeTarget) -> Target:
     if not isinstance(implementation, Target):
         raise ConfigurationError(
             f"the package for target type {target.type!r} is not compatible with this version",
-            remedy="Its entry point must name a subclass of tui_workbench.targets.base.protocol.Target.",
+            remedy="Update the package. Its entry point must name a subclass of "
+            "tui_workbench.targets.base.protocol.Target.",
             file=target.path,
         )
     return implementation

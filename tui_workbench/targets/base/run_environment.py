@@ -1,7 +1,9 @@
 """The command and the variables of a script, which are the same on every target.
 
-With `ProcessesPerNode`, the command starts torchrun, which chooses a free port. Each rank writes into a file of the
-run's directory, and output.log holds the lines of all ranks (see sdk/workbench_ranks.py).
+With `Framework: PySpark`, the command starts spark-submit (see spark.py).
+
+With `ProcessesPerNode`, it starts torchrun, which chooses a free port. Each rank writes into a file of the run's
+directory, and output.log holds the lines of all ranks (see sdk/workbench_ranks.py).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import tui_workbench
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import RunConfiguration, RunSpec
 from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.base.spark import Spark, framework_reason, submit_words
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE, RUN_ID_VARIABLE
 
@@ -23,10 +26,10 @@ OUTPUTS_VARIABLE = "WORKBENCH_OUTPUTS_DIRECTORY"
 
 PYTHON_PATH_VARIABLE = "PYTHONPATH"
 SDK_FOLDER = os.path.join(os.path.dirname(tui_workbench.__file__), "sdk")
-"""The folder with `workbench` and the original's modules; first on every run's Python path."""
+"""The folder with `workbench` and the modules of Azure ML Workbench; first on every run's Python path."""
 
 DEFAULT_SHARE = "~/.azureml/share/"
-"""The original's folder for files that runs share (workbench reference, 1a)."""
+"""Azure ML Workbench's folder for files that runs share (workbench reference, 1a)."""
 
 LAUNCHER = "workbench_ranks.py"
 
@@ -43,17 +46,15 @@ _SHELL_VARIABLES = frozenset(
 
 
 def require_python(configuration: RunConfiguration) -> None:
-    """Raise ConfigurationError if the run configuration uses Spark."""
-    if configuration.framework.lower() == "python":
-        return
-    key = configuration.key("Framework")
-    reason = f"{key} is PySpark" if key in configuration.values else f"{key} is missing, which means PySpark"
-    raise ConfigurationError(
-        f"{reason}, and Spark runs are not supported yet",
-        remedy=f"Set `{key}: Python`.",
-        file=configuration.path,
-        line=line_of_key(configuration.path, key),
-    )
+    """Raise ConfigurationError if the run configuration uses Spark; for targets that cannot start it."""
+    if configuration.uses_spark:
+        key = configuration.key("Framework")
+        raise ConfigurationError(
+            f"{framework_reason(configuration)}, but targets of this type cannot start Spark",
+            remedy=f"Set `{key}: Python`, or choose another target.",
+            file=configuration.path,
+            line=line_of_key(configuration.path, key),
+        )
 
 
 def refuse_impossible(path: str, variables: Mapping[str, str], command: Sequence[str]) -> None:
@@ -62,7 +63,7 @@ def refuse_impossible(path: str, variables: Mapping[str, str], command: Sequence
     if names:
         raise ConfigurationError(
             f"invalid variable name {names[0]!r}",
-            remedy="Use a name that is not empty and contains no `=`.",
+            remedy="Use a name that is not empty and contains neither `=` nor a NUL character.",
             file=path,
             line=line_of_key(path, "EnvironmentVariables"),
         )
@@ -72,10 +73,13 @@ def refuse_impossible(path: str, variables: Mapping[str, str], command: Sequence
         )
 
 
-def script_command(spec: RunSpec, interpreter: str, sdk: str, run_directory: str) -> tuple[str, ...]:
+def script_command(
+    spec: RunSpec, interpreter: str, sdk: str, run_directory: str, spark: Spark | None = None
+) -> tuple[str, ...]:
     """The argument vector: interpreter, launcher of ranks if needed, script, arguments.
 
-    `sdk` and `run_directory` are paths from the script's point of view.
+    With `spark`, its `spark-submit` and options precede the script instead. `sdk` and `run_directory` are paths from
+    the script's point of view. Raises ConfigurationError.
     """
     launcher: tuple[str, ...] = ()
     if processes := spec.run_configuration.processes_per_node:
@@ -85,11 +89,14 @@ def script_command(spec: RunSpec, interpreter: str, sdk: str, run_directory: str
         launcher = (f"{sdk}/{LAUNCHER}", f"{run_directory}/{supervisor.RANKS}", *words)
     # A leading hyphen would become an option of the interpreter.
     script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
-    return (interpreter, *launcher, script, *spec.arguments)
+    before = (interpreter, *launcher) if spark is None else submit_words(spec, spark, run_directory)
+    return (*before, script, *spec.arguments)
 
 
 def describe_launcher(spec: RunSpec) -> str:
-    """A phrase about torchrun for the plan, with a leading space; empty without torchrun."""
+    """A phrase about the launcher for the plan, with a leading space; empty without one."""
+    if spec.run_configuration.uses_spark:
+        return " under spark-submit"
     processes = spec.run_configuration.processes_per_node
     if not processes:
         return ""

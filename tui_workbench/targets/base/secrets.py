@@ -29,7 +29,7 @@ _FOUND, _UNKNOWN, _UNUSABLE = 0, 1, 2
 
 
 class KeyringResult(NamedTuple):
-    """The answer of the keyring; `reason` says why it does not have the secret."""
+    """The answer of the keyring; `reason` is the error if it does not have the secret."""
 
     in_keyring: bool
     reason: str = ""
@@ -51,7 +51,7 @@ class SecretStore:
         return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
 
     def put(self, reference: str, secret: str) -> KeyringResult:
-        """Store a secret under its reference."""
+        """Store a secret under its reference, and return the keyring's answer."""
         code, answer = _ask_keyring("put", reference, secret.encode("utf-8", "surrogateescape"))
         return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
 
@@ -92,7 +92,7 @@ def _ask_keyring(verb: str, reference: str, secret: bytes = b"", seconds: float 
 
 
 def _helper(verb: str, reference: str) -> int:
-    """Run in the child process: read a secret from stdin or write it to stdout."""
+    """Execute `verb` in the child process, with the secret on stdin or stdout; return the exit code."""
     from keyring.errors import KeyringError, PasswordDeleteError
 
     try:

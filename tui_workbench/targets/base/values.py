@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tui_workbench.core.model import ClusterJob
+
 RUN_IN_CONTAINER = "/workbench/run"
 """The run's directory inside a container."""
 
@@ -16,7 +18,8 @@ class Outcome(NamedTuple):
 
     exit_code: int | None
     reason: str = ""
-    note: str = ""  # a remark, whatever the exit code
+    note: str = ""  # a remark, for any exit code
+    has_failed: bool = False  # without an exit code: it is certain that the script did not complete
 
 
 class ProjectNames(NamedTuple):
@@ -33,6 +36,34 @@ class CleanupItem(NamedTuple):
     name: str
     size: int = -1  # bytes; -1 if unknown
     note: str = ""
+
+
+class ClusterPartition(NamedTuple):
+    """The GPUs of a part of a cluster. A node may belong to several parts."""
+
+    name: str
+    total: int
+    used: int  # by anybody
+    free: int  # on nodes that can take jobs
+    yours: int  # used by this user's jobs
+
+
+class JobGpus(NamedTuple):
+    """The GPUs of a running job of this user."""
+
+    job_id: str
+    run_id: str  # "" for other jobs
+    partition: str
+    nodes: str  # as the cluster writes them: `node[1-2]`
+    gpus: int
+    left: str  # until the time limit, as the cluster writes it
+
+
+class ClusterGpus(NamedTuple):
+    """The GPUs of a cluster. Texts are from the cluster."""
+
+    partitions: tuple[ClusterPartition, ...] = ()
+    jobs: tuple[JobGpus, ...] = ()
 
 
 class Report:
@@ -55,6 +86,21 @@ class Report:
 
     def regained(self) -> None:
         """The target answers again. Ignored unless `lost` was called before."""
+
+    def queued(self, reason: str) -> None:
+        """A started run waits in a queue of the target, which answers. May be called again with another reason."""
+
+    def job(self, facts: ClusterJob) -> None:
+        """The scheduler has reported new facts about the job of the run."""
+
+    def running(self) -> None:
+        """The script runs and the target answers. Only targets with `drives_together` call it; may be called again."""
+
+    def attempt(self, number: int, start: int, reason: str) -> None:
+        """The target executes the script again, for the `number`-th time; may be called again with the same number.
+
+        `start` is the size of output.log before it, and `reason` says what ended the previous attempt.
+        """
 
     def orphaned(self) -> None:
         """The supervising shell was killed while the script continues: its exit code will be unknown."""

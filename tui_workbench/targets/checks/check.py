@@ -18,11 +18,13 @@ from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.checks import result
 from tui_workbench.targets.checks.check_engine import EngineChecks
 from tui_workbench.targets.checks.check_machine import clock, disk_of_home, local_python, python, ready, tools
+from tui_workbench.targets.checks.check_spark import spark, yarn
 from tui_workbench.targets.checks.result import CheckResult, failure, run_check
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.preflight import Preflight
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.slurm.checks import SlurmChecks
 from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.targets.ssh.ssh_wire import login_of
 
@@ -44,13 +46,16 @@ def check_names(target: ComputeTarget) -> tuple[str, ...]:
 
 def _machine_checks(target: ComputeTarget) -> tuple[str, ...]:
     kind = target.kind
-    found: tuple[str, ...] = _CONNECTION if kind.is_remote else ()
-    if not kind.can_run:
-        return found
+    found: tuple[str, ...] = _CONNECTION if target.uses_ssh else ()
     if kind.is_remote:
         found += (result.TOOLS,)
-    if kind.runs_in_container:
+    if kind.has_scheduler:
+        # The commands of `setup` may load the interpreter on the nodes.
+        found += (result.SLURM, result.RUN_ROOT, *(() if target.setup else (result.PYTHON,)), result.DISK)
+    elif kind.runs_in_container:
         found += _ENGINE
+    elif kind.spark_master:
+        found += (result.PYTHON, result.SPARK, result.YARN, result.DISK)
     elif kind.uses_interpreter:
         found += (result.PYTHON, result.DISK) if kind.is_remote else (result.PYTHON,)
     if kind not in BUILT_IN:
@@ -62,9 +67,18 @@ def _wants_gpus(target: ComputeTarget) -> bool:
     return target.gives_gpus if target.kind.runs_in_container else target.gpus not in ("", "0")
 
 
-def run_checks(target: ComputeTarget) -> Iterator[CheckResult]:
-    """Check a target; yield each result immediately. Only the last result can be broken."""
-    yield from _run(target, None, None)
+def run_checks(target: ComputeTarget, *, with_job: bool = False) -> Iterator[CheckResult]:
+    """Check a target; yield each result immediately. Only the last result can be broken.
+
+    `with_job` also runs a short job on a target with a scheduler.
+    """
+    for found in _run(target, None, None):
+        yield found
+        if found.state == result.BROKEN:
+            return
+    if with_job and target.kind.has_scheduler:
+        host = host_of(target)
+        yield run_check(result.JOB, SlurmChecks(target, host).job, host)
 
 
 def run_gpu_checks(spec: RunSpec, host: Host | None = None) -> Iterator[CheckResult]:
@@ -81,13 +95,12 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
         if target.problem is None and host is None:
             command = f"workbench-tui computetarget login {shlex.quote(target.name)} --move-secrets"
             host, command = host_of(target), ""
-        # A type that cannot run has no implementation, but its login can be checked.
-        implementation = target_for(target, host) if target.problem is not None or target.kind.can_run else None
+        implementation = target_for(target, host)
     except WorkbenchError as error:
         yield CheckResult(result.CONFIGURATION, result.BROKEN, error.message, error.remedy, command, error=error)
         return
     host = host or host_of(target)
-    if target.kind.is_remote:
+    if target.uses_ssh:
         for found in _connection(target, host):
             if spec is None or found.state == result.BROKEN:
                 yield found
@@ -98,7 +111,7 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
         yield found
         if found.state == result.BROKEN:
             return
-    if implementation is not None and target.kind.has_gpus:
+    if target.kind.has_gpus:
         preflight = Preflight(implementation, spec or spec_of(target), engine)
         yield from preflight.run(is_wanted=spec is not None or _wants_gpus(target))
     elif spec is not None:
@@ -111,7 +124,7 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
 
 
 def _machine(
-    target: ComputeTarget, host: Host, implementation: Target | None, engine: EngineChecks | None, *, is_gpu_only: bool
+    target: ComputeTarget, host: Host, implementation: Target, engine: EngineChecks | None, *, is_gpu_only: bool
 ) -> Iterator[CheckResult]:
     """Run the checks between the login and the GPUs. `is_gpu_only` yields nothing but a broken engine."""
     if is_gpu_only:
@@ -127,10 +140,14 @@ def _machine(
         checks |= {result.DOCKER: engine.docker, result.ENGINE: engine.engine, result.DISK: engine.disk}
     else:
         checks |= {result.PYTHON: lambda: python(target, host), result.DISK: lambda: disk_of_home(target, host)}
-    if implementation is not None:
-        checks[result.READY] = lambda: ready(implementation)
-        if target.kind.runs_here:
-            checks[result.PYTHON] = lambda: local_python(implementation)
+    if target.kind.has_scheduler:
+        slurm = SlurmChecks(target, host)
+        checks |= {result.SLURM: slurm.slurm, result.RUN_ROOT: slurm.run_root, result.DISK: slurm.disk}
+    if target.kind.spark_master:
+        checks |= {result.SPARK: lambda: spark(target, host), result.YARN: lambda: yarn(target, host)}
+    checks[result.READY] = lambda: ready(implementation)
+    if target.kind.runs_here:
+        checks[result.PYTHON] = lambda: local_python(implementation)
     for name in _machine_checks(target):
         if name in checks:
             yield run_check(name, checks[name], host)
@@ -176,7 +193,7 @@ _PASSED = {
 
 
 def _fix(target: ComputeTarget, error: TargetUnreachable) -> tuple[str, bool]:
-    """The command that fixes a failed login, and whether to run it on the other machine."""
+    """The command that fixes a failed login, and True if it is to be run on the other machine."""
     name = shlex.quote(target.name)
     if isinstance(error, HostKeyRefused):
         if error.known:

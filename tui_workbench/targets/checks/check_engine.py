@@ -96,7 +96,7 @@ class EngineChecks:
     def _out_of_reach(self, error: EngineOutOfReach) -> CheckFailed:
         there = not self._host.is_local
         if not error.group:
-            remedy = "Start it (needs admin rights)." if error.command else error.remedy
+            remedy = "Start the engine (needs admin rights)." if error.command else error.remedy
             return CheckFailed(error.message, remedy, error.command)
         # The current groups of the user, not the groups of this login.
         groups = self._host.run(["sh", "-c", 'id -nG "$(id -un)"']).text.split()
@@ -112,7 +112,7 @@ class EngineChecks:
         )
 
     def _in_a_container(self) -> bool:
-        """Start a container with all GPUs. False if the engine does not have the image. Raises CheckFailed."""
+        """Start a container with the target's GPUs; False if the engine does not have the image. Raises CheckFailed."""
         if self._is_proved:
             return True
         engine = self.connected

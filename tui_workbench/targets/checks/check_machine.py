@@ -100,7 +100,7 @@ def disk(host: Host, folders: Sequence[str], command: str) -> CheckResult:
     if least < DISK_BROKEN_BYTES:
         raise CheckFailed(
             f"the disk is full: {least / 1e9:.1f} GB free on {place}",
-            "Remove files of old runs, or other files.",
+            "Remove files of old runs or other files.",
             command,
         )
     if least < DISK_WARNING_BYTES:
@@ -118,8 +118,8 @@ def clock(host: Host) -> CheckResult:
     text = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
     command = "sudo timedatectl set-ntp true"
     if abs(ahead) > CLOCK_BROKEN_SECONDS:
-        raise CheckFailed(f"the clock is {text}", "Synchronize it with NTP.", command)
+        raise CheckFailed(f"the clock is {text}", "Synchronize the clock with NTP.", command)
     if abs(ahead) > CLOCK_WARNING_SECONDS:
-        remedy = "Modification times of files will look wrong. Synchronize it with NTP."
+        remedy = "Modification times of files will look wrong. Synchronize the clock with NTP."
         return CheckResult(CLOCK, WARNING, f"the clock is {text}", remedy, command)
     return CheckResult(CLOCK, OK, "the clock agrees with this machine's")

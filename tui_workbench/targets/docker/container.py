@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.base import run_environment
+from tui_workbench.targets.base.spark import Spark
+from tui_workbench.targets.base.spark import variables as spark_variables
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome
 from tui_workbench.targets.docker.engine import Container
 from tui_workbench.targets.hosts import supervisor
@@ -38,6 +40,7 @@ RUN_KIND = "run"
 # Output goes to the mounted run directory, or, for an image without a shell, to the engine's log.
 FILE_MODE, ENGINE_MODE = "file", "engine"
 LAUNCH_FILE = "launch"
+USER_FILE = "passwd"
 # Runs in any Python version.
 _LAUNCH = """\
 import os, sys
@@ -81,6 +84,15 @@ class Placement(NamedTuple):
     sdk: str = ""  # folder of the logging modules
     python_path: str = ""  # PYTHONPATH of the image
     gpus: tuple[str, ...] = ()  # ids of the chosen GPUs; () for the target's setting
+    spark: Spark | None = None  # of the image, if the run uses Spark
+
+    @property
+    def user_file(self) -> bytes:
+        """The content of /etc/passwd with the user of the run, which Java's login needs; empty if not needed."""
+        uid, _, gid = self.user.partition(":")
+        if self.spark is None or not uid.isdecimal() or uid == "0":
+            return b""
+        return f"root:x:0:0:root:/root:/bin/sh\nuser{uid}:x:{uid}:{gid or uid}::/tmp:/bin/sh\n".encode()
 
 
 def container_name(run_id: str) -> str:
@@ -96,7 +108,9 @@ def working_directory(place: Placement) -> str:
 def written_folders(spec: RunSpec, place: Placement) -> list[str]:
     """Return the names of the folders of the run directory that the container writes."""
     ranks = [supervisor.RANKS] if spec.run_configuration.processes_per_node else []
-    return [OUTPUTS if place.project_root else WORKING_COPY, *ranks] if not place.copied else ranks
+    events = [supervisor.SPARK] if place.spark is not None else []
+    scripts = [] if place.copied else [OUTPUTS if place.project_root else WORKING_COPY]
+    return [*scripts, *ranks, *events]
 
 
 def written_files(spec: RunSpec, place: Placement) -> list[str]:
@@ -120,6 +134,8 @@ def mounts(spec: RunSpec, place: Placement) -> list[Mount]:
             found.append(Mount("", PROJECT_IN_CONTAINER + state[len(place.project_root) :], read_only=True))
     if place.sdk:
         found.append(Mount(place.sdk, SDK_DIRECTORY, read_only=True))
+    if place.user_file:
+        found.append(Mount(f"{place.run_directory}/{USER_FILE}", "/etc/passwd", read_only=True))
     found += [Mount(path, path, read_only=True) for path in place.data]
     return found
 
@@ -136,13 +152,13 @@ def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
         outputs=f"{RUN_IN_CONTAINER if place.project_root else working_directory(place)}/outputs",
         sdk=SDK_DIRECTORY if place.sdk else "",
         inherited_path=place.python_path,
-        others=home,
+        others=home | (spark_variables(place.python, place.spark) if place.spark is not None else {}),
     )
 
 
 def command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
     """Return the command line of the script."""
-    return run_environment.script_command(spec, place.python, SDK_DIRECTORY, RUN_IN_CONTAINER)
+    return run_environment.script_command(spec, place.python, SDK_DIRECTORY, RUN_IN_CONTAINER, place.spark)
 
 
 def launch_file(spec: RunSpec, place: Placement) -> bytes | None:
@@ -281,9 +297,12 @@ def start_failure(said: str, *, host: str, image: str) -> tuple[str, str]:
             "Install the NVIDIA Container Toolkit there and restart Docker, or set `nvidiaDocker: false`.",
         )
     if "nvidia-container-cli" in said:
-        return (f"the NVIDIA runtime on {host} refused: {said}", "Run `nvidia-smi` there to check the driver.")
+        return (
+            f"the NVIDIA runtime on {host} cannot start the container: {said}",
+            "Run `nvidia-smi` there to check the driver.",
+        )
     if "executable file not found" in said or "no such file or directory" in said:
-        return (f"the image {image} cannot start it: {said}", "Choose a baseDockerImage with Python.")
+        return (f"the image {image} cannot start the script: {said}", "Choose a baseDockerImage with Python.")
     if "bind source path does not exist" in said:
         return (f"a folder for the container does not exist on {host}: {said}", "Submit the run again.")
     return (f"the Docker engine on {host} cannot start the container: {said}", "")

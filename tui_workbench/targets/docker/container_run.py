@@ -60,7 +60,8 @@ class ContainerRun:
     def create_and_start(self, image: Image, facts: ImageFacts) -> None:
         """Create and start the container; remove it if it cannot be started. Raises WorkbenchError."""
         try:
-            self._create_and_start(placing.placement(self._host, self._engine, self._spec, image, facts))
+            place = placing.placement(self._host, self._engine, self._spec, image, facts)
+            self._create_and_start(placing.with_spark(place, self._engine, self._spec, image))
         except EngineRefused as refused:
             found = self.container()
             if found is not None and found.state == "created":
@@ -79,6 +80,8 @@ class ContainerRun:
         launch = containers.launch_file(spec, place)
         if launch is not None:
             run.write(containers.LAUNCH_FILE, launch)
+        if place.user_file:
+            run.write(containers.USER_FILE, place.user_file)
         run.make_writable(containers.written_folders(spec, place), containers.written_files(spec, place))
         self._engine.create(self._name, containers.configuration(spec, place))
         if place.copied:
@@ -137,7 +140,7 @@ class ContainerRun:
         if not was_started and (found is None or found.state == "created"):
             raise NeverStarted(
                 f"the run has no container on {self._host.label}, because it was never started",
-                remedy="Submit it again.",
+                remedy="Submit the run again.",
             )
         if found is not None and found.has_ended and ending.exit_code is None and not found.error:
             found = found._replace(error=self._last_words(found))
@@ -216,12 +219,12 @@ _LENGTH = 64
 
 
 class LogPosition(NamedTuple):
-    """How much of the engine's log was copied."""
+    """The end of the copied part of the engine's log."""
 
     since: int = 0  # the second to read the log from; 0 for its start
     taken: int = 0  # copied records since that second
     total: int = 0  # all copied records
-    size: int = 0  # their bytes in output.log
+    size: int = 0  # bytes of all copied records in output.log
 
 
 class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
@@ -244,7 +247,7 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
     def take(self, *, follow: bool) -> None:
         """Copy new records, with `follow` until the container has ended. Raises the errors of Engine.records.
 
-        While another process copies the log, `follow` returns at once; without it, wait for that process.
+        While another process copies the log, return immediately with `follow`, else wait for that process.
         """
         if not self._is_locked and not self._begin(wait=not follow):
             return
@@ -295,7 +298,7 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
 
 
 def second_of(stamp: bytes) -> int:
-    """Return `2026-01-31T12:00:00.123456789Z` as whole seconds since the epoch."""
+    """Convert a timestamp such as `2026-01-31T12:00:00.123456789Z` to whole seconds since the epoch."""
     moment = stamp.decode("ascii").removesuffix("Z").partition(".")[0]
     return int(datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp())
 

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def create_words(name: str, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return `create --name NAME ... IMAGE COMMAND`."""
+    """Return the words of the command after `docker`: `create --name NAME ... IMAGE COMMAND`."""
     host = config.get("HostConfig") or {}
     words = ["create", "--name", name, *_plain_options(config, host)]
     for variable in config.get("Env") or ():

@@ -1,4 +1,4 @@
-"""The socket of a host's Docker engine, and why this user cannot use it.
+"""Find the socket of a host's Docker engine, or the reason for which this user cannot use it.
 
 Only unix sockets are supported: folders of this host could not be mounted by an engine behind TCP.
 """
@@ -34,8 +34,8 @@ echo missing
 class EngineOutOfReach(ConfigurationError):
     """The user cannot use an engine. Not a TargetUnreachable, because waiting does not help.
 
-    `command` is the administrator's command that fixes it there, or "". `group` is the group that the user must join,
-    or "".
+    `command` is an administrator's command that fixes this on the host, or "". `group` is the group that the user must
+    join, or "".
     """
 
     exit_code = TargetUnreachable.exit_code
@@ -56,7 +56,7 @@ def docker_socket(host: Host) -> str:
     if host.is_local and named and not named.startswith("unix://"):
         raise ConfigurationError(
             f"DOCKER_HOST is '{named}', but a local target needs an engine on this machine",
-            remedy="Unset DOCKER_HOST, or attach that machine as a remotedocker target.",
+            remedy="Unset DOCKER_HOST, or attach that machine as a target of type remotedocker.",
         )
     match host.check([SHELL, "-c", _PROBE, "sh", SYSTEM_SOCKET]).text.split("\n"):
         case ["usable", socket]:
@@ -65,8 +65,8 @@ def docker_socket(host: Host) -> str:
             command = f"sudo usermod -aG {group} {user}"
             raise EngineOutOfReach(
                 f"{host.label}: the user {user} may not use Docker: {socket} belongs to the group {group}",
-                remedy=f"Ask an administrator to run: {command}   Then log in again "
-                "(from here: workbench-tui computetarget disconnect TARGET). The workbench itself never uses sudo.",
+                remedy=f"Ask an administrator to run: `sudo usermod -aG {group} {user}`. Then log in again: from here, "
+                "`workbench-tui computetarget disconnect TARGET`. The workbench itself never uses sudo.",
                 command=command,
                 group=group,
             )
@@ -78,7 +78,7 @@ def docker_socket(host: Host) -> str:
             command = "sudo systemctl start docker"
             raise EngineOutOfReach(
                 f"{host.label}: Docker is installed, but its engine is not running",
-                remedy=f"Start it: {command}",
+                remedy="Start the engine: `sudo systemctl start docker`.",
                 command=command,
             )
     raise EngineOutOfReach(

@@ -17,10 +17,9 @@ from typing import Any
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
-from tui_workbench.targets.base import machine_info, run_environment
+from tui_workbench.targets.base import machine_info, run_environment, spark
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
-from tui_workbench.targets.checks.check_engine import EngineChecks
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RUN_KIND, RUN_LABEL
@@ -55,7 +54,8 @@ class DockerTarget(Target):
         self._chosen: tuple[str, Image, ImageFacts] | None = None
 
     def plan(self, spec: RunSpec) -> Plan:
-        run_environment.require_python(spec.run_configuration)
+        if spec.run_configuration.uses_spark:
+            spark.require_script(spec)
         place = placing.symbolic_placement(self.host, spec)
         variables = containers.variables(spec, place)
         command = containers.command(spec, place)
@@ -69,6 +69,7 @@ class DockerTarget(Target):
             steps.append(Step("gpus", f"{choice.describe(self.target)} on {label}"))
         steps += [
             Step("image", f"use {image}, and pull it if missing on {label}"),
+            *([spark.plan_step(spec, place.spark)] if place.spark is not None else ()),
             Step("container", f"create the container on {label}", containers.docker_command(spec, place)),
             Step(
                 "start",
@@ -94,7 +95,9 @@ class DockerTarget(Target):
         plan = plan.with_step("image", title=images.describe(choice))
         if choice.image is not None:
             place = placing.placement(host, engine, spec, choice.image, images.facts(choice.image))
-            place = place._replace(image=choice.name)
+            place = placing.with_spark(place._replace(image=choice.name), engine, spec, choice.image)
+            if place.spark is not None:
+                plan = plan.with_step("spark", title=spark.plan_step(spec, place.spark).title)
             plan = plan.with_step("container", command=containers.docker_command(spec, place))
             plan = plan.with_step("start", command=containers.command(spec, place))
         return plan._replace(interpreter=choice.name)
@@ -105,9 +108,6 @@ class DockerTarget(Target):
         except WorkbenchError as error:
             return [Problem(self.target.path, 0, 0, "error", "engine", error.message, error.remedy)]
         return []
-
-    def engine_checks(self) -> EngineChecks:
-        return EngineChecks(self.target, self.host)
 
     def reach(self) -> None:
         self._connect()
@@ -123,7 +123,9 @@ class DockerTarget(Target):
         else:
             run.send(tree(), self.report)
         run.keep_record()
-        self._image(spec)
+        image, facts = self._image(spec)
+        if spec.run_configuration.uses_spark:
+            placing.spark_of(self._connect(), spec, image, facts.python)
 
     def container_id(self, spec: RunSpec) -> str:
         found = self._run(spec).container()
@@ -133,19 +135,6 @@ class DockerTarget(Target):
         images = Images(self.host, self._connect(), spec)
         images.provide(self.report, build=True)
         return images.choose().name
-
-    def image_of(self, spec: RunSpec) -> tuple[str, str, ImageFacts]:
-        """Return name, id and facts of the image of the run's container, or without one, of the image for the run.
-
-        Raises WorkbenchError if the image does not exist any more.
-        """
-        engine = self._connect()
-        found = self._run(spec).container()
-        image = engine.image(found.image) if found is not None else Images(self.host, engine, spec).choose().image
-        name = self.target.base_docker_image
-        if image is None:
-            raise WorkbenchError(f"the image of {spec.run_id} is no longer on {self.host.label}")
-        return image.tags[0] if image.tags else name, image.id, facts_of(engine, image, name)
 
     def framework_location(self, spec: RunSpec) -> FrameworkLocation:
         engine = self._connect()
@@ -159,7 +148,7 @@ class DockerTarget(Target):
         # GPUs of the machine matter only if containers get them.
         found = machine_info.host_info(self.host, with_gpus=self.target.nvidia_docker)
         try:
-            name, image, facts = self.image_of(spec)
+            name, image, facts = _image_of(self._connect(), self.host, spec)
         except WorkbenchError as error:
             found["problems"]["image"] = str(error)
         else:
@@ -208,21 +197,21 @@ class DockerTarget(Target):
         return wait_through_losses(self, wait_once, interrupted)
 
     def wait_until_reachable(self, interrupted: int) -> None:
+        def reconnect() -> None:
+            self.close()
+            try:
+                self._connect()
+            except ConfigurationError as error:
+                # An engine that restarts has no socket for a moment.
+                raise ConnectionLost(str(error)) from error
+
         if not self.host.is_local:
             # Report a lost connection to the machine rather than an engine that does not answer.
             try:
                 self.host.check(["true"])
             except TargetUnreachable as error:
                 self.report.lost(str(error))
-        wait_until_answering(self.host, self.report, interrupted, self._reconnect)
-
-    def _reconnect(self) -> None:
-        self.close()
-        try:
-            self._connect()
-        except ConfigurationError as error:
-            # An engine that restarts has no socket for a moment.
-            raise ConnectionLost(str(error)) from error
+        wait_until_answering(self.host, self.report, interrupted, reconnect)
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         return self._run(spec).stop(grace)
@@ -250,6 +239,20 @@ class DockerTarget(Target):
 
     def _run(self, spec: RunSpec) -> ContainerRun:
         return ContainerRun(self.host, self._connect(), spec)
+
+
+def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, ImageFacts]:
+    """The name, the id and the facts of the image of the run's container, or without one, of the image for the run.
+
+    Raises WorkbenchError if the image no longer exists.
+    """
+    found = ContainerRun(host, engine, spec).container()
+    image = engine.image(found.image) if found is not None else Images(host, engine, spec).choose().image
+    name = spec.target.base_docker_image
+    if image is None:
+        message = f"the image of run {spec.run_id} is no longer on {host.label}"
+        raise WorkbenchError(message, remedy=f"Build or pull it again: `{prepare_command(spec)}`.")
+    return image.tags[0] if image.tags else name, image.id, facts_of(engine, image, name)
 
 
 def _unused_containers(

@@ -31,7 +31,7 @@ CREATION_POLL_SECONDS = 0.02
 
 NOT_FOUND, CONFLICT = 404, 409
 
-NOT_THERE = "not found"  # the result in the trace of calls of a missing object
+NOT_THERE = "not found"  # the result of a call for a missing object, in the trace of calls
 _CHUNK = 1 << 18
 
 # Errors of the package for an answer that is not JSON of an engine.
@@ -74,7 +74,7 @@ class Container(NamedTuple):
     image: str  # the image's id
     exit_code: int | None  # None until it has ended
     out_of_memory: bool
-    error: str  # why it could not be started
+    error: str  # the engine's message if it could not be started
     started_at: str
 
     @property
@@ -311,7 +311,7 @@ class Engine:
     def records(self, container: str, *, since: int = 0, follow: bool = True) -> Iterator[bytes]:
         """Yield the records of a container's log, `TIMESTAMP text`, from the second `since` on.
 
-        They have the order of the log file. With `follow` they end when the container has ended or is removed.
+        They have the order of the log file. With `follow`, wait for further records until the container has ended.
         """
         wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
         words = ("logs", "--timestamps", "--since", str(since), *(("--follow",) if follow else ()), container)
@@ -344,7 +344,7 @@ class Engine:
 
     @contextlib.contextmanager
     def _sought(self, action: str, *words: str, log_start: bool = False) -> Iterator[None]:
-        """Like `_called`, but an object that does not exist only ends the context."""
+        """Like `_called`, but ignore the error for an object that does not exist."""
         with self._called(action, *words, log_start=log_start) as call:
             try:
                 yield
@@ -391,7 +391,7 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 def _version(path: str) -> str:
     """Return the API version of the engine, which refuses much older and newer versions.
 
-    `_ping` answers at once; the call that the package uses starts programs on the engine's host.
+    `_ping` answers immediately; the call that the package uses starts programs on the engine's host.
     """
     import docker.constants
 
@@ -435,19 +435,21 @@ def _raise_for_status(response: requests.Response) -> None:
 
 
 def refused(label: str, action: str, said: str, status: int = 0) -> WorkbenchError:
-    """Return the error for a refused call; a full disk can affect every call."""
+    """Return the error for a refused call. Any call can fail because of a full disk, which has its own message."""
     if "no space left on device" in said:
         return EngineRefused(
             f"the disk of the Docker engine on {label} is full: cannot {action}",
             status=status,
             said=said,
-            remedy="Run `workbench-tui experiment clean`; `docker system df` shows the other disk usage.",
+            remedy="Run `workbench-tui experiment clean` to remove files of old runs, or `docker system prune` on that "
+            "machine to remove unused images and containers.",
         )
-    return EngineRefused(f"the Docker engine on {label} cannot {action}: {said}", status=status, said=said)
+    message = f"the Docker engine on {label} cannot {action}: {said}"
+    return EngineRefused(message, status=status, said=said, remedy="`docker info` on that machine shows its state.")
 
 
 def unreachable(label: str, error: BaseException | None = None) -> TargetUnreachable:
-    """Return the error for an engine that does not answer; only ConnectionLost is worth a retry."""
+    """Return the error for an engine that does not answer: ConnectionLost if trying again may help."""
     if isinstance(error, PermissionError):
         return TargetUnreachable(
             f"this user may not use the Docker engine on {label}",

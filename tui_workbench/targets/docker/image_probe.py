@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, StorageError
 from tui_workbench.core.files import write_atomically
-from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.model import ComputeTarget, RunSpec
+from tui_workbench.targets.base.spark import Spark, find_words, parse_found
 from tui_workbench.targets.docker.container import KIND_LABEL, LOG, SHM_BYTES, gpu_request
 from tui_workbench.targets.docker.engine import Engine, EngineRefused, Image
 from tui_workbench.targets.gpu.frameworks import ALONE, LAUNCH, PROGRAM, SECONDS
@@ -102,7 +104,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
         if is_foreign:
             raise ConfigurationError(
                 f"the image {name} is for {image.architecture}, but the machine is {ours}",
-                remedy=f"Choose a baseDockerImage for {ours}, or try `docker pull --platform linux/{ours}`.",
+                remedy=f"Choose a baseDockerImage for {ours}, or try `docker pull --platform linux/{ours} {name}`.",
             )
         raise ConfigurationError(
             f"the image {name} has no Python",
@@ -174,6 +176,23 @@ def probe(
         return text, (found.exit_code or 0) if found is not None else 0
     finally:
         engine.remove(name)
+
+
+def find_spark(engine: Engine, spec: RunSpec, image: Image, python: str) -> Spark:
+    """Return the Spark of an image, which is cached by the image's id. Missing parts are empty."""
+    words = find_words(spec, python, "", {})
+    name = f"{image.id.removeprefix('sha256:')}-spark-{zlib.crc32(repr(words).encode('utf-8', 'replace')):08x}"
+    path = os.path.join(user_cache_directory(), "images", name)
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        return parse_found(file.read())
+    try:
+        text = probe(engine, image.id, words, {})[0].decode("utf-8", "replace")
+    except EngineRefused:
+        return Spark(submit="")  # the image has no shell, and spark-submit is a shell script
+    with contextlib.suppress(OSError, StorageError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_atomically(path, text.encode())
+    return parse_found(text)
 
 
 class InImage:

@@ -50,7 +50,7 @@ class _Layers:
         self._layers: dict[str, tuple[int, int]] = {}
 
     def add(self, message: Mapping[str, Any]) -> tuple[int, int]:
-        """Add a message of the engine; return the downloaded and the total bytes that are known."""
+        """Add a message of the engine; return the downloaded bytes and the total bytes, as far as known."""
         layer, detail = str(message.get("id", "")), message.get("progressDetail") or {}
         if message.get("status") == "Downloading" and detail.get("total"):
             self._layers[layer] = (int(detail.get("current", 0)), int(detail["total"]))
@@ -94,7 +94,7 @@ class Images:
         return f"build {choice.name} on {self._name}: {choice.why}"
 
     def provide(self, report: Report, *, build: bool) -> tuple[Image, ImageFacts]:
-        """Pull or build the image of the run if needed, and return it.
+        """Pull or build the image of the run if needed, and return it with its facts.
 
         Raises ConfigurationError if it must be built and `build` is false, Interrupted, TargetUnreachable or
         WorkbenchError.
@@ -123,7 +123,7 @@ class Images:
         return environment.cause(self._recipe, lines, environment.closest(lines, earlier))
 
     def _not_prepared(self, base: Image) -> NotPrepared:
-        return environment.not_prepared(self._spec, self._cause(base), f" on {self._host.label}")
+        return environment.not_prepared(self._spec, self._cause(base), self._host.label)
 
     def _pull(self, report: Report) -> Image:
         report.begin("pull", f"pull the image {self._name}")
@@ -144,7 +144,8 @@ class Images:
         except EngineRefused as refused:
             raise ConfigurationError(
                 f"the image {self._name} is not on {self._host.label} and cannot be pulled: {refused.said}",
-                remedy="Correct baseDockerImage, log in here with `docker login`, or load it with `docker load`.",
+                remedy="Correct baseDockerImage, log in here with `docker login`, or load the image there with "
+                "`docker load`.",
                 file=self._spec.target.path,
                 line=line_of_key(self._spec.target.path, "baseDockerImage"),
             ) from refused
@@ -200,7 +201,7 @@ class Images:
 
 
 def _known_route(path: str) -> bool | None:
-    """Return True if containers could reach the package index within the last day; None if it is not known."""
+    """Return True if containers could reach the package index at the last attempt; None if that is over a day ago."""
     with contextlib.suppress(OSError):
         if time.time() - os.stat(path).st_mtime <= ROUTE_SECONDS:
             with open(path, "rb") as file:

@@ -18,11 +18,12 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import is_folder_below, make_folders, read_below, remove_below, rename_below
 from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import ComputeTarget, RunSpec
-from tui_workbench.targets.base import run_environment
+from tui_workbench.targets.base import run_environment, spark
+from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER
 from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
 from tui_workbench.targets.docker.engine import Engine, Image
-from tui_workbench.targets.docker.image_probe import ImageFacts
+from tui_workbench.targets.docker.image_probe import ImageFacts, find_spark
 from tui_workbench.targets.hosts.fetching import unpack
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_run import HostRun
@@ -60,6 +61,25 @@ def placement(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: Im
     )
 
 
+def with_spark(place: Placement, engine: Engine, spec: RunSpec, image: Image) -> Placement:
+    """Add the Spark of the image, if the run uses Spark. Raises ConfigurationError if Spark or Java is missing."""
+    if not spec.run_configuration.uses_spark:
+        return place
+    return place._replace(spark=spark_of(engine, spec, image, place.python))
+
+
+def spark_of(engine: Engine, spec: RunSpec, image: Image, python: str) -> Spark:
+    """Return the Spark of the image. Raises ConfigurationError if Spark or Java is missing."""
+    other = "Or choose a baseDockerImage with Spark and Java, such as spark:python3."
+    return spark.require_spark(
+        spec,
+        find_spark(engine, spec, image, python),
+        f"the image {spec.target.base_docker_image}",
+        spark_remedy=f"{spark.conda_remedy(spec, 'pyspark')} {other}",
+        java_remedy=f"{spark.conda_remedy(spec, 'openjdk')} {other}",
+    )
+
+
 def symbolic_placement(host: Host, spec: RunSpec) -> Placement:
     """Return the placement for a plan, with shell expressions for values that only the host knows."""
     if host.is_local:
@@ -80,6 +100,7 @@ def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
         data=_data_of(host, spec),
         copied=copied,
         image=spec.target.base_docker_image,
+        spark=spark.UNKNOWN if spec.run_configuration.uses_spark else None,
     )
 
 

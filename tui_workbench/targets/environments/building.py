@@ -1,4 +1,4 @@
-"""Building the image of an environment: install packages in a container of the base image, and commit it.
+"""Build the image of an environment: install packages in a container of the base image, and commit the container.
 
 There is no Dockerfile: the installer, wheels and cache are mounted and leave nothing in the image, and secrets (an
 index with a password in its URL) are passed only to the process that needs them. The image is tagged last, so a tagged
@@ -154,7 +154,7 @@ class Builder:
             raise ConfigurationError(
                 f"`{first.text}` needs conda, but the image {self._base_name} "
                 f"(Python {self._facts.version}) has no conda, mamba or micromamba",
-                remedy="Move it under `pip:` with its name on PyPI, or choose an image with conda, such as "
+                remedy="List it under `pip:` by its name on PyPI, or choose an image with conda, such as "
                 "continuumio/miniconda3 or mambaorg/micromamba.",
                 file=recipe.path,
                 line=first.line,

@@ -173,12 +173,12 @@ def report_steps(report: Report, steps: Sequence[tuple[str, Callable[[], None]]]
         report.line(f"{label}: done ({time.monotonic() - begun:.1f} s)")
 
 
-def not_prepared(spec: RunSpec, why: str, where: str = "") -> NotPrepared:
+def not_prepared(spec: RunSpec, why: str, host: str = "") -> NotPrepared:
     """Return the error for an environment that must be built, if the run configuration forbids it."""
     configuration = spec.run_configuration
     key = configuration.key("PrepareEnvironment")
     return NotPrepared(
-        f"the environment is not prepared{where} ({why}), and {key} is false",
+        f"the environment is not prepared{f' on {host}' if host else ''} ({why}), and {key} is false",
         remedy=f"Run `workbench-tui experiment prepare -c {configuration.name}`, or set `{key}: true`.",
         file=configuration.path,
         line=line_of_key(configuration.path, key),

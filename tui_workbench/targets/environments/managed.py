@@ -62,7 +62,7 @@ class Managed(NamedTuple):
         return self.recipe.lines(self.base, self.version)
 
     def why(self) -> str:
-        """Return the reason why it must be built, with the line that caused it."""
+        """Return the reason for which the environment must be built, with the line that caused it."""
         lines = self.lines()
         return environment.cause(self.recipe, lines, environment.closest(lines, Environments().recipes()))
 
@@ -73,12 +73,12 @@ class Managed(NamedTuple):
         return {**variables, **own, **self.recipe.variables}
 
     def refuse_unless_built(self, spec: RunSpec) -> None:
-        """Raise NotPrepared if it is not built and the run configuration forbids it."""
+        """Raise NotPrepared if the environment is not built and the run configuration forbids building it."""
         if not self.is_complete and not spec.run_configuration.prepare_environment:
             raise not_prepared(spec, self.why())
 
     def ensure_built(self, report: Report) -> None:
-        """Build it if needed. Raises Interrupted, ConfigurationError (with the line) or StorageError."""
+        """Build the environment if needed. Raises Interrupted, ConfigurationError (with the line) or StorageError."""
         if self.is_complete:
             return
         report.begin("build", f"build the environment {self.name}: {self.why()}")
@@ -130,7 +130,7 @@ class Environments:
             processes.run(["rm", "-rf", "--", folder]).check_returncode()
         except (OSError, subprocess.CalledProcessError) as error:
             raise StorageError(
-                f"cannot remove the environment: {error}", remedy="Delete the folder.", file=folder
+                f"cannot remove the environment: {error}", remedy="Delete the folder yourself.", file=folder
             ) from error
 
 
@@ -153,7 +153,7 @@ class _Build:
         except OSError as error:
             raise StorageError(
                 f"cannot build the environment: {error.strerror or error}",
-                remedy="Free space. `workbench-tui experiment clean` removes environments.",
+                remedy="Free some space. `workbench-tui experiment clean` removes environments.",
                 file=error.filename or folder,
             ) from error
         self._report.line(f"the environment is built ({time.monotonic() - begun:.1f} s)")

@@ -67,7 +67,7 @@ def find_uv() -> str:
     except FileNotFoundError as error:
         raise ConfigurationError(
             "uv is not installed, but it is needed to build environments",
-            remedy="Reinstall the workbench: pip install --force-reinstall workbench-tui",
+            remedy="Install the workbench again: `pip install --force-reinstall workbench-tui`.",
         ) from error
 
 
@@ -79,11 +79,11 @@ def uv_version() -> str:
 
 
 def platform_of(facts: ImageFacts) -> str:
-    """Return the resolver's name of the image's platform. Raises ConfigurationError for one without wheels."""
+    """Return the resolver's name of the image's platform. Raises ConfigurationError for an unsupported machine."""
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(facts.machine, facts.machine)
     if machine not in ("x86_64", "aarch64"):
         raise ConfigurationError(
-            f"cannot download packages for {facts.machine} here",
+            f"cannot download packages for the architecture {facts.machine} on this machine",
             remedy="Give the target access to the package index, or choose an image that contains the packages.",
         )
     library, version = facts.libc
@@ -113,7 +113,7 @@ def resolve(recipe: Recipe, facts: ImageFacts, environment: Mapping[str, str]) -
 
 
 def fetch(wheels: Sequence[Wheel], folder: str, progress: Callable[[str], None]) -> list[str]:
-    """Download the wheels that are not yet below `folder`, and return the paths of all.
+    """Download the wheels that are not yet below `folder`, and return the paths of all wheels.
 
     Each has a subfolder that is named by its hash. Raises WorkbenchError if a download fails.
     """
@@ -122,7 +122,7 @@ def fetch(wheels: Sequence[Wheel], folder: str, progress: Callable[[str], None])
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise storage_error("make", folder, error) from error
+        raise storage_error("create", folder, error) from error
     with meter("fetching", "packages", len(wheels)) as fetching, ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
         downloads = _Progress(fetching)
         return list(pool.map(lambda wheel: _fetch_one(wheel, folder, progress, downloads), wheels))
@@ -181,7 +181,9 @@ def _run_resolver(
         )
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(
-            f"cannot resolve the packages within {RESOLVE_SECONDS:g} s", remedy="Pin more versions.", file=recipe.path
+            f"cannot resolve the packages within {RESOLVE_SECONDS:g} s",
+            remedy="Pin the versions of more packages.",
+            file=recipe.path,
         ) from error
     if done.returncode:
         text = done.stderr.decode(errors="replace")
@@ -338,7 +340,7 @@ class Stores:
         return {path: self._send(path, os.path.join("files", _hash(path)[:KEY_LENGTH])) for path in files}
 
     def _send(self, path: str, name: str) -> str:
-        """Copy the file to the folder `name` of the host if it is not there, and return the folder's path."""
+        """Copy the file to the folder `name` of the host unless it is already there, and return the folder's path."""
         folder, base = os.path.join(self._here, name), os.path.basename(path)
         _copy(path, os.path.join(folder, base))
         if self._host.is_local:

@@ -104,7 +104,7 @@ def wanted_count(target: ComputeTarget) -> int:
 
 
 def describe(target: ComputeTarget) -> str:
-    """Return the text of the step in a plan."""
+    """Return the title of the plan's step that chooses GPUs."""
     count = wanted_count(target)
     if count:
         return "take one free GPU" if count == 1 else f"take {count} free GPUs"
@@ -148,7 +148,7 @@ def chosen(run_directory: str) -> tuple[ChosenGpu, ...]:
 
 
 def variables(gpus: Sequence[ChosenGpu], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that show a script on the machine its GPUs; those of the run configuration, `own`, win."""
+    """Return the variables that restrict a script to its GPUs; empty if the run's own variables `own` do that."""
     if VISIBLE in own:
         return {}
     if all(each.number >= 0 for each in gpus):
@@ -157,7 +157,7 @@ def variables(gpus: Sequence[ChosenGpu], own: Mapping[str, str]) -> dict[str, st
 
 
 def hidden(target: ComputeTarget, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that hides every GPU from a script with `gpus: 0`."""
+    """Return the variable that hides every GPU from a script with `gpus: 0`; empty for other settings."""
     return {VISIBLE: "-1"} if target.gpus == NONE and VISIBLE not in own else {}
 
 
@@ -185,7 +185,7 @@ nvidia-smi -L
         said = devices.strip().split("\n")[-1] or done.complaint
         raise WorkbenchError(
             f"cannot choose GPUs on {host.label}: {said}",
-            remedy="Run `nvidia-smi` there to check the driver, or remove `gpus` to skip the choice of GPUs.",
+            remedy="Run `nvidia-smi` there to check the driver, or remove `gpus` from the file to use every GPU.",
             file=target.path,
             line=line_of_key(target.path, CHOSEN),
         )

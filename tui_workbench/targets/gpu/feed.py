@@ -1,4 +1,4 @@
-"""Reading the GPU samples of a machine.
+"""Read the GPU samples of a machine.
 
 One process per machine and user takes the samples (`sampler.py`), whatever the number of readers: it appends lines to a
 file in the user's state directory. The first reader starts it, and it ends when there are no readers. Each reader holds

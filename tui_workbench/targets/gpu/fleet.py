@@ -122,7 +122,7 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
             yield listener.read()
 
     def retry(self, key: str) -> None:
-        """Start again to follow a machine that could not be read."""
+        """Try again to read a machine that could not be read."""
         if listener := self._listeners.get(key):
             listener.close()
 

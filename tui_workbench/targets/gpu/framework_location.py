@@ -65,13 +65,13 @@ class FrameworkLocation(Protocol):
 
     @property
     def identity(self) -> str:
-        """The key of the cache, together with the paths."""
+        """A text that identifies this Python in the cache of reports."""
 
     def output(self, which: str) -> bytes:
         """Run PROGRAM there and return its output. Raises WorkbenchError."""
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
-        """Return True if the packages are unchanged. Raises TargetUnreachable."""
+        """Return True if the folders still have the modification times in `paths`. Raises TargetUnreachable."""
 
 
 class Interpreter:
@@ -108,7 +108,8 @@ class Interpreter:
             pieces.append(piece)
         raise ConnectionLost(
             f"{self.name} did not answer within {ANSWER_SECONDS:g} s",
-            remedy="Start it manually on that machine: a hung driver may block it.",
+            remedy=f"Import the framework with {self.name} on that machine. If it hangs too, restart the machine: "
+            "the GPU driver may hang.",
         )
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:

@@ -254,7 +254,7 @@ class Framework(NamedTuple):
 
     @property
     def title(self) -> str:
-        """For example `PyTorch 2.4.0 for CUDA 12.1`."""
+        """Name, version and build, for example `PyTorch 2.4.0 for CUDA 12.1`."""
         build = self.cuda if self.cuda.startswith("ROCm") else f"CUDA {self.cuda}"
         built = "" if self.cuda == "unknown" else f" for {build}" if self.cuda else ""
         return f"{self.name} {self.version}{built}".replace("  ", " ")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import zlib
 from typing import NamedTuple
 
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
+from tui_workbench.core.processes import has_program
 from tui_workbench.targets.hosts.host import ConnectionLost, Host
 
 _DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
@@ -55,17 +55,17 @@ class Gpus(NamedTuple):
 
     @property
     def devices(self) -> str:
-        """For example `2 x Tesla T4 (15360 MiB)`."""
+        """The GPUs in one line, for example `2 x Tesla T4 (15360 MiB)`."""
         return ", ".join(f"{n} x {gpu.name} ({gpu.memory})" for gpu, n in _counted(self.found)) or "none"
 
     @property
     def text(self) -> str:
-        """For example `2 x Tesla T4 (15360 MiB), driver 550.54`."""
+        """The GPUs and the driver in one line, for example `2 x Tesla T4 (15360 MiB), driver 550.54`."""
         return f"{self.devices}, driver {self.driver}" if self.found else "none"
 
 
 def gpus_of(host: Host, *, with_cuda: bool = False) -> Gpus:
-    """Ask the machine's nvidia-smi; `with_cuda` calls it a second time. Raises TargetUnreachable."""
+    """Ask nvidia-smi for the GPUs of a machine; `with_cuda` calls it a second time. Raises TargetUnreachable."""
     try:
         done = host.run(["sh", "-c", _ASK, "sh", str(int(with_cuda))], timeout=SECONDS)
     except ConnectionLost:
@@ -97,7 +97,7 @@ def _counted(gpus: tuple[Gpu, ...]) -> list[tuple[Gpu, int]]:
 
 def may_have_gpu_here() -> bool:
     """Return True if this machine has an NVIDIA driver or `nvidia-smi`, working or not."""
-    return any(map(os.path.exists, _DRIVER)) or shutil.which("nvidia-smi") is not None
+    return any(map(os.path.exists, _DRIVER)) or has_program("nvidia-smi")
 
 
 def asked_for(target: ComputeTarget, configuration: RunConfiguration) -> str:

@@ -127,10 +127,10 @@ class Preflight:
         other = ""
         if self._engine is not None and self._target.nvidia_docker:
             file = shlex.quote(f"{self._target.name}.compute")
-            other = f"\nIf the machine has no GPU: workbench-tui config set {file} nvidiaDocker false"
+            other = f"\nIf the machine has no GPU: `workbench-tui config set {file} nvidiaDocker false`."
         raise CheckFailed(
             f"there is no NVIDIA driver (nvidia-smi not found){', and nvidiaDocker is true' if other else ''}",
-            f"Install NVIDIA's driver (this command is for Ubuntu) and restart the machine.{other}",
+            f"Install the NVIDIA driver, on Ubuntu with the command shown, and restart the machine.{other}",
             _INSTALL_DRIVER,
         )
 
@@ -139,14 +139,14 @@ class Preflight:
         name = shlex.quote(target.name)
         if target.gpus == "0":
             raise CheckFailed(
-                "gpus is 0, so runs get no GPU",
+                f"gpus of target {target.name!r} is 0, so runs get no GPU",
                 "Make the GPUs available to runs.",
                 f"workbench-tui config set {name}.compute gpus all",
                 file=target.path,
             )
         if self._engine is not None and not target.gives_gpus:
             raise CheckFailed(
-                "not used, because nvidiaDocker is not true",
+                "the GPUs are not used, because nvidiaDocker is not true",
                 "Make the GPUs available to runs.",
                 f"workbench-tui config gpu-ready {name}",
                 file=target.path,
@@ -167,8 +167,8 @@ class Preflight:
         if is_old and self._engine is not None and self._target.base_docker_image == DEFAULT_GPU_IMAGE:
             file = shlex.quote(f"{self._target.name}.compute")
             raise CheckFailed(
-                f"{self._gpus.text}: too old for CUDA 13 in {DEFAULT_GPU_IMAGE}",
-                f"Use the image for older drivers, or install driver {OLDEST_DRIVER_OF_DEFAULT_IMAGE} or newer.",
+                f"driver {self._gpus.driver} is too old for CUDA 13 in {DEFAULT_GPU_IMAGE}",
+                f"Use {OLDER_DRIVER_GPU_IMAGE}, or install driver {OLDEST_DRIVER_OF_DEFAULT_IMAGE} or newer.",
                 f"workbench-tui config set {file} baseDockerImage {OLDER_DRIVER_GPU_IMAGE}",
             )
 
@@ -217,7 +217,7 @@ class Preflight:
             # Raises TargetUnreachable, unless only the framework hangs.
             self._host.run(["true"])
             message = f"{location.name} does not answer: {error.message}"
-            raise self._broken_framework(message, "Start it manually on that machine.") from error
+            raise self._broken_framework(message, f"Start {location.name} on that machine yourself.") from error
         except WorkbenchError as error:
             if self._engine is not None:
                 raise self._engine.refusal(error) from error
@@ -276,7 +276,11 @@ class Preflight:
         text = f"{best.name} sees {_counted(count)} and computes on {best.computed}: {best.problem}"
         if best.is_busy or best.computed:
             return CheckResult(COMPUTES, WARNING, text, "Another program may use its memory.", "nvidia-smi")
-        raise CheckFailed(text, "The framework's message shows the cause; restart a hung driver.", "nvidia-smi")
+        raise CheckFailed(
+            text,
+            "The message of the framework shows the cause. If the driver hangs, restart the machine.",
+            "nvidia-smi",
+        )
 
     def _unseen(self, message: str) -> CheckFailed:
         remedy = "Check that CUDA_VISIBLE_DEVICES is not set there and that the CUDA libraries are installed."

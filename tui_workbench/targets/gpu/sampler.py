@@ -136,7 +136,7 @@ def _source(host: Host) -> Nvml | Smi:
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m tui_workbench.targets.gpu.sampler LOCK_FD FOLDER`."""
+    """Take samples until there are no readers: `python -m tui_workbench.targets.gpu.sampler LOCK_FD FOLDER`."""
     os.set_inheritable(int(arguments[0]), False)
     os.chdir("/")
     with open(os.path.join(arguments[1], TARGET), encoding="utf-8") as file:

@@ -1,8 +1,8 @@
 """Copy folders from a host and verify their checksums; unpack archives that are not trusted.
 
 A repeated fetch skips the files that have arrived before. Unpacking creates only files, folders and links that stay
-within the folder, and links last, so that no file is written through a link. (The rules are those of tarfile's `data`
-filter, which Debian 12's Python lacks.)
+within the folder. Links are created last, so that no file is written through a link. (These are the rules of tarfile's
+`data` filter, which Debian 12's Python lacks.)
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def unpack(
 
 
 def is_within(name: str) -> bool:
-    """True if a relative path stays within its folder, links aside."""
+    """True if a relative path stays within its folder. Links are not resolved."""
     name = posixpath.normpath(name)
     return not name.startswith("/") and name != ".." and not name.startswith("../")
 
@@ -180,14 +180,19 @@ def forget_partial(destination: str) -> None:
 
 
 def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
-    """Fetch the missing files; None if the checksum of a file is wrong."""
+    """Fetch the missing files and return the result; None if the checksum of a file is wrong."""
     with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source]) as process:
         is_near = process.wait_for_start()
         size = process.line()
         if size == "missing":
-            raise StorageError(f"{host.label} has no folder {source}", remedy="It was removed there.")
+            raise StorageError(
+                f"{host.label} has no folder {source}", remedy="Submit the run again to create its files."
+            )
         if size == "link":
-            raise StorageError(f"{source} on {host.label} is a link, and links are not followed")
+            raise StorageError(
+                f"{source} on {host.label} is a symbolic link, which is not followed",
+                remedy="Replace it with a folder on that machine, then try again.",
+            )
         sums = _checksums(process.take(int(size) + 1))
         kilobytes = process.line()
         here = {name for name, checksum in sums.items() if _checksum(os.path.join(partial, name)) == checksum}
@@ -214,7 +219,7 @@ _ESCAPED = {b"\\n": b"\n", b"\\\\": b"\\", b"\\r": b"\r"}
 
 
 def _checksums(data: bytes) -> dict[str, str]:
-    """The checksums by name in the output of sha256sum, of files within the folder."""
+    """The checksums of the files within the folder, by name, from the output of sha256sum."""
     found = {}
     for line in data.split(b"\n"):
         match = _LINE.fullmatch(line)
@@ -262,7 +267,7 @@ def _make_folder(path: str) -> None:
 
 
 def _replace(partial: str, destination: str) -> None:
-    """Rename the complete folder, durably, and replace an older one."""
+    """Rename the complete folder to `destination`, replacing an older one; the change survives a power failure."""
     with storage_errors("write", destination, exact=True):
         os.sync()
         if os.path.isdir(destination) and not os.path.islink(destination):

@@ -105,7 +105,7 @@ class Completed(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The output on stdout without the last line end. Invalid UTF-8 becomes surrogates."""
+        """The output on stdout without the last line ending. Invalid UTF-8 becomes surrogates."""
         return self.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
 
     @property
@@ -143,7 +143,7 @@ class HostProcess(abc.ABC):
 
     @abc.abstractmethod
     def exit_descriptor(self) -> int:
-        """A descriptor that becomes readable when `wait` would return or raise at once."""
+        """A descriptor that becomes readable when `wait` would not block."""
 
     def trace_streams(self, stderr: bytes, sent: int = 0) -> None:
         """Record stderr and the number of bytes sent to stdin in the trace of calls."""
@@ -167,7 +167,7 @@ class Host(abc.ABC):
 
     @property
     def shell_seconds(self) -> float:
-        """The time that starting a shell takes, as far as known."""
+        """The time that starting a shell takes, in seconds; 0.0 if it is not known."""
         return 0.0
 
     @abc.abstractmethod
@@ -187,7 +187,7 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def wait_until_reachable(self, interrupted: int = -1) -> bool:
-        """Wait until the machine answers. False if the descriptor `interrupted` became readable.
+        """Wait until the machine answers. Return False if the descriptor `interrupted` became readable before.
 
         Raises LoginRefused or HostKeyRefused if waiting is useless.
         """
@@ -211,7 +211,7 @@ class Host(abc.ABC):
             process.close()
 
     def refuse_killed(self, program: str, code: int) -> None:
-        """Raise ConnectionLost if a program on another machine was killed, because it can be repeated."""
+        """Raise ConnectionLost if a program on another machine was killed, so that the caller tries again."""
         if not self.is_local and code in _KILLED:
             raise ConnectionLost(f"{self.label}: `{program}` was killed by signal {code - 128}", remedy="Try again.")
 
@@ -219,7 +219,8 @@ class Host(abc.ABC):
         """Run a program. Raises WorkbenchError with its error output if it fails."""
         done = self.run(argv, stdin=stdin, timeout=timeout)
         if done.code != 0:
-            raise WorkbenchError(f"{self.label}: {argv[0]} failed: {done.complaint}")
+            remedy = f"Check on that machine that `{argv[0]}` works."
+            raise WorkbenchError(f"{self.label}: `{argv[0]}` failed: {done.complaint}", remedy=remedy)
         return done
 
     def user_ids(self) -> tuple[int, int]:
@@ -334,7 +335,7 @@ def communicate(process: HostProcess, stdin: bytes, deadline: float) -> tuple[by
             if room[descriptor] < 0:
                 raise WorkbenchError(
                     f"a program wrote more than {MOST_OUTPUT >> 20} MB",
-                    remedy="Look for a start-up file or a wrapper on that machine that never stops writing.",
+                    remedy="Check the start-up files of the shell on that machine: one of them may never stop writing.",
                 )
             if data:
                 outputs[descriptor].append(data)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def host_of(target: ComputeTarget) -> Host:
     """The host of a target. Raises ConfigurationError if its file contains a plain-text password or passphrase."""
-    return ssh_host_of(target) if target.kind.is_remote else LocalHost()
+    return ssh_host_of(target) if target.uses_ssh else LocalHost()
 
 
 def ssh_host_of(target: ComputeTarget) -> SshHost:
@@ -28,7 +28,7 @@ def ssh_host_of(target: ComputeTarget) -> SshHost:
     for key in plain_text_secrets(target):
         raise ConfigurationError(
             f"`{key}` is a plain-text secret",
-            remedy=f"Move it to the keyring: workbench-tui computetarget login {target.name} --move-secrets",
+            remedy=f"Move it to the keyring: `workbench-tui computetarget login {target.name} --move-secrets`.",
             file=target.path,
             line=line_of_key(target.path, key),
         )

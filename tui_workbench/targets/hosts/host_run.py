@@ -28,7 +28,7 @@ from tui_workbench.targets.hosts.fetching import fetch, forget_partial
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
-from tui_workbench.targets.hosts.sending import report_sending, sync
+from tui_workbench.targets.hosts.sending import IS_SENT, digest, report_sending, sync
 from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 
 RECORD, BOOT = "run.json", "boot"
@@ -43,10 +43,11 @@ COPY_SECONDS = 600.0
 """Time limit for copying a project on the host; a gigabyte on a slow network disk takes minutes."""
 
 # $1: the folder of the workbench, $2: the run's directory, then other folders. `chmod` fails on another user's folder.
+# The first folder, which may be the user's own, keeps its permissions.
 _FOLDERS = """\
 umask 077
-mkdir -p -- "$1" "$2" || exit
-chmod 700 -- "$1" "$2" 2>/dev/null
+mkdir -p -- "$1/projects" "$2" || exit
+chmod 700 -- "$1/projects" "$2" 2>/dev/null
 umask 022
 shift
 mkdir -p -- "$@"
@@ -82,6 +83,25 @@ shift
 for name; do
     [ ! -L "$name" ] && : >>"$name" || exit
 done
+"""
+
+# $1: the folder of the workbench, $2: the run's directory, $3: the tree, $4: the folder of the SDK, $5: the digest of
+# the wanted files, $6: the size of the input, which is run.json. Prints `placed` if the tree is up to date, and what
+# _PLACE prints.
+_PLACE_SENT = f"""\
+umask 077
+mkdir -p -- "$1/projects" "$2" || exit
+chmod 700 -- "$1/projects" "$2" 2>/dev/null
+cat >"$2/{RECORD}.$$" && [ "$(wc -c <"$2/{RECORD}.$$")" -eq "$6" ] || {{ rm -f -- "$2/{RECORD}.$$"; exit 1; }}
+[ "$6" -gt 0 ] && mv -f -- "$2/{RECORD}.$$" "$2/{RECORD}" || rm -f -- "$2/{RECORD}.$$"
+[ -e "$2/placed" ] || (
+    set -- "$3" "$5"
+    {IS_SENT}
+) || exit 0
+(
+    set -- "$3" "$2" "$4"
+    {_PLACE}
+) && echo placed
 """
 
 # $1: the file, $2: the size of the input. If the connection is lost, the file is unchanged.
@@ -179,7 +199,7 @@ def sdk_archive() -> bytes:
 
 
 class HostRunState(NamedTuple):
-    """The state of a run by the files in its directory on the host."""
+    """The state of a run, according to the files in its directory on the host."""
 
     started: bool
     exit_code: int | None  # None if not written
@@ -197,7 +217,7 @@ class HostRun:
 
     @property
     def _lock(self) -> str:
-        """The lock for sending a project's tree and copying it, so that a run copies the tree that it sent."""
+        """The lock file for sending a project's tree and copying it, so that a run copies the tree that it has sent."""
         state = os.path.dirname(os.path.dirname(self._spec.run_directory))
         return os.path.join(state, f"sync-{self._spec.target.name}.lock")
 
@@ -251,13 +271,28 @@ class HostRun:
                 self.send_sdk()
         report.done("copy")
 
+    def place(self, tree: Sequence[Entry], report: Report) -> bool:
+        """Make the run's copy on another machine with one request; return False if files have to be sent first.
+
+        Raises Interrupted, TargetUnreachable or StorageError.
+        """
+        spec, record = self._spec, self._record()
+        destination = self.layout.project_tree(spec.project_root, spec.project_name)
+        arguments = [self.layout.home, self.directory, destination, self.sdk_folder, digest(tree), str(len(record))]
+        with lock_file(self._lock, report.interrupted):
+            done = self._host.run(["sh", "-c", _PLACE_SENT, "sh", *arguments], stdin=record, timeout=COPY_SECONDS)
+            lines = self.require(done, "copy the project").text.split("\n")
+            if "absent" in lines:
+                self.send_sdk()
+        return "placed" in lines
+
     @property
     def sdk_folder(self) -> str:
         """The folder of the SDK on the host."""
         return SDK_FOLDER if self._host.is_local else self.layout.sdk(sdk_version())
 
     def send_sdk(self) -> None:
-        """Send the SDK to another machine, unless it is there."""
+        """Send the SDK to the run's machine, unless it is already there. Does nothing for this machine."""
         if not self._host.is_local:
             command = ["sh", "-c", _SEND_SDK, "sh", self.sdk_folder]
             self.require(self._host.run(command, stdin=sdk_archive()), "send the SDK")
@@ -280,7 +315,7 @@ class HostRun:
             write_below(self._spec.run_directory, supervisor.EXIT, b"%-4d\n" % exit_code)
 
     def state(self) -> HostRunState:
-        """The state of the run by the files in its directory."""
+        """The state of the run, according to the files in its directory."""
         if self._host.is_local:
             return self._local_state()
         done = self._host.run(["sh", "-c", _STATE, "sh", self.directory])
@@ -296,7 +331,7 @@ class HostRun:
         )
 
     def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
-        """Mention a full disk in the outcome of a failed script. Raises TargetUnreachable."""
+        """The outcome, whose reason mentions a full disk if the script failed. Raises TargetUnreachable."""
         if not outcome.exit_code or not self._is_full():
             return outcome
         reason = f"{outcome.reason}; the disk of {self._host.label} is full"
@@ -371,16 +406,22 @@ class HostRun:
         if is_disk_full(done.complaint):
             raise StorageError(
                 f"the disk of {label} is full: cannot {action}",
-                remedy=f"{self._clean} removes files of old runs; `df -h` on that machine shows the rest.",
+                remedy=f"Run {self._clean} to remove files of old runs. `df -h` on that machine shows which disk is "
+                "full.",
             )
-        raise WorkbenchError(f"cannot {action} on {label}: {done.complaint}")
+        remedy = f"Check the permissions of {self.layout.home} on that machine."
+        raise WorkbenchError(f"cannot {action} on {label}: {done.complaint}", remedy=remedy)
 
     def keep_record(self) -> None:
         """Send run.json to another machine, so that all machines can identify the run."""
-        if self._host.is_local:
-            return
+        record = self._record()
+        if record and not self._host.is_local:
+            self.write(RECORD, record)
+
+    def _record(self) -> bytes:
+        """The content of run.json; empty for a run without a record."""
         path = os.path.join(self._spec.run_directory, RECORD)
-        if os.path.exists(path):
-            with open(path, "rb") as file:
-                data = file.read()
-            self.write(RECORD, data)
+        if not os.path.exists(path):
+            return b""
+        with open(path, "rb") as file:
+            return file.read()

@@ -4,7 +4,8 @@ The log is followed from the byte where the copy ends. The size of the copy is t
 continue at any time, and no byte is lost or repeated. One process copies at a time; others leave it to that process.
 
 The sizes of the other files are read every few seconds, and new bytes are fetched by a second command. `metrics.jsonl`
-and the files of `ranks/` grow in place. Event files are in `live/` until the run has ended and its files are fetched.
+and the files of `ranks/`, `gpu/` and `spark/` grow in place. Event files are in `live/` until the run has ended and its
+files are fetched.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.core.files import make_folders, open_below, remove_below, write_all
 from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
-from tui_workbench.targets.hosts.supervisor import METRICS, RANKS
+from tui_workbench.targets.hosts.supervisor import GPU, METRICS, RANKS, SPARK, SPARK_BYTES
 
 SILENCE_SECONDS = 20.0
-"""An unchanged file arrives at once. A longer silence is an error."""
+"""Time limit for bytes that are in the file already, which arrive without delay."""
 
 
 class Mirror(contextlib.AbstractContextManager["Mirror"]):
@@ -50,7 +51,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         return self._process.stdout
 
     def pump(self) -> bool:
-        """Copy the bytes that have arrived, or wait for some. False if the connection is lost."""
+        """Copy the bytes that have arrived, or wait for some. Return False if the connection is lost."""
         if self._process is None:
             raise ValueError("it is not open")
         data = os.read(self._process.stdout, READ_SIZE)
@@ -58,7 +59,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
             write_all(self._file, data)
         except OSError as error:
             raise StorageError(
-                f"cannot write the log: {error.strerror}", remedy="Free some space; the log then resumes."
+                f"cannot write the log: {error.strerror}", remedy="Free some space. Then the log continues."
             ) from error
         finally:
             self.size = os.fstat(self._file).st_size
@@ -80,7 +81,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
                 if self.size < size:
                     raise ConnectionLost(
                         f"{self._host.label}: no output arrived for {SILENCE_SECONDS:g} s",
-                        remedy="The log continues at the same byte when the machine answers.",
+                        remedy="Wait: the log continues at the same byte when the machine answers.",
                     )
             elif not self.pump():
                 self.end()
@@ -97,7 +98,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
                 process.wait(1.0)
         raise ConnectionLost(
             f"the connection to {self._host.label} was lost while reading the log",
-            remedy="The log continues at the same byte when the machine answers.",
+            remedy="Wait: the log continues at the same byte when the machine answers.",
         )
 
     def close(self) -> None:
@@ -112,20 +113,28 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
 
 LIVE = "live"
 
+IN_PROGRESS = ".inprogress"
+"""Suffix of the event log of a running Spark application (Spark's EventLogFileWriter)."""
+
 SHORTEST, LONGEST, GROWTH = 2.0, 30.0, 1.5
 """Seconds between two polls; longer each time if nothing is new."""
 
+GPU_SECONDS = 10.0
+"""Longest time between two polls of a run with GPU samples. They grow every second."""
+
 MOST_BYTES = 8 << 20
-"""Bytes per command. If there are more, the next command follows at once."""
+"""Bytes per command. If there are more, the next command follows immediately."""
 
 SHARES = 8
-"""A file gets at most this fraction of a command, so that a long log of one rank does not delay other files."""
+"""A file gets at most one part in SHARES of a command, so that a long log of one rank does not delay other files."""
 
 # $1: the run's directory. Prints sizes and names; `placed` is as old as the run's copy.
 _SIZES = """\
 cd -- "$1" 2>/dev/null || exit 0
 [ -f metrics.jsonl ] && [ ! -L metrics.jsonl ] && wc -c metrics.jsonl
 [ -d ranks ] && find ranks -type f -name '*.log' -exec wc -c {} \\;
+[ -d gpu ] && find gpu -type f -exec wc -c {} \\;
+[ -d spark ] && find spark -type f ! -name '.*' -exec wc -c {} \\;
 [ -e placed ] && find work outputs -type f -newer placed -name '*tfevents*' -exec wc -c {} \\; 2>/dev/null
 exit 0
 """
@@ -161,10 +170,12 @@ class LiveFiles:
         if self.timeout:
             return
         wanted = self._wanted()
-        is_new = self._fetch(wanted)
+        is_fetched = self._fetch(wanted)
+        has_samples = any(path.startswith(f"{GPU}/") for path, _, _ in wanted)
+        is_new = is_fetched and not all(path.startswith(f"{GPU}/") for path, _, _ in wanted)
         # One command at a time: the caller must also copy the log and react to a cancel.
-        is_behind = is_new and sum(count for _, _, count in wanted) >= MOST_BYTES // SHARES
-        self._pause = SHORTEST if is_new else min(self._pause * GROWTH, LONGEST)
+        is_behind = is_fetched and sum(count for _, _, count in wanted) >= MOST_BYTES // SHARES
+        self._pause = SHORTEST if is_new else min(self._pause * GROWTH, GPU_SECONDS if has_samples else LONGEST)
         self._due = time.monotonic() + (0.0 if is_behind else self._pause)
 
     def poll_soon(self) -> None:
@@ -173,14 +184,14 @@ class LiveFiles:
         self._due = min(self._due, time.monotonic() + SHORTEST)
 
     def fetch_all(self) -> bool:
-        """Fetch all new bytes; True if there were any. Raises TargetUnreachable."""
+        """Fetch all new bytes; return True if there were any. Raises TargetUnreachable."""
         is_new = False
         while self._fetch(self._wanted()):
             is_new = True
         return is_new
 
     def _fetch(self, wanted: Sequence[tuple[str, int, int]]) -> bool:
-        """Fetch parts of files; False if nothing is missing, or if a file was removed or truncated."""
+        """Fetch parts of files; return False if none is missing, or if a file was removed or truncated."""
         if not wanted:
             return False
         arguments = [text for path, start, count in wanted for text in (path, str(start + 1), str(count))]
@@ -211,7 +222,8 @@ class LiveFiles:
                 known = os.lstat(local_path).st_size
             except OSError:
                 known = 0
-            count = min(int(size) - known, room, max(1, MOST_BYTES // SHARES))
+            most = SPARK_BYTES if path.startswith(f"{SPARK}/") else int(size)
+            count = min(min(int(size), most) - known, room, max(1, MOST_BYTES // SHARES))
             if count > 0:
                 wanted.append((path, known, count))
                 room -= count
@@ -220,8 +232,9 @@ class LiveFiles:
     def local_path(self, path: str) -> str:
         """The local path of a file of the run; "" for a path that is not allowed."""
         parts = path.split("/")
-        if path == METRICS or (len(parts) == 2 and parts[0] == RANKS and ".." not in parts):
-            return os.path.join(self._here, path)
+        if path == METRICS or (len(parts) == 2 and parts[0] in (GPU, RANKS, SPARK) and ".." not in parts):
+            # Spark renames the event log at its end.
+            return os.path.join(self._here, path.removesuffix(IN_PROGRESS) if parts[0] == SPARK else path)
         return os.path.join(self._here, LIVE, path) if ".." not in parts and parts[0] in ("work", "outputs") else ""
 
     def _append(self, path: str, start: int, data: bytes) -> None:

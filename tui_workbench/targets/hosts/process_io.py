@@ -53,7 +53,7 @@ class ProcessIO:
         self._process.close()
 
     def wait_for_start(self) -> bool:
-        """Read the program's first line; return True if the response was so fast that compression costs more time."""
+        """Read the program's first line; return True if the host answers so fast that compression saves no time."""
         self.line()
         return self._host.is_local or time.monotonic() - self._begun < NEAR_SECONDS
 
@@ -63,7 +63,7 @@ class ProcessIO:
         return bool(wait_ready([], [self._process.stdin], 0))
 
     def line(self) -> str:
-        """The next line of the output, without the line end."""
+        """The next line of the output, without the line ending."""
         while b"\n" not in self._buffer:
             self._fill()
         line, _, self._buffer = self._buffer.partition(b"\n")
@@ -151,10 +151,13 @@ class ProcessIO:
         self._host.refuse_killed(self._argv[0], code)
         errors = self._errors.decode("utf-8", "replace").strip()
         if is_disk_full(errors):
-            remedy = "`workbench-tui experiment clean` removes files of old runs; `df -h` there shows the rest."
+            remedy = (
+                "Run `workbench-tui experiment clean` to remove files of old runs. "
+                "`df -h` on that machine shows which disk is full."
+            )
             raise StorageError(f"the disk of {self._host.label} is full", remedy=remedy)
-        first = errors.split("\n")[0] or f"exit code {code}"  # later lines are consequences of the first
-        raise WorkbenchError(f"copying from or to {self._host.label} failed: {first}", remedy="Try again.")
+        said = errors.split("\n")[0] or f"exit code {code}"  # later lines are consequences of the first
+        raise WorkbenchError(f"copying from or to {self._host.label} failed: {said}", remedy="Try again.")
 
     def _watched(self) -> list[int]:
         return [self._process.stderr] if self._errors_open else []

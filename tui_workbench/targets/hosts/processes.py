@@ -61,7 +61,7 @@ def processes_of_run(run_id: str, session: int = 0, since: int = 0, directory: s
 
 
 def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
-    """Send SIGTERM to the processes that `find` returns, and SIGKILL after `grace` seconds; True if SIGKILL was needed.
+    """Send SIGTERM to the processes from `find`, and SIGKILL after `grace` seconds; return True if SIGKILL was needed.
 
     Returns when `find` returns no process, so it waits for processes in an uninterruptible wait.
     """

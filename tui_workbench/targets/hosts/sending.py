@@ -39,22 +39,39 @@ SHOWN_FILES = 3
 _CHUNK = 1 << 18
 _PACKING_LEVEL = 1
 
+# Defines `look`, which lists the files of the folder `$base`, and `is_same`, which compares such a list in the file $1
+# with the list of the last sending, and the manifest with the digest `$wanted`.
+_LOOK = """\
+look() { find "./$base" -mindepth 1 -printf '%P\\0%y %s %T@ %C@ %m\\0' 2>/dev/null || :; }
+is_same() {
+    [ -s "$1" ] && cmp -s -- "$1" "$base.found" && [ "$(sha256sum <"$base.manifest")" = "$wanted  -" ]
+}
+"""
+
+IS_SENT = f"""\
+tree=$1 wanted=$2 base=${{1##*/}}
+{_LOOK}
+cd -- "$tree/.." 2>/dev/null && [ -e "$base.found" ] && [ -e "$base.manifest" ] || exit 1
+now=$base.now.$$
+trap 'rm -f -- "$now"' EXIT
+look >"$now" && is_same "$now"
+"""
+"""$1: the folder, $2: the `digest` of the wanted files. Succeeds if `sync` would send nothing."""
+
 # $1: the folder, $2: the digest of the wanted manifest. Without `find -printf` everything is sent again, without gzip
 # uncompressed. Files are removed only if the list of them is complete. Temporary files have unique names, because an
 # attempt whose connection was lost may still be running.
-_SCRIPT = """\
-tree=$1 wanted=$2 base=${1##*/}
+_SCRIPT = f"""\
+tree=$1 wanted=$2 base=${{1##*/}}
 umask 022
 mkdir -p -- "$tree" && cd -- "$tree/.." || exit
 now=$base.now.$$ gone=$base.gone.$$ pack=cat
 trap 'rm -f -- "$now" "$gone"' EXIT
 command -v gzip >/dev/null && pack='gzip -1'
-look() { find "./$base" -mindepth 1 -printf '%P\\0%y %s %T@ %C@ %m\\0' 2>/dev/null || :; }
-echo ready
+{_LOOK}echo ready
 look >"$now" && touch -- "$base.manifest" "$base.found" || exit
-if [ -s "$now" ] && cmp -s -- "$now" "$base.found" && [ "$(sha256sum <"$base.manifest")" = "$wanted  -" ]
-then echo same; exit; fi
-echo "differs ${pack%% *}"
+if is_same "$now"; then echo same; exit; fi
+echo "differs ${{pack%% *}}"
 wc -c <"$base.manifest"; wc -c <"$base.found"; wc -c <"$now"
 cat -- "$base.manifest" "$base.found" "$now" | $pack
 read -r unpack deletions || exit 9
@@ -103,7 +120,7 @@ def report_sending(line: Callable[[str], None]) -> Iterator[Progress]:
 
 
 class _Held(NamedTuple):
-    """The folder on the host."""
+    """The content of the folder on the host."""
 
     identities: dict[str, str]  # of files that are unchanged since they were sent
     folders: set[str]
@@ -125,10 +142,10 @@ def sync(
     response time of the host. Raises TargetUnreachable or StorageError.
     """
     wanted = {entry.path: entry for entry in listing}
-    digest = _digest(wanted)
+    wanted_digest = digest(listing)
     report = SyncReport()
     while True:
-        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest]) as process:
+        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, wanted_digest]) as process:
             is_near = process.wait_for_start()
             answer = process.line()
             if answer == "same":
@@ -155,7 +172,7 @@ class Difference(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Count, bytes and the largest files, for a plan."""
+        """A phrase for a plan, with the number of files, their size and the largest of them."""
         removed = f", {_count(len(self.superfluous))} removed" if self.superfluous else ""
         if not self.missing:
             return f"no files{removed or ', all are up to date'}"
@@ -166,9 +183,9 @@ class Difference(NamedTuple):
 
 
 def difference(host: Host, listing: Sequence[Entry], destination: str) -> Difference:
-    """What `sync` would send and remove. Creates the folder, but sends no files. Raises the errors of `sync`."""
+    """The files that `sync` would send and remove. Creates the folder, but sends no files. Raises as `sync` does."""
     wanted = {entry.path: entry for entry in listing}
-    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, _digest(wanted)]) as process:
+    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest(listing)]) as process:
         process.line()
         answer = process.line()
         if answer == "same":
@@ -181,8 +198,9 @@ def _count(files: int) -> str:
     return f"{files:,} file{'s' if files != 1 else ''}"
 
 
-def _digest(wanted: dict[str, Entry]) -> str:
-    return hashlib.sha256(_manifest({path: _identity(entry) for path, entry in wanted.items()})).hexdigest()
+def digest(listing: Sequence[Entry]) -> str:
+    """The digest of the manifest of these files, for IS_SENT."""
+    return hashlib.sha256(_manifest({entry.path: _identity(entry) for entry in listing})).hexdigest()
 
 
 def _can_pack(answer: str) -> bool:
@@ -292,7 +310,11 @@ class _Batch:
                 tar.addfile(header, file)
         except OSError as error:
             if error.strerror is None:
-                raise StorageError("the file shrank while it was sent", remedy="Run again.", file=path) from error
+                raise StorageError(
+                    "the file shrank while it was sent",
+                    remedy="Wait until no program writes to the file, then submit the run again.",
+                    file=path,
+                ) from error
             raise storage_error("send", path, error) from error
 
     def _manifest(self) -> bytes:

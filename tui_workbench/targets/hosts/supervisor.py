@@ -30,8 +30,17 @@ OUTPUTS, WORKING_COPY, METRICS = "outputs", "work", "metrics.jsonl"
 RANKS = "ranks"
 """The folder of the ranks' output in a run's directory."""
 
+GPU = "gpu"
+"""The folder of GPU samples that the job of a run takes itself, in a run's directory."""
+
+SPARK = "spark"
+"""The folder of Spark's event log in a run's directory."""
+
+SPARK_BYTES = 128 << 20
+"""Bytes of an event log that are fetched and read; a task takes about 4 kB."""
+
 LARGEST = 4096
-"""Bytes to read of `pid` or `exit`, which have a few hundred."""
+"""Maximum number of bytes to read from `pid` or `exit`, which have a few hundred."""
 
 UNKNOWN_EXIT = "the exit code is unknown: the supervising shell was killed"
 """The reason of a run whose shell was killed."""

@@ -1,7 +1,7 @@
 """The local machine as a compute target, with the interpreter of the `.compute` file or a managed environment.
 
 The script writes directly to the run's log, and the supervising shell records its end, so no process of the workbench
-has to live meanwhile. The script sees the caller's environment, the variables of the run configuration, and a few of
+has to live meanwhile. The script sees the caller's environment, and variables of the run configuration and of
 the workbench. A run ends with its script: processes that the script left running are then ended (see `processes`).
 """
 
@@ -14,13 +14,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError
+from tui_workbench.core.files import make_folders
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.core.processes import start_detached
 from tui_workbench.projects.project import line_of_key
-from tui_workbench.targets.base import run_environment
+from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE, PYTHON_PATH_VARIABLE, SDK_FOLDER, SHARE_VARIABLE
+from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import (
@@ -56,12 +58,11 @@ class LocalTarget(Target):
         self.starts_at_once = environments is None
 
     def plan(self, spec: RunSpec) -> Plan:
-        configuration = spec.run_configuration
-        run_environment.require_python(configuration)
         managed = self._environment(spec)
         interpreter = managed.python if managed is not None else find_interpreter(self.target)
-        variables, command = self._variables(spec), _command(spec, interpreter)
-        run_environment.refuse_impossible(configuration.path, variables, command)
+        installed = self._spark(spec, interpreter, os.environ)
+        variables, command = self._variables(spec, interpreter, installed), _command(spec, interpreter, installed)
+        run_environment.refuse_impossible(spec.run_configuration.path, variables, command)
         title = f"start {spec.script} with {interpreter}{run_environment.describe_launcher(spec)}"
         steps = []
         if managed is not None:
@@ -69,6 +70,8 @@ class LocalTarget(Target):
             steps.append(Step("environment", f"{verb} the environment {managed.folder}"))
         if choice.chooses(self.target):
             steps.append(Step("gpus", choice.describe(self.target)))
+        if installed is not None:
+            steps.append(spark.plan_step(spec, installed))
         steps += [
             Step("start", title, command, spec.working_directory, mask_variables(variables)),
             Step("follow", "wait for the end; the output goes to output.log"),
@@ -89,6 +92,7 @@ class LocalTarget(Target):
         if managed is not None:
             managed.refuse_unless_built(spec)
             managed.ensure_built(self.report)
+            self._spark(spec, managed.python, os.environ)
 
     def prepare_environment(self, spec: RunSpec) -> str:
         if self._environments is None:
@@ -131,10 +135,11 @@ class LocalTarget(Target):
         step = plan.step("start")
         if step is None:
             raise ValueError("the plan has no start step")
-        interpreter = step.command[0]
+        interpreter = plan.interpreter
         if self._environments is not None:
             interpreter, environment = self._activated(spec, environment)
-        variables = self._variables(spec)
+        installed = self._spark(spec, interpreter, environment)
+        variables = self._variables(spec, interpreter, installed)
         merged = {**environment, **variables}
         own = spec.run_configuration.environment_variables
         if PYTHON_PATH_VARIABLE not in own:
@@ -146,8 +151,10 @@ class LocalTarget(Target):
         variables |= chosen
         merged |= chosen
         self._make_share(variables[SHARE_VARIABLE])
+        if installed is not None:
+            make_folders(spec.run_directory, supervisor.SPARK)
         # Not the command of the plan, whose secret arguments are masked in run.json.
-        command, _ = run_environment.prefix_env(_command(spec, interpreter), merged, variables)
+        command, _ = run_environment.prefix_env(_command(spec, interpreter, installed), merged, variables)
         arguments = [SHELL, "-c", supervisor.TEXT, "sh", spec.run_directory, spec.working_directory, *command]
         try:
             start_detached(arguments, merged)
@@ -211,6 +218,26 @@ class LocalTarget(Target):
             return find_interpreter(self.target), environment
         return managed.python, managed.activated(environment)
 
+    def _spark(self, spec: RunSpec, interpreter: str, environment: Mapping[str, str]) -> Spark | None:
+        """The Spark of the run, UNKNOWN while its environment is not built; None if the run does not use Spark.
+
+        Raises ConfigurationError if Spark or Java is missing.
+        """
+        if not spec.run_configuration.uses_spark:
+            return None
+        spark.require_script(spec)
+        managed = self._environment(spec)
+        if managed is not None:
+            if not managed.is_complete:
+                return spark.UNKNOWN
+            environment = managed.activated(environment)
+        location = os.path.expanduser(self.target.spark_submit_location)
+        if os.sep in location:
+            location = os.path.join(os.path.dirname(os.path.dirname(self.target.path)), location)
+        found = spark.parse_found(self.host.run(spark.find_words(spec, interpreter, location, environment)).text)
+        remedy = spark.pip_remedy(interpreter) if managed is None else spark.conda_remedy(spec, "pyspark")
+        return spark.require_spark(spec, found, interpreter, spark_remedy=remedy, java_remedy=spark.JAVA_REMEDY)
+
     def _make_share(self, share: str) -> None:
         try:
             os.makedirs(share, exist_ok=True)
@@ -221,7 +248,7 @@ class LocalTarget(Target):
                 file=self.target.path,
             ) from error
 
-    def _variables(self, spec: RunSpec) -> dict[str, str]:
+    def _variables(self, spec: RunSpec, interpreter: str, installed: Spark | None) -> dict[str, str]:
         # A relative folder is below the project.
         base = os.path.join(spec.project_root, os.path.expanduser(self.target.native_shared_directory or DEFAULT_SHARE))
         return run_environment.run_variables(
@@ -231,6 +258,7 @@ class LocalTarget(Target):
             # An untracked run writes its outputs into the project, but uploads into the run directory.
             outputs=f"{spec.working_directory if spec.tracked else spec.run_directory}/outputs",
             sdk=SDK_FOLDER,
+            others=spark.variables(interpreter, installed) if installed is not None else None,
         )
 
 
@@ -244,8 +272,8 @@ def _end_left_behind(find: Callable[[], set[int]]) -> str:
     return supervisor.describe_left_behind(len(left), filter(None, names))
 
 
-def _command(spec: RunSpec, interpreter: str) -> tuple[str, ...]:
-    return run_environment.script_command(spec, interpreter, SDK_FOLDER, spec.run_directory)
+def _command(spec: RunSpec, interpreter: str, installed: Spark | None) -> tuple[str, ...]:
+    return run_environment.script_command(spec, interpreter, SDK_FOLDER, spec.run_directory, installed)
 
 
 def _processes(spec: RunSpec, session: int = 0, since: int = 0) -> set[int]:

@@ -26,8 +26,8 @@ from tui_workbench.targets.ssh.ssh_connection import Secrets, connect, server_fa
 SLOW_SHELL = 1.0
 """Seconds; if starting a shell takes longer, more spare shells are kept."""
 
-SPARES, SPARES_WHERE_SLOW = 1, 5
-"""Number of shells that wait for the next programs."""
+SPARES, SPARES_WHERE_SLOW = 2, 5
+"""Number of shells that wait for the next programs. A submission starts two in a row; a new shell takes round trips."""
 
 TERMINAL_SECONDS = 10.0
 
@@ -45,7 +45,7 @@ class PooledConnection:
         self._has_given = False
         self._spares: list[asyncio.Task[Shell]] = []
         self.shell_seconds = 0.0
-        """The time that the last shell took to start."""
+        """Seconds that the last shell took to start."""
         self._replenish()
         # After a session with a terminal the SSH server uses TCP_NODELAY for all channels: starting a program takes
         # 0.8 ms instead of 44 ms. The login shell may never stop printing, so the output is discarded.
@@ -128,13 +128,13 @@ class ConnectionPool:
         return "up" if self._open else "connecting" if self._attempt else "down"
 
     def facts(self) -> dict[str, str | float]:
-        """Facts about the first connection, and `shell`, the time that starting a shell takes."""
+        """Facts about the first connection, and `shell`, the seconds that starting a shell takes; empty without one."""
         if not self._open:
             return {}
         return {**server_facts(self._open[0].connection), "shell": self._open[0].shell_seconds}
 
     async def first(self) -> PooledConnection:
-        """The first connection. Makes one attempt to open a closed one. Raises TargetUnreachable."""
+        """The first connection, opened with one attempt if there is none. Raises TargetUnreachable."""
         return self._open[0] if self._open else await self._add()
 
     async def shell(self) -> Shell:
@@ -253,14 +253,16 @@ def _no_programs(login: wire.Login, said: str) -> LoginRefused:
     return LoginRefused(
         f"{login.label}: the login works, but no program can be started{f': {said}' if said else ''}",
         remedy="Check that the account has a shell that runs commands, and that its start-up files neither exit nor "
-        f"wait. To test it: ssh {login.ssh_words} true",
+        f"wait. To test the login: `ssh {login.ssh_words} true`.",
     )
 
 
 def lost(login: wire.Login, error: Exception) -> ConnectionLost:
     """Convert an error of asyncssh or of the system to ConnectionLost."""
     said = getattr(error, "reason", "") or str(error) or type(error).__name__
-    return ConnectionLost(f"{login.label}: the connection was lost: {said}", remedy="Runs on the machine continue.")
+    return ConnectionLost(
+        f"{login.label}: the connection was lost: {said}", remedy="Try again. Runs on the machine continue."
+    )
 
 
 def _quietly(work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:

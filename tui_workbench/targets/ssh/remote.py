@@ -1,7 +1,9 @@
 """Runs on another machine over SSH, with an interpreter of that machine; nothing is installed there.
 
+The machine may be the head node of a Spark cluster, where scripts with Spark run by YARN or another master.
+
 The supervising shell writes the same files as for a local run, so a run outlives every connection. The log is copied by
-byte offset. The script sees the variables of a login, of the run configuration, and a few of the workbench. They are
+byte offset. The script sees the variables of a login, of the run configuration and of the workbench. The last two are
 sent as input of the shell that starts the script, because other users of the host could read arguments.
 """
 
@@ -16,10 +18,12 @@ from typing import Any
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, TargetUnreachable, WorkbenchError
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
+from tui_workbench.core.waiting import Backoff
 from tui_workbench.projects.project import line_of_key
-from tui_workbench.targets.base import run_environment
+from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SHARE_VARIABLE
+from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import supervisor
@@ -30,6 +34,8 @@ from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.remote_scripts import FIND_PYTHON, LEFT, START, STOP, WAIT
 from tui_workbench.targets.hosts.sending import difference
+from tui_workbench.targets.ssh import yarn
+from tui_workbench.targets.ssh.yarn import YarnRun
 
 STOP_SECONDS = 60.0
 """Time beyond the grace period for processes in an uninterruptible wait; then the call is repeated."""
@@ -39,36 +45,38 @@ _TICKS_PER_SECOND = 20
 
 
 class RemoteTarget(Target):
-    """`type: remote`."""
+    """`type: remote` and `type: cluster`."""
 
     keeps_runs = True
 
     def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
         super().__init__(target, host)
         self._found: tuple[str, str] | None = None
+        self._spark_found: Spark | None = None
 
     def plan(self, spec: RunSpec) -> Plan:
         configuration, label = spec.run_configuration, self.host.label
-        run_environment.require_python(configuration)
         if not self.target.user_managed_environment:
             raise ConfigurationError(
-                "userManagedEnvironment is false, but targets of type remote cannot build environments",
-                remedy="Set `userManagedEnvironment: true` and pythonLocation, or use Docker.",
+                f"userManagedEnvironment is false, but targets of type {self.target.type} do not build environments",
+                remedy="Set `userManagedEnvironment: true` and pythonLocation, or use a target of type remotedocker.",
                 file=self.target.path,
                 line=line_of_key(self.target.path, "userManagedEnvironment"),
             )
         home = f"~/.workbench-tui/runs/{spec.run_id}"
-        variables = self._variables(spec, home, "~")
-        command = _command(spec, self.target.python_location, home)
+        installed = _spark_to_find(spec)
+        variables = self._variables(spec, home, "~", installed)
+        command = _command(spec, self.target.python_location, home, installed)
         run_environment.refuse_impossible(configuration.path, variables, command)
         chosen = (Step("gpus", f"{choice.describe(self.target)} on {label}"),) if choice.chooses(self.target) else ()
         steps = (
             Step("sync", f"send changed files to {label}"),
             Step("copy", f"make the run's copy on {label}"),
             *chosen,
+            *self._spark_steps(spec, installed),
             Step(
                 "start",
-                f"start {spec.script} with {command[0]}{run_environment.describe_launcher(spec)}",
+                f"start {spec.script} with {self.target.python_location}{run_environment.describe_launcher(spec)}",
                 command,
                 f"{home}/work",
                 mask_variables(variables),
@@ -77,14 +85,17 @@ class RemoteTarget(Target):
             Step("collect", "fetch outputs/ and all other files that the run made"),
             Step("remove", f"remove the run's copy on {label}"),
         )
-        return Plan(self.target.name, self.target.type, command[0], steps)
+        return Plan(self.target.name, self.target.type, self.target.python_location, steps)
 
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
         interpreter, version = self.interpreter()
         destination = HostRun(self.host, spec).layout.project_tree(spec.project_root, spec.project_name)
         sync = difference(self.host, tree(), destination).text
         title = f"start {spec.script} with {interpreter} (Python {version}){run_environment.describe_launcher(spec)}"
-        command = _command(spec, interpreter, f"~/.workbench-tui/runs/{spec.run_id}")
+        installed = self._spark(spec)
+        command = _command(spec, interpreter, f"~/.workbench-tui/runs/{spec.run_id}", installed)
+        if installed is not None:
+            plan = plan.with_step("spark", title=spark.plan_step(spec, installed).title)
         plan = plan.with_step("sync", title=f"send to {self.host.label}: {sync}")
         return plan.with_step("start", title=title, command=command)._replace(interpreter=interpreter)
 
@@ -104,18 +115,21 @@ class RemoteTarget(Target):
         if run.state().started:
             return
         self.interpreter()
-        run.make_folders()
+        run.make_folders(*([run.file(supervisor.SPARK)] if self._spark(spec) is not None else ()))
+        if spark.driver_is_in_cluster(spec):
+            yarn.send_sdk(run)
         run.send(tree(), self.report)
         run.keep_record()
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         run = HostRun(self.host, spec)
-        variables = self._variables(spec, run.directory, posixpath.dirname(self.host.home()))
+        installed = self._spark(spec)
+        variables = self._variables(spec, run.directory, posixpath.dirname(self.host.home()), installed)
         if choice.chooses(self.target) and not run.state().started:
             variables |= choice.variables(
                 choice.take(self.host, spec, run.directory), spec.run_configuration.environment_variables
             )
-        command = _command(spec, self.interpreter()[0], run.directory)
+        command = _command(spec, self.interpreter()[0], run.directory, installed)
         command, passing = run_environment.prefix_env(command, variables)
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in passing.items())
         if PYTHON_PATH_VARIABLE not in spec.run_configuration.environment_variables:
@@ -157,14 +171,41 @@ class RemoteTarget(Target):
     def remove(self, item: CleanupItem) -> None:
         remove_cleanup_item(self.host, item)
 
-    def _variables(self, spec: RunSpec, run_directory: str, home: str) -> dict[str, str]:
+    def _spark_steps(self, spec: RunSpec, installed: Spark | None) -> tuple[Step, ...]:
+        if installed is None:
+            return ()
+        found = spark.plan_step(spec, installed)
+        if not self.target.kind.spark_master:
+            return (found,)
+        python = self.target.python_location
+        text = f"build no environment: {python} on all nodes needs the packages that the script imports"
+        return found, Step("environment", text)
+
+    def _spark(self, spec: RunSpec) -> Spark | None:
+        """The Spark of the run; None if it does not use Spark. Raises ConfigurationError or TargetUnreachable."""
+        if not spec.run_configuration.uses_spark:
+            return None
+        if self._spark_found is None:
+            interpreter, location = self.interpreter()[0], self.target.spark_submit_location
+            found = spark.parse_found(self.host.run(spark.find_words(spec, interpreter, location, {})).text)
+            place, remedy = f"{interpreter} on {self.host.label}", spark.pip_remedy(interpreter)
+            self._spark_found = spark.require_spark(
+                spec, found, place, spark_remedy=remedy, java_remedy=spark.JAVA_REMEDY
+            )
+        return self._spark_found
+
+    def _variables(self, spec: RunSpec, run_directory: str, home: str, installed: Spark | None) -> dict[str, str]:
+        interpreter = self._found[0] if self._found is not None else self.target.python_location
         return run_environment.run_variables(
             spec,
             share=run_environment.shared_folder(spec, home),
             run_directory=run_directory,
             outputs=f"{run_directory}/work/outputs",
             sdk=_sdk_folder(run_directory),
-            others=choice.hidden(self.target, spec.run_configuration.environment_variables),
+            others={
+                **choice.hidden(self.target, spec.run_configuration.environment_variables),
+                **(spark.variables(interpreter, installed) if installed is not None else {}),
+            },
         )
 
     def interpreter_of(self, spec: RunSpec) -> str:
@@ -185,7 +226,7 @@ class RemoteTarget(Target):
         words = done.text.split("\n")
         if done.code == 0 and len(words) == 2:
             return words[0], words[1]
-        problem = "is not on the PATH of a login" if "/" not in name else "does not exist or is not Python"
+        problem = "is not on the PATH of a login shell" if "/" not in name else "does not exist or is not Python"
         raise ConfigurationError(
             f"pythonLocation: {name} {problem} on {self.host.label}",
             remedy="Use the full path of an interpreter on that machine.",
@@ -202,13 +243,19 @@ class _Processes:
         self._spec = spec
         self._report = report
         self._run = HostRun(host, spec)
+        self._yarn = YarnRun(host, self._run, spec)
 
     def wait(self, interrupted: int) -> Outcome:
         """Wait for the end of the script and copy its log. Raises Interrupted, NeverStarted or WorkbenchError."""
-        if not self._run.state().started:
-            raise NeverStarted(f"the run was not started on {self._host.label}", remedy="Submit it again.")
-        self._report.regained()
+        state = self._run.state()
+        if not state.started:
+            raise NeverStarted(f"the run was not started on {self._host.label}", remedy="Submit the run again.")
+        is_in_cluster = self._yarn.is_used
+        if not is_in_cluster or state.exit_code is None:
+            self._report.regained()
         self._follow(WAIT, interrupted)
+        if is_in_cluster:
+            return self._wait_for_application(interrupted)
         outcome = self._record_end()
         if outcome.exit_code is None and not self._run.state().restarted:
             # The shell was killed; the script may continue without it.
@@ -217,8 +264,24 @@ class _Processes:
             outcome = self._record_end()
         return outcome if outcome.exit_code is None else self._end_left_behind(outcome)
 
+    def _wait_for_application(self, interrupted: int) -> Outcome:
+        """Wait for the end of an application in the cluster, which continues without `spark-submit`."""
+        state = self._run.state()
+        if state.exit_code is None and not state.restarted:
+            self._follow(LEFT, interrupted)  # only the shell of `spark-submit` was killed
+        pauses = Backoff()
+        while (outcome := self._yarn.outcome(state.exit_code)) is None:
+            self._report.regained()
+            pauses.take(interrupted)
+        self._report.regained()
+        with self._run.mirror() as mirror:
+            mirror.drain()
+        # Last: an exit code on this machine says that the run has ended.
+        self._run.note_end(outcome.exit_code)
+        return self._end_left_behind(outcome)
+
     def _end_left_behind(self, outcome: Outcome) -> Outcome:
-        """End the processes that the script left running. Raises TargetUnreachable."""
+        """End the processes that the script left running; return the outcome with a note. Raises TargetUnreachable."""
         try:
             done = self._end_processes(run_environment.LEFT_BEHIND_GRACE, run_environment.HELPERS_SECONDS)
         except TargetUnreachable:
@@ -243,11 +306,14 @@ class _Processes:
             follow(waiting.exit_descriptor(), finish, mirror, interrupted, self._run.live())
 
     def stop(self, grace: float) -> bool:
-        """End all processes of the run, the shell last so that it can write the exit code."""
+        """End all processes of the run, the shell last so that it can write the exit code. True if any were killed."""
         if not self._run.state().started:
             return False
         done = self._end_processes(grace)
-        self._record_end()
+        if self._yarn.is_used:
+            self._yarn.kill()
+        else:
+            self._record_end()
         return done.text.startswith("forced")
 
     def _record_end(self) -> Outcome:
@@ -272,5 +338,13 @@ def _sdk_folder(run_directory: str) -> str:
     return HostLayout(posixpath.dirname(posixpath.dirname(run_directory))).sdk(sdk_version())
 
 
-def _command(spec: RunSpec, interpreter: str, run_directory: str) -> tuple[str, ...]:
-    return run_environment.script_command(spec, interpreter, _sdk_folder(run_directory), run_directory)
+def _spark_to_find(spec: RunSpec) -> Spark | None:
+    """The Spark of the run before the machine is asked; None if the run does not use Spark."""
+    if not spec.run_configuration.uses_spark:
+        return None
+    spark.require_script(spec)
+    return spark.UNKNOWN
+
+
+def _command(spec: RunSpec, interpreter: str, run_directory: str, installed: Spark | None) -> tuple[str, ...]:
+    return run_environment.script_command(spec, interpreter, _sdk_folder(run_directory), run_directory, installed)

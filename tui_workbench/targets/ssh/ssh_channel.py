@@ -70,7 +70,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         self._noise = {False: bytearray(), True: bytearray()}
         self._noise_left = MOST_NOISE
         self.seconds = 0.0
-        """The duration of the start-up files."""
+        """Seconds that starting the shell took, including its start-up files."""
         self._outputs: dict[bool, Sink] = {}
         self._input: asyncio.ReadTransport | None = None
         self._full: set[Sink] = set()
@@ -200,14 +200,14 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         self._full.add(output)
 
     def resume(self, output: Sink) -> None:
-        """Continue when no output is full."""
+        """Mark an output as not full; read from the channel again when no output is full."""
         self._full.discard(output)
         if not self._full and self._channel is not None and self.is_usable:
             self._channel.resume_reading()
 
 
 class _Output(asyncio.BaseProtocol):
-    """Copies an output stream of the program to a pipe."""
+    """A protocol that copies an output stream of the program to a pipe."""
 
     transport: asyncio.WriteTransport
 
@@ -264,7 +264,7 @@ class Bridge:
         self._server: asyncio.Server | None = None
 
     async def open(self, here: str) -> None:
-        """Listen. Raises OSError."""
+        """Listen on the local socket `here`. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(here)
         self._server = await asyncio.get_running_loop().create_unix_server(lambda: _Call(self), here)

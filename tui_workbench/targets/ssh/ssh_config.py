@@ -68,7 +68,7 @@ class KnownHosts:
         self.paths = [os.path.expanduser(path) for path in paths]
 
     def entries(self) -> Iterator[HostKey]:
-        """All valid lines."""
+        """All valid lines of the files, in order."""
         for path in self.paths:
             with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
                 for number, line in enumerate(file, 1):
@@ -77,10 +77,10 @@ class KnownHosts:
                         yield entry
 
     def lookup(self, host: str, port: int, alias: str = "") -> KnownKeys:
-        """The lines of a host by the names that `ssh` looks up.
+        """The lines of known_hosts for a host, by the names that `ssh` looks up.
 
         `alias` is HostKeyAlias of the SSH configuration, which is looked up without the port. The host's address is not
-        looked up: CheckHostIP is off since OpenSSH 8.5.
+        looked up: CheckHostIP has been off by default since OpenSSH 8.5.
         """
         entries = list(self.entries())
         exact = tuple(entry for entry in entries if _matches(entry.hosts, alias.lower() or shown_name(host, port)))
@@ -110,7 +110,7 @@ class KnownHosts:
 
 
 def fingerprint(blob: str) -> str:
-    """`SHA256:...` of a base64 public key."""
+    """The fingerprint of a base64 public key, `SHA256:...`."""
     digest = hashlib.sha256(base64.b64decode(blob)).digest()
     return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
 
@@ -173,7 +173,7 @@ class Hop:
     """A jump host or the target."""
 
     def __init__(self, host: str, port: int, username: str) -> None:
-        """Raises asyncssh.ConfigParseError, UnicodeDecodeError."""
+        """Read the SSH configuration for a host. Raises asyncssh.ConfigParseError or UnicodeDecodeError."""
         self.alias, self.port, self.username = host, port, username
         self.files = [path for path in map(os.path.expanduser, CONFIGURATION_FILES) if os.access(path, os.R_OK)]
         configuration = SSHClientConfig.load(

@@ -49,7 +49,7 @@ NO_CERTIFICATES = "-*-cert-v01@openssh.com"
 """Removes certificates from the accepted kinds of host keys (HostKeyAlgorithms in ssh_config(5))."""
 
 LONGEST_JUMP_CHAIN = 8
-"""Limit for jump hosts that form a loop."""
+"""Maximum number of nested jump hosts. A longer chain counts as a loop."""
 
 
 class Secrets:
@@ -103,7 +103,9 @@ async def connect(
         tunnel = await _open_jumps(login, hop, secrets, LONGEST_JUMP_CHAIN)
         return await _connect_hop(login, hop, secrets, tunnel, authentication, on_lost)
     except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
-        remedy = "Correct that line." if isinstance(error, asyncssh.ConfigParseError) else "Save it as UTF-8."
+        remedy = (
+            "Correct ~/.ssh/config." if isinstance(error, asyncssh.ConfigParseError) else "Save ~/.ssh/config as UTF-8."
+        )
         raise LoginRefused(f"{login.label}: the SSH configuration is invalid: {error}", remedy=remedy) from error
 
 
@@ -258,7 +260,7 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
             f"{login.label}: the private key {path} {what}",
             reference=login.passphrase or passphrase_reference(login),
             prompt=f"Passphrase of {path}",
-            remedy="Give the passphrase, or load the key into your SSH agent: ssh-add " + path,
+            remedy=f"Give the passphrase, or load the key into your SSH agent: `ssh-add {path}`.",
         )
     raise LoginRefused(f"{login.label}: {path} is not a private key: {error}", remedy="Correct privateKey.")
 
@@ -276,13 +278,13 @@ def _needs_password(login: Login, message: str, *, remedy: str = "", host_verifi
         message,
         reference=login.password,
         prompt=f"Password of {login.username or getpass.getuser()} on {login.address}",
-        remedy=remedy or f"Enter it: {_login_command(login)}",
+        remedy=remedy or f"Enter the password: {_login_command(login)}.",
         host_verified=host_verified,
     )
 
 
 def _login_command(login: Login) -> str:
-    return f"workbench-tui computetarget login {shlex.quote(login.target)}"
+    return f"`workbench-tui computetarget login {shlex.quote(login.target)}`"
 
 
 class _Client(asyncssh.SSHClient):
@@ -365,44 +367,54 @@ def _import(entry: HostKey) -> list[asyncssh.SSHKey]:
 def _to_workbench_error(
     login: Login, hop: Hop, client: _Client, secrets: Secrets, error: Exception
 ) -> TargetUnreachable:
-    """Convert an error of asyncssh or of the system while a connection was opened."""
-    place = f"{login.label}: " if hop.alias == login.host_and_port[0] else f"{login.label}, jump host {hop.alias}: "
+    """Convert an error of asyncssh or of the system that occurred while a connection was opened."""
+    prefix = _prefix(login, hop)
     if isinstance(error, asyncssh.HostKeyNotVerifiable) or (client.known and client.presented):
-        return _host_key_error(place, client, error)
+        return _host_key_error(prefix, client, error)
     if isinstance(error, asyncssh.PermissionDenied | asyncssh.PasswordChangeRequired):
-        return _login_error(login, hop, place, secrets, must_change=isinstance(error, asyncssh.PasswordChangeRequired))
+        return _login_error(login, hop, prefix, secrets, must_change=isinstance(error, asyncssh.PasswordChangeRequired))
     if isinstance(error, asyncssh.DisconnectError) and "authentication failures" in error.reason:
         return LoginRefused(
-            f"{place}the server disconnected after too many wrong keys: {error.reason}",
-            remedy="Set the key (privateKey, or IdentityFile with IdentitiesOnly yes in ~/.ssh/config).",
+            f"{prefix}the server disconnected after too many wrong keys: {error.reason}",
+            remedy="Set the key: privateKey of the target, or IdentityFile and `IdentitiesOnly yes` in ~/.ssh/config.",
         )
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
-        return LoginRefused(f"{place}a key of ~/.ssh/config is not usable: {error}", remedy="Correct IdentityFile.")
-    return _connection_error(place, client, error)
+        remedy = f"Correct the IdentityFile of {hop.alias} in ~/.ssh/config."
+        return LoginRefused(f"{prefix}cannot use a key that ~/.ssh/config names: {error}", remedy=remedy)
+    return _connection_error(prefix, client, error)
 
 
-def _connection_error(place: str, client: _Client, error: Exception) -> ConnectionLost:
+def _prefix(login: Login, hop: Hop) -> str:
+    return f"{login.label}: " if hop.alias == login.host_and_port[0] else f"{login.label}, jump host {hop.alias}: "
+
+
+def _connection_error(prefix: str, client: _Client, error: Exception) -> ConnectionLost:
     """The error for a machine without a working SSH server."""
     said = getattr(error, "reason", "")
     if isinstance(error, UnicodeDecodeError) or said in _NO_SSH:
         said = "its version is not text" if isinstance(error, UnicodeDecodeError) else said
         text = f"no SSH server answers on port {client.port} of {client.name}: {said}"
-        return ConnectionLost(f"{place}{text}", remedy="Check the address and the port.", failed_check="port")
+        return ConnectionLost(f"{prefix}{text}", remedy="Check the address and the port.", failed_check="port")
     if isinstance(error, socket.gaierror | UnicodeError):  # UnicodeError for an invalid name such as `a..b`
         remedy = "Check the address and the network of this machine."
-        return ConnectionLost(f"{place}unknown host name {client.name}", remedy=remedy, failed_check="name")
+        return ConnectionLost(f"{prefix}unknown host name {client.name}", remedy=remedy, failed_check="name")
     if isinstance(error, ConnectionRefusedError):
-        text = f"nothing listens on port {client.port} of {client.name}"
-        remedy = "Check that the machine is up, that its SSH server runs, and the port."
-        return ConnectionLost(f"{place}{text}", remedy=remedy, failed_check="port")
+        return ConnectionLost(
+            f"{prefix}nothing listens on port {client.port} of {client.name}",
+            remedy="Check that the machine is up, that its SSH server runs, and the port.",
+            failed_check="port",
+        )
     if isinstance(error, TimeoutError):
-        remedy = "Check that the machine is up and that no firewall blocks the connection."
-        return ConnectionLost(f"{place}no answer within {CONNECT_SECONDS:g} s", remedy=remedy, failed_check="port")
+        return ConnectionLost(
+            f"{prefix}no answer within {CONNECT_SECONDS:g} s",
+            remedy="Check that the machine is up and that no firewall blocks the connection.",
+            failed_check="port",
+        )
     is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
     failed_check = "login" if client.has_shown_key else "host key" if is_open else "port"
     said = said or getattr(error, "strerror", "") or str(error) or type(error).__name__
     return ConnectionLost(
-        f"{place}{said}", remedy="Try again; `ssh -v` to the same address shows more.", failed_check=failed_check
+        f"{prefix}{said}", remedy="Try again; `ssh -v` to the same address shows more.", failed_check=failed_check
     )
 
 
@@ -410,66 +422,66 @@ def _is_revoked(error: Exception) -> bool:
     return isinstance(error, asyncssh.HostKeyNotVerifiable) and "revoked" in error.reason
 
 
-def _host_key_error(place: str, client: _Client, error: Exception) -> HostKeyRefused:
+def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRefused:
     where = client.recorded_name
     if _is_revoked(error):
         return HostKeyRefused(
-            f"{place}the host key of {where} is marked as revoked in known_hosts",
+            f"{prefix}the host key of {where} is marked as revoked in known_hosts",
             presented="",
             remedy="Do not log in. Ask the machine's administrator for its new key.",
         )
     is_refused = isinstance(error, asyncssh.HostKeyNotVerifiable)
-    said = str(error) if is_refused else "it no longer has a key of the known kind"
+    said = str(error) if is_refused else "the machine no longer has a key of a known type"
     known = tuple(f"{entry.fingerprint} ({entry.file}:{entry.line})" for entry in client.known)
     if known:
         shown = client.presented or "another key"
         return HostKeyRefused(
-            f"{place}THE HOST KEY CHANGED: {where} shows {shown}, but known_hosts has {', '.join(known)} ({said})",
+            f"{prefix}THE HOST KEY CHANGED: {where} shows {shown}, but known_hosts has {', '.join(known)} ({said})",
             presented=client.presented,
             known=known,
-            remedy=f"If the machine was reinstalled, remove the old key: ssh-keygen -R '{where}'. Otherwise do not log "
-            "in: the connection may be intercepted.",
+            remedy=f"If the machine was reinstalled, remove the old key: `ssh-keygen -R '{where}'`. Otherwise do not "
+            "log in: the connection may be intercepted.",
         )
     if client.presented:
         return HostKeyRefused(
-            f"{place}the host key of {where} is unknown: {client.presented}",
+            f"{prefix}the host key of {where} is unknown: {client.presented}",
             presented=client.presented,
             remedy="Compare the fingerprint with that of "
             "`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine, "
-            f"then add --accept-host-key {client.presented}",
+            f"then add `--accept-host-key {client.presented}`.",
         )
     return HostKeyRefused(
-        f"{place}the host key of {where} is refused: {said}",
+        f"{prefix}the host key of {where} was refused: {said}",
         presented="",
-        remedy="`ssh -v` to the same address shows more.",
+        remedy=f"Run `ssh -v {where}` to find the cause.",
     )
 
 
-def _login_error(login: Login, hop: Hop, place: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
+def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
     if hop.alias != login.host_and_port[0]:
-        return LoginRefused(f"{place}the login was refused", remedy=f"Make `ssh {shlex.quote(hop.alias)}` work first.")
+        return LoginRefused(f"{prefix}the login was refused", remedy=f"Make `ssh {shlex.quote(hop.alias)}` work first.")
     if login.password and login.password in secrets.values:
         secrets.refuse(login.password)
         if must_change:
-            remedy = f"Set a new one (ssh {login.ssh_words}), then enter it: {_login_command(login)}"
-            return _needs_password(login, f"{place}the password has expired", remedy=remedy, host_verified=True)
-        return _needs_password(login, f"{place}{_WRONG_PASSWORD}", host_verified=True)
+            remedy = f"Set a new password with `ssh {login.ssh_words}`, then enter it: {_login_command(login)}."
+            return _needs_password(login, f"{prefix}the password has expired", remedy=remedy, host_verified=True)
+        return _needs_password(login, f"{prefix}{_WRONG_PASSWORD}", host_verified=True)
     if login.private_key:
         return LoginRefused(
-            f"{place}the key {login.private_key} was refused",
+            f"{prefix}the key {login.private_key} was refused",
             remedy=f"Append {login.private_key}.pub to ~/.ssh/authorized_keys on the machine: "
-            f"ssh-copy-id {login.all_words}",
+            f"`ssh-copy-id {login.all_words}`.",
         )
     locked = hop.locked_keys
     if locked:
         return LoginRefused(
-            f"{place}none of your SSH keys was accepted; {', '.join(locked)} needs a passphrase and was not tried",
-            remedy=f"Load it into your SSH agent (ssh-add {locked[0]}), or set it as the target's privateKey: then the "
-            "workbench asks for the passphrase.",
+            f"{prefix}none of your SSH keys was accepted; {', '.join(locked)} needs a passphrase and was not tried",
+            remedy=f"Load the key into your SSH agent: `ssh-add {locked[0]}`. Or set it as privateKey of the target: "
+            "then the workbench asks for the passphrase.",
         )
     return LoginRefused(
-        f"{place}none of your SSH keys was accepted",
-        remedy=f"Copy your public key (ssh-copy-id {login.ssh_words}), or attach the target with --password.",
+        f"{prefix}none of your SSH keys was accepted",
+        remedy=f"Copy your public key: `ssh-copy-id {login.ssh_words}`. Or attach the target with `--password`.",
     )
 
 

@@ -43,7 +43,7 @@ SHORT_TIMEOUT = 10.0
 
 
 class SshHost(Host):
-    """The machine of a login. `secrets` returns a secret by its reference, or None, if the link does not have it."""
+    """The machine of a login. `secrets` returns a secret that the link lacks, by its reference; None if unknown."""
 
     is_local = False
 
@@ -266,7 +266,7 @@ def _reply(connection: socket.socket, label: str) -> dict[str, Any]:
 def _start_link(login: wire.Login, paths: wire.LinkPaths) -> None:
     """Start the link, unless another process has just started it. Raises OSError.
 
-    The socket listens before the link runs, so that clients can connect at once.
+    The socket listens before the link runs, so that clients can connect immediately.
     """
     with held(open_lock(paths.lock)):
         with socket.socket(socket.AF_UNIX) as probe:

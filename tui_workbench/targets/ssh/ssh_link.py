@@ -50,7 +50,7 @@ class Link:
         self._over = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve until idle or closed."""
+        """Answer requests until the link is idle or closed."""
         loop = asyncio.get_running_loop()
         self._listener.setblocking(False)
         loop.add_reader(self._listener, self._accept_clients)
@@ -76,7 +76,7 @@ class Link:
         return limit if self._clients else self._used + limit - time.monotonic()
 
     def _may_end(self) -> bool:
-        """Remove the socket, unless a client has connected meanwhile. Holds the lock for starting a link."""
+        """Remove the socket and return True, unless a client has connected. Holds the lock for starting a link."""
         if not os.path.exists(self._paths.socket):
             return not self._clients  # the socket was removed, so no client can connect
         with held(open_lock(self._paths.lock)):
@@ -129,7 +129,7 @@ class Link:
             failure = ConnectionLost(
                 f"{self._login.label}: internal error of the process that holds the SSH connection: "
                 f"{type(error).__name__}: {error}",
-                remedy=f"See {self._paths.errors} for details.",
+                remedy=f"Try again. {self._paths.errors} has the details.",
             )
             client.reply(wire.error_to_message(failure))
             raise
@@ -235,7 +235,7 @@ def _use_agent(path: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve the login in the arguments."""
+    """Run the link for the login in the arguments; return the exit code."""
     descriptor, login_text = arguments
     login = wire.Login(**json.loads(login_text))
     listener = socket.socket(fileno=int(descriptor))

@@ -41,9 +41,9 @@ class Login(NamedTuple):
     """The parameters of a login. Equal logins share a connection."""
 
     target: str  # the compute target's name, for messages
-    address: str  # host name, address or alias of ~/.ssh/config, with :PORT if it is not the default
+    address: str  # host name, address or alias from ~/.ssh/config, with :PORT if it is not the default
     username: str = ""  # "" for the user in ~/.ssh/config, or the local user's name
-    private_key: str = ""  # a key file; "" for the keys of ~/.ssh/config, of the agent, and the default names
+    private_key: str = ""  # a key file; "" for the keys in ~/.ssh/config, in the agent, and with the default names
     passphrase: str = ""  # reference of the key's passphrase
     password: str = ""  # reference of the password
 
@@ -74,7 +74,7 @@ class Login(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The machine in an error message."""
+        """The name of the machine in error messages."""
         return f"{self.target} ({f'{self.username}@' if self.username else ''}{self.address})"
 
 
@@ -120,7 +120,7 @@ def runtime_directory() -> str:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise StorageError(
             "other users can access this folder, so it cannot hold SSH connections",
-            remedy="Remove it, or set XDG_RUNTIME_DIR.",
+            remedy="Remove the folder, or set XDG_RUNTIME_DIR to a folder that only you can access.",
             file=path,
         )
     return path

@@ -73,4 +73,6 @@ def _make(path: str) -> None:
                 write_atomically(path, key.export_private_key(), mode=0o600)
             write_atomically(f"{path}.pub", key.export_public_key(), mode=0o644)
     except (OSError, asyncssh.KeyImportError) as error:
-        raise StorageError(f"the key is not usable: {error}", remedy="Move or delete it.", file=path) from error
+        raise StorageError(
+            f"cannot use this SSH key: {error}", remedy="Move the file away: then a new key is created.", file=path
+        ) from error

@@ -1,8 +1,8 @@
 """The screens in a browser: a server on the loopback address, also usable through `ssh -L`.
 
 Every request must come from a page of this server, use a name of this machine, and carry a cookie that this server
-issued. The token in an address opens one browser, once. When the server ends, it ends the workbenches that it started;
-their runs continue.
+issued. The token in an address works once, for one browser. When the server ends, it ends the workbenches that it
+started; their runs continue.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HEADERS = {
 DRIVER = "tui_workbench.ui.terminal.browser_driver:BrowserDriver"
 
 SHUTDOWN_SECONDS = 3.0
-"""Maximum time for a workbench to leave after its browser or the server has gone."""
+"""Maximum time for a workbench to end after its browser has disconnected or the server has been stopped."""
 
 # The script of textual-serve expects these names of elements and classes.
 _HEAD = """\
@@ -87,7 +87,7 @@ PAGE = (
 )
 
 FOCUS = "addEventListener('load', () => document.querySelector('.xterm-helper-textarea').focus());\n"
-"""A script that gives the screens the keys without a click."""
+"""A script that focuses the terminal, so that the screens receive keys without a click."""
 
 REFUSED = (
     _HEAD
@@ -119,7 +119,7 @@ class Access:
         return self._cookies[-1]
 
     def allows(self, cookie: str) -> bool:
-        """Return True for a cookie that was issued."""
+        """Return True if the cookie was issued by this server."""
         return sum(_equal(cookie, known) for known in self._cookies) > 0  # compares all: constant time
 
 
@@ -155,7 +155,7 @@ class Server(TextualServer):
     """Serves the screens of one project."""
 
     def __init__(self, project: str, port: int) -> None:
-        """Raises UsageError if the port is in use, and StorageError if it needs root."""
+        """Listen on the port. Raises UsageError if it is in use, and StorageError if only root may use it."""
         self._listening = _listen(port)
         self.access = Access()
         self._open: set[Screens] = set()
@@ -226,7 +226,7 @@ class Server(TextualServer):
         return response
 
     def _is_same_origin(self, request: web.Request) -> bool:
-        """Return True for a name of this machine, and no page of another site."""
+        """Return True if the request names this machine and does not come from a page of another site."""
         host = request.headers.get("Host", "")
         name, _, port = host.rpartition(":")
         if host not in NAMES and (name not in NAMES or not port.isdecimal()):
@@ -245,7 +245,7 @@ class Server(TextualServer):
         return web.Response(text=FOCUS, content_type="text/javascript")
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Start a workbench and show it until it or the browser leaves."""
+        """Start a workbench and show it until it ends or the browser disconnects."""
         websocket = web.WebSocketResponse(heartbeat=15)
         await websocket.prepare(request)
 
@@ -289,9 +289,9 @@ class Server(TextualServer):
 
 
 def serve(project: str, port: int) -> None:
-    """Serve the screens of a project until a signal ends the process. Port 0 is any free port.
+    """Serve the screens of a project until a signal ends the process. Port 0 selects any free port.
 
-    Raises UsageError if the port is in use, and StorageError if it needs root.
+    Raises UsageError if the port is in use, and StorageError if only root may use it.
     """
     server = Server(project, port)
     asyncio.run(server.run(lambda: _print(startup_message(server))))
@@ -337,9 +337,9 @@ def _listen(port: int) -> socket.socket:
         return socket.create_server((HOST, port))
     except PermissionError as error:
         raise StorageError(
-            f"no permission to use port {port}", remedy="Choose a port above 1023 with --port."
+            f"no permission to use port {port}", remedy="Choose a port above 1023: `--port NUMBER`."
         ) from error
     except OSError as error:
         raise UsageError(
-            f"port {port} is in use", remedy="Choose another port with --port, or 0 for any free port."
+            f"port {port} is in use", remedy="Choose another port: `--port NUMBER`, or `--port 0` for any free port."
         ) from error

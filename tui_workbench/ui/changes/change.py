@@ -1,6 +1,6 @@
 """The screen that shows a change of configuration files: fields, diff, and a key that applies it.
 
-The invariants: only a change that was shown is applied, as one step of the history. Plans are made from the files on
+The invariants: only a change that was shown is applied, as one undo step. Plans are made from the files on
 disk. Applying saves the unsaved edits of its files first; if that changes the plan, the new plan is shown instead.
 """
 
@@ -45,7 +45,7 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         return self._wanted is not None
 
     def plan_again(self) -> None:
-        """Plan with the current values, in a thread: one plan at a time, the newest last."""
+        """Plan with the current values in a thread. If a plan is being made, plan once more after it."""
         idle = not self.is_planning
         self._wanted = self._view.values
         if idle:
@@ -75,7 +75,7 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         return self._editor.dirty_paths() & {self._source, *(change.path for change in change_set.changes)}
 
     def apply(self) -> None:
-        """Apply the change that is shown; meanwhile the view is frozen."""
+        """Apply the change that is shown. The view is frozen while this runs."""
         self._view.is_frozen = True
         self.run_worker(self._apply(), group="apply", exclusive=True)
 
@@ -95,7 +95,7 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         self._view.is_frozen = False
 
     async def _plan_to_apply(self) -> Plan | None:
-        """Save the edited files of the plan, and return the plan if that did not change it.
+        """Save the edited files of the plan, and return the plan, or None if saving the files changed it.
 
         Raises UsageError when a file cannot be saved.
         """
@@ -171,7 +171,10 @@ class ChangeView(DialogView, inherit_bindings=False):
 
     @property
     def _empty_label(self) -> str:
-        """The label of an empty name field, as `a name`, or "". The change cannot be planned without it."""
+        """The label of the name field with an article (`a name`) if the field is empty, else "".
+
+        A change cannot be planned without a name.
+        """
         names = (field for field in self._asked if field.key == "name" and not self.buffer(field.key).text)
         return next((f"a {field.label.lower()}" for field in names), "")
 

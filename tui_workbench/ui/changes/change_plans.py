@@ -22,7 +22,7 @@ from tui_workbench.ui.widgets.dialog_view import DialogField
 
 
 class Hunk(NamedTuple):
-    """A part of a change; with an `id` it is optional."""
+    """A part of a change. A hunk with an `id` is optional."""
 
     path: str  # relative to the project
     lines: tuple[tuple[str, str], ...]  # kind (`+`, `-`, ` `) and text
@@ -36,9 +36,9 @@ class Plan(NamedTuple):
 
     hunks: tuple[Hunk, ...]
     notes: tuple[str, ...]
-    change_set: Callable[[Collection[str]], ChangeSet]  # without the hunks of these ids
-    choices: Mapping[str, tuple[str, ...]] = {}  # values that fields offer now
-    done: str = ""  # a text, if there is nothing to change
+    change_set: Callable[[Collection[str]], ChangeSet]  # takes the ids of hunks to leave out
+    choices: Mapping[str, tuple[str, ...]] = {}  # the current choices of fields, by key
+    done: str = ""  # the reason if there is nothing to change
 
 
 @dataclass
@@ -51,11 +51,11 @@ class Change:
     title: str
     asked: tuple[DialogField, ...]
     plan: Callable[[Mapping[str, str]], Plan]
-    detachment: Detachment | None = None  # from the last plan, if a target is detached
+    detachment: Detachment | None = None  # of the latest plan, if the change detaches a target
 
 
 def create_target(root: str) -> Change:
-    """Create a compute target."""
+    """Return the change that creates a compute target."""
     types = target_types.names()
     asked = (DialogField("name", "Name"), _choice("type", "Type", types[0], types))
     return Change(
@@ -66,7 +66,7 @@ def create_target(root: str) -> Change:
 
 
 def create_run_configuration(root: str, target: str = "") -> Change:
-    """Create a run configuration, for `target` if that exists."""
+    """Return the change that creates a run configuration, for `target` if that exists."""
     context = ProjectContext(root)
     targets = tuple(context.names(lifecycle.COMPUTE)) or ("local",)
     name = _free(target, context.names(lifecycle.RUNCONFIG))
@@ -79,7 +79,7 @@ def create_run_configuration(root: str, target: str = "") -> Change:
 
 
 def duplicate(root: str, path: str) -> Change:
-    """Copy a file under another name."""
+    """Return the change that copies a file under another name."""
     name = _free(f"{_stem(path)}-copy", ProjectContext(root).names(os.path.splitext(path)[1]))
     return Change(
         f"Duplicate {os.path.basename(path)}",
@@ -89,7 +89,7 @@ def duplicate(root: str, path: str) -> Change:
 
 
 def rename(root: str, path: str) -> Change:
-    """Rename a file, and change the run configurations that name it."""
+    """Return the change that renames a file and updates the run configurations that name it."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         if values["name"] == _stem(path):
@@ -103,7 +103,7 @@ def rename(root: str, path: str) -> Change:
 
 
 def delete(root: str, path: str) -> Change:
-    """Move a file to the trash."""
+    """Return the change that moves a file to the trash."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         change_set = lifecycle.delete(path)
@@ -114,7 +114,7 @@ def delete(root: str, path: str) -> Change:
 
 
 def detach(project: Project, name: str) -> Change:
-    """Remove a target, the run configuration of its name, and its secrets in the keyring."""
+    """Return the change that removes a target, its run configuration of the same name, and its secrets."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         change.detachment = detachment = plan_detaching(project, name)
@@ -129,7 +129,7 @@ def detach(project: Project, name: str) -> Change:
 
 
 def make_gpu_ready(root: str, name: str) -> Change:
-    """Make all changes that a target or run configuration needs to use a GPU."""
+    """Return the change that makes all edits that a target or run configuration needs to use a GPU."""
 
     def plan(values: Mapping[str, str]) -> Plan:
         plan = plan_gpu_ready(root, name, image=values["image"])

@@ -30,7 +30,7 @@ OPENED = NEW | {"duplicate", "rename"}  # kinds of changes whose new file is ope
 
 
 class ProjectChanges:
-    """Makes changes, one step of `history` each. All calls may raise WorkbenchError."""
+    """Makes changes, each as one step of `history`. All methods may raise WorkbenchError."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context

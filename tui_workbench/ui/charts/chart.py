@@ -143,11 +143,11 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._change(self.view._replace(smoothing=SMOOTHINGS[(place + 1) % len(SMOOTHINGS)]))
 
     def action_toggle_by(self) -> None:
-        self.cursor = None  # it means nothing on the other axis
+        self.cursor = None  # its x value has no meaning on the other axis
         self._change(self.view._replace(by=STEP if self.view.by == TIME else TIME, window=None))
 
     def action_read_out(self, columns: int) -> None:
-        """Move the cursor by some columns, at least by one point. It starts at the last point."""
+        """Move the cursor by some columns, at least to the next point. Without a cursor, put it on the last point."""
         shown, cursor = self.picture, self.cursor
         if shown is not None and not shown.is_empty:
             self.point_at(shown.nearest(shown.x.high) if cursor is None else shown.moved(cursor, columns))

@@ -34,7 +34,7 @@ class Curve(NamedTuple):
     values: Sequence[float]
     times: Sequence[float]
     key: str = ""  # distinguishes curves with the same label
-    look: int = -1  # selects color and mark; -1: by position
+    look: int = -1  # index of color and mark (see `look_of`); -1: the position of the curve
 
 
 class View(NamedTuple):
@@ -78,7 +78,7 @@ class Points(NamedTuple):
 
 
 def points_of(curve: Curve, view: View) -> Points:
-    """Sort and smooth the points. Points with equal x, as after a restart, keep their order."""
+    """Return the points of a curve, sorted and smoothed. Points with equal x, as after a restart, keep their order."""
     xs, ys = curve.times if view.by == TIME else curve.steps, curve.values
     left_out = 0
     if not math.isfinite(sum(xs)):
@@ -100,7 +100,10 @@ def points_of(curve: Curve, view: View) -> Points:
 
 
 def smoothed(values: Sequence[float], weight: float) -> Sequence[float]:
-    """Return an exponential moving average with bias correction. Values that are not finite are kept and skipped."""
+    """Return an exponential moving average with bias correction.
+
+    Values that are not finite stay as they are and do not count.
+    """
     if not weight:
         return values
     found = array("d")
@@ -114,7 +117,7 @@ def smoothed(values: Sequence[float], weight: float) -> Sequence[float]:
 
 
 def extremes(points: Points, x: Scale, *, log: bool) -> Iterator[float]:
-    """Yield the lowest and the highest drawn value, if any."""
+    """Yield the lowest and the highest drawn value, as logged and as smoothed; nothing if no value is drawn."""
     first, last = max(0, bisect_left(points.xs, x.low) - 1), bisect_right(points.xs, x.high) + 1
     for ys in (points.ys, points.smooth) if points.smooth is not points.ys else (points.ys,):
         if bucket := _bucket(0, ys[first:last], log=log):
@@ -122,7 +125,7 @@ def extremes(points: Points, x: Scale, *, log: bool) -> Iterator[float]:
 
 
 def strokes(xs: Sequence[float], ys: Sequence[float], x: Scale, columns: int, *, log: bool) -> tuple[Stroke, ...]:
-    """Return the buckets of all columns with points, split where a column has only gaps.
+    """Return the buckets of all columns with points, split where a column has only values that cannot be drawn.
 
     The nearest points outside the window are included, so that lines reach the edges of the chart.
     """
@@ -137,7 +140,10 @@ def strokes(xs: Sequence[float], ys: Sequence[float], x: Scale, columns: int, *,
 
 
 def _slices(xs: Sequence[float], x: Scale, columns: int) -> Iterator[tuple[int, int, int]]:
-    """Yield column, start and end index of the points in each column that has any, and of the window's neighbours."""
+    """Yield the number of each column that has points, and the start and end index of its points.
+
+    The nearest points outside the window are in the columns -1 and `columns`.
+    """
     start, last = bisect_left(xs, x.low), bisect_right(xs, x.high)
     if start:
         yield -1, start - 1, start
@@ -171,7 +177,10 @@ def read_metrics(run: Run) -> RunMetrics:
 
 
 def run_curves(runs: Iterable[tuple[Run, int]], name: str) -> list[Curve]:
-    """Read the curve of a metric from each run that logged it. Each run comes with the number of its look. Blocks."""
+    """Read the curve of a metric from each run that logged it. Blocks.
+
+    Each run is paired with the index of its color and mark (see `look_of`).
+    """
     curves = []
     for run, look in runs:
         series = read_metrics(run).series(name)

@@ -56,7 +56,7 @@ class Look(NamedTuple):
 
 
 def look_of(index: int) -> tuple[str, str]:
-    """Return the color (a palette field) and the mark of the curve with this number."""
+    """Return the color (a palette field) and the mark of the curve with this index."""
     return ROLES[index % len(ROLES)], MARKS[index % len(MARKS)]
 
 
@@ -99,7 +99,7 @@ class Canvas:
             before = here
 
     def mark(self, x: int, y: int, glyph: str, role: str) -> None:
-        """Put a glyph into the cell of this dot, unless the cell has one."""
+        """Put a glyph into the cell of this dot, unless the cell already has one."""
         if 0 <= x < self.width and 0 <= y < self.height:
             self._marks.setdefault((y >> 2, x >> 1), (glyph, role))
 
@@ -232,9 +232,11 @@ class Picture:
             before = bucket
 
     def _marked(self, index: int) -> list[Bucket]:
-        """Choose where the mark of a curve is drawn: at intervals, away from marks of other curves, at least once.
+        """Choose the buckets at which the mark of a curve is drawn.
 
-        Without lines, all points are marked unless there are too many.
+        Points without neighbours are always marked. If there are several curves, each has at least one mark, and more
+        at intervals, away from the marks of other curves. Without lines, all points are marked unless there are too
+        many.
         """
         points = list(chain.from_iterable(self._strokes[index]))
         if not self._look.joined and len(points) <= MOST_MARKS * self._columns:
@@ -273,7 +275,7 @@ class Picture:
         if len(values) < 2:
             scale, values = y, time_ticks(y, most) if is_duration and not y.log else ticks(y, most)
         if len(values) < 2:
-            # So small a span has fewer than two round values: label its ends.
+            # A span with fewer than two round values: label its ends.
             values = [y.low, y.high] if self._rows > 1 else [y.high]
         write = span_label if is_duration else number
         texts = labels(values) if not is_duration and not scale.log else [write(value) for value in values]
@@ -305,7 +307,7 @@ class Picture:
     # --- The cursor
 
     def nearest(self, x: float) -> float | None:
-        """Return the x of the first curve's point nearest to x; None without points."""
+        """Return the x of the first curve's point nearest to x; None if there are no points."""
         place = bisect_left(self._xs, x)
         return min(self._xs[max(0, place - 1) : place + 1], key=lambda each: abs(each - x), default=None)
 
@@ -314,7 +316,10 @@ class Picture:
         return self.nearest(self.x.value(min(1.0, max(0.0, place))))
 
     def moved(self, x: float, cells: int) -> float:
-        """Return the x of the first curve's point that is `cells` to the right of x, at least the next point."""
+        """Return the x of a point of the first curve.
+
+        The point is `cells` columns right of x (left if negative), at least the next one.
+        """
         xs = self._xs
         if not xs:
             return x

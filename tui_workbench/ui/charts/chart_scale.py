@@ -14,7 +14,7 @@ ALIKE = 1e-11  # relative difference below which two values count as equal
 SMALLEST, LARGEST = 1e-290, 1.7e308
 
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-"""Customary seconds between two ticks of a time axis."""
+"""Usual intervals between two ticks of a time axis, in seconds."""
 
 
 class Scale(NamedTuple):
@@ -99,7 +99,10 @@ def _nice_steps(least: float) -> list[float]:
 
 
 def nice_step(low: float, high: float, most: int) -> float:
-    """Return the smallest 1, 2 or 5 times a power of ten with at most `most` multiples from `low` to `high`."""
+    """Return the smallest round step with at most `most` multiples from `low` to `high`.
+
+    A round step is 1, 2 or 5 times a power of ten.
+    """
     steps = _nice_steps((high - low) / (most + 1))
     return next((step for step in steps if _count(low, high, step) <= most), steps[-1])
 
@@ -146,7 +149,7 @@ def _log_ticks(scale: Scale, most: int) -> list[float]:
 
 
 def labels(values: Sequence[float]) -> list[str]:
-    """Format values with the same number of digits, as many as distinguish neighbours."""
+    """Format values with the same number of digits, enough to distinguish neighbours."""
     if not values:
         return []
     largest = max(abs(value) for value in values)

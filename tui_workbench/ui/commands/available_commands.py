@@ -28,7 +28,7 @@ class CommandState(NamedTuple):
 
 
 def command_states(node: DOMNode) -> list[CommandState]:
-    """The commands of a widget, or its own bindings that have a description."""
+    """The named commands of a widget with their states. Commands of the same name and action are merged."""
     found: dict[tuple[str, str], CommandState] = {}
     for command in _declared(node):
         if not command.name:
@@ -58,7 +58,7 @@ def is_in_palette(command: Command) -> bool:
 
 
 def without_duplicates(states: Iterable[CommandState]) -> list[CommandState]:
-    """Each command once, in order: the first state that is available, else the first."""
+    """Keep one state of each command, in order: the first in which it is available, else the first."""
     kept: dict[str, CommandState] = {}
     for state in states:
         identity = state.command.id or f"{state.command.action} {state.command.name}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -60,14 +59,14 @@ def quiet(id: str, default_keys: str, action: str, name: str, help: str, *, prio
     return Command(id, default_keys, action, name, help, footer=False, priority=priority)
 
 
-@dataclass(frozen=True)
 class Scope:
-    """The commands of a widget. `title` and `about` tell people where the commands work."""
+    """The commands of a widget. `title` and `about` describe for people where the commands work."""
 
-    name: str
-    title: str
-    commands: tuple[Command, ...]
-    about: str = ""
+    def __init__(self, name: str, title: str, commands: tuple[Command, ...], about: str = "") -> None:
+        self.name = name
+        self.title = title
+        self.commands = commands
+        self.about = about
 
     def __iter__(self) -> Iterator[Command]:
         return iter(self.commands)
@@ -92,7 +91,7 @@ _CHARACTER_NAMES = {
     "plus_sign": "plus",
     "low_line": "underscore",
 }
-"""Unicode names that differ from Textual's."""
+"""Unicode names that differ from Textual's, with Textual's names."""
 
 
 def character_key(character: str) -> str:
@@ -118,7 +117,7 @@ def key_label(keys: str) -> str:
 
 
 def all_key_labels(keys: str) -> str:
-    """The labels of all keys: `↑ k`."""
+    """The labels of all comma-separated keys: `↑ k`."""
     return " ".join(dict.fromkeys(key_label(key) for key in keys.split(",")))
 
 

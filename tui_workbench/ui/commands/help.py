@@ -29,7 +29,7 @@ MIN_HELP_WIDTH = 30
 
 
 class Section(NamedTuple):
-    """The help of one widget."""
+    """The part of the help about one widget."""
 
     heading: str
     about: str
@@ -37,7 +37,7 @@ class Section(NamedTuple):
 
 
 class HelpScreen(DialogScreen[None], inherit_bindings=False):
-    """Shows the sections."""
+    """Shows the help in sections."""
 
     BINDINGS = HELP.bindings
     DEFAULT_CSS = "HelpScreen > TextView.-fitted { width: 96; padding: 0 2; }"

@@ -33,7 +33,7 @@ class JumpPlace(NamedTuple):
 
 @runtime_checkable
 class HasJumpPlaces(Protocol):
-    """A widget with places that cannot take the focus, such as tabs. It returns the visible ones."""
+    """A widget with places that cannot take the focus, such as tabs. `jump_places` returns the visible ones."""
 
     def jump_places(self) -> Sequence[JumpPlace]: ...
 
@@ -74,7 +74,7 @@ def _place_of(widget: Widget) -> JumpPlace:
 
 
 class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
-    """Shows labels over the screen below. Its result is the chosen place."""
+    """Shows labels over the screen below. Its result is the chosen place, or None."""
 
     BINDINGS = JUMP.bindings
     # Only the labels are painted; dimming would send the whole screen over a slow connection.

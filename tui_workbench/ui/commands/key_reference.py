@@ -35,7 +35,7 @@ commands share in one place, a letter where letters are text. The other lines st
 
 
 def page() -> str:
-    """The page in Markdown."""
+    """Return the key reference in Markdown."""
     return "\n".join([HEAD, *(part for scope in SCOPES.values() for part in _section(scope))])
 
 

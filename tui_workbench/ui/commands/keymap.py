@@ -4,7 +4,8 @@
     files.run: [s, "!"]
     view.zoom: ""            # only in the palette
 
-An error costs only its entry and is reported with its line. No key gets two meanings in one scope.
+An invalid entry is ignored and reported with its line; the other entries are used. No key gets two meanings in one
+scope.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import yaml
 
 MODIFIERS = ("ctrl", "alt", "shift", "super", "meta", "hyper")
-"""In the order in which Textual names them."""
+"""The modifier keys, in the order in which Textual names them."""
 
 NAMED_KEYS = frozenset({
     "escape", "enter", "tab", "space", "backspace", "insert", "delete", "home", "end", "pageup", "pagedown",
@@ -35,7 +36,7 @@ _OTHER_NAMES = dict(
 )  # fmt: skip
 
 _SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
-"""Keys for which a terminal sends the same as for another key."""
+"""Keys for which a terminal sends the same bytes as for another key, with that key."""
 
 
 class Entry(NamedTuple):
@@ -60,7 +61,7 @@ class Keymap(NamedTuple):
 
 
 def load_keymap() -> Keymap:
-    """Load the user's keymap; empty without a file. Errors are in the keymap, not raised."""
+    """Load the user's keymap. It is empty if there is no file. Errors are in the keymap, not raised."""
     path = directories.keymap_path()
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -69,7 +70,7 @@ def load_keymap() -> Keymap:
         return Keymap(path, {})
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        return Keymap(path, {}, (ConfigurationError(f"cannot read the keymap: {reason}", file=path),))
+        return Keymap(path, {}, (ConfigurationError(f"cannot read the keymap: {reason}", remedy=_READABLE, file=path),))
     return read_keymap(text, path)
 
 
@@ -125,7 +126,7 @@ def _entries(text: str, path: str) -> tuple[list[Entry], list[ConfigurationError
             f"invalid YAML: {error.problem}", file=path, line=line, column=column, remedy=_QUOTES
         ) from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigurationError(f"invalid YAML: {str(error).splitlines()[0]}", file=path) from error
+        raise ConfigurationError(f"invalid YAML: {str(error).splitlines()[0]}", file=path, remedy=_QUOTES) from error
     if root is None:
         return [], []
     if not isinstance(root, yaml.MappingNode):
@@ -157,7 +158,7 @@ def _listed(values: Sequence[str]) -> tuple[str, ...]:
 
 
 def _checked(entry: Entry) -> Entry:
-    """The entry with Textual's names for its keys. Raises ConfigurationError."""
+    """The entry with Textual's names for its keys. Raises ConfigurationError for an unknown command or key."""
     command = COMMANDS.get(entry.id)
     if command is None:
         raise entry.error(f"unknown command {entry.id!r}", _nearest(entry.id, COMMANDS) or _LIST)
@@ -193,7 +194,7 @@ def _drop_clashes(usable: dict[str, Entry]) -> list[ConfigurationError]:
 
 
 def _clash(scope: Scope, usable: Mapping[str, Entry]) -> tuple[Entry, str, str] | None:
-    """The last entry whose key another command of the scope has, that command, and the key."""
+    """The last entry whose key another command of the scope has, that command, and the key; or None."""
     owners: dict[str, str] = {}
     found: list[tuple[Entry, str, str]] = []
     for command in scope:
@@ -211,5 +212,6 @@ def _nearest(name: str, known: Mapping[str, object]) -> str:
     return f"Did you mean {close[0]}?" if close else ""
 
 
-_LIST = "`workbench-tui keys` lists all commands."
+_LIST = "Write lines such as `run.start: ctrl+r`. `workbench-tui keys` lists all commands."
+_READABLE = "Make the file readable, and save it as UTF-8 text."
 _QUOTES = 'Quote characters that have a meaning in YAML, as in view.zoom: "?".'

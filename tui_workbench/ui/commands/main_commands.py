@@ -76,7 +76,7 @@ LIST_FILTER = Scope("list filter", "The filter of a list", (
 ), about="Targets, runs, a run's files and metrics, plans and texts.")
 
 FILES = Scope("files", "1 Files", (
-    Command("files.open", "enter", "open", "Open", "Edit the file, or expand the folder."),
+    Command("files.open", "enter", "open", "Open", "Edit the file, or toggle the folder."),
     quiet("files.expand", "right,l", "expand", "Expand", "Expand the folder, or go to its first file."),
     quiet("files.collapse", "left,h", "collapse", "Collapse", "Collapse the folder, or go to its parent."),
     Command("files.search", "slash", "search", "Search", "Find project files by parts of their path."),
@@ -91,7 +91,7 @@ TARGETS = Scope("targets", "2 Compute targets", (
     Command("targets.open", "enter", "open", "Open", "Edit the .compute file. It opens at its first error."),
     quiet("targets.edit", "e", "edit", "External editor", "Open its file in $VISUAL or $EDITOR."),
     Command("targets.use", "u", "use", "Use target", "Select a run configuration of this target."),
-    Command("targets.attach", "a", "attach", "Attach", "Attach a machine over SSH, or local Docker."),
+    Command("targets.attach", "a", "attach", "Attach", "Attach a machine, a cluster or local Docker."),
     quiet("targets.detach", "x", "detach", "Detach",
         "Remove the target. Its run configuration and secrets are removed, too. Undo restores them."),
     Command("targets.check", "t", "check", "Check", "Check the target and show how to fix it."),

@@ -20,7 +20,7 @@ from tui_workbench.ui.widgets.search_list import SearchList
 
 
 class PaletteScreen(DialogScreen[str], inherit_bindings=False):
-    """Returns the key of the chosen row, or an empty string."""
+    """A list with a search field. Its result is the key of the chosen row, or ""."""
 
     BINDINGS = PALETTE.bindings
     DEFAULT_CSS = """
@@ -31,7 +31,7 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
     def __init__(
         self, title: str, rows: Mapping[str, Row], *, current: str = "", preview: Callable[[str], object] | None = None
     ) -> None:
-        """`rows` are keyed by the text that a search looks at; the cursor starts on the row with the key `current`.
+        """`rows` maps the text to search in to a row. The cursor starts on the row with the key `current`.
 
         `preview` is called with the key of each row that the cursor moves to.
         """
@@ -52,7 +52,7 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
 
 
 async def choose_command(app: App[object], states: Sequence[CommandState], say: Callable[[str], None]) -> None:
-    """Let the user choose a command and run it, or say why it is unavailable.
+    """Let the user choose a command, and run it or say the reason why it is unavailable.
 
     Returns as soon as the palette takes keys, so that keys typed ahead reach it.
     """

@@ -120,7 +120,7 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
     Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
     Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),
     Command("dashboard.group", "b", "group", "Group", "Group by script, target, state or sweep, or not at all."),
-    Command("dashboard.charts", "m", "charts", "Charts", "Switch between values by run, curves and no charts."),
+    Command("dashboard.charts", "m", "charts", "Charts", "Switch the charts: one value per run, curves, or none."),
     Command("dashboard.readme", "i", "readme", "Readme", "Switch between the project's readme and the table."),
     quiet("dashboard.archived", "v", "archived", "Archived", "Show or hide archived runs."),
     quiet("dashboard.run", "ctrl+r", "run", "Run", "Run the script of the run bar and show its log."),
@@ -186,6 +186,7 @@ RUN_DETAILS = Scope("run details", "Run details", (
     quiet("details.snapshot", "5", "show_tab('snapshot')", "Snapshot", "Show the project files that the run used."),
     quiet("details.environment", "6", "show_tab('environment')", "Environment", "Show Python, packages and image."),
     quiet("details.gpu", "7", "show_tab('gpu')", "GPU", "Show how the run used the GPUs."),
+    quiet("details.spark", "9", "show_tab('spark')", "Spark", "Show the stages and failed tasks of a Spark run."),
 ))
 
 COMPARE = Scope("compare", "Comparison", (

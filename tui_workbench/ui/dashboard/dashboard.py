@@ -1,7 +1,7 @@
 """The dashboard: a table of all runs with charts above, and keys for filter, order, groups and columns.
 
-The table reads pages of the index in threads; of two requests the answer of the later one counts. Once a second the
-modification times of a few files are compared; the runs are read again only if one changed.
+The table reads pages of the index in threads; if two requests overlap, only the answer to the later one is shown. Once
+a second the modification times of a few files are compared; the runs are read again only if one changed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tui_workbench.ui.dashboard.dashboard_data import (
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.files.readme import ReadmeScreen
 from tui_workbench.ui.formatting import count
-from tui_workbench.ui.messages import RunBarRequested, RunRequested
+from tui_workbench.ui.run_messages import RunBarRequested, RunRequested
 from tui_workbench.ui.runs.compare import CompareScreen
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.run_commands import RunCommands, RunContainer
@@ -67,7 +67,7 @@ NOTHING_FOUND = (
 
 
 class Marks:
-    """The marked runs. Each keeps the number of its glyph and color until it is unmarked."""
+    """The marked runs. Each keeps the index of its glyph and color until it is unmarked."""
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[Run, int]] = {}
@@ -85,7 +85,7 @@ class Marks:
 
     @property
     def runs(self) -> tuple[tuple[Run, int], ...]:
-        """The marked runs with the numbers of their looks."""
+        """The marked runs, each with the index of its color and mark (see `look_of`)."""
         return tuple(self._places.values())
 
     @property
@@ -306,7 +306,11 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._show_charts()
 
     def _to_compare(self) -> list[Run]:
-        """Return the marked runs, else the selected run with the marked run or the run below."""
+        """Return the runs to compare.
+
+        These are the marked runs if there are at least two, else the selected run and the only marked run, or the run
+        below the selected one.
+        """
         marked = [run for run, _ in sorted(self._marks.runs, key=lambda each: each[1])]
         row = self.current_run()
         if len(marked) >= 2 or row is None:
@@ -393,7 +397,7 @@ class RunsView(RunContainer, inherit_bindings=False):
 
 
 class DashboardScreen(HistoryScreen):
-    """The runs of a project. Its result is the ID of a run whose log to show, or ""."""
+    """The runs of a project. Its result is the ID of the run whose log is to be shown, or ""."""
 
     AUTO_FOCUS = "RunTable"
 

@@ -54,14 +54,14 @@ class ChartRequest(NamedTuple):
     mode: str
     query: RunQuery
     metrics: tuple[str, ...]
-    runs: tuple[tuple[Run, int], ...]  # for CURVES: the runs and the numbers of their looks
+    runs: tuple[tuple[Run, int], ...]  # for CURVES: each with the index of its color and mark
 
 
 Drawn = tuple[Sequence[Curve], Look]  # the content of a chart
 
 
 class StateBars(Widget, inherit_bindings=False):
-    """Bars of the numbers of runs in each state."""
+    """Bars that show the number of runs in each state."""
 
     DEFAULT_CSS = "StateBars { height: 1fr; width: 1fr; }"
 
@@ -118,7 +118,7 @@ class DashboardCharts(Horizontal):
         self._mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
 
     def fit(self, screen_height: int, rows: int) -> None:
-        """Take the lines that the table does not need, up to half of the screen."""
+        """Set the height: the lines that the table does not need, at most half of the screen."""
         self.styles.height = max(HEIGHT, min(screen_height // 2, screen_height - rows - AROUND))
 
     def show(self, wanted: ChartRequest) -> None:
@@ -157,7 +157,7 @@ class DashboardCharts(Horizontal):
 
 
 def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Drawn]:
-    """Read the content of the charts. Blocks; raises WorkbenchError."""
+    """Read the content of the charts, of which `fitting` have room. Blocks; raises WorkbenchError."""
     if wanted.mode == CURVES:
         # The states take a place if three charts fit; in charts by run, durations take one if two fit.
         names = wanted.metrics[: max(1, fitting - (fitting > 2))]

@@ -26,8 +26,7 @@ from tui_workbench.ui.runs.run_table import TableColumn, TableRow
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.search_list import SearchList
-from tui_workbench.ui.widgets.text_field import NarrowField
+from tui_workbench.ui.widgets.search_list import NarrowField, SearchList
 
 METRIC = "metric "  # prefix of the column key of a metric, so that metrics cannot collide with other columns
 SPARK_CELLS = 6
@@ -70,14 +69,14 @@ def column_of(key: str, *, width: int = 0, runs: int = 0) -> TableColumn | None:
 
 
 def sort_name(key: str) -> str:
-    """Return the name of a column in the index, or "" if it cannot be sorted."""
+    """Return the name of a column in the index, or "" if runs cannot be sorted by it."""
     if key == "number":
         return "created"  # runs are numbered in the order of their creation
     return key.removeprefix(METRIC) if key != "arguments" else ""
 
 
 def load_columns(project: Project) -> list[str] | None:
-    """Return the keys of the columns chosen in this project; None without a readable choice."""
+    """Return the keys of the columns chosen in this project; None if no choice was saved or it cannot be read."""
     try:
         with open_regular(os.path.join(project.state_directory, COLUMNS_FILE)) as file:
             found = json.load(file)["columns"]
@@ -191,7 +190,7 @@ def _gpu(row: RunRow, now: float) -> tuple[Piece, ...]:
 
 
 def _figure(name: str, write: Callable[[float], str]) -> Cell:
-    """Show a number of the GPU verdict."""
+    """Return a function that makes the cell for a number of the GPU verdict, formatted by `write`."""
 
     def cell(row: RunRow, now: float) -> tuple[Piece, ...]:
         value = row.facts.gpu.get(name)

@@ -1,6 +1,6 @@
 """Read a project for the dashboard: pages of the table, sparklines, metrics, states, and times of files.
 
-All functions block; call them in threads. A page costs the same anywhere in the table.
+All functions block; call them in threads. Reading a page takes the same time anywhere in the table.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_file_times(project: Project, active: tuple[str, ...]) -> FileTimes:
 
 
 def saved_query(saved: Values) -> RunQuery | None:
-    """Return the query of the previous session, if one was saved."""
+    """Return the query of the previous session, or None if none was saved."""
     if not saved.text("sort"):
         return None
     group = saved.text("group")
@@ -79,7 +79,10 @@ def _time_and_size(path: str) -> tuple[int, int]:
 
 
 class Page(NamedTuple):
-    """The lines of the table from `first` on. `runs` counts runs, `total` lines including headings."""
+    """The lines of the table from `first` on.
+
+    `runs` is the number of runs, `total` the number of lines with headings.
+    """
 
     runs: int
     total: int
@@ -127,7 +130,7 @@ class Sparklines:
         return found
 
     def read(self, missing: Iterable[tuple[RunRow, list[str]]]) -> dict[tuple[str, str], str]:
-        """Read sparklines. Blocks."""
+        """Read the missing sparklines; return them by run ID and metric. Blocks."""
         found = {}
         for row, names in missing:
             metrics = read_metrics(row.run)

@@ -1,4 +1,4 @@
-"""The details of a run in tabs: metrics, outputs, log, plan, snapshot, environment and GPU.
+"""The details of a run in tabs: metrics, outputs, log, plan, snapshot, environment, GPU and Spark.
 
 A tab is read when it is first shown, and once a second while the run is active.
 """
@@ -22,6 +22,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.cluster_job import job_words
 from tui_workbench.runs.store.history_record import NO_FACTS
 from tui_workbench.runs.store.table import RunRow
 from tui_workbench.runs.transfer.assets import promote
@@ -32,6 +33,7 @@ from tui_workbench.ui.commands.screen_commands import RUN_DETAILS
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
 from tui_workbench.ui.details import run_details_read as reading
 from tui_workbench.ui.details.run_details_panels import GpuPanel, MetricsPanel
+from tui_workbench.ui.details.spark_panel import SparkPanel
 from tui_workbench.ui.formatting import elapsed, moment, run_state, run_title, verdict_look
 from tui_workbench.ui.logs.log_view import LogView
 from tui_workbench.ui.logs.reason_lines import reason_lines
@@ -56,7 +58,7 @@ NO_SNAPSHOT = ("This run has no snapshot.", "Only runs with TrackedRun: true hav
 
 
 class RunView(RunContainer, inherit_bindings=False):
-    """The tabs of a run."""
+    """Shows the details of a run in tabs."""
 
     BINDINGS = RUN_DETAILS.bindings
     DECLARED_COMMANDS = RUN_DETAILS
@@ -67,7 +69,7 @@ class RunView(RunContainer, inherit_bindings=False):
     RunView > Vertical > .-shown { display: block; }
     """
     heading = "Run details"
-    about = "Metrics, files and other details of a run. 1 to 7 select a tab."
+    about = "Metrics, files and other details of a run. 1 to 7 select a tab, 9 the Spark tab of a Spark run."
 
     def __init__(self, project: Project, run: Run) -> None:
         self._row = RunRow(run, NO_FACTS)
@@ -80,10 +82,11 @@ class RunView(RunContainer, inherit_bindings=False):
         self.snapshot = FilePanel(id="snapshot")
         self.environment = TextView(id="environment")
         self.gpu = GpuPanel(id="gpu")
+        self.spark = SparkPanel(id="spark")
         panels = (self.metrics, self.outputs, self.log_view, self.plan, self.snapshot, self.environment, self.gpu)
         self._panels: dict[str, Widget] = {str(panel.id): panel for panel in panels}
         self.edit_row = PromptRow()
-        super().__init__(project, self.head, self.tabs, Vertical(*panels), self.edit_row)
+        super().__init__(project, self.head, self.tabs, Vertical(*panels, self.spark), self.edit_row)
         self.shown_tab = ""
         self._read: set[str] = set()
 
@@ -91,7 +94,13 @@ class RunView(RunContainer, inherit_bindings=False):
         self.head.show(self._row)
         self.action_show_tab("metrics")
         self.reload()
+        ask(self, "spark", partial(reading.uses_spark, self.run_shown), self._add_spark)
         self.set_interval(POLL_SECONDS, self._tick)
+
+    def _add_spark(self, uses_spark: bool) -> None:
+        if uses_spark:
+            self._panels["spark"] = self.spark
+            self.tabs.add("9", "spark", "Spark")
 
     @property
     def run_shown(self) -> Run:
@@ -122,7 +131,7 @@ class RunView(RunContainer, inherit_bindings=False):
     # --- Tabs
 
     def action_show_tab(self, name: str) -> None:
-        if name == self.shown_tab:
+        if name == self.shown_tab or name not in self._panels:
             return
         had_focus = bool(self.shown_tab)
         self.shown_tab = name
@@ -165,6 +174,8 @@ class RunView(RunContainer, inherit_bindings=False):
             ask(self, name, call, partial(self.snapshot.show_files, empty=NO_SNAPSHOT))
         elif name == "gpu":
             self.gpu.show_run(run)
+        elif name == "spark":
+            self.spark.show_run(run)
         elif name == "plan":
             ask(self, name, partial(reading.plan_of, run, time.time()), partial(self.plan.show, keep_place=True))
         else:
@@ -287,6 +298,8 @@ def head_lines(row: RunRow | None, width: int) -> list[list[Piece]]:
     role = run_state(row.run).role
     reason = reason_lines(safe_text(row.run.reason[:LONGEST]), max(width - 2, 20))
     second = [[Piece(f" {line}", role)] for line in reason] or [_arguments(row, width)]
+    job = job_words(row.run, time.time())
+    second += [[Piece(f" {truncate_middle(safe_text(job), width - 2)}", "muted")]] if job else []
     return [_first(row, width), *second, *([_verdict(row, width)] if row.facts.gpu else [])]
 
 

@@ -365,9 +365,9 @@ def machine_lines(recorded: GpuCurves) -> list[Line]:
 
 
 def curves_of(recorded: GpuCurves) -> Curves:
-    """Return curves of utilization, memory (of all processes and of the run) and power.
+    """Return the curves of three charts: utilization, memory (of all processes and of the run) and power.
 
-    Each has a curve for every device that the run used, or for all devices if it used none.
+    Each chart has a curve for every device that the run used, or for all devices if the run used none.
     """
     held = [number for number, device in recorded.devices.items() if any(device.own_memory)]
     chosen = sorted(held or recorded.devices)

@@ -98,6 +98,14 @@ def _kind_of(data: bytes) -> str:
 # --- Plan, environment, GPU
 
 
+def uses_spark(run: Run) -> bool:
+    """Return True if `spark-submit` started the script."""
+    try:
+        return RunDirectory(run.directory).read_record().spec.run_configuration.uses_spark
+    except RunNotFound:
+        return False
+
+
 def plan_of(run: Run, now: float) -> list[Line]:
     """Show the steps of the plan with commands and durations, and the states of the run."""
     directory = RunDirectory(run.directory)

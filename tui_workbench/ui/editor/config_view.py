@@ -41,7 +41,7 @@ class Checker:
     """Checks configuration files, including unsaved texts of the editor. May be called from any thread."""
 
     def __init__(self, images_used: tuple[str, ...] = ()) -> None:
-        self.images_used = images_used  # by earlier runs; they are suggested
+        self.images_used = images_used  # images of earlier runs, which are suggested
         self._lock = Lock()
         self._contexts: dict[str, ProjectContext | None] = {}
 
@@ -61,7 +61,7 @@ class Checker:
                 context.show_unsaved(path, None)
 
     def suggestions(self, path: str, field: Field, folder: str) -> Sequence[Suggestion]:
-        """Suggest values for a field of the file at `path`; as files, those in `folder` ("" or ending in `/`)."""
+        """Suggest values for a field of the file at `path`. Suggested files are in `folder` ("" or ending in `/`)."""
         with self._lock:
             return suggestions(field, folder, self._context(path), self.images_used)
 
@@ -82,7 +82,7 @@ def view_of(file: TextFile, checker: Checker) -> FileView:
 
 
 class ConfigView(Widget):
-    """A `.compute`, `.runconfig` or dependency file."""
+    """Shows an open `.compute`, `.runconfig` or dependency file as a form or as text."""
 
     DEFAULT_CSS = "ConfigView { layout: vertical; height: 1fr; }"
 
@@ -152,7 +152,7 @@ class ConfigView(Widget):
             self.action_change_view()
 
     def go_to(self, line: int, column: int) -> None:
-        """Show the row of a line in the form, or the text if it has none."""
+        """Go to the form row for a line of the text; if there is none, switch to the text."""
         if self.as_form and not self.form.go_to_line(line):
             self._change_view()
 

@@ -1,7 +1,7 @@
 """The difference between the version on disk and the version in the editor, in one column.
 
-The invariant: comparing takes less than a second for any texts; a difference of too many lines is shown as one block
-that replaces another.
+The invariant: comparing takes less than a second, however long the texts are; a difference of too many lines is shown
+as one block that replaces another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DifferenceLine(NamedTuple):
 
     kind: str
     text: str
-    number: int = 0  # in the new text, in the old one for removed lines; from 1
+    number: int = 0  # from 1, in the new text; for removed lines, in the old text
 
 
 def compare(old: str, new: str) -> list[DifferenceLine]:

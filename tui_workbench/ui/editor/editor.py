@@ -54,7 +54,7 @@ class EditorPane(Pane):
         path: str
 
     class Left(Message):
-        """The focus should go back."""
+        """The user leaves the editor; the focus should return to the previous pane."""
 
     class DirtyChanged(Update):
         """The set of files with unsaved edits has changed."""
@@ -80,9 +80,9 @@ class EditorPane(Pane):
         self.set_interval(DISK_INTERVAL, lambda: self.check_disk() if self._views and self.is_on_screen else None)
 
     async def open_file(self, path: str, line: int = 0, column: int = 0, *, focus: bool = True) -> bool:
-        """Show the file at an absolute path, at `line` and `column` (from 1) unless 0. Call it from a worker.
+        """Show the file at an absolute path, at `line` and `column` (from 1) unless `line` is 0. Call it from a worker.
 
-        Returns False when the file cannot be read; the pane then shows why.
+        Returns False when the file cannot be read; the pane then shows the error.
         """
         self._wanted = path
         view = self._view_of(path)
@@ -106,11 +106,11 @@ class EditorPane(Pane):
             self._activate(view, focus=focus)
 
     async def save_all(self) -> list[str]:
-        """Save all edited files; return the paths that cannot be saved. Their tabs show why or ask a question."""
+        """Save all edited files; return the paths that cannot be saved. Their tabs show an error or a question."""
         return await self.save({view.path for view in self._views})
 
     async def save(self, paths: Collection[str]) -> list[str]:
-        """Save the edited files among `paths`; return the paths that cannot be saved, as `save_all` does."""
+        """Save the edited files among `paths`; like `save_all`, return the paths that cannot be saved."""
         views = [view for view in self._views if view.path in paths]
         for view in views:
             await view.flush_input()
@@ -142,7 +142,7 @@ class EditorPane(Pane):
         return {"tabs": tabs, "active": self.active}
 
     async def restore(self, saved: Values) -> None:
-        """Open the saved files that exist, and keep the focus if the pane has it."""
+        """Open the saved files that still exist. If the pane has the focus, it keeps it."""
         had_focus = self.has_focus
         for tab in saved.parts("tabs"):
             path = tab.text("path")
@@ -325,7 +325,7 @@ class EditorPane(Pane):
 
 
 def preload() -> None:
-    """Import and compile everything that showing a file needs, in a thread."""
+    """Import and compile everything that is needed to show a file. Runs in a thread."""
     import tui_workbench.ui.editor.config_view  # noqa: F401
     from tui_workbench.ui.terminal.code_document import preload
 

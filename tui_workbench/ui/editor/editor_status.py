@@ -19,7 +19,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.themes.themes import palette_of, style
 from tui_workbench.ui.widgets.question_row import Choice, Question
 
-LEAST_ROOM = 20  # cells of a line of the note
+LEAST_ROOM = 20  # smallest width of the note, in cells
 
 
 class Note(NamedTuple):
@@ -92,14 +92,14 @@ class Answer:
 
 
 def about_change(*, saving: bool) -> Question:
-    """Ask what to do with an edited file that has changed on disk."""
+    """Return the question about an edited file that has changed on disk."""
     keep = Choice("k", "overwrite", Answer.OVERWRITE) if saving else Choice("k", "keep mine", Answer.KEEP)
     take, difference = Choice("t", "load disk version", Answer.TAKE), Choice("d", "show diff", Answer.DIFFERENCE)
     return Question("Changed on disk.", (keep, take, difference, Choice("esc", "decide later", "")))
 
 
 def about_closing(*, deleted: bool) -> Question:
-    """Ask what to do with the unsaved text of a file that is being closed."""
+    """Return the question about the unsaved text of a file that is being closed."""
     text = "The file was deleted on disk; the editor has the only copy." if deleted else "Unsaved edits."
     save, discard = Choice("s", "save and close", Answer.SAVE), Choice("d", "discard edits", Answer.DISCARD)
     return Question(text, (save, discard, Choice("esc", "cancel", "")))
@@ -120,7 +120,7 @@ def note_of(file: TextFile, *, note: str, error: str, deleted: bool) -> Note:
 def facts_of(file: TextFile, editor: TextEditor) -> list[str]:
     """Return the position of the cursor and the unusual properties of the text."""
     row, column = editor.cursor_location
-    line_ends = {"\r\n": "CRLF", "\r": "CR", "": "mixed line ends"}.get(file.newline, "")
+    line_ends = {"\r\n": "CRLF", "\r": "CR", "": "mixed line endings"}.get(file.newline, "")
     if file.read_only:
         line_ends = ""
     encoding = {"utf-8": "BOM" if file.has_bom else "", "": "binary"}.get(file.encoding, file.encoding)

@@ -1,4 +1,4 @@
-"""Running the user's editor in the terminal of the workbench.
+"""Run the user's editor in the terminal of the workbench.
 
 The invariants: the editor is `$VISUAL`, else `$EDITOR`; read-only files are opened as a temporary read-only copy.
 """
@@ -24,7 +24,7 @@ LARGEST_COPY = 256 << 20  # bytes of a read-only file
 
 
 class Edit(NamedTuple):
-    """A file to open: absolute path, line and column (from 1, or 0)."""
+    """A file to open: absolute path, line and column (from 1; 0: not set)."""
 
     path: str
     line: int = 0
@@ -37,21 +37,24 @@ def editor_of(environment: Mapping[str, str]) -> list[str]:
         try:
             words = shlex.split(environment.get(variable, ""))
         except ValueError as error:
-            raise UsageError(f"cannot parse {variable}: {str(error).lower()}", remedy=_REMEDY) from error
+            raise UsageError(
+                f"cannot parse {variable} {environment[variable]!r}: {str(error).lower()}",
+                remedy=f"Correct its quotes and backslashes, or set it to one command: `export {variable}=vim`.",
+            ) from error
         if words:
             return words
     raise UsageError("no editor is set", remedy=_REMEDY)
 
 
-_REMEDY = "Set VISUAL or EDITOR before the workbench starts: export EDITOR=vim"
+_REMEDY = "Set VISUAL or EDITOR before you start the workbench: `export EDITOR=vim`."
 
 
 def command_for(editor: list[str], edit: Edit) -> list[str]:
-    """Return the editor's command for a file, at its place if the editor is a known one."""
+    """Return the command that opens a file in the editor, at its line and column if the editor is a known one."""
     name = os.path.basename(editor[0]).removesuffix(".exe")
     line, column = edit.line, max(edit.column, 1)
     if name in _WAITING and not {"--wait", "-w"} & set(editor):
-        editor = [*editor, "--wait"]  # otherwise the command returns at once
+        editor = [*editor, "--wait"]  # otherwise the command returns immediately
     if line < 1:
         return [*editor, edit.path]
     for names, arguments in _AT_PLACE:
@@ -78,12 +81,12 @@ _WAITING = frozenset(
 
 
 def copy_to_read(path: str) -> str:
-    """Make a read-only copy of a file in a temporary folder. Raises StorageError."""
+    """Make a read-only copy of a file in a temporary folder, and return its path. Raises StorageError."""
     try:
         if (size := os.path.getsize(path)) > LARGEST_COPY:
             raise StorageError(
                 f"the file is too large to copy for an editor: {size >> 20:,} MB",
-                remedy="Search it here with /.",
+                remedy="Press / to search the file here.",
                 file=path,
             )
         folder = tempfile.mkdtemp(prefix="workbench-")
@@ -91,12 +94,14 @@ def copy_to_read(path: str) -> str:
         shutil.copyfile(path, copy)
         os.chmod(copy, 0o400)
     except OSError as error:
-        raise StorageError(f"cannot copy the file for an editor: {error.strerror}", file=path) from error
+        remedy = "Free some space in the folder for temporary files (TMPDIR)."
+        message = f"cannot copy the file for an editor: {error.strerror}"
+        raise StorageError(message, remedy=remedy, file=path) from error
     return copy
 
 
 def remove_copy(copy: str) -> None:
-    """Remove a copy of `copy_to_read` and its folder."""
+    """Remove a copy that `copy_to_read` made, and its folder."""
     shutil.rmtree(os.path.dirname(copy), ignore_errors=True)
 
 
@@ -130,8 +135,6 @@ def enter_editor(app: App[Any], edit: Edit) -> None:
         with app.suspend():
             processes.run(argv, output=None, log_start=True)
     except SuspendNotSupported as error:
-        raise UsageError(
-            "cannot open an editor in this terminal", remedy="Press enter on the file to edit it here."
-        ) from error
+        raise UsageError("cannot open an editor in this terminal", remedy="Edit the file in pane 3 instead.") from error
     except OSError as error:
         raise StorageError(f"cannot start the editor {argv[0]}: {error.strerror}", remedy=_REMEDY) from error

@@ -49,8 +49,8 @@ class TextPresenter:
     """Shows a file as text. `ConfigView` has the same methods and shows a form or the text."""
 
     subtitle = Content("")  # of the lower border
-    is_editing = is_typing = False  # a value in the form is open, or typed and not in the text yet
-    line = 0  # from 1; 0 for that of the cursor in the text
+    is_editing = is_typing = False  # whether a value of the form is open; whether its typed text is not in the file yet
+    line = 0  # from 1; 0: the line of the cursor in the text
 
     def __init__(self, view: FileView) -> None:
         self.root: Widget = view  # holds all of the view
@@ -78,7 +78,7 @@ class TextPresenter:
         return note
 
     def facts(self, facts: list[str]) -> list[str]:
-        """Return the facts to show."""
+        """Return the facts to show in place of `facts`."""
         return facts
 
 
@@ -158,13 +158,13 @@ class FileView(Widget):
     # --- Saving
 
     async def flush_input(self) -> None:
-        """Wait until earlier key presses are in the text. Not for handlers of the text itself."""
+        """Wait until earlier key presses are in the text. The text's own message handlers must not call this."""
         await self.presenter.flush_input()
         await messages_handled(self.editor)
         self._compare()
 
     async def save(self) -> bool:
-        """Write the file. Returns False if that fails; the view then shows why or asks a question."""
+        """Write the file. Returns False if that fails; the view then shows an error or asks a question."""
         await self.flush_input()
         async with self.busy:
             self.error = ""
@@ -238,7 +238,7 @@ class FileView(Widget):
             elif theirs is not None and answer == Answer.TAKE:
                 self._take(theirs)
             elif theirs is not None:
-                # Encoding and line ends stay; only the version to compare with is the one on disk.
+                # Encoding and line endings stay; only the version to compare with is the one on disk.
                 self.file = self.file._replace(text=theirs.text, signature=theirs.signature)
                 self.theirs = None
                 self._compare()

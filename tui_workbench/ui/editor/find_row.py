@@ -47,13 +47,16 @@ def find_all(lines: Sequence[str], wanted: str) -> list[Match]:
 
 
 def line_wanted(wanted: str) -> int:
-    """Return 12 for `:12`, and 0 for other texts."""
+    """Return the line number of a text such as `:12`, and 0 for other texts."""
     number = wanted[1:].strip()
     return int(number) if wanted.startswith(":") and number.isascii() and number.isdigit() and len(number) < 10 else 0
 
 
 class FindRow(Horizontal):
-    """`Find ______   3 of 17`; `:12` goes to line 12. Marks the matches in `editor` and moves its cursor."""
+    """A search row: `Find ______   3 of 17`.
+
+    Marks the matches in `editor` and moves its cursor; `:12` goes to line 12.
+    """
 
     DEFAULT_CSS = """
     FindRow {
@@ -89,7 +92,7 @@ class FindRow(Horizontal):
         selected = self._editor.selected_text
         if selected and "\n" not in selected:
             self._field.value = selected
-        # At once and not by a message: the next keys may wait in the queue already.
+        # Directly and not by a message, because the next keys may already be queued.
         self.screen.set_focus(self._field)
         self._field.action_select_all()
 
@@ -115,7 +118,7 @@ class FindRow(Horizontal):
             self._editor.selection = Selection.cursor(self._origin)
 
     def action_step(self, direction: int) -> None:
-        """Go to the next (1) or the previous (-1) match, around the ends of the text."""
+        """Go to the next (1) or the previous (-1) match, wrapping at the ends of the text."""
         if not self._matches:
             return
         start = min(self._editor.selection)

@@ -30,7 +30,7 @@ def language_of(path: str, first_line: str = "") -> str:
 
 
 def indentation_of(source: str, language: str) -> tuple[Literal["tabs", "spaces"], int]:
-    """Return the kind and the width of an indentation level: tabs if the text uses them, else as in its language."""
+    """Return the kind and the width of an indentation level: tabs if the text has them, else the usual spaces."""
     if source.startswith("\t") or "\n\t" in source:
         return "tabs", 8 if language != "bash" else 4
     return "spaces", 4 if language in ("python", "toml") else 2
@@ -66,7 +66,7 @@ def _without(line: str, mark: str) -> str:
 
 
 def difference(old: str, new: str) -> tuple[int, int, int]:
-    """Return where two texts start to differ, and where the difference ends in the old and in the new."""
+    """Return the offset where two texts start to differ, and those where the difference ends in `old` and in `new`."""
     start = common_start(old, new)
     rest = min(len(old), len(new)) - start
     end = common_start(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1])

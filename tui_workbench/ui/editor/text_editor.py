@@ -26,9 +26,9 @@ from tui_workbench.ui.terminal.key_queue import run_binding
 from tui_workbench.ui.terminal.stand_ins import name_of, to_document, to_screen, to_source
 from tui_workbench.ui.themes.themes import Palette, palette_of
 
-MOST_UNDO_STEPS = 2_000  # some hundred bytes each
+MOST_UNDO_STEPS = 2_000  # a few hundred bytes each
 
-# The names of the highlight queries, by field of the palette; other names are plain text.
+# Names in the highlight queries, by field of the palette. Text with any other name has no color.
 _KINDS = {
     "comment": "comment",
     "keyword": "keyword keyword.function keyword.return keyword.operator conditional repeat exception include preproc "
@@ -68,7 +68,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
     BINDINGS = TEXT_EDITOR.bindings
 
     class Left(Message):
-        """The focus should go back."""
+        """The user leaves the text; the focus should return to the previous pane."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         self._marks: Mapping[int, Mark] = {}
@@ -92,7 +92,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
         self.load_text(to_document(source))
 
     def replace_source(self, source: str) -> None:
-        """Replace the part of the text that differs, in one edit: cursor, scroll position and undo history stay."""
+        """Replace the part of the text that differs as one edit. Cursor, scroll position and undo steps are kept."""
         old, new = self.document.text, to_document(source)
         if old == new:
             return
@@ -106,7 +106,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
 
     @property
     def language_note(self) -> str:
-        """The language of the highlighting, or why it is off; "" for plain text."""
+        """The name of the language, with the reason if it is not highlighted; "" for plain text."""
         name = languages.LANGUAGE_NAMES.get(self.source_language, self.source_language.capitalize())
         if name and self.document.line_count > MAX_PARSED_LINES and self.document.query is None:
             return f"{name}, not highlighted: over {MAX_PARSED_LINES:,} lines"
@@ -129,7 +129,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
     # --- Marks
 
     def mark_problems(self, marks: Sequence[Mark]) -> None:
-        """Mark problems, at most one per line: the last of the list."""
+        """Mark problems. If a line has several, only the last of them is marked."""
         before, self._marks = self._marks, {mark.line - 1: mark for mark in marks}
         for row in before.keys() | self._marks.keys():
             if before.get(row) != self._marks.get(row):

@@ -1,7 +1,7 @@
 """The number of files that differ from the last commit.
 
-The invariants: git writes nothing and runs no program that the repository configures; it runs less than a hundredth of
-the time, so rarely in large repositories.
+The invariants: git writes nothing and runs no program that the repository configures; it runs for less than
+one percent of the time, so it runs rarely in large repositories.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 
 from tui_workbench.core.git import GitError, run_git, status_environment
 
-REST_SECONDS = 15.0  # between counts without a sign of a change: a folder does not show that a file has changed
+REST_SECONDS = 15.0  # between counts without a known change: no event tells that a file was edited
 LEAST_SECONDS = 2.0  # between counts
 SHARE = 100  # after a count of one second, none for a hundred seconds
 LIMIT_SECONDS = 20.0
@@ -33,7 +33,7 @@ class ChangedFiles:
         self._index = 0
 
     def expect(self) -> None:
-        """Count soon, because a file has changed."""
+        """Let one of the next calls of `update` count, because a file has changed."""
         self._next = 0.0
 
     def update(self) -> bool:

@@ -20,7 +20,7 @@ IGNORE_FILES = (".amlignore", ".gitignore")  # of the root only; the first that 
 
 
 class Entry(NamedTuple):
-    """A name in a folder. Links are followed."""
+    """A file or folder. `is_folder` is True also for a link to a folder."""
 
     path: str
     name: str
@@ -63,7 +63,7 @@ class FileTree:
         return [folder for folder in self.shown_folders() if folder not in self._listings]
 
     def shown_folders(self) -> list[str]:
-        """Return the open folders whose parents are all open and, as far as known, exist."""
+        """Return the open folders whose parents are all open, except those that are known not to exist."""
         shown = []
         for folder in sorted(self.open_folders):
             parts = folder.split("/")
@@ -116,9 +116,9 @@ def read_folder(root: str, folder: str) -> Listing:
 
 
 def walk(root: str, is_canceled: Callable[[], bool] = lambda: False) -> list[str]:
-    """Return the sorted files of the project without linked folders and virtual environments; incomplete if canceled.
+    """Return the sorted files of the project; incomplete if canceled. Blocks.
 
-    Blocks.
+    Linked and hidden folders, virtual environments and `node_modules` are left out.
     """
     found: list[str] = []
     folders = [""]

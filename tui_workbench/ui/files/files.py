@@ -34,7 +34,7 @@ MOST_FOUND = 1000  # search results shown: each costs time at every key
 
 
 class FileLooks:
-    """Draws the rows of files and folders, with marks for unsaved and ignored files."""
+    """Draws the rows of files and folders. Unsaved files have a mark, ignored files a muted color."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -73,7 +73,7 @@ class FilesPane(Pane):
     BINDINGS = FILES.bindings + CHANGES.bindings
 
     class FilesWalked(Update):
-        """All files of the project were listed, as relative paths, and the ignore files read."""
+        """All files of the project were listed, and the ignore files were read. `files` holds relative paths."""
 
         files: list[str]
         ignored: tuple[IgnoreFile, ...]
@@ -283,7 +283,7 @@ class FilesPane(Pane):
         self.file_tree.toggle(folder)
         self._wanted = ""
         self._show()
-        # Show the old content at once, and read it again.
+        # Show the old content immediately, and read it again.
         if folder in self.file_tree.open_folders:
             self._read(folder)
         self.post_message(self.FolderToggled())

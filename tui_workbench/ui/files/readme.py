@@ -70,7 +70,7 @@ def read_readme(root: str) -> str:
 
 
 def rendered(text: str, width: int) -> list[Line]:
-    """Return a Markdown text as lines of a width."""
+    """Render a Markdown text as lines of at most `width` cells."""
     lines: list[Line] = []
     paragraph: list[str] = []
     table: list[list[str]] = []

@@ -28,7 +28,7 @@ class Editing:
         self.chosen = -1
         self.error = ""
         self.error_lines: list[str] = []  # wrapped for the width of the last `lines_below`
-        self.listed: list[Suggestion] = []  # by the last `lines_below`
+        self.listed: list[Suggestion] = []  # the options shown by the last `lines_below`
         if self.must_match:
             self.options = [Suggestion(choice) for choice in row.field.offered]
             self.chosen = row.field.offered.index(row.text) if row.text in row.field.offered else -1
@@ -67,20 +67,20 @@ class Editing:
         return self.buffer.text
 
     def press(self, key: str, character: str | None) -> bool:
-        """Type a key; return False if it types nothing."""
+        """Handle a typed key; return False if the key does not edit the text."""
         if not self.buffer.press(key, character):
             return False
         self.chosen, self.error = -1, ""
         return True
 
     def step(self, by: int) -> bool:
-        """Choose another option; return False without options."""
+        """Choose another option; return False if there are no options."""
         if shown := self.shown:
             self.chosen = max(-1, min(self.chosen + by, len(shown) - 1))
         return bool(shown)
 
     def complete(self) -> bool:
-        """Fill in the chosen option, or the first; return False without options."""
+        """Fill in the chosen option, or the first; return False if there are no options."""
         if shown := self.shown:
             self.buffer.replace(shown[max(self.chosen, 0)].value)
             self.chosen = -1

@@ -10,7 +10,7 @@ from tui_workbench.ui.form.form_rows import FormRow
 
 
 class FormContent:
-    """The content of a form."""
+    """The rows of a form, their problems, and the cursor."""
 
     def __init__(self) -> None:
         self.rows: list[FormRow] = []
@@ -31,7 +31,7 @@ class FormContent:
         return self.findings.get(self.row.key) if self.rows else None
 
     def show(self, rows: list[FormRow], findings: Sequence[Finding]) -> None:
-        """Set the rows; the cursor stays on its row, or in its position if that row has gone."""
+        """Set the rows; the cursor stays on its row, or in its position if that row is no longer there."""
         key = self.row.key if self.rows else ""
         self.rows, self.findings = rows, _by_row(rows, findings)
         self.go_to(next((index for index, row in enumerate(rows) if row.key == key), self.cursor))
@@ -54,7 +54,10 @@ class FormContent:
 
 
 def _by_row(rows: Sequence[FormRow], findings: Sequence[Finding]) -> dict[str, Finding]:
-    """Return the worst problem of each row: that of the entry in its line, else that of its field."""
+    """Return the worst problem of each row.
+
+    A problem belongs to the entry in its line, else to the row of its field.
+    """
     found: dict[str, Finding] = {}
     for finding in sorted(findings, key=severity_rank):
         here = [row for row in rows if row.line == finding.line and row.line and row.kind != "add"]

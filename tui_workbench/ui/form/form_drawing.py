@@ -39,7 +39,7 @@ class Look(NamedTuple):
 
 
 def label_width(rows: Sequence[FormRow], width: int) -> int:
-    """Return the cells of the label column: the longest label, limited to leave room for values."""
+    """Return the width of the label column: that of the longest label, limited to leave room for values."""
     longest = max((cell_len(safe_text(row.label)) + INDENT * row.depth for row in rows), default=0)
     return min(longest + 2, max(width * 2 // 5, 12))
 
@@ -176,7 +176,7 @@ class FormHelp(Widget):
 
 
 def help_of(row: FormRow) -> tuple[str, str]:
-    """Return a sentence about the field; and its choices, default or example, or ""."""
+    """Return a sentence about the field, and its choices, default or example ("" if there is none)."""
     field = row.field
     if row.kind == "add":
         article = "an" if row.noun[:1] in "aeiou" else "a"

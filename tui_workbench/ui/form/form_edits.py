@@ -17,7 +17,7 @@ from tui_workbench.ui.form.form_rows import COLLECTIONS, PIP, FormRow
 
 
 def why_not(action: str, rows: list[FormRow], row: FormRow) -> str:
-    """Return why an action is not available in a row, or ""."""
+    """Return the reason why an action is not available in a row, or ""."""
     if action == "switch" and row.field.type not in (field_types.BOOLEAN, field_types.CHOICE):
         return "This field is not a switch."
     if action == "add" and place_to_add(rows, row) is None:
@@ -32,7 +32,7 @@ def why_not(action: str, rows: list[FormRow], row: FormRow) -> str:
 
 
 def accept(document: Document, row: FormRow, text: str) -> None:
-    """Set the row's value, or the new entry of an `add` row, to a typed text.
+    """Set the value of a row to a typed text, or add the text as an entry for an `add` row.
 
     Raises WorkbenchError when the text is invalid.
     """
@@ -49,7 +49,7 @@ def accept(document: Document, row: FormRow, text: str) -> None:
 
 
 def toggle(document: Document, row: FormRow) -> None:
-    """Toggle a switch; an unset one counts as its default."""
+    """Toggle a boolean field. An unset field counts as its default."""
     value = document.get(row.path)
     document.set(row.path, not (value if isinstance(value, bool) else bool(row.field.default)))
 
@@ -85,7 +85,7 @@ def move(document: Document, row: FormRow, by: int) -> Path:
 
 
 def place_to_add(rows: list[FormRow], row: FormRow) -> FormRow | None:
-    """Return the row where an entry like this one would be added: the nearest `add` row of the same list."""
+    """Return the row where an entry like this one would be added: the `add` row of the same list, or None."""
     if row.kind == "add":
         return row
     if row.kind == "field" and row.field.type in COLLECTIONS:
@@ -151,8 +151,10 @@ def _clear_pip(document: Document, path: Path) -> None:
 def _row(field: Field, text: str) -> dict[str, str]:
     parts = [part.strip() for part in text.split(":")]
     if len(parts) != len(field.row) or not all(parts):
-        wanted = ":".join(part.key for part in field.row)
-        raise UsageError(f"expected {wanted}, not {text!r}", remedy=f"Write {len(field.row)} parts with colons.")
+        form = ":".join(part.key for part in field.row)
+        raise UsageError(
+            f"expected {form}, not {text!r}", remedy=f"Write {len(field.row)} values, separated by colons."
+        )
     return dict(zip((part.key for part in field.row), parts, strict=True))
 
 

@@ -1,7 +1,7 @@
 """The form of a configuration file: rows with a cursor, edited in place.
 
-The invariants: it draws and edits in one widget, so keys that are typed ahead keep their meaning; all changes are made
-by its owner, which then shows the new rows.
+The invariants: one widget draws and edits the rows, so keys that are typed ahead keep their meaning; the owner makes
+all changes and then shows the new rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class FormView(ScrollView, can_focus=True, inherit_bindings=False):
-    """The form of a file."""
+    """Shows and edits the form of a configuration file."""
 
     DEFAULT_CSS = "FormView { height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
     BINDINGS = FORM.bindings + FORM_VALUE.bindings
@@ -67,7 +67,7 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         return self._editing is not None and self._editing.result != self._editing.row.text
 
     def show(self, rows: list[FormRow], findings: Sequence[Finding], *, empty: str = "") -> None:
-        """Show these rows, or without rows the text `empty`; the cursor stays on its row."""
+        """Show these rows, or the text `empty` if there are none; the cursor stays on its row."""
         self._empty = empty
         self._form.show(rows, findings)
         if self._editing is not None and all(row.key != self._editing.row.key for row in rows):
@@ -75,11 +75,14 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         self._redraw()
 
     def go_to_line(self, line: int) -> bool:
-        """Move the cursor to the last row that starts in this line of the text or before it; False without one."""
+        """Move the cursor to the last row that starts at or before this line of the text.
+
+        Return False if there is none.
+        """
         return self._go_to(self._form.at_line(line))
 
     def go_to_finding(self) -> bool:
-        """Move the cursor to the next row with a problem; return False without one."""
+        """Move the cursor to the next row with a problem; return False if there is none."""
         return self._go_to(self._form.next_finding())
 
     def finish(self) -> bool:
@@ -266,7 +269,7 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
     # --- Drawing
 
     def _go_to(self, index: int | None) -> bool:
-        """Move the cursor to a row; return False without one."""
+        """Move the cursor to the row with this index; return False if the index is None."""
         if index is not None and self._form.go_to(index):
             self._redraw()
         return index is not None

@@ -65,29 +65,29 @@ def short_name(device: Device) -> str:
 
 
 def amount(value: float | None, unit: str) -> str:
-    """`83 %`, `55 °C`, `1590 MHz`."""
+    """Format a value with its unit: `83 %`, `55 °C`, `1590 MHz`."""
     return NOT_REPORTED if value is None else f"{value:.0f} {unit}"
 
 
 def size(mib: float | None) -> str:
-    """`8.1 GiB`, `512 MiB`."""
+    """Format a size given in MiB: `8.1 GiB`, `512 MiB`."""
     return f"{mib / 1024:.1f} GiB" if mib is not None and mib >= 1024 else amount(mib, "MiB")
 
 
 def memory(used: float | None, total: float | None) -> str:
-    """`8.1/15.0 GiB`."""
+    """Format used and total memory, given in MiB: `8.1/15.0 GiB`."""
     if total is None:
         return size(used)
     return f"{NOT_REPORTED if used is None else f'{used / 1024:.1f}'}/{total / 1024:.1f} GiB"
 
 
 def watts(value: float | None, limit: float | None = None) -> str:
-    """`61 W`, `61/70 W`."""
+    """Format a power, with its limit if known: `61 W`, `61/70 W`."""
     return f"{value:.0f}/{limit:.0f} W" if limit and value is not None else amount(value, "W")
 
 
 def watt_hours(value: float) -> str:
-    """`61 Wh`, `1.2 kWh`."""
+    """Format an energy: `61 Wh`, `1.2 kWh`."""
     return f"{value:.3g} Wh" if value < 1000 else f"{value / 1000:.3g} kWh"
 
 
@@ -98,7 +98,7 @@ def has_no_gpus(state: MachineState) -> bool:
 
 
 def problem_lines(state: MachineState, width: int) -> list[Line]:
-    """Return why a machine's GPUs cannot be shown, and what to do."""
+    """Describe the reason why a machine's GPUs cannot be shown, and the remedy."""
     if state.machine is None and not state.problem:
         return [(Piece(" ◌ looking for GPUs...", "muted"),)]
     remedy = hanging((Piece("   "),), (state.remedy or _REMEDY)[:LONGEST], width, "muted")
@@ -145,7 +145,7 @@ class GpuState(NamedTuple):
     device: Device
     reading: Reading
     processes: tuple[Process, ...]
-    is_reported: bool = True  # the latest sample includes it
+    is_reported: bool = True  # the latest sample includes this GPU
 
     @property
     def curves(self) -> RecentCurves:
@@ -172,7 +172,10 @@ class GpuState(NamedTuple):
 
 
 def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False) -> Columns:
-    """Distribute a width among the columns of these devices. With `is_head`, graphs and processes follow below."""
+    """Distribute a width among the columns of these devices.
+
+    With `is_head`, graphs and processes have their own lines below.
+    """
     names = max((cell_len(short_name(device)) for device in devices), default=LEAST_NAME)
     memory_cells = max((len(memory(each.memory or 0.0, each.memory)) for each in devices), default=8)
     power = max((len(watts(each.power_limit, each.power_limit)) for each in devices), default=5)

@@ -41,7 +41,11 @@ from tui_workbench.ui.widgets.text_view import Line
 GRAPH_WIDTH = 96  # width from which each GPU has graphs side by side
 MOST_GRAPH, LEAST_GRAPH = 8, 2
 
-EMPTY = ("No compute targets yet.", "", "a in Compute targets attaches a machine over SSH, or local Docker.")
+EMPTY: tuple[str, ...] = (
+    "No compute targets yet.",
+    "",
+    "a in Compute targets attaches a machine over SSH, or local Docker.",
+)
 WITH_SPAN = 7  # height of the details from which the time span of the graphs is shown
 
 NOTHING_FOUND = (
@@ -77,6 +81,8 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.empty = EMPTY
+        """What is shown without machines."""
         self._states: Sequence[MachineState] = ()
         self._known = KnownRuns()
         self._needles: tuple[str, ...] = ()
@@ -134,7 +140,7 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         return next((place for place, entry in enumerate(self.entries) if entry.key == self._key), -1)
 
     def _nearest(self, place: int) -> str:
-        """Return the key of the entry nearest to a removed one; at first the key of the first GPU."""
+        """Return the key of the entry at `place`, or of the last entry if there are fewer; for -1, of the first GPU."""
         if place < 0:
             place = next((number for number, entry in enumerate(self.entries) if entry.shown is not None), 0)
         near = self.entries[min(place, len(self.entries) - 1)] if self.entries else None
@@ -221,7 +227,7 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         """Return a line of the screen and the name of its background color."""
         place = y + self.scroll_offset.y
         if not self.entries:
-            text = NOTHING_FOUND if self._states else EMPTY
+            text = NOTHING_FOUND if self._states else self.empty
             return (Piece(f" {text[y]}" if y < len(text) else "", "muted"),), "background"
         if place >= len(self.entries):
             return (), "background"
@@ -340,7 +346,7 @@ def entries_of(
     height: int,
     matches: Callable[[str], bool] | None = None,
 ) -> list[Entry]:
-    """Return all lines. `matches` decides by its text whether a GPU is shown; None shows all."""
+    """Return all lines. `matches` gets the search text of a GPU and returns True to show it; None shows all GPUs."""
     shown = {state.key: gpus_of(state) for state in states}
     high = graph_height(states, width, height)
     devices = [each.device for group in shown.values() for each in group]

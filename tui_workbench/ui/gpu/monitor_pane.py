@@ -1,7 +1,7 @@
 """The GPU monitor: the live state of all GPUs of all targets, with processes and their owners.
 
-A thread listens to the machines while the pane is visible. It never asks for a login; a machine that needs one names
-the key for it.
+A thread listens to the machines while the pane is visible. It never asks for a login; for a machine that needs
+one, the pane shows the key to press.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from tui_workbench.targets.gpu.fleet import Fleet, MachineState
 from tui_workbench.ui.commands.screen_commands import MONITOR
 from tui_workbench.ui.formatting import count
 from tui_workbench.ui.gpu import gpu_lines
+from tui_workbench.ui.gpu.cluster_view import ClusterView
 from tui_workbench.ui.gpu.gpu_lines import KnownRuns
 from tui_workbench.ui.gpu.gpu_view import Entry, GpuDetails, GpuView, graph_height
-from tui_workbench.ui.messages import CheckRequested
+from tui_workbench.ui.run_messages import CheckRequested
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import FilterRow
@@ -41,7 +42,7 @@ PAUSE_SECONDS = 0.04  # pause after each group of `MANY_GPUS` updated GPUs, in w
 
 @dataclass(eq=False)
 class GpusSeen(Message):
-    """The states of all machines. `held` is that of `KnownRuns`."""
+    """The states of all machines. `held` is described in `KnownRuns`."""
 
     states: tuple[MachineState, ...]
     held: Mapping[tuple[str, int], str]
@@ -51,13 +52,14 @@ class GpusSeen(Message):
 
 
 class MonitorPane(Pane):
-    """Posts `RunOpened`, `CheckRequested` and `Updated`."""
+    """Shows the GPUs of all targets. Posts `RunOpened`, `CheckRequested` and `Updated`."""
 
     number = 7
     title = "GPUs"
     about = (
         "All GPUs of all compute targets, sampled once a second. ● is the selected run, ○ another run of yours, "
-        "◇ another user. — means that the driver does not report the value."
+        "◇ another user. — means that the driver does not report the value. For a Slurm cluster: its GPUs by "
+        "partition, and the nodes of your jobs, every 30 seconds."
     )
     BINDINGS = MONITOR.bindings
     DEFAULT_CSS = """
@@ -84,6 +86,7 @@ class MonitorPane(Pane):
         self._view = GpuView()
         self._filter = FilterRow("/", "machine, name, user, run, busy, idle, free", self._view)
         self._details = GpuDetails()
+        self._clusters = ClusterView()
         self._targets: Sequence[ComputeTarget] = ()
         self._runs: Sequence[Run] = ()
         self._known = KnownRuns()
@@ -93,6 +96,7 @@ class MonitorPane(Pane):
     def compose(self) -> ComposeResult:
         yield self._filter
         yield self._view
+        yield self._clusters
         yield self._details
 
     def take_focus(self) -> None:
@@ -100,6 +104,11 @@ class MonitorPane(Pane):
 
     def show_targets(self, targets: Sequence[ComputeTarget]) -> None:
         self._targets = tuple(targets)
+        self._clusters.show_targets(self._targets)
+        if any(target.kind.has_scheduler for target in self._targets):
+            self._view.empty = ()
+            has_machines = any(target.problem is not None or target.kind.has_gpus for target in self._targets)
+            self._view.styles.height = "1fr" if has_machines else 1
         if self._watch is not None:
             self._watch.follow(self._targets)
         elif self.is_mounted and self.region.size:
@@ -110,16 +119,19 @@ class MonitorPane(Pane):
         if runs is self._runs and selected == self._known.selected:
             return
         self._runs = runs
+        self._clusters.show_runs(runs)
         self._known = self._known._replace(runs={run.run_id: run for run in runs}, selected=selected)
         if self._watch is not None:
             self._watch.follow_runs(runs)
         self._show()
 
     def on_show(self) -> None:
+        self._clusters.follow(is_visible=True)
         if self._watch is None and self._targets:
             self._watch = GpuWatch(self._targets, self._runs, self.post_message)
 
     def on_hide(self) -> None:
+        self._clusters.follow(is_visible=False)
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
@@ -155,7 +167,8 @@ class MonitorPane(Pane):
         """Show the details only if the GPUs in the list have no graphs."""
         width, height = self.content_size
         has_graphs = bool(graph_height(self._states, width, height))
-        self._details.set_class(height >= WITH_DETAILS and not has_graphs, "-shown")
+        has_gpus = any(map(_gpu_count, self._states)) or not self._clusters.display
+        self._details.set_class(height >= WITH_DETAILS and not has_graphs and has_gpus, "-shown")
 
     # --- Commands
 
@@ -203,7 +216,7 @@ class MonitorPane(Pane):
 
 
 class GpuWatch:
-    """A thread that posts `GpusSeen`. `post` must be thread-safe."""
+    """Reads the machines in a thread and posts `GpusSeen`. `post` must be thread-safe."""
 
     def __init__(
         self, targets: Sequence[ComputeTarget], runs: Iterable[Run], post: Callable[[GpusSeen], object]
@@ -251,7 +264,10 @@ class GpuWatch:
                 self._wake.wait(_pause(fleet.states))
 
     def _read(self, fleet: Fleet) -> bool:
-        """Read all machines, and post states after every `MANY_GPUS` updated GPUs. Return True if more are to post."""
+        """Read all machines, and post states after every `MANY_GPUS` updated GPUs.
+
+        Return True if there are new states left to post.
+        """
         updated = 0
         has_news = False
         for is_new, state in zip(fleet.read_each(), fleet.states, strict=True):
@@ -291,7 +307,7 @@ def _runs_on(states: Sequence[MachineState]) -> frozenset[str]:
 
 
 def summary(states: Sequence[MachineState]) -> str:
-    """Summarize: `3 GPUs, 2 busy, 132 W, 1 machine unavailable`."""
+    """Summarize the GPUs: `3 GPUs, 2 busy, 132 W, 1 machine unavailable`."""
     devices = sum(map(_gpu_count, states))
     readings = [reading for state in states if state.sample and not state.problem for reading in state.sample.readings]
     busy = sum((reading.utilization or 0.0) >= gpu_lines.BUSY_PERCENT for reading in readings)

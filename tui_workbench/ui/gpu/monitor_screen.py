@@ -19,7 +19,7 @@ from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.gpu.monitor_pane import MonitorPane
 from tui_workbench.ui.machines.machine import CheckScreen
-from tui_workbench.ui.messages import CheckRequested
+from tui_workbench.ui.run_messages import CheckRequested
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
@@ -96,7 +96,7 @@ class MonitorScreen(HistoryScreen):
 
 
 def _find(project: Project, run_ids: frozenset[str]) -> list[Run]:
-    """Return those runs that belong to this project, and all active runs. Blocks; raises WorkbenchError."""
+    """Return the runs with these IDs that belong to the project, and all active runs. Blocks; raises WorkbenchError."""
     with RunIndex(project) as index:
         active = index.active()
     runs, found = Runs(project), []

@@ -27,7 +27,7 @@ POLL_SECONDS = 0.5
 
 
 class LatestLine(Line):
-    """`● train.py [7]  epoch 3/5 ...`."""
+    """The latest output of a run: `● train.py [7]  epoch 3/5 ...`."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -87,7 +87,7 @@ def latest_text(run: Run) -> str:
 
 
 def last_line(path: str) -> bytes:
-    """Return the last line of a file that is not blank, at most 4 KiB of it. Blocks."""
+    """Return the last line of a file that is not blank, at most its last 4 KiB; b"" if there is none. Blocks."""
     try:
         with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.timer import Timer
 
 from tui_workbench.core import target_types
 from tui_workbench.core.model import Run, RunState
@@ -18,11 +20,12 @@ from tui_workbench.core.progress import size_text
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
 from tui_workbench.runs.logs.rank_files import rank_log
 from tui_workbench.runs.logs.ranks import Ranks, rank_prefix, read_ranks
-from tui_workbench.runs.store.rundir import WORKING_COPY
+from tui_workbench.runs.store.cluster_job import job_words, left_words, warning_words
+from tui_workbench.runs.store.rundir import WORKING_COPY, Attempt, RunDirectory
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import LOG
-from tui_workbench.ui.formatting import count, is_before_script, reason_of, run_state, run_title
+from tui_workbench.ui.formatting import WARNING, capitalized, count, is_before_script, reason_of, run_state, run_title
 from tui_workbench.ui.logs.log_search_row import LogSearchRow
 from tui_workbench.ui.logs.log_session import NO_LINE, LogSession
 from tui_workbench.ui.logs.log_view import LogView
@@ -38,7 +41,7 @@ NO_RUN = f"{shown_key('run.start', 'ctrl+r')} runs the script in the run bar."
 
 
 class LogPane(Pane):
-    """Posts `FileChosen` when the user clicks the location of an error."""
+    """Shows the log of the selected run. Posts `FileChosen` when the user clicks the location of an error."""
 
     number = 4
     title = "Log"
@@ -56,11 +59,13 @@ class LogPane(Pane):
         self._hint = ""
         self._ranks: Ranks | None = None  # of a torchrun run, once known
         self._rank = ALL_RANKS
+        self._attempts: list[Attempt] = []
         self._setup_wanted: bool | None = None  # the user's choice; None: depends on the state of the run
         self._search_row: LogSearchRow | None = None
         self._traceback = TracebackLine()
         self._reason = ReasonLines()
         self._status = ""
+        self._timer: Timer | None = None
         self._show_title()
 
     def compose(self) -> ComposeResult:
@@ -82,7 +87,7 @@ class LogPane(Pane):
             self.view.restore(saved)
 
     def show_run(self, run: Run | None, *, hint: str = "") -> None:
-        """Show the log of this run. Without a run, show `hint` (safe text), which tells how to start one."""
+        """Show the log of this run. Without a run, show `hint` (safe text), which explains how to start one."""
         before = self._run
         changed = run is None or before is None or run.run_id != before.run_id
         self._run, self._hint = run, hint
@@ -91,12 +96,29 @@ class LogPane(Pane):
             self.action_clear_search()
             self._setup_wanted = None
             self._ranks, self._rank = None, ALL_RANKS
+            self._attempts = []
         grown = before is None or (run is not None and run.state != before.state)
         if run is not None and (changed or grown or (run.is_active and self._ranks is None)):
             ask(self, "ranks", partial(read_ranks, run.directory), partial(self._show_ranks, run.run_id))
+        if run is not None and (changed or grown or (before is not None and run.reason != before.reason)):
+            ask(self, "attempts", RunDirectory(run.directory).attempts, partial(self._show_attempts, run.run_id))
         self._show_log()
         if not changed:
             self._show_status(self._status_text())
+        self._show_failure()
+        self._keep_time()
+
+    def _keep_time(self) -> None:
+        """Show the time left of a job with a time limit every second."""
+        is_needed = self._run is not None and bool(left_words(self._run, time.time()))
+        if is_needed and self._timer is None:
+            self._timer = self.set_interval(1, self._show_time)
+        elif not is_needed and self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def _show_time(self) -> None:
+        self._show_status(self._status_text())
         self._show_failure()
 
     def _show_log(self) -> None:
@@ -108,6 +130,8 @@ class LogPane(Pane):
         elif run is not None and ranks is not None and self._rank != ALL_RANKS:
             path = rank_log(run.directory, self._rank)
         self.view.set_log(path, run is not None and run.is_active)
+        shows_all = run is not None and path == run.log_path
+        self.view.set_notes({each.start: safe_text(each.note) for each in self._attempts} if shows_all else {})
         if run is not None and path == run.log_path and ranks is not None and ranks.failed >= 0:
             # Tracebacks of torchrun and of disconnected ranks follow that of the failed rank.
             mark = rank_prefix(ranks.failed)
@@ -133,6 +157,11 @@ class LogPane(Pane):
             self._show_log()
             self._show_failure()
             self.refresh_bindings()
+
+    def _show_attempts(self, run_id: str, attempts: list[Attempt]) -> None:
+        if self._run is not None and run_id == self._run.run_id and attempts != self._attempts:
+            self._attempts = attempts
+            self._show_log()
 
     def action_step_rank(self, direction: int) -> None:
         if self._ranks is None:
@@ -160,7 +189,9 @@ class LogPane(Pane):
         what = ": setup log" if self._shows_setup else self._rank_text
         self.set_title(safe_text(f"{run_title(run)} on {run.target}{what}"))
         if run.state == RunState.QUEUED and run.reason:
-            self.view.set_placeholder(("Queued.", safe_text(f"{run.reason[0].upper()}{run.reason[1:]}.")))
+            texts = (run.reason, job_words(run, time.time()))
+            words = [f"{text[0].upper()}{text[1:]}." for text in texts if text]
+            self.view.set_placeholder(("Queued.", *map(safe_text, words)))
         elif run.is_active:
             self.view.set_placeholder(("No output yet.",))
         elif self._rank != ALL_RANKS:
@@ -183,6 +214,10 @@ class LogPane(Pane):
             self.border_subtitle = Content(text)
 
     def _status_text(self) -> str:
+        left = left_words(self._run, time.time()) if self._run is not None else ""
+        return ", ".join(filter(None, (self._place_text(), left)))
+
+    def _place_text(self) -> str:
         run, state = self._run, self.view.state
         if run is None:
             return ""
@@ -209,7 +244,8 @@ class LogPane(Pane):
         raised = run is not None and run.state == RunState.FAILED and not self._shows_setup
         shows_traceback = raised and traceback is not None and bool(traceback.exception)
         reason = reason_of(run) if run is not None and not shows_traceback else ""
-        self._traceback.display, self._reason.display = shows_traceback, bool(reason)
+        warning = warning_words(run, time.time()) if run is not None and not reason else ""
+        self._traceback.display, self._reason.display = shows_traceback, bool(reason or warning)
         if traceback is not None and shows_traceback:
             if self._ranks is not None:
                 rank = self._ranks.failed if self._rank == ALL_RANKS else self._rank
@@ -219,9 +255,14 @@ class LogPane(Pane):
             self._traceback.show_traceback(traceback, place)
         elif run is not None and reason:
             self._reason.show_reason(run_state(run), reason)
+        elif warning:
+            self._reason.show_reason(WARNING, f"{capitalized(warning)}.")
 
     def _in_project(self, path: str) -> tuple[str, str]:
-        """Return the project's directory and the file's path in it. The run may have used a working copy."""
+        """Return the project's directory and the path of a file in it. A file of the run's working copy counts, too.
+
+        The path of any other file is returned unchanged.
+        """
         directory = self._run.directory if self._run is not None else ""
         root = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
         for base in (os.path.join(directory, WORKING_COPY), root):

@@ -1,11 +1,11 @@
-"""Draw log lines: their colors, and over them search matches, the marked line and the selection.
+"""Draw log lines with their colors, and over these search matches, the marked line and the selection.
 
-The text is safe already; it is cut to the width, never interpreted.
+The text is already safe; it is cut to the width, never interpreted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -32,6 +32,7 @@ class Look(NamedTuple):
     match: Style
     chosen_match: Style
     quiet: Style
+    noted: Style
 
 
 @lru_cache(8)
@@ -44,6 +45,7 @@ def look_of(palette: Palette) -> Look:
         match=style(palette.text, palette.selected),
         chosen_match=style(ground, palette.warning),
         quiet=style(palette.muted, ground),
+        noted=style(palette.warning, ground),
     )
 
 
@@ -51,7 +53,7 @@ Layer = tuple[int, int, Style]  # a span of characters and its style: first, end
 
 
 class Picture(NamedTuple):
-    """Everything needed to draw a log once."""
+    """The data that is needed to draw the visible part of a log."""
 
     rows: tuple[Row, ...]
     width: int
@@ -64,6 +66,7 @@ class Picture(NamedTuple):
     selection: Selection | None = None
     selection_style: Style = Style.null()
     placeholder: tuple[str, ...] = ()  # shown in the middle when there are no rows
+    notes: Mapping[int, str] = {}  # shown beside the lines that have the bytes at these offsets
 
     def segments(self, y: int, look: Look) -> list[Segment]:
         """Draw one row of the screen, in exactly `width` cells."""
@@ -79,8 +82,19 @@ class Picture(NamedTuple):
         if self.selection is not None and (span := self.selection.get_span(row.line.start)) is not None:
             layers.append((span[0], len(plain) if span[1] < 0 else span[1], self.selection_style))
         base = look.chosen if is_chosen else look.text
-        segments = draw_row(row, self.width - self.gutter, self.left, base, look.quiet, layers)
+        note = self._note(row)
+        room = self.width - self.gutter - cell_len(note)
+        segments = draw_row(row, room, self.left, base, look.quiet, layers)
+        if note:
+            segments.append(Segment(note, look.noted))
         return [Segment(self._number(y), look.quiet), *segments] if self.gutter else segments
+
+    def _note(self, row: Row) -> str:
+        """The note beside a row, in at most half of its cells; "" if there is none."""
+        texts = [text for offset, text in self.notes.items() if row.line.start <= offset < row.line.end]
+        if not texts or not row.starts_line:
+            return ""
+        return truncate_middle(f" ◂ {texts[-1]}", (self.width - self.gutter) // 2)
 
     def _number(self, y: int) -> str:
         if self.top_number is None or not self.rows[y].starts_line:
@@ -96,7 +110,7 @@ class Picture(NamedTuple):
         return Segment.adjust_line_length([Segment(before + text, look.quiet)], self.width, look.quiet)
 
     def strip_with_places(self, y: int, look: Look) -> Strip:
-        """Draw one row whose segments know which characters of which line they show. Lines are named by byte offset."""
+        """Draw one row. Each segment records the line, by its byte offset, and the characters that it shows."""
         segments = self.segments(y, look)
         if y >= len(self.rows):
             return Strip(segments)

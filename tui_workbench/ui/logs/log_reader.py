@@ -18,10 +18,10 @@ from tui_workbench.ui.logs.log_session import LogSession, LogState
 if TYPE_CHECKING:
     Command = Callable[[LogSession], None]
 
-FRAME_SECONDS = 1 / 36  # delay before the next poll after one that found something: each result is drawn
+FRAME_SECONDS = 1 / 36  # delay after a poll that found something, in which the result is drawn
 
 QUIET_SECONDS = 1 / 125
-"""Delay before the next poll after one that found nothing: a poll costs one or two system calls."""
+"""Delay after a poll that found nothing. It is short, because a poll costs only one or two system calls."""
 
 REST_SECONDS = 0.2  # delay between two searches of a growing log for tracebacks
 PROGRESS_SECONDS = 0.1  # interval at which progress of counting is published

@@ -1,4 +1,4 @@
-"""An open log: the visible part, the search, and what is known about the log so far.
+"""An open log: the visible part, the search, and the facts that are known about the log so far.
 
 A session belongs to one thread, the reader's. Its methods are fast for logs of any size; `work` does longer tasks in
 slices, the most urgent first. `state` returns everything that the screen needs, as a value.
@@ -219,7 +219,7 @@ class LogSession:
         self._finder = self._find(self._search, start, direction > 0)
 
     def end_search(self, *, keep: bool) -> None:
-        """Stay at the match, or drop the search and return to where it began."""
+        """Stay at the match if `keep`, else drop the search and return to the position where it began."""
         if not keep:
             if self._origin is not None:
                 self._go_back(self._origin)
@@ -309,7 +309,7 @@ class LogSession:
     # State
 
     def _measure(self) -> tuple[float, float]:
-        """Return all lines and lines above the top, estimated from the visible lines until they are counted."""
+        """Return the number of lines of the log and above the top, estimated from the visible lines until counted."""
         count, number = self._log.line_count, self._log.line_number(self.viewport.top.offset)
         if count is not None and number is not None:
             return count, number

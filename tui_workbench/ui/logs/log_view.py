@@ -1,4 +1,4 @@
-"""A scrollable log of any size and growth, at the cost of the visible lines.
+"""A scrollable log of any size. The cost depends only on the number of visible lines.
 
 The view draws the latest `LogState` of the reader's thread. Keys and mouse become commands for the reader; the result
 is drawn a frame later. The event loop reads no file, and nothing runs while the log does not grow or is hidden.
@@ -7,7 +7,7 @@ is drawn a frame later. The event loop reads no file, and nothing runs while the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
@@ -80,6 +80,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._numbers = False
         self._gutter = 0
         self._placeholder: tuple[str, ...] = ()
+        self._notes: Mapping[int, str] = {}
         self._scroll_bar = _ScrollBar(self)
         self._announcer = _Announcer(self)
 
@@ -120,7 +121,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self.post(lambda session: session.search(pattern))
 
     def end_search(self, *, keep: bool) -> None:
-        """Stay at the match, or drop the search and return to where it began."""
+        """Stay at the match if `keep`, else drop the search and return to the position where it began."""
         self.pattern = self.pattern if keep else None
         self.post(lambda session: session.end_search(keep=keep))
 
@@ -133,6 +134,12 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         """Set the lines, safe text, that an empty log shows in its middle."""
         if tuple(lines) != self._placeholder:
             self._placeholder = tuple(lines)
+            self.refresh()
+
+    def set_notes(self, notes: Mapping[int, str]) -> None:
+        """Set safe texts to show beside lines. The key is the offset of a byte in the line."""
+        if notes != self._notes:
+            self._notes = notes
             self.refresh()
 
     def _watch(self, *, again: bool = False) -> None:
@@ -156,9 +163,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._watch()
 
     def on_resize(self) -> None:
-        self._send_size()
-
-    def _send_size(self) -> None:
+        """Tell the reader the size of the text, also after a change of the line numbers' width."""
         self._gutter = _digits(self.state) if self._numbers else 0
         width, height = self._text_width, self.size.height
         self.post(lambda session: session.viewport.resize(width, height))
@@ -174,7 +179,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
     # --- News from the reader
 
     def _post_news(self) -> None:
-        """Called in the reader's thread."""
+        """Announce a new state. Called in the reader's thread."""
         with contextlib.suppress(RuntimeError):  # the event loop has ended
             self.post_message(self._NewsArrived())
 
@@ -185,7 +190,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
             return
         old, self.state = self.state, state
         if self._numbers and _digits(state) != self._gutter:
-            self._send_size()
+            self.on_resize()
         if _overlay(old) != _overlay(state) or (self._numbers and old.top_number != state.top_number) or not old.rows:
             self.refresh()
         elif old.rows != state.rows:
@@ -224,6 +229,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
             selection=selection,
             selection_style=selected,
             placeholder=self._placeholder,
+            notes=self._notes,
         )
 
     # --- Keys
@@ -265,7 +271,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
 
     def action_toggle_numbers(self) -> None:
         self._numbers = not self._numbers
-        self._send_size()
+        self.on_resize()
         self.refresh()
 
     def action_copy_line(self) -> None:

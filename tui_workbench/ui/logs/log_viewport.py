@@ -23,7 +23,7 @@ _PAGE = 1_000
 
 
 class ShownLine(NamedTuple):
-    """A line prepared for drawing. `text` ends with `note`, which says how much of a long line is not shown."""
+    """A line prepared for drawing. `text` ends with `note`, the size of the part of a long line that is not shown."""
 
     start: int  # byte offset
     end: int
@@ -49,7 +49,10 @@ class Row(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """The top row: the byte offset of its line and its number in the line. Anchors of one width are ordered."""
+    """The top row: the byte offset of its line and its number in the line.
+
+    Anchors for the same width can be compared.
+    """
 
     offset: int = 0
     row: int = 0
@@ -101,7 +104,10 @@ class Viewport:
             self._limit_top()
 
     def move(self, rows: int) -> None:
-        """Scroll some rows down, or up if negative. Reaching the end pins the viewport, leaving it unpins."""
+        """Scroll some rows down, or up if negative.
+
+        Reaching the end pins the viewport; leaving the end unpins it.
+        """
         if rows < 0:
             self.top = self._back(self.top, -rows)
             self.pinned = self.pinned and self.top >= self._end()
@@ -201,7 +207,10 @@ class Viewport:
 
 
 def selected_text(path: str, selection: Selection) -> str:
-    """Read the text of a selection, visible or not, up to `MOST_LINES` lines. Its rows are byte offsets of lines."""
+    """Read the text of a selection, visible or not, up to `MOST_LINES` lines.
+
+    The rows of the selection are byte offsets of lines.
+    """
     lines: list[str] = []
     with LogFile(path) as log:
         start = selection.start.y if selection.start is not None else 0
@@ -221,7 +230,7 @@ def selected_text(path: str, selection: Selection) -> str:
 
 
 def wrap_points(text: str, width: int) -> list[int]:
-    """Return where a text wraps at `width` cells. Wide characters are never split."""
+    """Return the indexes where a text wraps at `width` cells. Wide characters are never split."""
     if text.isascii():
         return list(range(width, len(text), width))
     points: list[int] = []

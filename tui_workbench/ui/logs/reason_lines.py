@@ -67,7 +67,10 @@ class ReasonLines(Widget, inherit_bindings=False):
 
 
 class TracebackLine(Line):
-    """`✗ ValueError: shapes do not match    train.py:41 in forward`. Both parts can be clicked."""
+    """A traceback in one line: `✗ ValueError: shapes do not match    train.py:41 in forward`.
+
+    Both parts can be clicked.
+    """
 
     class Chosen(Message):
         """The user clicked the exception."""

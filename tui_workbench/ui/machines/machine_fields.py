@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tui_workbench.targets.base.attach import (
+    CLUSTER,
     CPU_IMAGE,
     LOCAL_DOCKER,
     REMOTE,
     REMOTE_DOCKER,
     REMOTE_PYTHON,
+    SLURM,
     AttachRequest,
 )
 from tui_workbench.ui.widgets.dialog_view import DialogField
@@ -20,13 +22,24 @@ from tui_workbench.ui.widgets.dialog_view import DialogField
 KEYS, KEY_FILE, PASSWORD, WORKBENCH_KEY = "keys", "key file", "password", "workbench key"  # login methods
 SECRET = "secret"
 
-_TYPES = {REMOTE_DOCKER: "Docker over SSH", REMOTE: "Python over SSH", LOCAL_DOCKER: "Docker on this machine"}
+_TYPES = {
+    REMOTE_DOCKER: "Docker over SSH",
+    REMOTE: "Python over SSH",
+    SLURM: "Slurm",
+    CLUSTER: "Spark over SSH",
+    LOCAL_DOCKER: "Docker on this machine",
+}
 _LOGINS = {
     KEYS: "SSH defaults: agent, keys, ~/.ssh/config",
     KEY_FILE: "with a key file",
     PASSWORD: "with a password",
     WORKBENCH_KEY: "with the workbench's key",
 }
+_SLURM_FIELDS = (
+    DialogField("run_root", "Run folder", hint="shared by all nodes; default: ~/.workbench-tui"),
+    DialogField("partition", "Partition", hint="default: the cluster's"),
+    DialogField("account", "Account", hint="default: yours"),
+)
 _GPUS = {"": "if available", "yes": "yes", "no": "no"}
 
 
@@ -35,14 +48,19 @@ def attach_fields(values: Mapping[str, str]) -> tuple[DialogField, ...]:
     kind = values.get("type") or REMOTE_DOCKER
     fields = [DialogField("type", "Type", choices=_TYPES), DialogField("name", "Name", hint="e.g. gpubox")]
     if kind != LOCAL_DOCKER:
+        hint = "host, host:port, or a host of ~/.ssh/config"
+        local = "login node; empty: Slurm is on this machine"
+        fields.append(DialogField("address", "Address", hint=local if kind == SLURM else hint))
+    if kind != LOCAL_DOCKER and (kind != SLURM or values.get("address", "").strip()):
         fields += [
-            DialogField("address", "Address", hint="host, host:port, or a host of ~/.ssh/config"),
             DialogField("username", "User", hint="default: your SSH user"),
             DialogField("login", "Login", choices=_LOGINS),
             *_login_fields(values.get("login") or KEYS),
         ]
-    if kind == REMOTE:
+    if kind in (REMOTE, CLUSTER):
         return (*fields, DialogField("python", "Python", hint=REMOTE_PYTHON))
+    if kind == SLURM:
+        return (*fields, DialogField("python", "Python", hint=REMOTE_PYTHON), *_SLURM_FIELDS)
     image = DialogField("image", "Image", hint=f"default: {CPU_IMAGE}, or a CUDA image for a GPU")
     return (*fields, DialogField("gpu", "Use the GPU", choices=_GPUS), image)
 
@@ -62,6 +80,9 @@ def request_of(values: Mapping[str, str]) -> AttachRequest:
         image=shown.get("image", ""),
         gpu={"yes": True, "no": False}.get(shown.get("gpu", "")),
         python=shown.get("python", ""),
+        run_root=shown.get("run_root", ""),
+        partition=shown.get("partition", ""),
+        account=shown.get("account", ""),
     )
 
 

@@ -1,4 +1,4 @@
-"""A row that asks for a secret. Typed characters are drawn as dots; `Answered` carries the secret once."""
+"""A row that asks for a secret. Typed characters are drawn as dots. The secret is passed on once, in `Answered`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SecretRow(Line, can_focus=True, inherit_bindings=False):
         answer: str
 
     def __init__(self, prompt: str, *, focus_key: str = "") -> None:
-        """`prompt` may be unsafe text; `focus_key` is the key to focus the row, shown while it has no focus."""
+        """`prompt` may be unsafe text; `focus_key` focuses the row and is shown while the row has no focus."""
         super().__init__()
         self._prompt = safe_text(prompt)
         self._focus_key = focus_key

@@ -12,7 +12,7 @@ from tui_workbench.targets.gpu.fleet import MachineState
 
 
 class Checked(NamedTuple):
-    """The results of a check, and the target at that time. No results: the check could not run yet."""
+    """The results of a check, and the target at that time. `results` is empty if the check could not run yet."""
 
     target: ComputeTarget
     results: Sequence[CheckResult] = ()
@@ -27,11 +27,11 @@ class Checked(NamedTuple):
 
 
 class TargetChecks:
-    """The latest check of each target; for unchecked targets, whether the GPU monitor reached the machine."""
+    """The latest check of each target. For other targets, the problem if the GPU monitor cannot reach the machine."""
 
     def __init__(self) -> None:
         self._checked: dict[str, Checked] = {}
-        self._unreached: dict[str, tuple[str, str]] = {}  # problem and remedy
+        self._unreached: dict[str, tuple[str, str]] = {}  # problem and remedy by target name
         self.gpus: dict[str, int] = {}  # number of GPUs by target name, where known
 
     def see(self, states: Iterable[MachineState]) -> bool:

@@ -19,14 +19,8 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.ui.commands.main_commands import CHANGES, TARGETS
 from tui_workbench.ui.formatting import BROKEN, READY, UNCHECKED, StateLook
-from tui_workbench.ui.messages import (
-    AttachRequested,
-    ChangeRequested,
-    CheckRequested,
-    EditorRequested,
-    FileChosen,
-    TargetChosen,
-)
+from tui_workbench.ui.messages import ChangeRequested, EditorRequested, FileChosen
+from tui_workbench.ui.run_messages import AttachRequested, CheckRequested, TargetChosen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.pieces import Piece, Row
@@ -56,7 +50,8 @@ class ShownTarget(NamedTuple):
         target, kind = self.target, self.target.kind
         if kind.runs_here:
             return f"Python {self.version}" if self.version else target.python_location
-        return f"{kind.label or kind.name} {target.address or target.base_docker_image}"
+        place = target.address or ("this machine" if kind.has_scheduler else target.base_docker_image)
+        return f"{kind.label or kind.name} {place}"
 
     def row(self, name_width: int) -> Row:
         state, name = self.state, safe_text(self.target.name)
@@ -69,7 +64,7 @@ class ShownTarget(NamedTuple):
 
 
 class TargetsPane(Pane):
-    """Posts `FileChosen`, `TargetChosen`, `AttachRequested`, `CheckRequested` and `ChangeRequested`."""
+    """Lists the targets. Posts `FileChosen`, `TargetChosen`, `AttachRequested`, `CheckRequested`, `ChangeRequested`."""
 
     number = 2
     title = "Compute targets"
@@ -85,7 +80,7 @@ class TargetsPane(Pane):
 
     @dataclass(eq=False)
     class HeightWanted(Message):
-        """The number of lines in the pane changed."""
+        """The number of lines that the pane needs has changed."""
 
         lines: int
 

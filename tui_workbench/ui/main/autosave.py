@@ -1,4 +1,4 @@
-"""Saving the session and unsaved edits every second, and restoring both at the next start.
+"""Save the session and unsaved edits every second, and restore both at the next start.
 
 The invariants: a change is on disk within a second; nothing is written while nothing changes; the event loop writes
 only once, at the end. SIGHUP and SIGTERM end the program without questions: unsaved edits stay in recovery files.
@@ -89,7 +89,7 @@ class Autosave:
             return None if self._ended else self._save(values, texts, saved)
 
     def _save(self, values: dict[str, object], texts: dict[str, Unsaved], saved: set[str]) -> StorageError | None:
-        """Write texts and values, and delete the texts that were saved. Blocks; returns the first error."""
+        """Write texts and values, and delete the recovery files of saved texts. Blocks; returns the first error."""
         first_error = None
         try:
             self._recovery.keep(texts)
@@ -104,7 +104,7 @@ class Autosave:
         return first_error
 
     def end(self, *, keep_texts: bool) -> None:
-        """Write all changes now; keep unsaved texts for the next start or delete them."""
+        """Write all changes now. If `keep_texts`, keep unsaved texts for the next start; otherwise delete them."""
         if not self._begun:
             return
         self._begun = False

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
-from tui_workbench.ui import messages, screens
+from tui_workbench.ui import messages, run_messages, screens
 from tui_workbench.ui.changes.project_changes import ProjectChanges
 from tui_workbench.ui.commands.available_commands import (
     CommandState,
@@ -129,13 +129,13 @@ class MainCoordinator:
                 self.context.run("changes", self.changes.make, request)
             case messages.ScriptChosen():
                 self.panes.run_bar.choose_script(request.script)
-            case messages.TargetChosen():
+            case run_messages.TargetChosen():
                 self.state.choose_target(request.name)
-            case messages.AttachRequested():
+            case run_messages.AttachRequested():
                 self.context.run("machine", self.state.attach_machine, self.changes.history)
-            case messages.CheckRequested():
+            case run_messages.CheckRequested():
                 self.context.run("machine", self.state.check_machine, request.name)
-            case messages.RunDetailsRequested():
+            case run_messages.RunDetailsRequested():
                 self.show_details(self.state.run(request.run_id))
             case _:
                 self.runs.dispatch(request)

@@ -1,7 +1,7 @@
 """The main screen: the keys that work everywhere, each passed to the part that executes the command.
 
 `MainArea` is the visible part: panes, borders, focus. `MainCoordinator` holds the parts behind it: project state, runs,
-changes, saved state. It is created after the first frame, which needs neither; keys are held until then.
+changes, saved state. It is created after the first frame, which does not need it; keys are held until then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from tui_workbench.ui import messages, screens
 from tui_workbench.ui.commands.available_commands import CommandState
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import EVERYWHERE
-from tui_workbench.ui.commands.palette import choose_command
 from tui_workbench.ui.files.file_tree import FileTree
 from tui_workbench.ui.main.main_area import MainArea
 from tui_workbench.ui.main.main_layout import View, view_of
@@ -51,7 +50,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def __init__(
         self, project: Project, tree: FileTree, startup_error: WorkbenchError | None = None, saved: Values | None = None
     ) -> None:
-        """`saved` is the saved session; without it, none is restored or saved."""
+        """`saved` is the saved session; None: do not restore or save sessions."""
         super().__init__()
         install_compositor(self)
         self.project = project
@@ -183,7 +182,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     async def action_palette(self) -> None:
         if self.is_complete:
-            await choose_command(self.app, self.all_commands(), self.coordinator.context.say)
+            await screens.command_palette(self.app, self.all_commands(), self.coordinator.context.say)
 
     @work
     async def action_change_theme(self) -> None:
@@ -237,7 +236,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
 
 def _load_coordinator() -> type[MainCoordinator]:
-    """Import all other parts of the screen. Only this import waits for the first frame."""
+    """Import all other parts of the screen, after the first frame."""
     from tui_workbench.ui.main.coordinator import MainCoordinator
 
     return MainCoordinator

@@ -53,7 +53,7 @@ class TakesFocus(Protocol):
 
 @runtime_checkable
 class Typing(Protocol):
-    """A widget in which keys are text at times."""
+    """A widget in which keys are sometimes text."""
 
     @property
     def is_typing(self) -> bool: ...
@@ -131,7 +131,6 @@ class MainArea(Widget, inherit_bindings=False):
         yield self.header
         yield Slot(id="run-bar")
         yield self._tabs
-        self.files.add_class("pane")
         yield self.files
         for number, (pane, title) in enumerate(TABS[1:], 2):
             yield _slot(pane, f"{number} {'Compute targets' if pane == 'targets' else title}")
@@ -151,21 +150,19 @@ class MainArea(Widget, inherit_bindings=False):
             self.files.take_focus()
 
     async def fill(self, parts: Mapping[str, Widget]) -> None:
-        """Replace the slots by the parts with their ids; parts without a slot come last."""
+        """Replace each slot with the part that has its ID; parts without a slot come last."""
         slots = [(self.children.index(slot), slot) for slot in self.query_children(Slot)]
         with self.app.batch_update():
             await self.remove_children(Slot)
             # In order, because each place counts the parts before it.
             mounts = [self.mount(parts[str(slot.id)], before=place) for place, slot in slots]
-            for (_, slot), mount in zip(slots, mounts, strict=True):
-                parts[str(slot.id)].set_class(slot.has_class("pane"), "pane")
+            for mount in mounts:
                 await mount
             await self.mount_all(part for part in parts.values() if not part.is_attached)
         self._is_filled = True
 
     async def add_right(self, panes: Mapping[str, Widget]) -> None:
         for pane in panes.values():
-            pane.add_class("pane")
             await self.mount(pane, before="#latest")
         self._show_view(has_right=True)
 

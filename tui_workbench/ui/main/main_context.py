@@ -52,9 +52,9 @@ class Questions(Widget, inherit_bindings=False):
         return self._row is not None
 
     async def choose(self, text: str, *choices: Choice, is_awaited: bool = False, needs_letter: bool = False) -> str:
-        """Ask a question and return the value of the choice, or "". `text` must be safe.
+        """Ask a question and return the value of the choice, or "" if there is none. `text` must be safe.
 
-        Set `is_awaited` when the question answers a key: then it takes the focus even from a text field.
+        Set `is_awaited` if the question directly follows a key press: it then takes the focus even from a text field.
         """
         row = QuestionRow(Question(text, choices, needs_letter), focus_key=FOCUS_KEY)
         return await self._ask(row, is_awaited=is_awaited)
@@ -115,7 +115,7 @@ class Panes(NamedTuple):
 
 @dataclass
 class MainContext:
-    """The context of a part of the main screen."""
+    """The objects that the parts of the main screen share."""
 
     screen: Screen[None]
     project: Project
@@ -130,7 +130,7 @@ class MainContext:
     def run(
         self, group: str, call: Callable[..., Awaitable[object]], *arguments: object, exclusive: bool = False
     ) -> None:
-        """Make a call in a worker of the screen and show a WorkbenchError."""
+        """Run `call` in a worker of the screen. A WorkbenchError is shown."""
 
         async def work() -> None:
             with self.errors_shown():
@@ -147,7 +147,7 @@ class MainContext:
             self.show_error(error)
 
     def say(self, text: str) -> None:
-        """Show a text in the status line under the run bar; with "", the status of the request."""
+        """Show a text in the status line under the run bar. "" shows the status of the request again."""
         self.panes.run_bar.show_status(text)
 
     def show_error(self, error: WorkbenchError) -> None:

@@ -55,7 +55,7 @@ class View(NamedTuple):
 
 
 def view_of(saved: Values) -> View:
-    """Return the saved view."""
+    """Return the view of a saved session."""
     part = saved.part("screen")
     sizes = Sizes(*(min(part.number(name), 1000) for name in Sizes._fields))
     active = part.text("active")
@@ -87,7 +87,7 @@ def regions(size: Size, view: View) -> dict[str, Region]:
 
 
 def _notice_lines(view: View) -> int:
-    """Return the lines of the status: a question takes its lines from the status, not from the panes."""
+    """Return the number of lines of the status. A question takes its lines from the status, not from the panes."""
     return min(view.notice_lines, MOST_NOTICE_LINES - max(0, view.question_lines - 1))
 
 
@@ -200,7 +200,7 @@ def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
     grows = -1 if border in ("right", "jobs", "targets") else 1
     wanted = max(1, getattr(now, border) + grows * cells)
     sizes = view.sizes._replace(**{border: -(-wanted * WHOLE // room)})
-    # The possible size is saved, not the wanted one: otherwise keys in the other direction would seem dead.
+    # The possible size is saved, not the wanted one: otherwise keys in the other direction would seem to do nothing.
     given = getattr(grid(body, view._replace(sizes=sizes)), border)
     return sizes._replace(**{border: -(-given * WHOLE // room)})
 
@@ -239,7 +239,7 @@ class Borders:
         self._held_at = (0, 0)
 
     def why_not(self) -> str:
-        """Return why no border can be moved now, or ""."""
+        """Return the reason why no border can be moved now, or ""."""
         if self._layout.view.zoomed:
             return "A zoomed pane has no borders to move. z ends zoom."
         if not is_wide(self._area.size):

@@ -6,6 +6,7 @@ watcher starts after the panes are mounted.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -160,7 +161,7 @@ class ProjectState:
             self._when_read = None
 
     def wait_until_read(self, call: Callable[[], None]) -> bool:
-        """Return True if the project has not been read yet, and schedule `call` for when it is."""
+        """Return True if the project has not been read yet. `call` is then called after it was read."""
         self._when_read = call if self._unread else None
         return bool(self._unread)
 
@@ -182,12 +183,12 @@ class ProjectState:
         self.show_right()
 
     def see_machines(self, states: Sequence[MachineState]) -> None:
-        """Show the state of machines that the GPU pane has seen in the other panes."""
+        """Show in the other panes the states of the machines that the GPU pane has read."""
         if self._checks.see(states):
             self._show_targets()
 
     def was_checked(self, checked: Checked | None) -> None:
-        """Show the result of a check; None if the user left it."""
+        """Show the result of a check. It is None if the user left the check."""
         if checked is not None:
             self._checks.add(checked)
             self._show_targets()
@@ -211,8 +212,8 @@ class ProjectState:
         if not self._panes.run_bar.choose_target(name):
             self._context.show_error(
                 UsageError(
-                    f"no run configuration has Target: {name}",
-                    remedy="Add a .runconfig file to aml_config that names it.",
+                    f"no run configuration has the target {name!r}",
+                    remedy=f"Create one: `workbench-tui runconfiguration create -n NAME -t {shlex.quote(name)}`.",
                 )
             )
 

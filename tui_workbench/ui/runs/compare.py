@@ -1,6 +1,6 @@
 """Compare any number of runs: a chart of one metric of all runs, and a table of their differences.
 
-Rows that differ come first, by section; equal rows follow, folded. A run has the same mark and color in the chart
+Rows that differ come first, by section; equal rows follow, collapsed. A run has the same mark and color in the chart
 and over its column.
 """
 
@@ -44,7 +44,7 @@ SECTION_NAMES = {
 
 
 class CompareScreen(HistoryScreen, inherit_bindings=False):
-    """The comparison of some runs."""
+    """Compares runs in a chart and a table."""
 
     BINDINGS = COMPARE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*COMPARE, *HISTORY)
@@ -224,7 +224,7 @@ def columns_of(runs: Sequence[Run], base: int) -> list[TableColumn]:
 
 
 def rows_of(found: Comparison, base: int, *, show_same: bool, words: str = "") -> list[TableRow]:
-    """Return the rows that contain all of the words."""
+    """Return the rows of the table that contain all of the words, with headings. `show_same` includes equal rows."""
     rows: list[TableRow] = []
     section = ""
     for row in found.differences:
@@ -326,7 +326,7 @@ _ROLES: Mapping[str, str] = {"+": "success", "-": "error", "@": "accent", "d": "
 
 
 def diff_lines(text: str) -> list[Line]:
-    """Color a unified diff."""
+    """Return the lines of a unified diff with colors."""
     lines: list[Line] = []
     for line in text.splitlines():
         head = line.startswith(("+++", "---", "diff ", "index "))

@@ -91,7 +91,7 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         self.notice.styles.height = len(self.notice.lines(self.size.width)) if said else 0
 
     def ask(self, what: str, call: Callable[[], Answer], then: Callable[[Answer], object]) -> None:
-        """Run `call` in a thread and pass its result to `then`, unless the same `what` was asked again."""
+        """Run `call` in a thread and pass its result to `then`, unless a newer call with the same `what` was made."""
         ask(self, what, call, then)
 
     def post_to_main(self, message: Message) -> None:

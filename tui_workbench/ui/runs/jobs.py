@@ -19,20 +19,21 @@ from textual.timer import Timer
 
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.gpu.run_verdict import brief_of
+from tui_workbench.runs.store.cluster_job import left_words, queue_words
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.commands.main_commands import JOBS
 from tui_workbench.ui.formatting import elapsed, moment, run_state, run_title, step_words, verdict_label, verdict_look
-from tui_workbench.ui.messages import (
+from tui_workbench.ui.run_messages import (
     CancelConfirmed,
     ReconnectRequested,
     RunDetailsRequested,
     RunRequestReused,
     RunSelected,
 )
-from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.terminal.safetext import safe_text, truncate_end
 from tui_workbench.ui.widgets.pane import Pane
-from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.pieces import Piece, Row, width_of
 from tui_workbench.ui.widgets.progress_line import WITH_STEPS
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.row_list import RowList
@@ -40,11 +41,13 @@ from tui_workbench.ui.widgets.row_list import RowList
 SHOWN_RUNS = 500  # number of listed runs: each listed run costs time at every change
 MIN_NAME = 12  # cells kept for the name of a run; the start time is dropped first
 USUAL_NAME = 20  # cells kept for the name of a run beside a verdict, as long as the start time can be dropped
+MIN_NOTE = 12  # cells from which a note about a run is shown
+MARGINS = 5  # cells around the name, the note and the columns of a row
 VERDICT_SECONDS = 3  # interval at which the verdicts of active runs are read again
 
 
 class JobsPane(Pane):
-    """Posts `RunSelected` as the cursor moves, `CancelConfirmed`, `ReconnectRequested` and `RunRequestReused`."""
+    """Lists the runs. Posts `RunSelected` when the cursor moves, and the requests of its commands on a run."""
 
     number = 5
     title = "Jobs"
@@ -163,7 +166,9 @@ class JobsPane(Pane):
         verdicts = [
             Piece(f"{label:<{wide}}", verdict_look(word).role) for label, word in zip(labels, words, strict=True)
         ]
-        return list(map(_row, runs, repeat(columns), states, starts, times, verdicts))
+        rows = map(_row, runs, repeat(columns), states, starts, times, verdicts)
+        width = self._list.scrollable_content_region.width
+        return [_with_note(row, _note(run, now), width) for run, row in zip(runs, rows, strict=True)]
 
     def _state_text(self, run: Run) -> str:
         if run.run_id in self._canceling:
@@ -241,6 +246,23 @@ def _row(run: Run, columns: list[int], state: str, start: str, spent: str, verdi
     return Row(
         run.run_id, Piece(safe_text(run_title(run))), before=(Piece(f"{look.glyph} ", look.role),), right=tuple(right)
     )
+
+
+def _note(run: Run, now: float) -> str:
+    """Return what is worth knowing about an active job of a cluster, the most important first. Untrusted text."""
+    if not run.is_active or not run.job.job_id:
+        return ""
+    if run.state == RunState.QUEUED:
+        return ", ".join(filter(None, (queue_words(run, now), run.reason)))
+    return ", ".join(filter(None, (run.job.nodes, left_words(run, now))))
+
+
+def _with_note(row: Row, note: str, width: int) -> Row:
+    """Add as much of a note behind the name as fits between the name and the columns."""
+    room = width - width_of((*row.before, row.name, *row.right)) - MARGINS
+    if not note or room < MIN_NOTE:
+        return row
+    return row._replace(after=(Piece(f"  {truncate_end(safe_text(note), room)}", "muted"),))
 
 
 def read_verdicts(runs: Iterable[Run]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Screens before a run: its plan, and the preparation of its environment.
 
-The plan from the configuration files is shown at once; details from the target follow. Planning changes nothing. The
-output of a preparation goes to a file that the view follows. A preparation continues when its screen is closed, and a
-stopped preparation leaves no partial environment.
+The plan from the configuration files is shown immediately; details from the target follow. Planning changes nothing.
+The output of a preparation goes to a file that the view follows. A preparation continues when its screen is closed, and
+a stopped preparation leaves no partial environment.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class Preparation(Report):
 
 
 class PreparationLine(Line):
-    """`◌ building  0:41`."""
+    """The state of a preparation: `◌ building  0:41`."""
 
     def __init__(self, preparation: Preparation) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ SCRIPT_CELLS = 10
 
 
 class RecentPane(Pane):
-    """Posts `Chosen` when the user opens a run."""
+    """Shows the newest runs. Posts `Chosen` when the user opens a run."""
 
     number = 6
     title = "All runs"
@@ -101,7 +101,7 @@ def _read(project: Project, first: int, number: int) -> tuple[Page, tuple[str, .
 
 
 def _narrowed(column: TableColumn) -> TableColumn:
-    """Use the smallest width; the script, equal in most rows, gets the remaining room."""
+    """Return the column with its smallest width. The column of scripts also takes the remaining room."""
     if column.key == "script":
         return column._replace(width=SCRIPT_CELLS, stretches=True)
     return column._replace(width=column.least) if column.least else column

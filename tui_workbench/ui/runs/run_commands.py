@@ -29,7 +29,8 @@ from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, ONE_RUN, RESTORE, RUN_EDIT
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
 from tui_workbench.ui.formatting import count, run_title
-from tui_workbench.ui.messages import MonitorRequested, RerunRequested
+from tui_workbench.ui.messages import MonitorRequested
+from tui_workbench.ui.run_messages import RerunRequested
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.starting.shell import enter_shell
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -284,7 +285,7 @@ UNDO_TITLE = "restore project files"
 
 
 class RestoreScreen(HistoryScreen, inherit_bindings=False):
-    """Shows the changes of a restore; enter makes them."""
+    """Shows the changes that a restore would make; enter makes them."""
 
     BINDINGS = RESTORE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*RESTORE, *HISTORY)

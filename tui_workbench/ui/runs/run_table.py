@@ -1,4 +1,4 @@
-"""A table of any length with a cursor that requests, keeps and draws only the rows near the screen.
+"""A table with a cursor, of any length: it requests, keeps and draws only the rows in and near the visible part.
 
 The owner answers `RowsWanted` with `set_rows`. The cursor is on a row and a column; it stays on its row, by key, when
 rows around it change. No operation takes longer because the table is longer.
@@ -210,7 +210,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
     # --- The cursor
 
     def move_to(self, number: int, *, force: bool = False) -> None:
-        """Move the cursor to a row, or the nearest row. `force` posts `CursorMoved` even if it is on that row."""
+        """Move the cursor to a row, or the nearest row. `force` posts `CursorMoved` even if it does not move."""
         number = max(0, min(number, self.total - 1))
         moved = number != self.cursor
         self.cursor = number

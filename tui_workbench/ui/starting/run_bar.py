@@ -23,7 +23,7 @@ from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration,
 from tui_workbench.targets.gpu.gpus import asked_for
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import ARGUMENTS, RUN_BAR, RUN_BUTTON
-from tui_workbench.ui.messages import RequestChanged, RunBarRequested, RunRequested
+from tui_workbench.ui.run_messages import RequestChanged, RunBarRequested, RunRequested
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.choice_field import ChoiceField
@@ -35,7 +35,7 @@ from tui_workbench.ui.widgets.text_field import TextField
 FILE_VARIABLE = "$file"  # in an ArgumentVector: the script that is chosen in the run bar
 HISTORY_RUNS = 500  # past runs whose arguments are offered
 USUAL_SCRIPTS = ("train.py", "main.py", "run.py")  # preferred where the configuration names no script
-_LABEL_CELLS = 34  # that the labels and the button of a `RequestLine` take
+_LABEL_CELLS = 34  # cells that the labels and the button of a `RequestLine` take
 
 
 class ArgumentsField(TextField):
@@ -91,13 +91,14 @@ class RunButton(Line, can_focus=True):
 
 
 class RunBar(Widget, inherit_bindings=False):
-    """The request of the next run."""
+    """Shows and edits the request of the next run."""
 
     heading = "Run bar"
     about = (
         f"Run configuration, script and arguments of the next run. {shown_key('run.start', 'ctrl+r')} starts it. "
         "A run configuration is a .runconfig file in aml_config. It names the compute target and can set a script and "
-        "arguments. The line below shows the interpreter, or the first error."
+        "arguments. The line below shows the interpreter, or the first error. For a Slurm target, the last field "
+        "overrides options of the job: gpus=2,time=2:00:00."
     )
     BINDINGS = RUN_BAR.bindings
     DEFAULT_CSS = """
@@ -107,18 +108,22 @@ class RunBar(Widget, inherit_bindings=False):
     RunBar Label { color: $text-muted; }
     .-narrow RunBar Label { display: none; }
     RunBar ChoiceField { margin: 0 1; max-width: 30%; }
-    RunBar ArgumentsField.-textual-compact { width: 1fr; margin: 0 1; background: $block-hover-background; }
-    RunBar ArgumentsField.-textual-compact:focus { background: $block-cursor-background; }
+    RunBar TextField.-textual-compact { width: 1fr; margin: 0 1; background: $block-hover-background; }
+    RunBar TextField.-textual-compact:focus { background: $block-cursor-background; }
+    RunBar #slurm { display: none; }
+    RunBar.-slurm #slurm { display: block; }
+    RunBar.-slurm ChoiceField { max-width: 22%; }
     """
 
     class Left(Message):
-        """Escape was pressed: the focus should go back."""
+        """Escape was pressed; the focus should return to the previous pane."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._environment = ChoiceField(self._choose, placeholder="no run configuration", id="environment")
         self._script = ChoiceField(self.choose_script, placeholder="no script", free="use", id="script")
         self._arguments = ArgumentsField()
+        self._slurm = TextField(placeholder="Slurm options", id="slurm")
         self.notice = Notice(id="notice")
         self._configurations: dict[str, RunConfiguration] = {}
         self._targets: dict[str, ComputeTarget] = {}
@@ -134,6 +139,7 @@ class RunBar(Widget, inherit_bindings=False):
             yield self._environment
             yield self._script
             yield self._arguments
+            yield self._slurm
             yield RunButton()
         yield self.notice
 
@@ -150,7 +156,12 @@ class RunBar(Widget, inherit_bindings=False):
         words = self._arguments.value.split()
         # The session file must contain no secrets.
         arguments = self._arguments.value if mask_words(words) == words else ""
-        return {"environment": self.environment, "script": self.script, "arguments": arguments}
+        return {
+            "environment": self.environment,
+            "script": self.script,
+            "arguments": arguments,
+            "slurm": self._slurm.value,
+        }
 
     def restore(self, saved: Values) -> None:
         """Restore a saved request, before configurations and scripts are shown."""
@@ -158,6 +169,7 @@ class RunBar(Widget, inherit_bindings=False):
             self._environment.show_value(saved.text("environment"))
             self._show_script(saved.text("script"))
             self._arguments.value = saved.text("arguments")
+            self._slurm.value = saved.text("slurm")
 
     def holds(self, request: RunRequest) -> bool:
         """Return True if this is the current request, so that a result for it is still valid."""
@@ -175,15 +187,26 @@ class RunBar(Widget, inherit_bindings=False):
     def request(self) -> RunRequest:
         """Return the request of the next run. Raises UsageError when it is incomplete or invalid."""
         if not self._environment.value:
-            raise UsageError("no run configuration", remedy="Add a .runconfig file to aml_config.")
+            raise UsageError("the project has no run configuration", remedy="Add a .runconfig file to aml_config/.")
         if not self._script.value:
-            raise UsageError("no script selected", remedy="Choose one in the run bar, or press s on it in Files.")
+            raise UsageError(
+                "no script selected", remedy="Choose a script in the run bar, or press s on a file in Files."
+            )
         try:
             arguments = tuple(shlex.split(self._arguments.value))
         except ValueError as error:
-            raise UsageError(f"cannot parse the arguments: {str(error).lower()}", remedy="Close the quotes.") from error
+            raise UsageError(
+                f"cannot parse the arguments: {str(error).lower()}",
+                remedy="Close the quote, or write a backslash before it.",
+            ) from error
         # Exact, because the field contains the arguments of the configuration, unless the user removed them.
-        return RunRequest(self._environment.value, self._script.value, arguments, exact_arguments=True)
+        slurm = self._slurm.value.strip() if self._is_for_slurm else ""
+        return RunRequest(self._environment.value, self._script.value, arguments, exact_arguments=True, slurm=slurm)
+
+    @property
+    def _is_for_slurm(self) -> bool:
+        _, target = self.chosen
+        return target is not None and target.kind.has_scheduler
 
     def show_error(self, error: WorkbenchError, root: str) -> None:
         """Show the error of an action until `forget_error`; paths are shown relative to the project."""
@@ -212,12 +235,12 @@ class RunBar(Widget, inherit_bindings=False):
         return configuration, self._targets.get(configuration.target) if configuration is not None else None
 
     def show_status(self, text: str) -> None:
-        """Show a text in the status line; with "", the status of the request."""
+        """Show a text in the status line. "" shows the status of the request again."""
         message, wrong = (text, False) if text else self._status
         self.notice.say(message, wrong=wrong)
 
     def show_gpu_check(self) -> None:
-        """If the run needs a GPU, tell that this is being checked: the first check of a framework takes seconds."""
+        """If the run needs a GPU, show that this is being checked. The first check of a framework takes seconds."""
         configuration, target = self.chosen
         if configuration is not None and target is not None and asked_for(target, configuration):
             self.show_status("Checking that the run would use a GPU...")
@@ -241,7 +264,7 @@ class RunBar(Widget, inherit_bindings=False):
             self._request_changed(always=True)
 
     def show_scripts(self, scripts: list[str]) -> None:
-        """Set the scripts to choose from. The chosen one stays, even when its file has gone."""
+        """Set the scripts to choose from. The chosen one stays, even if its file no longer exists."""
         self._known.add("scripts")
         self._scripts = scripts
         self._script.show_options(tuple(Row(script, Piece(safe_text(script))) for script in scripts))
@@ -284,7 +307,10 @@ class RunBar(Widget, inherit_bindings=False):
         )
 
     def _first_choice(self) -> str:
-        """Prefer configurations without problems, then those that run on this machine."""
+        """Return the name of the default configuration, or "" if there are no configurations.
+
+        It is preferably one without problems that runs on this machine.
+        """
 
         def order(configuration: RunConfiguration) -> tuple[bool, bool]:
             target = self._targets.get(configuration.target)
@@ -309,6 +335,7 @@ class RunBar(Widget, inherit_bindings=False):
         configuration = self._configurations.get(self._environment.value)
         wrong = configuration is None or configuration.problem is not None
         self._environment.show_value(self._environment.value, wrong=wrong and bool(self._environment.value))
+        self.set_class(self._is_for_slurm, "-slurm")
 
     def _usual_script(self) -> str:
         return next((usual for usual in (*USUAL_SCRIPTS, *self._scripts) if usual in self._scripts), "")
@@ -337,19 +364,22 @@ class RunBar(Widget, inherit_bindings=False):
             self._posted = request
             self.post_message(RequestChanged(request))
 
-    @on(Input.Changed, "#arguments")
+    @on(Input.Changed, "#arguments, #slurm")
     def _arguments_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._request_changed()
 
-    @on(Input.Submitted, "#arguments")
+    @on(Input.Submitted, "#arguments, #slurm")
     def _arguments_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.post_message(RunRequested())
 
 
 class RequestLine(Line):
-    """Shows the request of the run bar, or None; a click focuses the run bar, or starts the run on the button."""
+    """Shows the request of the run bar, if any.
+
+    A click on the button starts the run; a click on a value focuses the run bar.
+    """
 
     def __init__(self, request: RunRequest | None) -> None:
         super().__init__()
@@ -359,8 +389,8 @@ class RequestLine(Line):
         request = self._request
         if request is None:
             return [Piece(" No script selected", "muted"), Piece("  0 opens the run bar", "accent")], ()
-        words = (request.run_configuration, request.script, shlex.join(request.arguments))
-        room = max(6, (width - _LABEL_CELLS) // 3)
+        words = (request.run_configuration, request.script, shlex.join(request.arguments), request.slurm)
+        room = max(6, (width - _LABEL_CELLS) // (4 if request.slurm else 3))
         left = [Piece(" Run on", "muted")]
         for word in filter(None, words):
             left.append(Piece(f"  {truncate_middle(safe_text(word), room)}", action=self._edit))

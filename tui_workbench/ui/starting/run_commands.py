@@ -16,7 +16,7 @@ from tui_workbench.core.model import Plan, RunRequest
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.shell import project_shell
 from tui_workbench.targets.base.interpreter import version_without_project
-from tui_workbench.ui import messages
+from tui_workbench.ui import messages, run_messages
 from tui_workbench.ui.blocking import in_thread
 from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.main.project_state import ProjectState
@@ -69,26 +69,26 @@ class RunCommands:
 
     def dispatch(self, request: messages.Request) -> None:
         match request:
-            case messages.RunRequested():
+            case run_messages.RunRequested():
                 self.start()
-            case messages.RunBarRequested():
+            case run_messages.RunBarRequested():
                 self._bar.focus_arguments()
-            case messages.RequestChanged():
+            case run_messages.RequestChanged():
                 self._check(request.request)
-            case messages.RunSelected():
+            case run_messages.RunSelected():
                 self._state.select(request.run_id)
                 if request.opened:
                     self._context.panes.log.take_focus()
-            case messages.RunRequestReused():
+            case run_messages.RunRequestReused():
                 if (run := self._state.run(request.run_id)) is not None:
                     self._bar.choose_run(run)
                     self._bar.focus_arguments()
-            case messages.RerunRequested():
+            case run_messages.RerunRequested():
                 self._context.run("starting", self._starting.again, request.run, request.request)
-            case messages.ReconnectRequested():
+            case run_messages.ReconnectRequested():
                 if (run := self._state.run(request.run_id)) is not None:
                     self._context.run("starting", self._starting.reconnect, run)
-            case messages.CancelConfirmed():
+            case run_messages.CancelConfirmed():
                 self._context.run("cancel", self._cancel, request.run_id)
 
     async def _cancel(self, run_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Running a shell in the terminal of the workbench."""
+"""Run a shell in the terminal of the workbench."""
 
 from __future__ import annotations
 
@@ -32,5 +32,6 @@ def enter_shell(app: App[Any], shell: Shell) -> int:
         raise UsageError("cannot open a shell in this terminal", remedy="Run `workbench-tui shell` instead.") from error
     except OSError as error:
         raise StorageError(
-            f"cannot start the shell {shell.argv[0]}: {error.strerror}", remedy="Set SHELL to an installed shell."
+            f"cannot start the shell {shell.argv[0]}: {error.strerror}",
+            remedy="Set SHELL to an installed shell: `export SHELL=/bin/bash`.",
         ) from error

@@ -126,7 +126,7 @@ class Login:
 
 
 class Starting:
-    """Starts runs, after login and preparation. All calls may raise WorkbenchError, which `MainContext.run` shows."""
+    """Starts runs, after login and preparation. All methods may raise WorkbenchError, which `MainContext.run` shows."""
 
     def __init__(self, context: MainContext, state: ProjectState, changes: ProjectChanges) -> None:
         self._context = context
@@ -239,7 +239,7 @@ class Starting:
         return Runs(self._context.project)
 
     def why_not_prepare(self) -> str:
-        """Return why the chosen run configuration needs no environment, or ""."""
+        """Return the reason why the chosen run configuration needs no environment, or ""."""
         _, target = self._context.panes.run_bar.chosen
         refusal = nothing_to_prepare(target) if target is not None else None
         return f"{refusal.message}." if refusal is not None else ""
@@ -251,7 +251,7 @@ class Starting:
         """
         configuration, target = self._context.panes.run_bar.chosen
         if configuration is None:
-            raise UsageError("no run configuration is chosen", remedy="Choose one in the run bar.")
+            raise UsageError("no run configuration is chosen", remedy="Choose a run configuration in the run bar.")
         await self._save(self._makes_environment(configuration, target))
         if not await self._login.reach(target):
             return False
@@ -326,12 +326,12 @@ def _must_be_prepared(configuration: RunConfiguration | None, target: ComputeTar
     """Return True if the run may need an environment that it is not allowed to build."""
     if configuration is None or target is None or configuration.prepare_environment:
         return False
-    return target.kind.can_run and target.builds_environment
+    return target.builds_environment
 
 
 def _is_elsewhere(target: ComputeTarget | None) -> TypeGuard[ComputeTarget]:
     """Return True if runs on the target need a login."""
-    return target is not None and target.problem is None and target.kind.is_remote and target.kind.can_run
+    return target is not None and target.problem is None and target.uses_ssh
 
 
 def _keep(typed: dict[str, str]) -> list[KeyringResult]:

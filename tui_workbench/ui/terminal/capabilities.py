@@ -139,13 +139,13 @@ def _check_cursor_movement(name: str) -> None:
 
 
 _REMEDY = (
-    "In a terminal window, try TERM=xterm-256color workbench-tui. Without a terminal, use the commands: "
-    "`workbench-tui --help`."
+    "In a terminal window, try `TERM=xterm-256color workbench-tui`. Without a terminal, use the commands: "
+    "`workbench-tui --help` lists them."
 )
 
 
 def _family(name: str) -> str:
-    """`screen` of `screen.xterm-256color`."""
+    """The first part of a terminal's name: `screen` of `screen.xterm-256color`."""
     for mark in "-.+":
         name = name.partition(mark)[0]
     return name

@@ -25,7 +25,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.terminal.terminal_sequences import through_screen, through_tmux, write
 
 MAX_BYTES = 74_000
-"""Some terminals stop reading after 100,000 characters of base64."""
+"""Longest text for OSC 52. Some terminals stop reading after 100,000 characters of base64."""
 
 PROGRAM_SECONDS = 5.0
 
@@ -104,7 +104,11 @@ def save(text: str) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"cannot save the copied text: {error.strerror}", file=path) from error
+        raise StorageError(
+            f"cannot save the copied text: {error.strerror}",
+            remedy="Free some space, or make the folder writable.",
+            file=path,
+        ) from error
     write_atomically(path, text.encode(errors="surrogateescape"), mode=0o600)
     return path
 
@@ -120,7 +124,7 @@ def _save_and_notify(app: App[Any], text: str, why: str) -> None:
 
 
 def _to_tmux(app: App[Any], text: str) -> None:
-    """Copy through the tmux command, which works whatever tmux's options allow a pane to do. Blocks."""
+    """Copy through the tmux command, which works with any options of tmux. Blocks."""
     with _programs:
         # Skip the text if a newer one was copied meanwhile.
         taken = text != app.clipboard or _pipe_to(("tmux", "load-buffer", "-w", "-"), text)

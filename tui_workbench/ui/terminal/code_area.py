@@ -63,7 +63,7 @@ class CodeArea(TextArea, inherit_bindings=False):
         self._rewrap_and_refresh_virtual_size()
 
     def edit_at_once(self, edit: Edit) -> None:
-        """Make an edit that is one step of undo."""
+        """Make an edit as one undo step."""
         self.history.checkpoint()
         self.edit(edit)
         self.history.checkpoint()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
 
 MAX_PARSED_LINES = 3_000
-"""Longer texts are not highlighted: a key in a long JSON list would take longer than a frame."""
+"""Longer texts are not highlighted: parsing a long JSON list after a key press would take longer than a frame."""
 
 
 def preload(languages: tuple[str, ...] = ("yaml", "python", "markdown")) -> None:
@@ -84,7 +84,7 @@ class SourceDocument(TextDocument):
         return result
 
     def highlights(self, first_row: int, last_row: int) -> dict[str, list[Node]]:
-        """The nodes in these rows by the name of their highlight; empty without a language."""
+        """The nodes in these rows by the name of their highlight; empty if there is no language."""
         from tree_sitter import Parser, QueryCursor
 
         if self._grammar is None or self.query is None:

@@ -1,6 +1,6 @@
 """Line filters that reduce the colors of a theme to 256, to 16, or to none.
 
-The role of a color in the `Palette` decides about its replacement, so that states stay distinct and the focus stays
+The role of a color in the `Palette` determines its replacement, so that states stay distinct and the focus stays
 visible. Without colors, bold, underlined and reversed text show focus, cursor and selection.
 """
 
@@ -174,7 +174,7 @@ class InSixteen(_Recolored):
 
 
 _HEAVY = str.maketrans("─│╭╮╰╯┌┐└┘├┤┬┴┼", "━┃┏┓┗┛┏┓┗┛┣┫┳┻╋")
-"""Lines in the color of the focus, without colors."""
+"""Heavy lines, which replace lines in the color of the focus if there are no colors."""
 
 
 class WithoutColor(_Recolored):
@@ -224,7 +224,7 @@ def nearest_of_256(color: RGB, taken: frozenset[int] = frozenset()) -> int:
 
 
 def _cursor_background(palette: Palette) -> int:
-    """The color of 256 for the selected row: with its hue, and with readable muted text."""
+    """The color of the selected row, of 256: the most similar one with its hue on which muted text is readable."""
     color = _rgb(palette.selected)
     _, green_red, blue_yellow = _oklab(color)
 

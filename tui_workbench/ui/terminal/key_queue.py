@@ -1,8 +1,8 @@
 """A queue that dispatches each key after the previous one has taken effect.
 
-Textual sends a key to the focused widget and continues with the next one at once, while the binding of the first key
-runs after it has bubbled up to the app. When keys arrive together, as over a slow connection, the later ones reach the
-old focus: the text of a search would be taken for commands. Here a key waits until all widgets have handled the
+Textual sends a key to the focused widget and continues with the next one immediately, while the binding of the first
+key runs after it has bubbled up to the app. When keys arrive together, as over a slow connection, the later ones reach
+the old focus: the text of a search would be taken for commands. Here a key waits until all widgets have handled the
 previous one, but at most for `PATIENCE` seconds, so that a widget that hangs does not block the keyboard.
 """
 
@@ -26,7 +26,7 @@ MAX_HOLD = 10.0
 
 
 async def run_binding(widget: Widget, key: str) -> bool:
-    """Run the widget's own binding of the key at once. Returns False without an available binding.
+    """Run the widget's own binding of the key immediately. Returns False if no binding is available.
 
     Textual runs bindings after the key has bubbled up to the app. In a widget that also takes text, later letters would
     be inserted first, at the old cursor.

@@ -28,24 +28,22 @@ TAB_SIZE = 8
 MAX_COLUMN = 4096
 """The last column for cursor movements; otherwise `CSI 9999 C` would make pages of spaces."""
 
-_UNSAFE = re.compile(UNSAFE)
-
 # Sequences that are interpreted in a line of a log. The last branches match any other ESC, one at a time, because the
 # next one may begin a sequence that is interpreted.
-_SPECIAL = re.compile(
+_SPECIAL = (
     "\x1b\\[(?P<sgr>[0-9;:]{0,128})m|\x1b\\[(?P<count>[0-9]{0,4})(?P<move>[CDGK])|(?P<control>[\r\b\t])|\x1b"
     f"|[\\x00-\\x07\\n-\\f\\x0e-\\x1a\\x1c-\\x1f{INVISIBLE}]+"
 )
 
 GLYPH_STYLE = Style(dim=True)
-"""The style of glyphs for invisible characters, to distinguish them from the same text."""
+"""The style of glyphs for invisible characters, to distinguish them from text with the same characters."""
 
 
 def is_safe(text: str) -> bool:
     """Return True if `safe_text` would not change the text."""
     if text.isascii():
         return text.isprintable()
-    return _UNSAFE.search(text) is None and get_character_cell_size(text[0]) > 0
+    return re.search(UNSAFE, text) is None and get_character_cell_size(text[0]) > 0
 
 
 def safe_text(text: str, *, multiline: bool = False) -> str:
@@ -58,7 +56,7 @@ def safe_text(text: str, *, multiline: bool = False) -> str:
         return text
     if multiline:
         return "\n".join(safe_text(line) for line in text.replace("\r\n", "\n").split("\n"))
-    lines = (_UNSAFE.sub(lambda match: match[0].translate(GLYPHS), piece) for piece in text.split("\t"))
+    lines = (re.sub(UNSAFE, lambda match: match[0].translate(GLYPHS), piece) for piece in text.split("\t"))
     return _anchor(_join_at_tab_stops(lines))
 
 
@@ -107,7 +105,7 @@ def safe_line(data: bytes) -> SafeLine:
     if is_safe(text):
         return SafeLine(text)
     row, pen, position = _Row(), Pen(), 0
-    for match in _SPECIAL.finditer(text):
+    for match in re.finditer(_SPECIAL, text):
         row.write(text[position : match.start()], _style(pen))
         position = match.end()
         if match["sgr"] is not None:
@@ -319,7 +317,7 @@ def is_control(character: str) -> bool:
 
 
 def clusters(text: str) -> list[str]:
-    """Split the text into letters with their combining characters, or not at all if the widths would not add up."""
+    """Split the text into letters with their combining characters. It stays whole if the widths would not add up."""
     found: list[str] = []
     for character in text:
         joins = found and (cell_len(character) == 0 or found[-1][-1] == "\u200d")

@@ -57,7 +57,7 @@ class CellStyle:
         self.attributes = frozenset(attributes)
         is_plain = not link and not self.attributes & _SEEN_ON_BLANKS
         self.blank_background = self.background if is_plain else None
-        """The background if a blank shows nothing else."""
+        """The background if a blank of this style shows nothing else, or None."""
 
     @property
     def of_blanks(self) -> CellStyle:
@@ -101,7 +101,7 @@ UNKNOWN: Cell = ("\0", CellStyle(""))
 class ScreenBuffer:
     """A buffer to draw into with `put`; `take` returns the text that updates the terminal.
 
-    `erases` tells that the terminal erases with the current background color.
+    `erases` is True for a terminal that erases with the current background color.
     """
 
     def __init__(self, *, erases: bool = True) -> None:

@@ -76,7 +76,7 @@ class FramePainter:
 
 
 class TerminalApp(App[Result], inherit_bindings=False):
-    """The base of the workbench's app. `refused` publishes why the last key did nothing, and "" at the next key."""
+    """The base of the workbench's app. `refused` publishes the reason why a key did nothing, and "" at the next key."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class TerminalApp(App[Result], inherit_bindings=False):
     # --- Keys
 
     async def on_event(self, event: events.Event) -> None:
-        """Queue keys and pastes; handle other events at once."""
+        """Queue keys and pastes; handle other events immediately."""
         if isinstance(event, events.Resize):
             self.painter.frame.forget()  # terminals differ in where a resize moves the text
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
@@ -117,7 +117,7 @@ class TerminalApp(App[Result], inherit_bindings=False):
         return done
 
     def show_refusal(self, reason: str) -> None:
-        """Show why a key did nothing, until the next key; "" hides it."""
+        """Show the reason why a key did nothing, until the next key. "" hides it."""
         self._shows_refusal = bool(reason)
         self.refused.publish(reason)
 
@@ -148,7 +148,7 @@ class TerminalApp(App[Result], inherit_bindings=False):
         self.screen.refresh()
 
     def restore_terminal(self) -> None:
-        """Restore the terminal at once, from any thread, when the event loop no longer can."""
+        """Restore the terminal immediately, for when the event loop no longer can. Can be called in any thread."""
         if isinstance(self._driver, TerminalDriver):
             self._driver.restore_now()
 

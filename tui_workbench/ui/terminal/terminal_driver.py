@@ -28,7 +28,7 @@ RESTORING = "".join(
 
 
 class TerminalDriver(LinuxDriver):
-    """Knows whether all output has been written."""
+    """A driver that knows whether all output has been written."""
 
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
@@ -45,7 +45,7 @@ class TerminalDriver(LinuxDriver):
         super().write(data)
 
     def is_free(self, otherwise: Callable[[], None]) -> bool:
-        """Return True if all output is written. Otherwise call `otherwise` in this loop when it is."""
+        """Return True if all output is written. If not, call `otherwise` in this event loop when it is."""
         # Set before the comparison: the other thread counts first and then reads `_when_written`.
         self._drawing_loop, self._when_written = asyncio.get_running_loop(), otherwise
         if self._written.count < self._handed:
@@ -80,7 +80,7 @@ class TerminalDriver(LinuxDriver):
 
 
 class TerminalFile:
-    """A file that survives its terminal; `count` writes have been flushed."""
+    """A file that drops writes when its terminal is gone. `count` is the number of writes that were flushed."""
 
     def __init__(self, file: IO[str], when_flushed: Callable[[], None]) -> None:
         self._file = file

@@ -25,7 +25,7 @@ SCREEN_CHUNK = 240
 OSC9, OSC777 = "osc9", "osc777"
 
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;2t", "\x1b[23;2t"
-"""The stack of titles of xterm and tmux. Other terminals keep the last title."""
+"""Sequences for the stack of titles of xterm and tmux. Other terminals keep the last title."""
 
 _SILENT = ("linux", "vt", "ansi", "dumb", "cygwin")
 """Prefixes of TERM for terminals without notifications and titles; consoles would print the sequences."""
@@ -39,7 +39,7 @@ def understands(environ: Mapping[str, str]) -> bool:
 
 
 def notification(title: str, text: str, environ: Mapping[str, str], chosen: str = "auto") -> str:
-    """The sequence for a notification, or "" for a terminal without. Texts may be of any origin.
+    """The sequence for a notification, or "" if the terminal shows none. Texts may be of any origin.
 
     Only one form is sent, because terminals that know both would notify twice.
     """
@@ -81,7 +81,7 @@ def through_tmux(sequence: str) -> str:
 def through_screen(sequence: str) -> str:
     """Wrap a sequence for GNU screen, in pieces.
 
-    A string of screen ends at the first string terminator, so that of the sequence becomes the equivalent BEL.
+    Screen ends a string at the first string terminator, so the terminator of the sequence becomes the equivalent BEL.
     """
     data = sequence.removesuffix("\x1b\\")
     data = sequence if data == sequence else data + "\x07"
@@ -102,7 +102,7 @@ def _outwards(sequence: str, environ: Mapping[str, str]) -> str:
 
 
 def window_title(project: str, active: Sequence[str], ended: str = "") -> str:
-    """The title: `● 1 running · project`. `active` are the states of active runs; `ended` comes first."""
+    """The title: `● 1 running · project`. `active` holds the states of the active runs; `ended` comes first."""
     counted = [
         f"{RUN_STATES[state].glyph} {active.count(state)} {RUN_STATES[state].word}"
         for state in _COUNTED
@@ -127,7 +127,7 @@ class WindowTitle:
         self._take()
 
     def show(self, text: str) -> None:
-        """Set the title, of any origin."""
+        """Set the title. `text` may be of any origin."""
         if text != self._text:
             self._text = text
             if self._is_shown:

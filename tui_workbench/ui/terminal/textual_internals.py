@@ -28,7 +28,7 @@ def binding_chain(screen: Screen[Any]) -> Iterable[tuple[DOMNode, BindingsMap]]:
 
 
 def is_in_layout(widget: Widget) -> bool:
-    """Return True if the layout places the widget on the screen, which `display` alone does not tell."""
+    """Return True if the layout places the widget on the screen. `display` alone is not enough to know this."""
     return widget.is_attached and widget in widget.screen._compositor.visible_widgets
 
 

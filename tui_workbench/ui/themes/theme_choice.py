@@ -1,4 +1,4 @@
-"""The choice of a theme: the selected theme is shown at once, and escape restores the previous one.
+"""The choice of a theme: the selected theme is shown immediately, and escape restores the previous one.
 
 Meanwhile theme files are polled. A theme that is edited in another window is shown when it is saved.
 """
@@ -31,7 +31,7 @@ class ShowsThemes(Protocol):
 
 
 async def restore_theme(app: App[Any], name: str) -> None:
-    """Show and save the previous theme. Raises WorkbenchError if it is invalid now."""
+    """Show and save a previous theme again. Raises WorkbenchError if it is invalid now."""
     theme = await asyncio.to_thread(themes.load_theme, name)
     _show(app, theme)
     await asyncio.to_thread(themes.save_theme, name)
@@ -117,7 +117,7 @@ def _signature(name: str) -> tuple[str, int, int]:
 
 
 def _rows(loaded: Loaded) -> dict[str, Row]:
-    """The rows by the text to search in."""
+    """The rows for themes, by the text to search in."""
     rows = {}
     for name, theme in loaded.items():
         if isinstance(theme, WorkbenchError):

@@ -109,7 +109,7 @@ def load_theme(name: str) -> WorkbenchTheme:
 
 
 def saved_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
-    """The theme that was chosen last. If it is invalid, the default theme and the error."""
+    """The theme that was chosen last, and None. If it is invalid, the default theme and the error."""
     try:
         with open(_choice_path(), encoding="utf-8") as file:
             name = file.read().strip()
@@ -148,7 +148,8 @@ def read_theme(path: str) -> WorkbenchTheme:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigurationError(f"cannot read the theme: {reason}", file=path) from error
+        remedy = "Make the file readable, and save it as UTF-8 text."
+        raise ConfigurationError(f"cannot read the theme: {reason}", remedy=remedy, file=path) from error
     values = _flat_values(text)
     if values is None:
         values = _yaml_values(text, path)
@@ -173,7 +174,7 @@ def _default_palette() -> Palette:
 
 
 def _flat_values(text: str) -> dict[str, _Value] | None:
-    """The values of a file of comments and `name: "value"` lines, or None for any other file."""
+    """The values of a file with only comments and `name: "value"` lines, or None for any other file."""
     values: dict[str, _Value] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line or line.startswith("#"):
@@ -196,11 +197,15 @@ def _yaml_values(text: str, path: str) -> dict[str, _Value]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise ConfigurationError(f"invalid YAML: {error.problem}", file=path, line=line, column=column) from error
+        raise ConfigurationError(
+            f"invalid YAML: {error.problem}", file=path, line=line, column=column, remedy=_LINE_REMEDY
+        ) from error
     except yaml.YAMLError as error:
-        raise ConfigurationError(f"invalid YAML: {str(error).splitlines()[0]}", file=path) from error
+        raise ConfigurationError(
+            f"invalid YAML: {str(error).splitlines()[0]}", file=path, remedy=_LINE_REMEDY
+        ) from error
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigurationError("expected lines of `name: value`", file=path, line=1, remedy=_COPY_REMEDY)
+        raise ConfigurationError("expected lines of `name: value`", file=path, line=1, remedy=_LINE_REMEDY)
     values: dict[str, _Value] = {}
     for key_node, node in root.value:
         key = str(key_node.value)
@@ -210,13 +215,16 @@ def _yaml_values(text: str, path: str) -> dict[str, _Value]:
                 f"{key} is set twice", file=path, line=line, column=column, remedy="Remove one of the lines."
             )
         if not isinstance(node, yaml.ScalarNode):
-            raise ConfigurationError(f"{key} must be a single value", file=path, line=line, column=column)
+            raise ConfigurationError(
+                f"{key} must be a single value", file=path, line=line, column=column, remedy=_LINE_REMEDY
+            )
         line, column = node.start_mark.line + 1, node.start_mark.column + 1
         values[key] = _Value(node.value, line, column, null=node.tag == "tag:yaml.org,2002:null")
     return values
 
 
-_COPY_REMEDY = f"See themes/{DEFAULT_THEME}{SUFFIX} of the program for an example with all names."
+_COPY_REMEDY = f"Compare with the theme {DEFAULT_THEME}: `workbench-tui theme list -o json` names its file."
+_LINE_REMEDY = 'Write one `name: "#rrggbb"` on each line.'
 
 
 def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:

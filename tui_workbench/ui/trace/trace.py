@@ -1,7 +1,7 @@
 """The trace of calls: all calls to ssh, docker, git and other programs with their results.
 
-The trace is read, and rows are made, in threads; an update costs as much as has changed. The cursor stays on its call,
-or follows the newest one.
+The trace is read, and rows are made, in threads; the time for an update depends only on what has changed. The cursor
+stays on its call, or follows the newest one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MAX_SHOWN = 5_000
 """Maximum number of calls in the list; the oldest are omitted."""
 
 WIDE = 110
-"""Columns from which on kind and result are shown."""
+"""The smallest width, in columns, at which kind and result are shown."""
 
 LOOKS = {ENDED: ("✓", "success"), FAILED: ("✗", "error"), RUNNING: ("●", "running"), LOST: ("?", "warning")}
 """A glyph and a color for each state of a call."""
@@ -245,7 +245,7 @@ class CallReader:
 
 
 def key_of(call: TracedCall) -> str:
-    """A unique key of a call. Process ids alone are reused."""
+    """A unique key of a call. The ID alone is not unique, because process IDs are reused."""
     return f"{call.id} {call.started}"
 
 

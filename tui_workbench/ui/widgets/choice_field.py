@@ -23,7 +23,7 @@ MIN_LIST_WIDTH = 24
 
 
 class ChoiceField(Line, can_focus=True):
-    """A field with choices."""
+    """A field that shows a value and opens a list of choices."""
 
     DEFAULT_CSS = "ChoiceField { width: auto; min-width: 6; }"
     BINDINGS = FIELD.bindings
@@ -33,8 +33,8 @@ class ChoiceField(Line, can_focus=True):
     ) -> None:
         """`picked` is called with the chosen value: the key of an option, or free text.
 
-        It is a call, not a message, so that the choice is made before the next key. `placeholder` is shown without a
-        value. With `free`, a verb, text that matches no option can be chosen.
+        It is a callback, not a message, so that the choice is made before the next key. `placeholder` is shown without
+        a value. With `free`, a verb, text that matches no option can be chosen.
         """
         super().__init__(id=id)
         self._picked = picked

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class DialogScreen(ModalScreen[Result], inherit_bindings=False):
-    """Shows a box over another screen."""
+    """A screen that shows a box over another screen."""
 
     DEFAULT_CSS = """
     DialogScreen { align: center middle; background: $background 60%; }

@@ -41,7 +41,7 @@ class DialogField(NamedTuple):
 
 
 class DialogLine(NamedTuple):
-    """A line of text or a field. `stop` is its index among the lines for the cursor, -1 for other lines."""
+    """A line of text or a field. `stop` is its index among the lines that the cursor can reach, or -1."""
 
     pieces: Sequence[Piece] = ()
     field: DialogField | None = None
@@ -49,7 +49,7 @@ class DialogLine(NamedTuple):
 
 
 class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Shows `lines`. Subclasses define the fields."""
+    """Shows the lines that `lines` returns. Subclasses define the lines and the fields."""
 
     DEFAULT_CSS = "DialogView { overflow-x: hidden; scrollbar-size: 1 1; }"
 
@@ -72,12 +72,12 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def stops(self) -> int:
-        """The number of lines for the cursor."""
+        """The number of lines that the cursor can reach."""
         return len(self.fields)
 
     @property
     def resting_line(self) -> int:
-        """The line that stays visible without a line for the cursor."""
+        """The line that is kept visible if the cursor can reach no line."""
         return 0
 
     def lines(self, width: int) -> Iterable[DialogLine]:
@@ -142,7 +142,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_relative(y=by, animate=False)
 
     def action_choose(self, by: int) -> None:
-        """Take the next choice, cyclically."""
+        """Take the next (1) or previous (-1) choice, wrapping at the end."""
         if (field := self.current) is not None:
             values, buffer = list(field.choices), self.buffer(field.key)
             position = values.index(buffer.text) if buffer.text in values else 0

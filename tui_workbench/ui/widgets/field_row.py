@@ -99,7 +99,7 @@ class FilterRow(FieldRow):
         text: str
 
     def __init__(self, label: str, placeholder: str, rows: Steps) -> None:
-        """`rows` is the list: up and down move its cursor, and it gets the focus back."""
+        """`rows` is the list. Up and down move its cursor, and the list gets the focus back."""
         super().__init__(label, placeholder)
         self._rows = rows
 

@@ -20,11 +20,11 @@ from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
 FOLDER = "/"
-"""The end of the key of a folder."""
+"""The last character in the key of a folder."""
 
 
 class FilePanel(Horizontal, inherit_bindings=False):
-    """The tree and the content."""
+    """The tree of files and the content of the selected file."""
 
     heading = "Files"
     DEFAULT_CSS = """

@@ -1,4 +1,4 @@
-"""The base of lists and texts with a filter: `/` and words show only the lines with all of them.
+"""The base of lists and texts with a filter: after `/`, only lines that contain all typed words are shown.
 
 The filter is drawn in the last line of the widget itself, so that the focus does not move and no key typed ahead is
 lost.
@@ -53,7 +53,7 @@ class Filterable(ScrollView, inherit_bindings=False):
 
     @property
     def filter_lines(self) -> int:
-        """The number of lines that the filter takes at the bottom: one or none."""
+        """The number of lines that the filter takes at the bottom: 0 or 1."""
         return int(self._buffer is not None)
 
     def admits(self, text: str) -> bool:

@@ -15,14 +15,14 @@ from tui_workbench.ui.widgets.pieces import Piece, width_of
 
 _AT_RIGHT = ("run.start", "help.show", "palette.open", "history.help", "history.palette")
 GAP = 2
-"""Cells between the keys at the left and those at the right, and after these."""
+"""Cells between the keys at the left and those at the right, and after the latter."""
 
 
 class KeyFooter(Line):
-    """The keys that work now."""
+    """The keys that work now, or the reason why the last key did nothing."""
 
     reason: reactive[str] = reactive("")
-    """Why the command of the last key is unavailable."""
+    """The reason why the command of the last key is unavailable, or ""."""
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)

@@ -19,7 +19,7 @@ from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 
 
 class Line(Widget, inherit_bindings=False):
-    """A line of pieces."""
+    """A widget of one line, drawn from the pieces that `pieces` returns."""
 
     DEFAULT_CSS = "Line { height: 1; }"
     ALLOW_SELECT = False
@@ -32,7 +32,7 @@ class Line(Widget, inherit_bindings=False):
         return "raised"
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        """The pieces at the left and at the right edge. The right ones are omitted if both do not fit."""
+        """The pieces at the left and at the right edge. The right ones are omitted if there is no room for both."""
         raise NotImplementedError
 
     def render_line(self, y: int) -> Strip:
@@ -74,7 +74,7 @@ MIN_ABOUT_WIDTH = 10
 
 
 class TitleLine(Line):
-    """`Comparison  of train.py [1], train.py [2]`."""
+    """A bold title followed by muted text, for example `Comparison  of train.py [1], train.py [2]`."""
 
     def __init__(self, title: str, about: str) -> None:
         """`about` follows the title and may be of any origin."""
@@ -108,9 +108,10 @@ class TabRow(Line):
     """The name of the visible pane."""
 
     def __init__(self, tabs: tuple[tuple[str, str], ...], *, id: str) -> None:
-        """`tabs` are the names and the titles of the panes, in order."""
+        """`tabs` are the names and the titles of the panes, in order. Their keys are 1, 2, ..."""
         super().__init__(id=id)
         self._tabs = tabs
+        self._keys = [str(number) for number in range(1, len(tabs) + 1)]
         self.active = tabs[0][0]
 
     def background_role(self) -> str:
@@ -118,11 +119,16 @@ class TabRow(Line):
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
         pieces = []
-        for number, (name, title) in enumerate(self._tabs, 1):
+        for key, (name, title) in zip(self._keys, self._tabs, strict=True):
             role = "accent" if name == self.active else "muted"
             choose = partial(self._choose, name)
-            pieces.append(Piece(f" {number} {title} ", role, bold=name == self.active, action=choose))
+            pieces.append(Piece(f" {key} {title} ", role, bold=name == self.active, action=choose))
         return pieces, ()
+
+    def add(self, key: str, name: str, title: str) -> None:
+        """Add a tab at the end."""
+        self._tabs, self._keys = (*self._tabs, (name, title)), [*self._keys, key]
+        self.refresh()
 
     def _choose(self, name: str) -> None:
         self.post_message(self.Chosen(name))

@@ -49,7 +49,7 @@ class LineBuffer:
         return True
 
     def insert(self, text: str) -> None:
-        """Insert text at the cursor; line ends become spaces."""
+        """Insert text at the cursor; line endings become spaces."""
         text = re.sub(r"[\r\n]+", " ", text)
         if self.is_fresh:
             self.text, self.cursor, self.is_fresh = "", 0, False
@@ -94,7 +94,7 @@ _MOVES: dict[str, Callable[[str, int], int]] = {
     "ctrl+left": lambda text, cursor: len(re.sub(r"\w*\W*$", "", text[:cursor], count=1)),
     "ctrl+right": lambda text, cursor: len(text) - len(re.sub(r"^\W*\w*", "", text[cursor:], count=1)),
 }
-"""The new position of the cursor by key, from the text and the old position."""
+"""By key, a function that returns the new position of the cursor, given the text and the old position."""
 
 _CUTS = {
     "backspace": "left",

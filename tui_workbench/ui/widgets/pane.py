@@ -23,7 +23,7 @@ class Pane(Widget, inherit_bindings=False):
     about: ClassVar[str]
 
     def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
+        super().__init__(id=id, classes="pane")
         self.set_title()
 
     def set_title(self, detail: str = "") -> None:

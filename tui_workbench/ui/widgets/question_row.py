@@ -80,7 +80,7 @@ class QuestionRow(Widget, can_focus=True):
             return self.row
 
     def __init__(self, question: Question, *, focus_key: str = "") -> None:
-        """`focus_key` is shown, while the row has no focus, as the key that focuses it."""
+        """`focus_key` focuses the row and is shown while the row has no focus."""
         super().__init__()
         self.question = question
         self._focus_key = focus_key

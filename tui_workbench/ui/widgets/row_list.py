@@ -23,7 +23,7 @@ from tui_workbench.ui.widgets.pieces import Piece, Row, draw_line, draw_row
 
 
 class RowList(Filterable, can_focus=True, inherit_bindings=False):
-    """A list of rows."""
+    """A list of rows with a cursor and, if wanted, a filter."""
 
     heading = "In the list"
     ALLOW_SELECT = False
@@ -68,9 +68,9 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         return self._rows[self._cursor].key if self._rows else ""
 
     def show_rows(self, rows: Sequence[Row], *, empty: tuple[str, ...] = (), current: str | None = None) -> None:
-        """Show these rows, filtered; without rows show the lines of `empty`.
+        """Show these rows, filtered; if there are none, show the lines of `empty`.
 
-        The cursor moves to the key `current`. Without it, the cursor stays on its key, or else at its index.
+        The cursor moves to the key `current`. If that is None, the cursor stays on its key, or else at its index.
         """
         if rows != self.all_rows or empty != self._empty or current not in (None, self.current):
             self.all_rows, self._empty = rows, empty

@@ -9,12 +9,20 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Input
 
+from tui_workbench.ui.commands.command import bindings
+from tui_workbench.ui.commands.editor_commands import SEARCH_STEPS, TEXT_KEYS
 from tui_workbench.ui.widgets.pieces import Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import SearchField, TextField, matches
 
 MAX_SHOWN = 500
 """Maximum number of rows; each costs time at every key."""
+
+
+class NarrowField(TextField, inherit_bindings=False):
+    """A search field without bindings for enter and escape."""
+
+    BINDINGS = bindings((*TEXT_KEYS, *SEARCH_STEPS))
 
 
 class SearchList(Vertical):

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from tui_workbench.ui.commands.command import bindings
-from tui_workbench.ui.commands.editor_commands import SEARCH_FIELD, SEARCH_STEPS, TEXT_FIELD, TEXT_KEYS
+from tui_workbench.ui.commands.editor_commands import SEARCH_FIELD, TEXT_FIELD, TEXT_KEYS
 
 
 class TextField(Input, inherit_bindings=False):
@@ -80,12 +80,6 @@ class SearchField(TextField):
             super().action_leave()
         else:
             self._leave()
-
-
-class NarrowField(TextField, inherit_bindings=False):
-    """A search field without bindings for enter and escape."""
-
-    BINDINGS = bindings((*TEXT_KEYS, *SEARCH_STEPS))
 
 
 def matches(needle: str, candidates: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ MIN_WIDTH = 20
 
 
 class TextView(Filterable, can_focus=True, inherit_bindings=False):
-    """A scrollable text."""
+    """A scrollable text with a filter."""
 
     heading = "In the text"
     DEFAULT_CSS = """

@@ -1,0 +1,106 @@
+"""1,000 runs on a cluster need one process. Compared with a controller per run, measured at the same time.
+
+Queued runs cost at most 60 MB and 1 % of a core in all, running ones 150 MB and 2 %.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.harness import (
+    COUNT,
+    MEGABYTES,
+    PERCENT,
+    check,
+    environment,
+    finish,
+    note,
+    private_memory,
+    processor_seconds,
+    resident_memory,
+)
+from benchmarks.queued_targets import ACTIVE, ALONE, METADATA, SUBMITTED, TOGETHER
+from tui_workbench.core import target_types
+from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+
+RUNS, CONTROLLERS = 1000, 10
+SECONDS = 60.0
+PATIENCE = 600.0
+QUEUED = "queued.py"
+
+
+def main() -> int:
+    """Run the benchmark."""
+    for script, memory, processor in ((QUEUED, 60e6, 0.01), (ACTIVE, 150e6, 0.02)):
+        with tempfile.TemporaryDirectory() as folder:
+            runs = Runs(_project(Path(folder)))
+            watcher = _holders([runs.submit(RunRequest(TOGETHER, script)) for _ in range(RUNS)])
+            controllers = _holders([runs.submit(RunRequest(ALONE, script)) for _ in range(CONTROLLERS)])
+            try:
+                _measure(script.removesuffix(".py"), watcher, controllers, memory, processor)
+            finally:
+                for pid in watcher + controllers:
+                    os.kill(pid, signal.SIGKILL)
+    return finish()
+
+
+def _measure(state: str, watcher: list[int], controllers: list[int], memory: float, processor: float) -> None:
+    check(f"{RUNS} {state} runs, processes", len(watcher), 1, COUNT)
+    before = [processor_seconds(pid) for pid in watcher + controllers]
+    begun = time.perf_counter()
+    time.sleep(SECONDS)
+    elapsed = time.perf_counter() - begun
+    used = [processor_seconds(pid) - start for pid, start in zip(watcher + controllers, before, strict=True)]
+    ours, theirs = resident_memory(watcher[0]), RUNS * statistics.mean(map(private_memory, controllers))
+    check(f"{RUNS} {state} runs, memory", ours, memory, MEGABYTES)
+    note(f"{RUNS} controllers would take {MEGABYTES.show(theirs)}: {theirs / ours:,.0f} times as much")
+    share = sum(used[1:]) / elapsed * RUNS / CONTROLLERS
+    check(f"{RUNS} {state} runs, processor", used[0] / elapsed, processor, PERCENT)
+    note(f"{RUNS} controllers would take {PERCENT.show(share)}")
+
+
+def _holders(runs: list[Run]) -> list[int]:
+    """Wait until the target has got all runs, and return the processes that drive them."""
+    directories = [RunDirectory(run.directory) for run in runs]
+    deadline = time.monotonic() + PATIENCE
+    for directory in directories:
+        while "start" not in directory.status().done or not os.path.exists(directory.file(SUBMITTED)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(directory.run_id)
+            time.sleep(0.01)
+    return sorted({ControllerLock.holder(directory) for directory in directories})
+
+
+def _project(folder: Path) -> Project:
+    """Create a project with both targets, and make their types known to this process and its children."""
+    home, site, root = folder / "home", folder / "site", folder / "project"
+    configuration = root / "aml_config"
+    for path in (home, configuration, site / "queued-1.0.dist-info"):
+        path.mkdir(parents=True)
+    for name, text in METADATA.items():
+        (site / name).write_text(text)
+    for name in (TOGETHER, ALONE):
+        (configuration / f"{name}.compute").write_text(f"type: {name}\npythonLocation: python\n")
+        (configuration / f"{name}.runconfig").write_text(f"Target: {name}\nFramework: Python\nTrackedRun: false\n")
+    for name in (QUEUED, ACTIVE):
+        (root / name).write_text("print('hello')\n")
+    place = str(Path(__file__).parent.parent)
+    kept = environment({"HOME": str(home), "PYTHONPATH": f"{site}:{place}"})
+    os.environ.clear()
+    os.environ.update({name: value for name, value in kept.items() if not name.startswith("XDG_")})
+    sys.path.insert(0, str(site))
+    target_types.forget_installed()
+    return Project.find(str(root))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""Find the errors in the code and write their texts with a name such as HOST for each value.
+
+Python is not executed, except constant expressions of capitalized names, such as `LARGEST >> 20`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from tui_workbench.core.errors import CAUSES
+
+PACKAGE = Path(__file__).resolve().parent.parent / "tui_workbench"
+
+CLASSES = {
+    "UsageError": "2",
+    "ProjectNotFound": "2",
+    "RunNotFound": "2",
+    "ImportedRun": "2",
+    "LargeFiles": "2",
+    "ConfigurationError": "3",
+    "NotPrepared": "3",
+    "NoGpu": "3",
+    "TargetUnreachable": "4",
+    "ConnectionLost": "4",
+    "LoginRefused": "4",
+    "SecretNeeded": "4",
+    "HostKeyRefused": "4",
+    "EngineOutOfReach": "4",
+    "SlurmSilent": "4",
+    "SubmissionRefused": "1",
+    "StorageError": "1",
+    "NeverStarted": "1",
+    "EngineRefused": "1",
+    "WorkbenchError": "1",
+}
+"""The exit codes of the errors that users see."""
+
+FACTORIES = {
+    "CheckFailed": ("1", 0, ""),
+    "UnsupportedTerminal": ("2", 0, ""),
+    "EditRefusedError": ("3", 0, ""),
+    "YamlError": ("3", 2, ""),
+    "Fault": ("3", 1, ""),
+    "error": ("3", 0, ""),
+    "fault": ("3", 1, ""),
+    "refused": ("3", 2, "Edit the file at this line."),
+    "_bad_line": ("2", 2, "Use one column per name and one line per run."),
+    "_needs_password": ("4", 1, "Enter the password: `workbench-tui computetarget login TARGET`."),
+}
+"""Other classes and functions that create errors: exit code, position of the message in the arguments, usual fix.
+
+The fix is the keyword `remedy`, or the argument after the message.
+"""
+
+PLACEHOLDERS = {
+    "ahead": "SECONDS",
+    "all_words": "USER@HOST",
+    "argv": "PROGRAM",
+    "base_name": "IMAGE",
+    "best": "FRAMEWORK",
+    "clean": "`workbench-tui experiment clean -t TARGET`",
+    "cause": "REASON",
+    "client": "HOST",
+    "complaint": "OUTPUT",
+    "computed": "NUMBER",
+    "directory": "FOLDER",
+    "drawn": "NAME",
+    "error": "REASON",
+    "existing": "FILE",
+    "file_name": "FILE",
+    "first": "PACKAGE",
+    "facts": "PLATFORM",
+    "here": "PATH",
+    "hint": "Use the replacement that the error names.",
+    "label": "HOST",
+    "least": "SIZE",
+    "locked": "KEY",
+    "login_command": "`workbench-tui computetarget login TARGET`",
+    "masked": "ARGUMENT",
+    "message": "REASON",
+    "named": "VALUE",
+    "origin": "ID",
+    "parent": "FOLDER",
+    "place": "FOLDER",
+    "prefix": "HOST: ",
+    "prepare_command": "workbench-tui experiment prepare -c NAME",
+    "presented": "FINGERPRINT",
+    "problem": "REASON",
+    "quoted": "NAME",
+    "recorded_name": "HOST",
+    "refused": "REASON",
+    "remedy_of": "Correct the option of Slurm that the message names.",
+    "request": "NAME",
+    "root": "PROJECT",
+    "rules": "NUMBERS",
+    "run": "ID",
+    "run_id": "ID",
+    "said": "OUTPUT",
+    "share": "FOLDER",
+    "shown": "VALUE",
+    "ssh_words": "USER@HOST",
+    "strerror": "REASON",
+    "suffix": ".SUFFIX",
+    "text": "VALUE",
+    "there": "GPUS",
+    "twice": "NAME",
+    "TYPE_NAMES": "TYPE",
+    "wanted": "PATH",
+    "what": "FIELD",
+    "where": "HOST",
+    "why": "REASON",
+    "__name__": "ERROR",
+}
+"""Names of values by the variable or attribute that holds them; others are named like the variable."""
+
+
+class Error(NamedTuple):
+    """An error in the code."""
+
+    text: str
+    remedy: str
+    exit_code: str
+    module: str
+
+
+def errors() -> Iterator[Error]:
+    """Find all errors with a message in the package."""
+    trees = {str(path.relative_to(PACKAGE).with_suffix("")): _parsed(path) for path in sorted(PACKAGE.rglob("*.py"))}
+    constants = _constants(trees)
+    for cause, remedy in CAUSES.values():
+        yield Error(f"FILE: cannot ACTION it: {cause}", remedy, "1", "core/errors")
+    for module, tree in trees.items():
+        for scope in _scopes(tree):
+            for node in ast.walk(scope):
+                if isinstance(node, ast.Call) and module != "core/errors":
+                    yield from _errors_of(node, module, _Reader(scope, constants[module]))
+
+
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _scopes(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the functions that are not in other functions, and the other parts of the module."""
+    for node in tree.body:
+        yield from node.body if isinstance(node, ast.ClassDef) else [node]
+
+
+def _errors_of(call: ast.Call, module: str, reader: _Reader) -> Iterator[Error]:
+    name = getattr(call.func, "id", "") or getattr(call.func, "attr", "")
+    code, position, usual = (CLASSES[name], 0, "") if name in CLASSES else FACTORIES.get(name, ("", 0, ""))
+    arguments = call.args[position:]
+    if not code or not arguments:
+        return
+    named = [word.value for word in call.keywords if word.arg == "remedy"]
+    remedies = reader.texts([*named, *arguments[1:]][0]) if named or arguments[1:] else []
+    remedy = " Or: ".join(text.strip() for text in remedies if _has_words(text)) or usual
+    if name == "CheckFailed" and len(arguments) > 2 and _has_words(reader.text(arguments[2])):
+        remedy += f" Command: `{'` or `'.join(filter(None, reader.texts(arguments[2])))}`"
+    text = reader.text(arguments[0])
+    if _has_words(text):
+        yield Error(text, remedy, code, module)
+
+
+def _has_words(text: str) -> bool:
+    """True if a text is more than the names of values."""
+    return any(character.islower() for character in text)
+
+
+class _Reader:
+    """Writes the expressions of a function as text."""
+
+    def __init__(self, scope: ast.AST, constants: Mapping[str, Any]) -> None:
+        self._scope = scope
+        self._constants = constants
+
+    def text(self, node: ast.expr) -> str:
+        """Return a text with its alternatives: `is a folder or does not exist`."""
+        texts = list(dict.fromkeys(self.texts(node)))
+        either = " or ".join(filter(None, texts))
+        return f"[{either}]" if "" in texts and either else either
+
+    def texts(self, node: ast.expr) -> list[str]:
+        """Return the texts that an expression can have."""
+        match node:
+            case ast.Constant(value=str(value)):
+                return [value]
+            case ast.JoinedStr(values=values):
+                return ["".join(map(self.text, values))]
+            case ast.FormattedValue(value=value):
+                shown = self._constant(node) or self.text(value)
+                return [f"'{shown}'" if node.conversion == ord("r") else shown]
+            case ast.BinOp(left=left, op=ast.Add(), right=right) if _is_text(left) or _is_text(right):
+                return [self.text(left) + self.text(right)]
+            case ast.IfExp(body=body, orelse=orelse):
+                return [*self.texts(body), *self.texts(orelse)]
+            case ast.BoolOp(values=values):
+                return [text for value in values for text in self.texts(value)]
+            case ast.Call(func=ast.Attribute(attr="key"), args=[ast.Constant(value=str(key))]):
+                return [key]
+            case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.List(elts=parts)]):
+                return [" ".join(map(self.text, parts))]
+            case ast.Call(func=ast.Attribute(value=ast.Name() as value, attr="format"), args=[part]):
+                return [self.text(value).replace("{}", self.text(part))]
+            case ast.Name(id=name) if found := self._assigned(name):
+                return [text for value in found for text in self.texts(value)]
+        return [self._constant(ast.FormattedValue(node, -1)) or _placeholder(node)]
+
+    def _assigned(self, name: str) -> list[ast.expr]:
+        """Return the texts assigned to a variable of the function; none if one of them is not a text."""
+        found: list[ast.expr] = []
+        for node in ast.walk(self._scope):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                    found.append(value)
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                    pairs = zip(targets, values, strict=True)
+                    found += [value for target, value in pairs if isinstance(target, ast.Name) and target.id == name]
+        return found if all(map(_is_text, found)) else []
+
+    def _constant(self, node: ast.FormattedValue) -> str:
+        """Return the formatted value of an expression of constants, "" for other expressions."""
+        layout = node.format_spec.values[0].value if isinstance(node.format_spec, ast.JoinedStr) else ""
+        try:
+            return format(_evaluated(node.value, self._constants), str(layout))
+        except Exception:
+            return ""
+
+
+def _is_text(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=str()) | ast.JoinedStr():
+            return True
+        case ast.Call(func=ast.Attribute(attr="key"), args=[ast.Constant()]):
+            return True
+        case ast.IfExp(body=body, orelse=orelse):
+            return _is_text(body) or _is_text(orelse)
+        case ast.BoolOp(values=values):
+            return any(map(_is_text, values))
+        case ast.Name(id=name):
+            return name.isupper()
+    return False
+
+
+_METHODS = {*dir(str), *dir(bytes)}  # their results are named like the text
+
+
+def _placeholder(node: ast.expr) -> str:
+    """Return the name of a value: HOST for `self.host.label`."""
+    match node:
+        case ast.Name(id=name):
+            return PLACEHOLDERS.get(name, name.strip("_").upper())
+        case ast.Attribute(value=value, attr="name" | "text" | "key" | "path" | "id" | "title"):
+            owner = _placeholder(value)
+            return "NAME" if owner in ("SELF", "REASON") else owner
+        case ast.Attribute(attr=name):
+            return PLACEHOLDERS.get(name.strip("_"), PLACEHOLDERS.get(name, name.strip("_").upper()))
+        case ast.Constant(value=str(name)) | ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name.upper()
+        case ast.Subscript(value=value, slice=ast.Constant()):
+            return _placeholder(value).removesuffix("S")
+        case ast.Call(func=ast.Name(id="len")):
+            return "NUMBER"
+        case ast.Call(func=ast.Name(id=name)) if name.strip("_") in PLACEHOLDERS:
+            return PLACEHOLDERS[name.strip("_")]
+        case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _METHODS and not isinstance(
+            value, ast.Constant
+        ):
+            return _placeholder(value)
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[]):
+            return PLACEHOLDERS.get(name, name.upper())
+        case ast.Call(func=ast.Name(id="map"), args=[_, value]) | ast.Call(args=[value, *_]):
+            return _placeholder(value)
+        case ast.Call(func=ast.Attribute(value=value)) | ast.Subscript(value=value) | ast.BinOp(left=value):
+            return _placeholder(value)
+        case ast.BoolOp(values=[value, *_]) | ast.GeneratorExp(elt=value) | ast.FormattedValue(value=value):
+            return _placeholder(value)
+    return "VALUE"
+
+
+def _constants(trees: Mapping[str, ast.Module]) -> dict[str, dict[str, Any]]:
+    """Return the constants of each module: strings, numbers and collections of them, with the imported ones."""
+    found: dict[str, dict[str, Any]] = {module: {} for module in trees}
+    for _ in range(3):  # constants may be made from imported ones
+        for module, tree in trees.items():
+            for node in tree.body:
+                match node:
+                    case ast.ImportFrom(module=str(origin), names=names):
+                        found[module] |= _imported(origin, names, found)
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
+                        found[module] |= _value(name, value, found[module])
+                    case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                        for target, each in zip(targets, values, strict=True):
+                            found[module] |= _value(ast.unparse(target), each, found[module])
+                    case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if name.isupper():
+                        found[module] |= _value(name, value, found[module])
+    return found
+
+
+def _imported(origin: str, names: list[ast.alias], found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    place = origin.removeprefix("tui_workbench").strip(".").replace(".", "/")
+    values: dict[str, Any] = {}
+    for alias in names:
+        if alias.name in found.get(place, {}):
+            values[alias.asname or alias.name] = found[place][alias.name]
+        elif module := found.get(f"{place}/{alias.name}".strip("/")):
+            values[alias.asname or alias.name] = SimpleNamespace(**module)
+    return values
+
+
+def _value(name: str, node: ast.expr, known: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {name: _evaluated(node, known)}
+    except Exception:  # not a constant: it calls a function, for example
+        return {}
+
+
+def _evaluated(node: ast.expr, known: Mapping[str, Any]) -> Any:
+    return eval(ast.unparse(node), {"__builtins__": {}}, dict(known))

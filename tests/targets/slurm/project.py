@@ -1,0 +1,97 @@
+"""A project with a target on a Slurm cluster, and the real command line in it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from tests.faults.support import Workbench, until
+from tests.machines import make_key
+from tests.slurm_cluster import slurm_cluster
+from tests.targets.conftest import end_links
+from tests.targets.slurm_harness import PYTHON_THERE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.slurm_cluster import SlurmCluster
+
+WAITS = "import os, sys, time\nprint('began', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
+
+
+class SlurmProject(Workbench):
+    """A project with the target `cluster`, and the command line in it."""
+
+    def __init__(self, folder: Path, cluster: SlurmCluster) -> None:
+        super().__init__(folder)
+        self.cluster = cluster
+        (folder / "aml_config").mkdir(parents=True)
+        self.configure()
+
+    def configure(self, compute: dict[str, Any] | None = None, **runconfig: Any) -> None:
+        """Write the configuration files, with changes."""
+        target = {
+            "type": "slurm",
+            "address": self.cluster.login.address,
+            "username": "research",
+            "pythonLocation": PYTHON_THERE,
+            "runRoot": str(self.cluster.run_root),
+            "slurm": {"partition": "gpu"},
+            **(compute or {}),
+        }
+        configuration = {"Target": "cluster", "Framework": "Python", "TrackedRun": True, **runconfig}
+        for name, values in (("cluster.compute", target), ("cluster.runconfig", configuration)):
+            (self.folder / "aml_config" / name).write_text(json.dumps(values))
+
+    def write(self, script: str, name: str = "train.py") -> None:
+        (self.folder / name).write_text(script)
+
+    def run_directory(self, run_id: str) -> Path:
+        """The run's directory on this machine."""
+        return self.folder / ".workbench" / "runs" / run_id
+
+    def there(self, run_id: str = "") -> Path:
+        """The run's directory on the cluster, or the folder of all runs."""
+        return self.cluster.run_root / "runs" / run_id
+
+    @property
+    def gate(self) -> Path:
+        """The file that scripts of `begin` wait for."""
+        return self.cluster.run_root / "go"
+
+    def begin(self, then: str = "") -> str:
+        """Start a script that waits for `gate` between two parts, and return the run's id when it waits."""
+        self.write(f"{WAITS}{then}")
+        run_id = self.detach("train.py", str(self.gate), configuration="cluster")
+        until(lambda: "began" in self.log(run_id))
+        return run_id
+
+    def status(self, run_id: str) -> str:
+        status: str = self.info(run_id)["status"]
+        return status
+
+    def until_status(self, run_id: str, *wanted: str) -> None:
+        until(lambda: self.status(run_id) in wanted, f"{run_id} to be one of {wanted}")
+
+
+@contextlib.contextmanager
+def project_on_cluster(folder: Path) -> Iterator[tuple[SlurmProject, Path]]:
+    """Run a cluster; yield a project on it, of a user with an empty HOME, and the folder of the links."""
+    key = make_key(folder / "id_ed25519")
+    ssh_folder, runtime = folder / "home" / ".ssh", folder / "run"
+    ssh_folder.mkdir(parents=True, mode=0o700)
+    runtime.mkdir(mode=0o700)
+    for name in (key, key.with_suffix(".pub")):
+        shutil.copy(name, ssh_folder)
+    changes = {"HOME": str(folder / "home"), "XDG_RUNTIME_DIR": str(runtime)}
+    with slurm_cluster(key) as cluster, mock.patch.dict(os.environ, changes):
+        (ssh_folder / "known_hosts").write_text(cluster.login.known_hosts_line)
+        try:
+            yield SlurmProject(folder / "project", cluster), runtime
+        finally:
+            end_links(runtime)

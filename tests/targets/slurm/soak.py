@@ -1,0 +1,248 @@
+"""Kill parts of a cluster, and processes of the workbench, at random moments while runs execute on it.
+
+    [SOAK_KEEP=FOLDER] python -m tests.targets.slurm.soak KILLS [SEED]
+
+The parts are slurmctld, slurmd, the login node's sshd, and the client: the watcher, the link and a command that
+submits. Every script writes the marker of its start, numbered lines, and ends with a code, all known in advance. A
+controller that is killed forgets what it has not saved, and then Slurm itself kills or loses jobs. The workbench must
+say so: such a run has failed, or its end is unknown, with the reason. It is counted separately. SOAK_KEEP is a folder
+for the files of the runs and the logs of the cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.targets.conftest import link_processes
+from tests.targets.slurm.project import SlurmProject, project_on_cluster
+from tui_workbench.core.model import Run, RunRequest, RunState
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+
+KEEP = os.environ.get("SOAK_KEEP", "")
+ACTIVE_RUNS = 6
+PATIENCE = 400.0
+"""Seconds for the last runs to end."""
+
+LONGEST_PAUSE = 3.0
+"""Seconds between two kills."""
+
+LONGEST_ABSENCE = 2.0
+"""Seconds until a daemon is started again."""
+
+SCRIPT = """\
+import os, sys, time
+lines, code, marks = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+with open(marks, "ab", buffering=0) as file:
+    file.write(os.environb[b"AZUREML_RUN_ID"] + b"\\n")
+for number in range(lines):
+    print(number, "x" * (number % 90), flush=True)
+    time.sleep(0.02)
+sys.exit(code)
+"""
+
+
+def expected_output(lines: int) -> bytes:
+    """What SCRIPT prints."""
+    return "".join(f"{number} {'x' * (number % 90)}\n" for number in range(lines)).encode()
+
+
+class Verdict(NamedTuple):
+    """The runs by what became of them. Only `right` and `lost_by_slurm` may have members."""
+
+    right: list[str]
+    lost_by_slurm: list[str]
+    wrong_ends: list[str]
+    lost_bytes: list[str]
+    double_starts: list[str]
+    unfinished: list[str]
+
+    @property
+    def failures(self) -> list[str]:
+        """Everything that must not happen."""
+        return self.wrong_ends + self.lost_bytes + self.double_starts + self.unfinished
+
+
+class Soak:
+    """Runs of a project on a cluster, and kills. `connections` is the folder of the links' sockets."""
+
+    def __init__(self, project: SlurmProject, connections: Path, seed: int) -> None:
+        self.project = project
+        self.cluster = project.cluster
+        self.kills: Counter[str] = Counter()
+        self._slurm_kills: list[float] = []  # when slurmctld or slurmd was killed, in seconds since the epoch
+        self._connections = connections
+        self._random = random.Random(seed)
+        self._marks = self.cluster.run_root / "marks"
+        self._submits: list[subprocess.Popen[bytes]] = []
+        self._victims: dict[str, Callable[[], bool]] = {
+            "slurmctld": self._kill_controller,
+            "slurmd": self._kill_node_daemon,
+            "sshd": self._kill_sshd,
+            "sessions": self._kill_sessions,
+            "watcher": self._kill_watcher,
+            "link": self._kill_link,
+            "submit": self._kill_submit,
+        }
+        project.write(SCRIPT)
+        self.runs = Runs(Project.find(str(project.folder)))
+
+    def kill(self, count: int) -> None:
+        """Keep runs active and kill something at random moments, `count` times."""
+        while self.kills.total() < count:
+            self._submit_missing()
+            time.sleep(self._random.uniform(0, LONGEST_PAUSE))  # not a wait: the moment is what is tested
+            victim = self._random.choice(list(self._victims))
+            begun = time.time()
+            if self._victims[victim]():
+                self.kills[victim] += 1
+                print(f"{self.kills.total()}: {victim}", flush=True)
+                if victim.startswith("slurm"):
+                    self._slurm_kills.append(begun)
+            self._repair_nodes()
+            self.runs.resume()
+
+    def finish(self, patience: float) -> None:
+        """Wait until all runs have ended, or no longer after `patience` seconds."""
+        for submit in self._submits:
+            submit.communicate()
+        deadline = time.monotonic() + patience
+        while any(run.is_active for run in self.runs.list(adopt=True)) and time.monotonic() < deadline:
+            time.sleep(0.5)
+
+    def verdict(self) -> Verdict:
+        """Compare every run with what its script does."""
+        found = Verdict([], [], [], [], [], [])
+        starts = Counter(self._marks.read_text().split())
+        for run in self.runs.list():
+            self._judge(run, starts[run.run_id], found)
+        return found
+
+    def _judge(self, run: Run, starts: int, found: Verdict) -> None:
+        lines, code = map(int, run.arguments[:2])
+        wanted, written = expected_output(lines), _content(Path(run.log_path))
+        text = f"{run.run_id}: {run.state}, exit code {run.exit_code} of {code}, {starts} starts, {run.reason}"
+        has_ended = run.exit_code == code and run.state == (RunState.FAILED if code else RunState.COMPLETED)
+        kept = _content(self.project.there(run.run_id) / "output.log")
+        if starts > 1:
+            found.double_starts.append(text)
+        if run.is_active:
+            found.unfinished.append(text)
+        elif written != (wanted if has_ended else kept) or not wanted.startswith(written):
+            found.lost_bytes.append(f"{text}; {len(written)} of {len(wanted)} bytes, {len(kept)} there")
+        elif has_ended and starts == 1:
+            found.right.append(text)
+        elif run.state in (RunState.FAILED, RunState.UNKNOWN) and run.exit_code != 0 and self._may_be_lost(run):
+            found.lost_by_slurm.append(text)
+        else:
+            found.wrong_ends.append(text)
+
+    def _may_be_lost(self, run: Run) -> bool:
+        # A controller that lost a job gives its id to the next one, which the node then refuses.
+        return bool(run.reason) and any(run.created - LONGEST_PAUSE < moment < run.end for moment in self._slurm_kills)
+
+    def _repair_nodes(self) -> None:
+        """Do what an administrator does: Slurm drains a node when a controller has given a job's id twice."""
+        names = ",".join(self.cluster.nodes)
+        self.cluster.command("root", ["scontrol", "update", f"nodename={names}", "state=resume"])
+
+    def _submit_missing(self) -> None:
+        active = sum(run.is_active for run in self.runs.list())
+        for _ in range(ACTIVE_RUNS - active):
+            self.runs.submit(RunRequest("cluster", "train.py", self._arguments()))
+
+    def _arguments(self) -> tuple[str, ...]:
+        return str(self._random.randrange(300)), str(self._random.choice((0, 0, 3, 9))), str(self._marks)
+
+    # -- victims; False if there is none ------------------------------------------------------------------------------
+
+    def _pause(self) -> None:
+        time.sleep(self._random.uniform(0, LONGEST_ABSENCE))
+
+    def _kill_controller(self) -> bool:
+        self.cluster.slurmctld.kill()
+        self._pause()
+        self.cluster.slurmctld.start()
+        return True
+
+    def _kill_node_daemon(self) -> bool:
+        daemon = self._random.choice(list(self.cluster.slurmd.values()))
+        daemon.kill()
+        self._pause()
+        daemon.start()
+        return True
+
+    def _kill_sshd(self) -> bool:
+        self.cluster.login.stop_sshd()
+        self._pause()
+        self.cluster.login.start_sshd()
+        return True
+
+    def _kill_sessions(self) -> bool:
+        self.cluster.login.kill_sshd(connections_only=True)
+        return True
+
+    def _kill_watcher(self) -> bool:
+        holders = {ControllerLock.holder(RunDirectory(run.directory)) for run in self.runs.list() if run.is_active}
+        return _kill(pid for pid in holders if pid > 0 and pid != os.getpid())
+
+    def _kill_link(self) -> bool:
+        return _kill(link_processes(self._connections))
+
+    def _kill_submit(self) -> bool:
+        submit = self.project.start("experiment", "submit", "-c", "cluster", "--detach", "train.py", *self._arguments())
+        self._submits.append(submit)
+        time.sleep(self._random.uniform(0, 1.0))
+        submit.kill()
+        return True
+
+
+def _kill(pids: Iterator[int] | list[int]) -> bool:
+    killed = False
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed = True
+    return killed
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def main(count: int, seed: int) -> int:
+    """Kill `count` times, print what became of the runs, and return 1 if something went wrong."""
+    print(f"seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="wb-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with project_on_cluster(folder) as (project, connections):
+            soak = Soak(project, connections, seed)
+            soak.kill(count)
+            soak.finish(PATIENCE)
+            verdict = soak.verdict()
+            if KEEP:
+                shutil.copytree(folder / "project", f"{KEEP}/project", dirs_exist_ok=True)
+                shutil.copytree(project.cluster.folder / "log", f"{KEEP}/log", dirs_exist_ok=True)
+                shutil.copytree(project.cluster.run_root, f"{KEEP}/there", dirs_exist_ok=True)
+    print(f"{soak.kills.total()} kills: {dict(soak.kills)}")
+    for name, runs in verdict._asdict().items():
+        print(f"{name}: {len(runs)}", *(() if name == "right" else runs), sep="\n  ")
+    return 1 if verdict.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 32)))

@@ -1,0 +1,59 @@
+"""What ended the attempts of a job."""
+
+from __future__ import annotations
+
+import pytest
+
+from tui_workbench.targets.slurm.attempts import cause_of, was_interrupted
+from tui_workbench.targets.slurm.listing import Attempt, Listing
+
+ATTEMPTS = {1: Attempt(0, "node1"), 2: Attempt(6, "node2")}
+BEGAN = "workbench-tui: attempt 1 on node node1"
+AGAIN = "workbench-tui: attempt 2 on node node2"
+
+
+def ended(words: str) -> str:
+    """A line of slurmstepd 22.05."""
+    return f"slurmstepd-node1: error: *** JOB 46 ON node1 CANCELLED AT 2026-11-23T12:50:13 DUE TO {words} ***"
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ("PREEMPTION", "a job with a higher priority took its nodes"),
+        ("NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", "a node of the job failed"),
+        ("JOB REQUEUE", "the job was requeued"),
+    ],
+)
+def test_slurms_words_say_why_a_job_was_interrupted(words: str, cause: str) -> None:
+    assert cause_of(2, ATTEMPTS, [BEGAN, ended(words), AGAIN]) == cause
+
+
+def test_a_node_that_says_nothing_has_failed() -> None:
+    assert (
+        cause_of(2, ATTEMPTS, [ended("PREEMPTION"), BEGAN, "loading", AGAIN, ended("JOB REQUEUE")])
+        == "node node1 failed"
+    )
+
+
+def test_an_attempt_with_an_exit_code_was_requeued() -> None:
+    attempts = {**ATTEMPTS, 1: Attempt(0, "node1", 0)}
+    assert cause_of(2, attempts, [BEGAN, AGAIN]) == "the job was requeued"
+
+
+def test_an_attempt_that_left_no_files_did_not_start() -> None:
+    assert cause_of(2, {2: ATTEMPTS[2]}, [AGAIN]) == "its start failed"
+
+
+def test_only_the_last_attempt_shows_whether_the_job_was_interrupted() -> None:
+    lines = [BEGAN, ended("PREEMPTION"), AGAIN]
+    assert not was_interrupted(ATTEMPTS, lines)
+    assert was_interrupted(ATTEMPTS, [*lines, ended("JOB REQUEUE")])
+    assert not was_interrupted({}, [ended("JOB REQUEUE")])
+
+
+def test_attempts_are_part_of_the_listing() -> None:
+    files = Listing().feed(b"= p_1 46 -\n+ 1 0 node1 143\n+ 2 6 node2 none\n+ x 1 2 3\n 9 runs/p_1/output.log\n.\n")
+    assert files is not None
+    assert files["p_1"].attempts == {1: Attempt(0, "node1", 143), 2: Attempt(6, "node2")}
+    assert files["p_1"].sizes == {"output.log": 9}

@@ -1,0 +1,158 @@
+"""Wrong options, missing commands and disturbed jobs: the message, its fix, and that nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.faults.support import until
+from tests.targets.slurm.project import SlurmProject
+from tui_workbench.targets.slurm.batch import NOT_STARTED
+from tui_workbench.targets.slurm.ends import outcome_with_code, outcome_without_code
+
+if TYPE_CHECKING:
+    from tests.slurm_cluster import SlurmCluster
+    from tui_workbench.targets.ssh.ssh_host import SshHost
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "fix"),
+    [
+        ({"account": "closed"}, "Invalid account", "Set `slurm.account` (closed) to one that `sacctmgr"),
+        ({"qos": "nosuch"}, "Invalid qos", "Set `slurm.qos` (nosuch) to one that `sacctmgr"),
+        ({"qos": "one", "gpus": 2}, "QOSMaxGRESPerUser", "request less: `sacctmgr show qos` shows the limits."),
+        ({"cpus": 99}, "More processors", "Set `slurm.cpus` (99) to at most"),
+    ],
+)
+def test_a_refused_option_is_quoted_with_its_fix(
+    tmp_path: Path,
+    slurm_accounting: SlurmCluster,
+    slurm_accounting_host: SshHost,
+    options: dict[str, Any],
+    said: str,
+    fix: str,
+) -> None:
+    project = SlurmProject(tmp_path / "project", slurm_accounting)
+    project.configure({"slurm": {"partition": "gpu", **options}})
+    project.write("print('never')")
+    done = project.submit("train.py", configuration="cluster")
+    assert done.code != 0
+    assert f"sbatch refused the job: {said}" in done.err
+    assert fix in done.err
+
+
+def test_a_refused_run_leaves_no_files_and_no_variables(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "nope"}}, EnvironmentVariables={"TOKEN": "of-the-run"})
+    project.write("print('never')")
+    done = project.submit("train.py", configuration="cluster")
+    assert "outside outputs/" not in done.err
+    run_id = project.history()[0]["run_id"]
+    assert not (project.run_directory(run_id) / "work").exists()
+    assert not (project.there(run_id) / "work").exists()
+    assert not (project.there(run_id) / "step").exists()
+
+
+def test_a_login_node_without_sbatch_is_named(project: SlurmProject) -> None:
+    empty = project.cluster.scratch / "empty"
+    empty.touch()
+    project.write("print('never')")
+    project.cluster.login.run(["mount", "--bind", str(empty), "/usr/bin/sbatch"])
+    try:
+        done = project.submit("train.py", configuration="cluster")
+        checked = project.run("computetarget", "check", "cluster")
+    finally:
+        project.cluster.login.run(["umount", "/usr/bin/sbatch"])
+    for text in (done.err, checked.out):
+        assert "has no sbatch" in text
+        assert "Set `address` to a login node of the cluster" in text
+
+
+def test_a_full_disk_is_named_and_the_next_run_works(project: SlurmProject) -> None:
+    root, login = str(project.cluster.run_root), project.cluster.login
+    project.write(f"print('ran') # {'x' * 100_000}")
+    owner = project.cluster.run_root.stat().st_uid
+    login.run(["mount", "-t", "tmpfs", "-o", f"size=64k,uid={owner},gid={owner}", "tmpfs", root])
+    try:
+        done = project.submit("train.py", configuration="cluster")
+    finally:
+        login.run(["umount", root])
+    assert done.code != 0
+    assert "is full" in done.err
+    assert "workbench-tui experiment clean" in done.err
+    assert project.submit("train.py", configuration="cluster").out.endswith("ran\n")
+
+
+def test_a_silent_controller_is_no_wrong_option(project: SlurmProject) -> None:
+    with project.cluster.slurmctld.paused():
+        done = project.run("computetarget", "check", "cluster")
+    assert done.code == 4
+    assert "does not answer" in done.out
+    assert "Try again later." in done.out
+    project.cluster.until_answers()
+
+
+def test_an_administrators_hold_is_the_reason(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
+    project.write("print('ran')")
+    run_id = project.detach("train.py", configuration="cluster")
+    until(lambda: project.cluster.output(["squeue", "-h"]), "the job")
+    project.cluster.manage("hold", f"jobname=wb-{run_id}")
+    until(lambda: "an administrator holds it (JobHeldAdmin)" in (project.info(run_id)["reason"] or ""))
+    project.cluster.manage("release", f"jobname=wb-{run_id}")
+    assert project.run("logs", "-f", run_id).out == "ran\n"
+
+
+def test_a_requeue_without_requeue_is_the_reason(project: SlurmProject) -> None:
+    run_id = project.begin()
+    job = project.cluster.output(["squeue", "-h", "-o", "%A"])
+    project.cluster.manage("update", f"job={job}", "requeue=1")
+    project.cluster.manage("requeue", job)
+    project.until_status(run_id, "Failed")
+    assert "the job was requeued; with `requeue: true` below `slurm`" in project.info(run_id)["reason"]
+    assert project.log(run_id) == "began\n"
+
+
+def test_runs_on_two_clusters_end_on_their_own(
+    project: SlurmProject, slurm_accounting: SlurmCluster, slurm_accounting_host: SshHost
+) -> None:
+    other = SlurmProject(project.folder.parent / "other", slurm_accounting)
+    for name in ("compute", "runconfig"):
+        text = (other.folder / "aml_config" / f"cluster.{name}").read_text()
+        changed = text.replace('"Target": "cluster"', '"Target": "second"')
+        (project.folder / "aml_config" / f"second.{name}").write_text(changed)
+    project.write("import os; print(os.environ['SLURM_JOB_ACCOUNT'] if 'SLURM_JOB_ACCOUNT' in os.environ else 'none')")
+    runs = [project.detach("train.py", configuration=name) for name in ("cluster", "second")]
+    output = [project.run("logs", "-f", run_id).out for run_id in runs]
+    assert output[1] == "lab\n"
+    assert output[0] != output[1]
+    assert (project.there(runs[0])).exists()
+    assert not (project.there(runs[1])).exists()
+
+
+def test_a_node_that_wrote_nothing_may_not_share_the_folder(tmp_path: Path) -> None:
+    reason = outcome_without_code("FAILED", None, str(tmp_path), has_started=False).reason
+    assert "may not share `runRoot`" in reason
+    assert "computetarget check NAME --job" in reason
+
+
+def test_a_forgotten_job_may_be_the_controllers_loss(tmp_path: Path) -> None:
+    outcome = outcome_without_code("", None, str(tmp_path), has_started=False)
+    assert "its controller may have failed before it saved the job" in outcome.reason
+    assert not outcome.has_failed
+
+
+def test_slurm_log_explains_a_signal(tmp_path: Path) -> None:
+    line = "slurmstepd-n1: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***\n"
+    (tmp_path / "slurm.log").write_text(line)
+    assert outcome_with_code(143, "", str(tmp_path)).reason.startswith("the job was requeued; ")
+
+
+def test_a_step_that_never_began_has_no_exit_code(tmp_path: Path) -> None:
+    error = "srun: error: Unable to confirm allocation for job 5: Invalid job id specified"
+    (tmp_path / "slurm.log").write_text(f"{error}\n{NOT_STARTED}\n")
+    outcome = outcome_with_code(1, "", str(tmp_path))
+    assert outcome.exit_code is None
+    assert outcome.has_failed
+    assert outcome.reason == f"Slurm did not start the script; {error}"

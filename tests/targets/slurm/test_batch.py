@@ -1,0 +1,177 @@
+"""The batch script and its step, executed by the shell with a stand-in for srun."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tui_workbench.targets.slurm.batch import batch_script, step_script
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SRUN = 'while [ "$1" != -- ]; do echo "$1"; shift; done; shift; exec "$@"'
+
+
+class Job:
+    """A run's directory on a cluster, and its job."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.run = root / "runs" / "exp_1"
+        (self.run / "work").mkdir(parents=True)
+        (root / "bin").mkdir()
+        srun = root / "bin" / "srun"
+        srun.write_text(f"#!/bin/sh\n{SRUN}\n")
+        srun.chmod(0o755)
+
+    def write(self, script: str, variables: Mapping[str, str] | None = None, python: str = sys.executable) -> None:
+        """Write the step of a Python script."""
+        (self.run / "work" / "train.py").write_text(script)
+        command = (python, "train.py")
+        share = str(self.root / "share")
+        text = step_script(str(self.run), share, command, variables or {}, inherits_path="PYTHONPATH" in os.environ)
+        (self.run / "step").write_bytes(text.encode("utf-8", "surrogateescape"))
+
+    def start(self, *setup: str, requeues: bool = False, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Execute the batch script as Slurm does."""
+        text = batch_script("exp_1", str(self.run), str(self.root), setup, requeues=requeues)
+        return self.execute(text, "bash" if setup else "sh", **environment)
+
+    def execute(self, text: str, shell: str = "sh", **environment: str) -> subprocess.CompletedProcess[str]:
+        """Execute a batch script."""
+        path = f"{self.root / 'bin'}:{os.environ['PATH']}"
+        job = {"SLURM_JOB_ID": "12", "SLURM_PROCID": "0", "SLURMD_NODENAME": "node1", "PATH": path, **environment}
+        return subprocess.run([shell], input=text, env={**os.environ, **job}, capture_output=True, text=True)
+
+    def text(self, name: str) -> str:
+        return (self.run / name).read_text()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
+
+
+def test_exit_code_and_output_are_written(job: Job) -> None:
+    job.write("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)")
+    assert job.start().returncode == 7
+    assert job.text("exit").strip() == "7"
+    assert sorted(job.text("output.log").split()) == ["err", "out"]
+    assert job.text("pid") == "12\n"
+    assert [path.name for path in (job.root / "started").iterdir()] == ["exp_1"]
+
+
+def test_a_doubled_job_does_nothing(job: Job) -> None:
+    job.write("print('ran')")
+    job.start()
+    again = job.start(SLURM_JOB_ID="13", SLURM_RESTART_COUNT="1")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert job.text("output.log") == "ran\n"
+    assert job.text("pid") == "12\n"
+
+
+def test_a_requeued_job_does_nothing_unless_asked(job: Job) -> None:
+    job.write("print('ran')")
+    job.start()
+    assert job.start(SLURM_RESTART_COUNT="1").returncode == 0
+    assert job.text("output.log") == "ran\n"
+
+
+def test_each_requeue_is_an_attempt_in_the_same_log(job: Job) -> None:
+    job.write("import os, sys; n = os.environ['SLURM_RESTART_COUNT']; print('attempt', n); sys.exit(3 - int(n))")
+    for count in ("0", "1", "1"):
+        job.start(requeues=True, SLURM_RESTART_COUNT=count)
+    assert job.text("output.log") == "attempt 0\nattempt 1\n"
+    assert (job.text("attempts/1/exit"), job.text("attempts/2/exit")) == ("3\n", "2\n")
+    assert job.text("exit").strip() == "2"
+
+
+def test_another_job_makes_no_attempt(job: Job) -> None:
+    job.write("print('ran')")
+    job.start(requeues=True)
+    job.start(requeues=True, SLURM_JOB_ID="13", SLURM_RESTART_COUNT="1")
+    assert job.text("output.log") == "ran\n"
+
+
+def test_setup_changes_the_environment_of_the_script(job: Job) -> None:
+    job.write("import os; print(os.environ['LOADED'])")
+    assert job.start("export LOADED=cuda", "true").returncode == 0
+    assert job.text("output.log") == "cuda\n"
+
+
+def test_setup_that_fails_ends_the_run_with_its_command(job: Job) -> None:
+    job.write("print('never')")
+    done = job.start("true", "(exit 5) # it's missing")
+    assert done.returncode == 5
+    assert job.text("exit").strip() == "5"
+    message = "workbench-tui: setup failed with exit code 5: (exit 5) # it's missing\n"
+    assert job.text("output.log") == message
+    assert message in done.stdout
+
+
+def test_output_of_setup_is_not_in_the_scripts_log(job: Job) -> None:
+    job.write("print('ran')")
+    done = job.start("echo loading")
+    assert "loading\n" in done.stdout
+    assert job.text("output.log") == "ran\n"
+
+
+def test_tasks_of_other_nodes_write_files_of_their_own(job: Job) -> None:
+    job.write("print('node')")
+    (job.run / "unfinished").mkdir()
+    subprocess.run(["sh", str(job.run / "step")], env={**os.environ, "SLURM_PROCID": "3"}, check=True)
+    assert job.text("ranks/3.log") == "node\n"
+    assert not (job.run / "output.log").exists()
+
+
+def test_a_signal_that_ends_the_script_is_not_in_its_log(job: Job) -> None:
+    job.write("import os, signal; os.kill(os.getpid(), signal.SIGTERM)")
+    assert job.start().returncode == 143
+    assert job.text("output.log") == ""
+
+
+def test_missing_interpreter_is_named(job: Job) -> None:
+    job.write("print('never')", python="/no/such/python")
+    assert job.start().returncode == 127
+    assert job.text("output.log") == "workbench-tui: pythonLocation: /no/such/python does not exist on node node1\n"
+
+
+def test_python_is_found_in_spite_of_the_runs_path(job: Job) -> None:
+    python = job.root / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    job.write("print('found')", {"PATH": "/only/here", "HOME": "/nobody"}, python="python")
+    assert job.start().returncode == 0
+    assert job.text("output.log") == "found\n"
+
+
+def test_the_step_is_started_by_srun_with_its_options(job: Job) -> None:
+    job.write("")
+    words = job.start(SLURM_CPUS_PER_TASK="8").stdout.split()
+    assert words == ["--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-exit=1", "--cpus-per-task=8"]
+
+
+def test_a_signal_adds_nothing_to_the_log(job: Job) -> None:
+    job.write("import os, signal; print('began', flush=True); os.kill(os.getpid(), signal.SIGTERM)")
+    assert job.start().returncode == 143
+    assert job.text("output.log") == "began\n"
+
+
+def test_a_failed_node_is_no_success(job: Job) -> None:
+    job.write("import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
+    (job.root / "bin" / "srun").write_text(f"#!/bin/sh\n({SRUN})\nexit 0\n")
+    assert job.start().returncode == 1
+    assert job.text("exit").strip() == ""
+
+
+def test_a_full_disk_starts_nothing(job: Job) -> None:
+    job.write("print('never')")
+    (job.run / "exit").mkdir()
+    assert job.start().returncode != 0
+    assert job.text("output.log") == ""

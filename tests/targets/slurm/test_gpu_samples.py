@@ -1,0 +1,109 @@
+"""GPU verdicts of jobs on a real cluster. nvidia-smi is a stand-in: see standin.py for what that proves."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.faults.support import until
+from tests.gpu.standin import REST, Built, Standin, gpu
+from tests.gpu.standin import standin_parts as standin_parts
+
+if TYPE_CHECKING:
+    from tests.targets.slurm.project import SlurmProject
+
+TRAIN = """\
+import os, sys, time
+with open(os.environ["STANDIN_NVML_STATE"], "a") as state:
+    state.write("proc %s %d 900 35 C\\n" % (os.environ["CUDA_VISIBLE_DEVICES"], os.getpid()))
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+print("trained")
+"""
+
+
+class Gpus:
+    """Stand-in GPUs on all nodes, and a project whose jobs request them."""
+
+    def __init__(self, project: SlurmProject, built: Built) -> None:
+        self.project = project
+        self._folder = project.cluster.scratch / "standin"
+        self._folder.mkdir()
+        self._folder.chmod(0o777)
+        shutil.copy(built.programs / "nvidia-smi", self._folder)
+        self._standin = Standin(self._folder / "gpus", built)
+        self.write(gpu(0), gpu(1, REST))
+        self.configure({"gpus": 1})
+
+    def configure(self, options: dict[str, Any], **runconfig: Any) -> None:
+        """Write the configuration files with these options of the job."""
+        setup = [f"export PATH={self._folder}:$PATH STANDIN_NVML_STATE={self._standin.state}"]
+        self.project.configure({"slurm": {"partition": "gpu", **options}, "setup": setup}, **runconfig)
+
+    def write(self, *lines: str) -> None:
+        """Replace the state of the GPUs of all nodes."""
+        self._standin.write(*lines)
+        self._standin.state.chmod(0o666)
+
+    def begin_training(self) -> str:
+        """Start a script that uses its GPU until the project's gate exists."""
+        self.project.write(TRAIN)
+        return self.project.detach("train.py", str(self.project.gate), configuration="cluster")
+
+    def verdict(self, run_id: str) -> dict[str, Any]:
+        """The verdict of a run so far; empty without one."""
+        found: dict[str, Any] = self.project.info(run_id).get("gpu") or {}
+        return found
+
+
+@pytest.fixture
+def gpus(project: SlurmProject, standin_parts: Built) -> Gpus:
+    return Gpus(project, standin_parts)
+
+
+def test_verdict_is_proven_during_the_job_and_after(gpus: Gpus, project: SlurmProject) -> None:
+    run_id = gpus.begin_training()
+    until(lambda: gpus.verdict(run_id).get("verdict") == "proven", "the verdict during the job")
+    assert not gpus.verdict(run_id)["final"]
+    project.gate.touch()
+    project.until_status(run_id, "Completed")
+    final = gpus.verdict(run_id)
+    assert (final["verdict"], final["final"]) == ("proven", True)
+    assert [(each["number"], each["name"], each["peak_memory"]) for each in final["devices"]] == [(0, "Tesla T4", 900)]
+    assert not (project.run_directory(run_id) / "gpu").exists()
+    until(lambda: not project.cluster.output(["squeue", "-h"]), "the end of the job")
+    assert (project.run_directory(run_id) / "output.log").read_bytes() == b"trained\n"
+
+
+def test_a_short_job_is_judged_by_its_samples(gpus: Gpus, project: SlurmProject) -> None:
+    project.gate.touch()
+    project.write(TRAIN.replace("while", "time.sleep(4)\nwhile"))
+    ended = project.submit("train.py", str(project.gate), configuration="cluster")
+    assert ended.code == 0, ended
+    assert gpus.verdict("1")["verdict"] == "proven"
+
+
+def test_a_job_that_requests_no_gpu_has_no_samples(gpus: Gpus, project: SlurmProject) -> None:
+    gpus.configure({})
+    project.write("print('cpu')")
+    assert project.submit("train.py", configuration="cluster").code == 0
+    assert not list(project.run_directory(project.history()[0]["run_id"]).glob("gpu*"))
+
+
+def test_require_gpu_ends_a_job_whose_node_has_no_driver(gpus: Gpus, project: SlurmProject) -> None:
+    gpus.configure({"gpus": 1}, RequireGpu=True)
+    gpus.write()
+    project.write("import time\ntime.sleep(600)\n")
+    ended = project.submit("train.py", configuration="cluster")
+    assert "RequireGpu: no GPU is available" in ended.err
+
+
+def test_gpus_of_all_nodes_are_judged_together(gpus: Gpus, project: SlurmProject) -> None:
+    gpus.configure({"nodes": 2, "gpus": 2})
+    run_id = gpus.begin_training()
+    until(lambda: len(gpus.verdict(run_id).get("devices", ())) == 2, "the GPUs of both nodes")
+    assert {each["name"] for each in gpus.verdict(run_id)["devices"]} == {"node1: Tesla T4", "node2: Tesla T4"}
+    project.gate.touch()
+    project.until_status(run_id, "Completed")

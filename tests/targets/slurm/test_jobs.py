@@ -1,0 +1,90 @@
+"""Runs as jobs of a real cluster, from the command line."""
+
+from __future__ import annotations
+
+from tests.faults.support import until
+from tests.targets.slurm.project import SlurmProject
+
+
+def test_submit_follows_a_job_to_its_end(project: SlurmProject) -> None:
+    project.write("print('hello'); open('outputs/model', 'w').write('x')")
+    ended = project.submit("train.py", configuration="cluster")
+    assert ended.code == 0, ended
+    run_id = ended.out.split("\n")[0].split()[-1]
+    assert ended.out.endswith("hello\n")
+    assert (project.run_directory(run_id) / "outputs" / "model").read_text() == "x"
+    assert (project.run_directory(run_id) / "output.log").read_bytes() == b"hello\n"
+    assert not (project.there(run_id) / "work").exists()
+
+
+def test_a_failed_script_has_its_exit_code(project: SlurmProject) -> None:
+    project.write("raise SystemExit(3)")
+    assert project.submit("train.py", configuration="cluster").code == 3
+
+
+def test_a_waiting_job_is_queued_with_slurms_reason(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
+    project.write("print('released')")
+    run_id = project.detach("train.py", configuration="cluster")
+    until(lambda: "JobHeldUser" in (project.info(run_id)["reason"] or ""), "the reason")
+    assert project.status(run_id) == "Queued"
+    project.cluster.manage("release", f"jobname=wb-{run_id}")
+    assert project.run("logs", "-f", run_id).out.endswith("released\n")
+
+
+def test_cancel_ends_a_running_job(project: SlurmProject) -> None:
+    run_id = project.begin()
+    assert project.run("experiment", "cancel", "--run", run_id).code == 0
+    assert project.status(run_id) == "Canceled"
+    assert project.cluster.output(["squeue", "-h"]) == ""
+
+
+def test_cancel_of_a_waiting_job_removes_it_from_the_queue(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
+    project.write("print('never')")
+    run_id = project.detach("train.py", configuration="cluster")
+    until(lambda: project.status(run_id) == "Queued" and project.cluster.output(["squeue", "-h"]))
+    assert project.run("experiment", "cancel", "--run", run_id).code == 0
+    assert project.status(run_id) == "Canceled"
+    assert project.cluster.output(["squeue", "-h"]) == ""
+
+
+def test_check_runs_a_job_on_request(project: SlurmProject) -> None:
+    done = project.run("computetarget", "check", "cluster", "--job")
+    assert done.code == 0, done
+    assert "a job with the options of the target is accepted; it would start at once" in done.out
+    assert "shares " in done.out.split("\n")[-2]
+
+
+def test_check_finds_a_folder_that_nodes_do_not_share(project: SlurmProject) -> None:
+    project.configure({"runRoot": str(project.cluster.login_only)})
+    done = project.run("computetarget", "check", "cluster", "--job")
+    assert done.code == 4
+    assert "does not share runRoot /run/login-only" in done.out
+
+
+def test_setup_runs_in_a_login_shell(project: SlurmProject) -> None:
+    profile = project.cluster.login.home() / ".bash_profile"
+    profile.write_text("module() { export LOADED=$2; }\n")
+    try:
+        project.configure({"setup": ["module load cuda"]})
+        project.write("import os; print(os.environ['LOADED'])")
+        assert project.submit("train.py", configuration="cluster").out.endswith("\ncuda\n")
+    finally:
+        profile.unlink()
+
+
+def test_a_wrong_partition_is_named_with_its_fix(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "nope"}})
+    project.write("print('never')")
+    done = project.submit("train.py", configuration="cluster")
+    assert done.code != 0
+    assert "sbatch refused the job: invalid partition specified: nope" in done.err
+    assert "Set `slurm.partition` (nope) to one that `sinfo -s` lists." in done.err
+
+
+def test_dry_run_says_when_the_job_would_start(project: SlurmProject) -> None:
+    project.write("print('never')")
+    done = project.run("experiment", "submit", "-c", "cluster", "--dry-run", "train.py")
+    assert "accepted; it would start at once on node" in done.out
+    assert f"--output={project.cluster.run_root}/runs/" in done.out

@@ -1,0 +1,122 @@
+"""Jobs that Slurm starts again, on a real cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.support import until
+from tests.runs.gated_project import kill
+from tests.targets.slurm.project import WAITS
+from tui_workbench.runs.store.rundir import Attempt, ControllerLock, RunDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.targets.slurm.project import SlurmProject
+
+
+def job_of(project: SlurmProject) -> str:
+    return project.cluster.output(["squeue", "-h", "-u", "research", "-o", "%A"])
+
+
+def node_of(project: SlurmProject) -> str:
+    return project.cluster.output(["squeue", "-h", "-u", "research", "-o", "%N"])
+
+
+def requeue(project: SlurmProject) -> str:
+    project.cluster.manage("requeue", job_of(project))
+    return "the job was requeued"
+
+
+def preempt(project: SlurmProject) -> str:
+    urgent = project.cluster.submit("sleep 600", "--partition=urgent", "--exclusive", "--nodes=2")
+    project.cluster.until_state(urgent, "RUNNING")
+    project.cluster.output(["scancel", urgent])
+    return "a job with a higher priority took its nodes"
+
+
+def lose_node(project: SlurmProject) -> str:
+    node = node_of(project)
+    project.cluster.lose(node)
+    project.cluster.mark_down(node)
+    return f"node {node} failed"
+
+
+@pytest.mark.parametrize("interrupt", [requeue, preempt, lose_node])
+def test_an_interrupted_job_goes_on_in_the_same_log(
+    project: SlurmProject, interrupt: Callable[[SlurmProject], str]
+) -> None:
+    project.configure({"slurm": {"partition": "scavenge", "requeue": True}})
+    run_id = project.begin("print('went on')")
+    cause = interrupt(project)
+    attempts = RunDirectory(str(project.run_directory(run_id))).attempts
+    until(attempts, "the second attempt")
+    assert attempts() == [Attempt(2, len("began\n"), cause)]
+    project.gate.touch()
+    assert project.run("logs", "-f", run_id).out == "began\nbegan\nwent on\n"
+    project.until_status(run_id, "Completed")
+    assert (project.there(run_id) / "attempts" / "2" / "exit").read_text() == "0\n"
+    assert attempts() == [Attempt(2, len("began\n"), cause)]
+
+
+def test_attempts_that_nobody_followed_are_found_later(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "gpu", "requeue": True}})
+    run_id = project.begin("print('went on')")
+    directory = RunDirectory(str(project.run_directory(run_id)))
+    job = job_of(project)
+    kill(ControllerLock.holder(directory))
+    cause = requeue(project)
+    project.cluster.until_state(job, "PENDING")
+    project.gate.touch()
+    project.cluster.until_state(job, "COMPLETED")
+    assert directory.attempts() == []
+    assert project.run("logs", "-f", run_id).out == "began\nbegan\nwent on\n"
+    project.until_status(run_id, "Completed")
+    assert directory.attempts() == [Attempt(2, len("began\n"), cause)]
+
+
+def test_the_end_of_a_requeued_attempt_is_not_the_end(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "gpu", "requeue": True}})
+    project.write(f"import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n{WAITS}")
+    run_id = project.detach("train.py", str(project.gate), configuration="cluster")
+    until(lambda: "began" in project.log(run_id))
+    requeue(project)
+    until(lambda: "put back in the queue" in (project.info(run_id)["reason"] or ""), "the run to wait again")
+    assert project.status(run_id) == "Queued"
+    project.cluster.output(["scancel", job_of(project)])
+    project.until_status(run_id, "Failed")
+    assert "it was canceled in Slurm (CANCELLED)" in (project.info(run_id)["reason"] or "")
+
+
+def test_a_run_that_is_not_requeued_shows_why_it_waits(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "gpu", "extra": ["--begin=now+1hour"]}})
+    project.write("print('never')")
+    run_id = project.detach("train.py", configuration="cluster")
+    until(lambda: "BeginTime" in (project.info(run_id)["reason"] or ""), "the reason")
+    project.cluster.manage("hold", job_of(project))
+    until(
+        lambda: "an administrator holds it (JobHeldAdmin)" in (project.info(run_id)["reason"] or ""), "the new reason"
+    )
+
+
+def test_a_requeue_is_refused_unless_the_run_asks_for_it(project: SlurmProject) -> None:
+    run_id = project.begin("print('went on')")
+    done = project.cluster.command("root", ["scontrol", "requeue", job_of(project)])
+    assert done.returncode == 1
+    project.gate.touch()
+    assert project.run("logs", "-f", run_id).out == "began\nwent on\n"
+
+
+def test_a_job_that_is_requeued_after_its_run_does_nothing(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "gpu", "requeue": True}})
+    project.write("print('ran')")
+    assert project.submit("train.py", configuration="cluster").code == 0
+    run_id = project.history()[0]["run_id"]
+    (job,) = (project.there(run_id) / "pid").read_text().split()
+    project.cluster.manage("requeue", job)
+    project.cluster.until_state(job, "PENDING")
+    project.cluster.until_state(job, "COMPLETED")
+    assert project.log(run_id) == "ran\n"
+    assert not (project.there(run_id) / "attempts" / "2").exists()

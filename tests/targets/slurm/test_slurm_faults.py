@@ -1,0 +1,150 @@
+"""Jobs of a real cluster whose connection, cluster or login node is lost at a chosen moment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import PATIENCE, until
+from tests.targets.conftest import link_processes
+from tests.targets.slurm.project import SlurmProject
+
+WAIT = "echo >>{folder}/held; until [ -e {folder}/release ]; do sleep 0.02; done"
+
+BEFORE = WAIT + '; exec "$ORIGINAL" "$@"'
+AFTER = 'out=$("$ORIGINAL" "$@"); code=$?; ' + WAIT + '; printf "%s\\n" "$out"; exit $code'
+
+POINTS = {
+    "while the request arrives": ("/usr/bin/head", BEFORE),
+    "before the lock": ("/usr/bin/flock", BEFORE),
+    "before sbatch": ("/usr/bin/sbatch", BEFORE),
+    "after sbatch": ("/usr/bin/sbatch", AFTER),
+}
+"""Points of the exchange, by the program of the login node that waits there."""
+
+
+def kill_links(project: SlurmProject, connections: Path) -> None:
+    for pid in link_processes(connections):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_sessions(project: SlurmProject, connections: Path) -> None:
+    project.cluster.login.kill_sshd(connections_only=True)
+
+
+def kill_helpers(project: SlurmProject, connections: Path) -> None:
+    """Kill the script that submits, and what it waits for."""
+    for name in ("sh", "sbatch", "flock", "head"):
+        for pid in project.cluster.login.processes(name):
+            with contextlib.suppress(OSError):
+                if b"attempted" in Path(f"/proc/{pid}/cmdline").read_bytes() or name != "sh":
+                    os.kill(pid, signal.SIGKILL)
+
+
+LOSSES = {"link": kill_links, "session": kill_sessions, "helper": kill_helpers}
+
+
+@contextlib.contextmanager
+def held(project: SlurmProject, program: str, script: str) -> Iterator[Callable[[], None]]:
+    """Within the context, hold a program on the login node until the yielded function is called."""
+    folder = project.cluster.scratch
+    with project.cluster.login.replaced(program, script.format(folder=folder)):
+        yield (folder / "release").touch
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_job_is_submitted_once(project: SlurmProject, connections: Path, point: str, loss: str) -> None:
+    count = project.cluster.scratch / "count"
+    project.write(f"open({str(count)!r}, 'a').write('x'); print('ran')")
+    with held(project, *POINTS[point]) as release:
+        run = project.start("experiment", "submit", "-c", "cluster", "train.py")
+        until((project.cluster.scratch / "held").exists, f"the moment {point}")
+        LOSSES[loss](project, connections)
+        release()
+        out, err = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 0, err
+    assert out.endswith(b"ran\n")
+    assert count.read_text() == "x"
+    names = project.cluster.output(["squeue", "-h", "-t", "all", "-o", "%j"]).split("\n")
+    assert names.count(f"wb-{project.history()[0]['run_id']}") == 1
+
+
+def test_output_continues_after_each_loss(project: SlurmProject, connections: Path) -> None:
+    run_id = project.begin("print('went on')")
+    for loss in LOSSES.values():
+        loss(project, connections)
+        assert project.status(run_id) in ("Running", "Unknown")
+    project.gate.touch()
+    assert project.run("logs", "-f", run_id).out == "began\nwent on\n"
+    project.until_status(run_id, "Completed")
+
+
+def test_a_silent_controller_is_not_an_end(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
+    project.write("print('ran')")
+    run_id = project.detach("train.py", configuration="cluster")
+    until(lambda: "JobHeldUser" in (project.info(run_id)["reason"] or ""))
+    project.cluster.until_saved(f"wb-{run_id}")
+    project.cluster.slurmctld.kill()
+    project.until_status(run_id, "Unknown")
+    assert "does not answer" in project.info(run_id)["reason"]
+    project.cluster.restart(project.cluster.slurmctld)
+    project.cluster.manage("release", f"jobname=wb-{run_id}")
+    assert project.run("logs", "-f", run_id).out == "ran\n"
+
+
+def test_a_run_goes_on_without_the_controller(project: SlurmProject) -> None:
+    run_id = project.begin("print('went on')")
+    project.cluster.until_saved(f"wb-{run_id}")
+    project.cluster.slurmctld.kill()
+    project.gate.touch()
+    assert project.run("logs", "-f", run_id).out == "began\nwent on\n"
+    project.cluster.restart(project.cluster.slurmctld)
+    project.until_status(run_id, "Completed")
+
+
+def test_a_lost_node_is_the_reason(project: SlurmProject) -> None:
+    run_id = project.begin()
+    (node,) = (name for name, machine in project.cluster.nodes.items() if machine.processes("slurm_script"))
+    project.cluster.mark_down(node)
+    project.until_status(run_id, "Failed")
+    assert "a node of the job failed (NODE_FAIL)" in project.info(run_id)["reason"]
+
+
+def test_a_time_limit_is_the_reason(project: SlurmProject) -> None:
+    run_id = project.begin()
+    job = project.cluster.output(["squeue", "-h", "-o", "%A"])
+    project.cluster.end_time_limit(job)
+    project.until_status(run_id, "Failed")
+    assert "it reached its time limit (TIMEOUT)" in project.info(run_id)["reason"]
+
+
+def test_a_job_that_was_canceled_in_slurm_has_failed(project: SlurmProject) -> None:
+    run_id = project.begin()
+    project.cluster.output(["scancel", "--user", "research"])
+    project.until_status(run_id, "Failed")
+    assert "it was canceled in Slurm (CANCELLED)" in project.info(run_id)["reason"]
+
+
+def test_a_renamed_job_is_followed_by_its_id(project: SlurmProject) -> None:
+    run_id = project.begin("print('went on')")
+    project.cluster.manage("update", f"job={project.cluster.output(['squeue', '-h', '-o', '%A'])}", "name=other")
+    project.gate.touch()
+    assert project.run("logs", "-f", run_id).out == "began\nwent on\n"
+
+
+def test_a_new_run_waits_for_a_login_that_has_answered(project: SlurmProject) -> None:
+    first = project.begin("print('went on')")
+    project.cluster.login.stop_sshd()
+    second = project.detach("train.py", str(project.gate), configuration="cluster")
+    project.until_status(second, "Unknown")
+    project.cluster.login.start_sshd()
+    project.gate.touch()
+    for run_id in (first, second):
+        assert project.run("logs", "-f", run_id).out == "began\nwent on\n"

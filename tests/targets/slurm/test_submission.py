@@ -1,0 +1,176 @@
+"""Submission on this machine, with stand-ins for the commands of Slurm."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
+from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.submission import SubmissionRefused, Submitted, job_of, submit
+
+ACCEPT = 'cat >>"$BOX/batch"; echo "$@" >>"$BOX/sbatch"; env >"$BOX/environment"; echo 12'
+NO_ANSWER = "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1"
+
+
+class Login:
+    """A login node whose commands are shell scripts; $BOX is its folder for notes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = folder / "root" / "runs" / "exp_1"
+        self.run.mkdir(parents=True)
+        (folder / "bin").mkdir()
+        self.host = LoginHost(LocalHost(), str(folder / "root"))
+        self.command("sbatch", ACCEPT)
+        self.command("squeue", "")
+        self.command("sacct", "exit 1")
+        self.command("scancel", 'echo "$@" >>"$BOX/scancel"')
+
+    def command(self, name: str, script: str) -> None:
+        """Replace a command."""
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/bin/sh\nBOX={self.folder}\n{script}\n")
+        path.chmod(0o755)
+
+    def submit(self) -> Submitted:
+        return submit(self.host, str(self.run), "wb-exp_1", b"step", b"batch", ("--parsable", "-x"), "`clean`")
+
+    @property
+    def submissions(self) -> int:
+        """How often sbatch was called."""
+        path = self.folder / "sbatch"
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+@pytest.fixture
+def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Login:
+    made = Login(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    return made
+
+
+def test_the_batch_script_goes_to_sbatch_and_the_step_to_a_file(login: Login) -> None:
+    assert login.submit().job_id == "12"
+    assert (login.folder / "batch").read_text() == "batch"
+    assert (login.folder / "sbatch").read_text() == "--parsable -x\n"
+    assert (login.run / "step").read_text() == "step"
+    assert (login.run / "step").stat().st_mode & 0o077 == 0
+    assert job_of(login.host, str(login.run)) == "12"
+
+
+def test_several_requests_submit_once(login: Login) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = [future.result() for future in [pool.submit(login.submit) for _ in range(4)]]
+    assert {each.job_id for each in found} == {"12"}
+    assert login.submissions == 1
+
+
+def test_the_callers_job_does_not_change_the_new_one(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLURM_JOB_ID", "SLURM_CONF", "SBATCH_PARTITION", "PMI_RANK", "PMIX_RANK", "SQUEUE_STATES"):
+        monkeypatch.setenv(name, "of the caller")
+    login.submit()
+    lines = (login.folder / "environment").read_text().splitlines()
+    assert [line for line in lines if line.endswith("=of the caller")] == ["SLURM_CONF=of the caller"]
+
+
+def test_an_uncertain_submission_is_looked_up_by_name_first(login: Login) -> None:
+    login.command("sbatch", "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1")
+    with pytest.raises(TargetUnreachable, match="Socket timed out"):
+        login.submit()
+    login.command("sbatch", ACCEPT)
+    login.command("squeue", "echo '15|PENDING|None'")
+    assert login.submit().job_id == "15"
+    assert login.submissions == 0
+
+
+def test_nothing_is_submitted_while_slurm_is_silent(login: Login) -> None:
+    (login.run / "attempted").touch()
+    login.command("squeue", NO_ANSWER)
+    with pytest.raises(TargetUnreachable, match="Unable to contact slurm controller"):
+        login.submit()
+    assert login.submissions == 0
+    login.command("squeue", "")
+    assert login.submit().job_id == "12"
+
+
+def test_sacct_knows_a_job_that_squeue_forgot(login: Login) -> None:
+    (login.run / "attempted").touch()
+    login.command("sacct", "echo '17|COMPLETED'")
+    assert login.submit().job_id == "17"
+
+
+def test_a_job_that_has_started_is_known_by_its_file(login: Login) -> None:
+    (login.run / "attempted").touch()
+    (login.run / "pid").write_text("18\n")
+    assert login.submit().job_id == "18"
+
+
+def test_of_two_jobs_the_first_is_kept(login: Login) -> None:
+    (login.run / "attempted").touch()
+    login.command("squeue", "echo '21|PENDING|None'; echo '20|PENDING|None'")
+    assert login.submit().job_id == "20"
+    assert (login.folder / "scancel").read_text() == "21\n"
+
+
+def test_a_refused_job_may_be_submitted_again(login: Login) -> None:
+    login.command("sbatch", "echo 'sbatch: error: Batch job submission failed: Invalid qos specification' >&2; exit 1")
+    login.command("squeue", "echo '22|FAILED|BadConstraints'")
+    with pytest.raises(SubmissionRefused, match="Invalid qos specification") as caught:
+        login.submit()
+    assert "slurm.qos" in caught.value.remedy
+    assert job_of(login.host, str(login.run)) == ""
+    login.command("sbatch", ACCEPT)
+    assert login.submit().job_id == "12"
+
+
+@pytest.mark.parametrize(
+    ("said", "key"),
+    [
+        ("invalid partition specified: nope", "slurm.partition"),
+        ("Invalid account or account/partition combination specified", "slurm.account"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "slurm.time"),
+        ("Invalid feature specification", "slurm.constraint"),
+        ("Requested node configuration is not available", "sinfo"),
+        ("unrecognized option '--frobnicate'", "slurm.extra"),
+    ],
+)
+def test_an_error_of_sbatch_says_what_to_change(login: Login, said: str, key: str) -> None:
+    login.command("sbatch", f'echo "sbatch: error: {said}" >&2; exit 1')
+    with pytest.raises(SubmissionRefused) as caught:
+        login.submit()
+    assert said in caught.value.message
+    assert key in caught.value.remedy
+
+
+def test_messages_of_a_site_are_kept(login: Login) -> None:
+    login.command("sbatch", "echo 'sbatch: you have 7 GPU hours left' >&2; echo '12;cluster'")
+    assert login.submit() == Submitted("12", ("you have 7 GPU hours left",))
+
+
+def test_a_missing_sbatch_is_named(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    (login.folder / "bin" / "sbatch").unlink()
+    tools = login.folder / "tools"
+    tools.mkdir()
+    for name in ("sh", "env", "sed", "head", "cat", "wc", "flock", "rm", "mv", "id", "grep"):
+        (tools / name).symlink_to(Path("/usr/bin", name))
+    monkeypatch.setenv("PATH", f"{login.folder / 'bin'}{os.pathsep}{tools}")
+    with pytest.raises(SubmissionRefused, match="has no sbatch"):
+        login.submit()
+
+
+def test_a_full_disk_is_named_and_nothing_is_submitted(login: Login) -> None:
+    login.command("cat", "echo 'cat: write error: Disk quota exceeded' >&2; exit 1")
+    with pytest.raises(StorageError, match="quota"):
+        login.submit()
+    assert login.submissions == 0
+
+
+def test_a_missing_directory_is_an_error(login: Login) -> None:
+    login.run.rmdir()
+    with pytest.raises(WorkbenchError):
+        login.submit()

@@ -1,0 +1,56 @@
+"""The output of YARN's commands, in the formats of Hadoop's ApplicationCLI."""
+
+from __future__ import annotations
+
+import pytest
+
+from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.ssh.yarn import ApplicationReport, listed, outcome_of, parse_report
+
+LIST = """\
+Total number of applications (application-types: [], states: [NEW, RUNNING] and tags: [p_1]):2
+                Application-Id\t    Application-Name\t    Application-Type
+application_1795443313376_0009\t            train.py\t               SPARK
+application_1795443313376_10000\t            train.py\t               SPARK
+"""
+REPORT = """\
+Application Report :\x20
+\tApplication-Id : application_1_0001
+\tApplication-Name : train.py
+\tState : FINISHED
+\tFinal-State : FAILED
+\tTracking-URL : http://rm:18080/history
+\tLog Aggregation Status : SUCCEEDED
+\tDiagnostics : User application exited with status 3
+\tFinal-State : SUCCEEDED
+\tUnmanaged Application : false
+"""
+
+
+def test_newest_application_of_a_list_is_found() -> None:
+    assert listed(LIST) == "application_1795443313376_10000"
+    assert listed("Total number of applications (states: [] and tags: [application_1_0001 ]):0\n") == ""
+
+
+def test_lines_within_diagnostics_do_not_change_the_status() -> None:
+    found = parse_report(REPORT)
+    assert found == ApplicationReport("FINISHED", "FAILED", "User application exited with status 3")
+    assert found.has_ended
+    assert not parse_report("Application with id 'application_1_0001' doesn't exist in RM.").has_ended
+
+
+@pytest.mark.parametrize(
+    ("state", "final", "diagnostics", "expected"),
+    [
+        ("FINISHED", "SUCCEEDED", "", Outcome(0)),
+        ("FINISHED", "FAILED", "User application exited with status 3", Outcome(3, "exit code 3; a_1 failed")),
+        ("FINISHED", "FAILED", "Max number of executor failures", Outcome(
+            None, "a_1 failed: Max number of executor failures", has_failed=True)),
+        ("KILLED", "KILLED", "N/A", Outcome(None, "a_1 was killed", has_failed=True)),
+        ("FINISHED", "UNDEFINED", "", Outcome(None, "YARN does not know how a_1 ended")),
+        ("FINISHED", "FAILED", "exited with status 0", Outcome(
+            None, "a_1 failed: exited with status 0", has_failed=True)),
+    ],
+)  # fmt: skip
+def test_outcome_is_the_final_status(state: str, final: str, diagnostics: str, expected: Outcome) -> None:
+    assert outcome_of("a_1", ApplicationReport(state, final, diagnostics)) == expected

@@ -1,0 +1,215 @@
+"""Runs with real Spark: on this machine, and on a standalone cluster whose head node is reached over SSH."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.conftest import require
+from tests.faults.support import Workbench, until
+from tests.machines import Machine, machine
+from tests.spark import IMAGE, VERSION, load_spark_image, spark_python, standalone_cluster
+from tests.targets.docker_project import DockerProject, log
+from tui_workbench.core.processes import reap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.engines import DockerEngine
+    from tests.targets.remote_project import Remote
+
+# As in the samples of 2017: no Framework, and a package for a Scala that this Spark does not have.
+RUNCONFIG = 'ArgumentVector:\n  - "$file"\nTarget: "local"\nTrackedRun: true\n'
+DEPENDENCIES = """\
+configuration:
+  "spark.app.name": "Classifying Iris"
+  "spark.yarn.maxAppAttempts": 1
+  "spark.master": "local[2]"
+repositories:
+  - "https://mmlspark.azureedge.net/maven"
+packages:
+  - group: "com.microsoft.ml.spark"
+    artifact: "mmlspark_2.11"
+    version: "0.7.91"
+"""
+IRIS = """\
+import sys
+import pyspark
+from azureml.logging import get_azureml_logger
+
+run_logger = get_azureml_logger()
+spark = pyspark.sql.SparkSession.builder.appName('Iris').getOrCreate()
+data = spark.sparkContext.parallelize(range(150), 4)
+print('sum', data.map(lambda x: (x % 3, x)).reduceByKey(lambda a, b: a + b).collect())
+run_logger.log('Regularization Rate', float(sys.argv[1]))
+run_logger.log('Rows', data.count())
+"""
+FAILS = """\
+from pyspark.sql import SparkSession
+
+def check(row):
+    if row == 7:
+        raise ValueError("row 7 has no label")
+    return row
+
+print(SparkSession.builder.getOrCreate().sparkContext.parallelize(range(10), 2).map(check).sum())
+"""
+WAITS = """\
+import time
+from pyspark.sql import SparkSession
+SparkSession.builder.getOrCreate().sparkContext.parallelize(range(2), 2).map(lambda row: time.sleep(600)).count()
+"""
+
+
+@pytest.fixture(scope="session")
+def spark() -> str:
+    """The Python of an environment with Spark."""
+    return spark_python()
+
+
+@pytest.fixture
+def project(tmp_path: Path, spark: str) -> Iterator[Workbench]:
+    """A project of 2017 with PySpark, on this machine."""
+    root = tmp_path / "my project"
+    (root / "aml_config").mkdir(parents=True)
+    files = {
+        "aml_config/local.compute": f'type: "local"\npythonLocation: {json.dumps(spark)}\n',
+        "aml_config/local.runconfig": RUNCONFIG,
+        "aml_config/spark_dependencies.yml": DEPENDENCIES,
+        "iris_spark.py": IRIS,
+        "fails.py": FAILS,
+        "waits.py": WAITS,
+    }
+    for name, text in files.items():
+        (root / name).write_text(text)
+    workbench = Workbench(root, {"SPARK_LOCAL_IP": "127.0.0.1"})
+    yield workbench
+    for record in workbench.history():
+        if record["status"] in ("Running", "Preparing"):
+            workbench.run("experiment", "cancel", "--run", record["run_id"])
+    reap()
+
+
+def last(workbench: Workbench) -> dict[str, Any]:
+    """The newest run."""
+    return workbench.info(workbench.history()[0]["run_id"])
+
+
+def application(record: dict[str, Any]) -> dict[str, Any]:
+    (found,) = record["spark"]["applications"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_sample_of_2017_runs_by_its_own_command(project: Workbench) -> None:
+    planned = project.run("experiment", "submit", "-c", "local", "--dry-run", "./iris_spark.py", "0.01")
+    assert f"use Spark {VERSION} (Scala 2.13) with master local[2]; leave out com.microsoft.ml" in planned.out
+    done = project.run("az", "ml", "experiment", "submit", "-c", "local", "./iris_spark.py", "0.01")
+    assert done.code == 0, done
+    assert "sum [" in done.out
+    record = last(project)
+    assert record["reason"] is None
+    assert (record["Regularization Rate"], record["Rows"]) == (0.01, 150)
+    # Lines of Spark's own log are not metrics.
+    assert "ShuffleMapStage" not in record
+    found = application(record)
+    assert (found["name"], found["version"], found["master"]) == ("Iris", VERSION, "local[2]")
+    assert [(stage["tasks"], stage["done"], stage["failure"]) for stage in found["stages"]] == [(4, 4, "")] * 3
+    assert found["stages"][0]["name"] == "reduceByKey at iris_spark.py:8"
+    assert (found["failed_tasks"], found["ui"]) == ([], None)
+
+
+def test_exception_in_a_task_is_the_reason(project: Workbench) -> None:
+    assert project.submit("fails.py").code == 1
+    record = last(project)
+    assert "ValueError: row 7 has no label" in record["reason"]
+    (failed,) = application(record)["failed_tasks"]
+    assert (failed["task"], failed["reason"]) == (1, "ValueError: row 7 has no label")
+
+
+def test_cancel_ends_the_driver_and_its_workers(project: Workbench) -> None:
+    run_id = project.detach("waits.py")
+    until(lambda: "spark" in project.info(run_id) and application(project.info(run_id))["stages"], "the first stage")
+    found = application(project.info(run_id))
+    assert (found["end_time_utc"], found["stages"][0]["done"]) == (None, 0)
+    assert found["ui"]["url"].startswith("http://localhost:40")
+    assert found["ui"]["forward"] == ""
+    assert project.run("experiment", "cancel", "--run", run_id).code == 0
+    assert project.info(run_id)["status"] == "Canceled"
+    assert application(project.info(run_id))["ui"] is None
+
+
+def test_python_without_spark_is_refused_before_the_run(project: Workbench) -> None:
+    project.environment["SPARK_HOME"] = "/nowhere"
+    done = project.submit("iris_spark.py", "0.01")
+    assert done.code == 3
+    assert "local.runconfig: Framework is missing, which means PySpark, but " in done.err
+    assert "-m pip install pyspark" in done.err
+    assert project.history() == []
+
+
+@pytest.fixture
+def workers(key: Path) -> Iterator[tuple[Machine, Machine]]:
+    """Two machines for workers."""
+    require("java")
+    folder = Path(tempfile.mkdtemp(prefix="wb-spark-"))
+    folder.chmod(0o755)
+    with machine("worker-1", folder / "1", key) as one, machine("worker-2", folder / "2", key) as other:
+        yield one, other
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_standalone_cluster_runs_the_tasks_of_a_driver_over_ssh(
+    box: Remote,
+    spark: str,
+    workers: tuple[Machine, Machine],
+    tmp_path: Path,
+) -> None:
+    head = box.machine
+    variables = {"SPARK_LOCAL_IP": head.address}
+    box.configure({"type": "cluster", "pythonLocation": spark}, Framework="PySpark", EnvironmentVariables=variables)
+    box.write(
+        "import workbench, time, os\nfrom pyspark.sql import SparkSession\n"
+        "sc = SparkSession.builder.getOrCreate().sparkContext\n"
+        "rows = sc.parallelize(range(100), 8).map(lambda x: (time.sleep(0.2), os.uname().nodename)[1])\n"
+        "hosts = rows.map(lambda host: (host, 1)).reduceByKey(lambda a, b: a + b).collect()\n"
+        "workbench.log('hosts', len(hosts))\nprint(sorted(host for host, _ in hosts), os.uname().nodename)\n"
+    )
+    with standalone_cluster(spark, head, workers, tmp_path) as url:
+        (box.folder / "aml_config" / "spark_dependencies.yml").write_text(
+            f"configuration: {{spark.master: '{url}', spark.executor.memory: 512m}}\n"
+        )
+        run_id = box.detach("train.py", configuration="box")
+        until(lambda: "spark" in box.info(run_id) and application(box.info(run_id))["stages"], "the first stage")
+        address = application(box.info(run_id))["ui"]
+        if address is not None:  # the run may have ended meanwhile
+            assert address["forward"] == f"ssh -N -L 4040:{head.address}:4040 research@{head.address}"
+        assert box.follow(run_id).code == 0
+    record = box.info(run_id)
+    assert (record["status"], record["hosts"]) == ("Completed", 2), box.log(run_id)
+    assert "['worker-1', 'worker-2'] gpubox" in box.log(run_id)
+    found = application(record)
+    assert (found["master"], found["executors"]) == (url, 2)
+    assert [(stage["tasks"], stage["done"]) for stage in found["stages"]] == [(8, 8), (8, 8)]
+    assert not (box.run_directory(run_id) / "spark" / f"{found['id']}.inprogress").exists()
+
+
+def test_container_on_another_machine_has_its_own_spark(
+    tmp_path: Path, spark: str, gpubox: Machine, gpubox_engine: DockerEngine, ssh_folder: Path
+) -> None:
+    load_spark_image(gpubox_engine, spark)
+    project = DockerProject(tmp_path / "project", type="remotedocker", address=gpubox.address, username="research")
+    project.compute(type="remotedocker", address=gpubox.address, username="research", baseDockerImage=IMAGE)
+    project.runconfig(Framework="PySpark")
+    (project.configuration / "spark_dependencies.yml").write_text("configuration: {spark.master: 'local[1]'}\n")
+    run = project.run(IRIS, "0.5")
+    record = Workbench(project.root).info(run.run_id)
+    assert (run.state, record["Rows"]) == ("completed", 150), (run.reason, log(run))
+    found = application(record)
+    assert (found["version"], found["name"]) == (VERSION, "Iris")
+    assert [stage["done"] for stage in found["stages"]] == [4, 4, 4]

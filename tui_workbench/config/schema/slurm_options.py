@@ -1,0 +1,106 @@
+"""The options of Slurm jobs: `slurm` of a compute target, and `Slurm` of a run configuration.
+
+The forms of values are those of sbatch(1), sections `--time` and `--mem`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tui_workbench.config.schema.field_types import BOOLEAN, INTEGER, STRINGS, Field
+
+SECTION, OVERRIDE = "slurm", "Slurm"
+"""The section of a compute target, and the section of a run configuration, whose values take precedence."""
+
+RESERVED = (
+    "--array",
+    "--chdir",
+    "--clusters",
+    "--error",
+    "--export",
+    "--job-name",
+    "--no-requeue",
+    "--open-mode",
+    "--output",
+    "--parsable",
+    "--requeue",
+    "--signal",
+    "--test-only",
+    "--wait",
+    "--wrap",
+)
+"""The options of sbatch that the workbench sets, or that change the output of sbatch."""
+
+TIME = r"\d+|\d+:\d+(:\d+)?|\d+-\d+(:\d+){0,2}"
+MEMORY = r"\d+[KMGTkmgt]?"
+LONG_OPTION = r"--[a-z][a-z0-9-]*(=[^\x00-\x1f]*)?"
+
+_WORD, _WORD_FORM = r"[^\x00-\x20]+", "text without spaces"
+
+_OPTIONS = (
+    Field("partition", "Partition, or several with commas.", pattern=_WORD, form=_WORD_FORM, example="gpu"),
+    Field("account", "Account that the job is charged to.", pattern=_WORD, form=_WORD_FORM, example="lab"),
+    Field("qos", "Quality of service.", pattern=_WORD, form=_WORD_FORM, example="normal"),
+    Field(
+        "time",
+        "Time limit of the job. By default, the partition's.",
+        pattern=TIME,
+        form="minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS",
+        example="4:00:00",
+    ),
+    Field("nodes", "Number of nodes.", INTEGER, minimum=1, example="1"),
+    Field("gpus", "Number of GPUs of the job.", INTEGER, minimum=0, example="1"),
+    Field("cpus", "CPUs of a task.", INTEGER, minimum=1, example="8"),
+    Field(
+        "mem",
+        "Memory of each node; without a unit it counts in MiB.",
+        pattern=MEMORY,
+        form="a number of MiB, or a number with K, M, G or T",
+        example="32G",
+    ),
+    Field("constraint", "Features that the nodes must have.", pattern=_WORD, form=_WORD_FORM, example="a100"),
+    Field("requeue", "Lets Slurm start the job again after it was interrupted.", BOOLEAN, default=False),
+    Field(
+        "extra",
+        "More options of sbatch. Options that the workbench sets itself are refused.",
+        STRINGS,
+        default=(),
+        pattern=LONG_OPTION,
+        form="`--NAME` or `--NAME=VALUE`",
+        reserved=RESERVED,
+        example="[--reservation=x]",
+    ),
+)
+
+TARGET_OPTIONS = tuple(each._replace(key=f"{SECTION}.{each.key}", source="workbench") for each in _OPTIONS)
+RUN_OPTIONS = tuple(
+    each._replace(
+        key=f"{OVERRIDE}.{each.key}",
+        help=f"{each.help} Overrides `{SECTION}.{each.key}` of the target.",
+        source="workbench",
+        default=None,
+    )
+    for each in _OPTIONS
+)
+"""The same fields in a run configuration. An empty text there removes the target's value."""
+
+
+def requested_gpus(options: Mapping[str, Any]) -> int | None:
+    """Return the number of GPUs of a job with these options; None if `extra` may request some."""
+    count: int = options.get("gpus", 0)
+    return None if not count and any("gpu" in option for option in options.get("extra", ())) else count
+
+
+_UNITS = re.compile(r"(\d+) ?([KMGT])i?B?", re.IGNORECASE)
+_SPAN = re.compile(r"(\d+) ?(d|h|m|min)", re.IGNORECASE)
+
+
+def corrected(field: Field, text: str) -> str:
+    """Return the form for Slurm of a memory size such as `32 GB` or a time such as `4h`, "" if it is not certain."""
+    if field.pattern == MEMORY and (size := _UNITS.fullmatch(text.strip())):
+        return size[1] + size[2].upper()
+    if field.pattern == TIME and (span := _SPAN.fullmatch(text.strip())):
+        return {"d": f"{span[1]}-00", "h": f"{span[1]}:00:00"}.get(span[2].lower(), span[1])
+    return ""

@@ -1,0 +1,74 @@
+"""Load the Spark dependencies of a run: properties, Maven repositories and packages."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tui_workbench.config.schema import fields
+from tui_workbench.config.yaml_edit.syntax import parse, read
+from tui_workbench.config.yaml_edit.values import read_fields
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.model import RunConfiguration
+
+# Spark's own pattern (spark.redaction.regex), and the keys of Azure's storage accounts.
+_SECRET = re.compile(r"secret|password|token|(?:access|account)[.]?key", re.IGNORECASE)
+_SWITCHES = frozenset(("true", "false"))
+
+
+class SparkDependencies(NamedTuple):
+    """The Spark dependencies of a run; `path` is their file, or "" if there is none."""
+
+    path: str = ""
+    configuration: Mapping[str, str] = {}  # Spark properties
+    repositories: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()  # Maven coordinates, `group:artifact:version`
+
+
+def spark_dependencies_of(configuration: RunConfiguration, *roots: str) -> SparkDependencies:
+    """Return the Spark dependencies of a run configuration; empty if its default file does not exist.
+
+    The file is read below the first of the folders `roots` that has it. Raises ConfigurationError.
+    """
+    if configuration.is_sdk_form:
+        return _of_values(configuration.path, _sdk_values(configuration.values))
+    paths = [os.path.join(root, configuration.spark_file) for root in roots]
+    path = next(filter(os.path.isfile, paths), "")
+    if path or configuration.spark_dependencies_file:
+        # Reading a named file that does not exist raises the error.
+        return load_spark_dependencies(path or paths[-1])
+    return SparkDependencies()
+
+
+def load_spark_dependencies(path: str) -> SparkDependencies:
+    """Load a file of Spark dependencies. Raises ConfigurationError with file, line, column and remedy."""
+    tree = parse(read(path).text, path)
+    reading = read_fields(tree, fields.SPARK)
+    if reading.faults:
+        first = min(reading.faults, key=lambda fault: fault.start)
+        line, column = tree.place(first.start)
+        raise ConfigurationError(first.message, remedy=first.remedy, file=path, line=line, column=column)
+    return _of_values(path, reading.values)
+
+
+def secret_property(configuration: Mapping[str, str]) -> str:
+    """Return the first property with a secret, or "". The command line of a Spark driver shows its properties."""
+    names = (name for name, value in configuration.items() if value.lower() not in _SWITCHES)
+    return next((name for name in names if _SECRET.search(name)), "")
+
+
+def _of_values(path: str, values: Mapping[str, Any]) -> SparkDependencies:
+    packages = (f"{each['group']}:{each['artifact']}:{each['version']}" for each in values.get("packages", ()))
+    return SparkDependencies(
+        path, dict(values.get("configuration") or {}), tuple(values.get("repositories", ())), tuple(packages)
+    )
+
+
+def _sdk_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the Spark values of a run configuration in the SDK form, which has no separate file for them."""
+    spark = values.get("spark") or {}
+    environment = (values.get("environment") or {}).get("spark") or {}
+    found = {"configuration": spark.get("configuration"), **environment}
+    return {key: value for key, value in found.items() if value is not None}

@@ -1,0 +1,80 @@
+"""A thread that waits with a `RunGroup`, so that a target that does not answer delays no other step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable
+
+from tui_workbench.core.model import RunSpec
+from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.values import Outcome, Report
+
+CLOSE_SECONDS = 5.0  # maximum time to wait for the end of the thread; a request to the target may be in progress
+
+
+class GroupThread:
+    """Owns a group. `on_ended` is called in the thread with each run that has ended, `on_broken` with an error.
+
+    After an error the thread has ended, and no run is followed any more.
+    """
+
+    def __init__(
+        self,
+        group: RunGroup,
+        on_ended: Callable[[str, Outcome], object],
+        on_broken: Callable[[Exception], object],
+    ) -> None:
+        self._group = group
+        self._on_ended = on_ended
+        self._on_broken = on_broken
+        self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name="follow runs", daemon=True)
+        self._thread.start()
+
+    def add(self, spec: RunSpec, report: Report) -> None:
+        """Follow a run."""
+        self._call(lambda: self._group.add(spec, report))
+
+    def remove(self, run_id: str, then: Callable[[], object]) -> None:
+        """Stop following a run, then call `then` in the thread."""
+
+        def remove() -> None:
+            self._group.remove(run_id)
+            then()
+
+        self._call(remove)
+
+    def close(self) -> None:
+        """End the thread, and wait for it at most CLOSE_SECONDS."""
+        self._is_closing = True
+        self._call(lambda: None)
+        self._thread.join(CLOSE_SECONDS)
+
+    def _call(self, call: Callable[[], object]) -> None:
+        self._calls.put(call)
+        with contextlib.suppress(OSError):  # the pipe is full, or the thread has ended
+            os.write(self._writing, b"c")
+
+    def _run(self) -> None:
+        try:
+            with contextlib.closing(self._group):
+                while not self._is_closing:
+                    self._wait()
+        except Exception as error:  # the code of a target may raise anything
+            self._on_broken(error)
+        finally:
+            os.close(self._reading)
+
+    def _wait(self) -> None:
+        for run_id, outcome in self._group.wait(self._reading).items():
+            self._on_ended(run_id, outcome)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._reading, 4096)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._calls.get_nowait()()

@@ -1,0 +1,112 @@
+"""Hand a run over to the process that drives it: its own controller, or the watcher of its target.
+
+Targets with `drives_together` have one watcher process for all targets with the same key, in all projects of the user.
+A folder in the user's state directory holds a link to each of its runs, and the lock of the watcher. A process that
+hands over a run adds a link, and then wakes the watcher or starts one. A killed watcher is thus replaced by the next
+process that submits or adopts one of its runs, and the new watcher takes all runs of the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from tui_workbench.core import locks
+from tui_workbench.core.directories import user_state_directory
+from tui_workbench.core.errors import storage_errors
+from tui_workbench.runs.lifecycle.starting import WATCHER, Start, detach, spawn, wake
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+
+if TYPE_CHECKING:
+    from tui_workbench.targets.base.protocol import Target
+
+FOLDER = "watchers"
+RUNS = "runs"  # the folder of links
+GATE = "gate"  # the lock file that is held while runs are handed over, and while the watcher decides to end
+
+
+def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, start: Start = spawn) -> None:
+    """Give the run to a new controller, or to the watcher of its target. Releases the lock.
+
+    Raises WorkbenchError when no process can be started.
+    """
+    if not target.drives_together:
+        detach(directory, lock, start)
+        return
+    with lock:
+        folder = WatchFolder.of(target)
+        with folder.locked():
+            folder.add(directory)
+            lock.release()  # for the watcher
+            folder.call_watcher(start)
+
+
+class WatchFolder:
+    """The folder of one watcher."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        # A watcher is locked, found and woken like the controller of a run.
+        self._process = RunDirectory(path)
+
+    @classmethod
+    def of(cls, target: Target) -> WatchFolder:
+        """Return the folder for runs on `target`, created if missing. Raises StorageError."""
+        key = target.group_key()
+        name = f"{locks.file_name(key)[:100]}-{_digest(key)}"
+        path = os.path.join(user_state_directory(), FOLDER, name)
+        with storage_errors("make", path):
+            os.makedirs(os.path.join(path, RUNS), mode=0o700, exist_ok=True)
+        return cls(path)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the folder. Raises StorageError."""
+        with locks.lock_file(os.path.join(self.path, GATE)):
+            yield
+
+    def call_watcher(self, start: Start) -> None:
+        """Wake the watcher, or start one; the caller holds the lock. Raises WorkbenchError."""
+        lock = ControllerLock.acquire_new(self._process)
+        if lock is not None:
+            detach(self._process, lock, start, WATCHER)
+        else:
+            wake(self._process)
+
+    def add(self, directory: RunDirectory) -> None:
+        """Add a run; the caller holds the lock. Raises StorageError."""
+        link = self._link(directory)
+        with storage_errors("write", link), contextlib.suppress(FileExistsError):
+            os.symlink(directory.path, link)
+
+    def remove(self, directory: RunDirectory) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._link(directory))
+
+    def names(self) -> list[str]:
+        """Return the names of all links; empty if the folder was removed."""
+        try:
+            return os.listdir(os.path.join(self.path, RUNS))
+        except OSError:
+            return []
+
+    def run(self, name: str) -> RunDirectory | None:
+        """Return the run that a link points to; None if the link was removed."""
+        try:
+            return RunDirectory(os.readlink(os.path.join(self.path, RUNS, name)))
+        except OSError:
+            return None
+
+    def link_name(self, directory: RunDirectory) -> str:
+        # Projects of the same name may have runs with the same ID.
+        return f"{directory.run_id}.{_digest(directory.path)}"
+
+    def _link(self, directory: RunDirectory) -> str:
+        return os.path.join(self.path, RUNS, self.link_name(directory))
+
+
+def _digest(text: str) -> str:
+    return blake2b(os.fsencode(text), digest_size=8).hexdigest()

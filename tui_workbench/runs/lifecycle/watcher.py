@@ -1,0 +1,366 @@
+"""The watcher: one detached process that drives all runs on one target, for targets with `drives_together`.
+
+It executes the steps of many controllers. Those that block (prepare, start, cancel, collect) are jobs in a few threads;
+waiting for the end of scripts is left to one `RunGroup`. A run that waits costs a descriptor, its lock, and a small
+object. All decisions are made in the main thread: other threads post calls to it.
+
+The watcher holds the lock of each run, so that other processes see a controller. It looks for new runs, cancel requests
+and removed run directories when it is woken, and every few seconds. It ends a while after its last run. Every step is
+recorded in the run's directory, so a new watcher continues where a killed one stopped. `handover` starts it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import resource
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from tui_workbench.core import trace
+from tui_workbench.core.errors import ImportedRun, RunNotFound, StorageError
+from tui_workbench.core.waiting import Backoff, wait_ready
+from tui_workbench.runs.lifecycle import queueing, starting
+from tui_workbench.runs.lifecycle.controller import Controller, Helpers, listen_for_cancel
+from tui_workbench.runs.lifecycle.following import GroupThread
+from tui_workbench.runs.lifecycle.handover import WatchFolder
+from tui_workbench.runs.lifecycle.helping import Helping
+from tui_workbench.runs.lifecycle.target_lifecycle import TryLater
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.base.values import Outcome
+
+MOST_JOBS = 4  # concurrent jobs; a login allows few sessions per connection
+LOOK_SECONDS = 5.0  # longest time between two looks at the folders
+SHORTEST_LOOK_SECONDS = 0.1  # shortest time: with many runs, a look takes milliseconds
+LINGER_SECONDS = 5.0  # the next run often follows soon
+SPARE_DESCRIPTORS = 200  # for everything but the locks of runs
+FIRST_RETRY, LONGEST_RETRY = 0.5, 300.0  # seconds between two attempts after an error
+EVENT = "watcher"  # the step whose reason is an error of the watcher
+
+
+class _Run:
+    """A run that this process drives. It is either queued for a job, in a job, followed, or due for a retry."""
+
+    def __init__(self, name: str, directory: RunDirectory, lock: ControllerLock) -> None:
+        self.name = name
+        self.directory = directory
+        self.lock = lock
+        self.outcome: Outcome | None = None  # of a script that has ended
+        self.interrupt = -1  # of the job in progress
+        self.is_followed = False
+        self.is_canceled = False
+        self.retries: Backoff | None = None
+        self.retry_at = 0.0
+        self.error = ""
+        self.helpers: Helpers | None = None  # while the script runs
+
+
+class Watcher:
+    """Drives the runs of one folder. The caller holds its lock."""
+
+    def __init__(self, folder: WatchFolder, lock: ControllerLock, woken: int) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._woken = woken
+        self._runs: dict[str, _Run] = {}
+        self._followed: dict[str, _Run] = {}  # by run ID
+        self._queued: deque[_Run] = deque()
+        self._failed: list[_Run] = []  # due for a retry
+        self._jobs = 0
+        self._group: GroupThread | None = None
+        self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._unreachable = Backoff()
+        self._paused_until = 0.0  # no job is started before; then one, until the target has answered
+        self._is_known = False  # the target has answered
+        self._refused = Backoff(SHORTEST_LOOK_SECONDS, LOOK_SECONDS)
+        self._look_at = 0.0
+        self._looked_at = -LOOK_SECONDS
+        self._idle_since = time.monotonic()
+        self._helping = Helping(self._post)
+        limit = _raise_descriptor_limit()
+        self._most_runs = max(limit - SPARE_DESCRIPTORS, limit // 2)
+
+    def run(self) -> None:
+        """Drive all runs; returns a while after the last has ended. Releases the lock."""
+        while True:
+            now = time.monotonic()
+            if now >= self._look_at:
+                self._look(now)
+            self._start_retries(now)
+            self._start_jobs(now)
+            if self._runs or self._jobs or self._helping.is_collecting:
+                self._idle_since = now
+            elif now >= self._idle_since + LINGER_SECONDS and self._may_end():
+                break
+            self._wait(now)
+        if self._group is not None:
+            self._group.close()
+
+    def _wait(self, now: float) -> None:
+        """Wait for calls of other threads, and for the next time at which something is due."""
+        due = [self._look_at, *(run.retry_at for run in self._failed)]
+        if self._queued and self._jobs == 0:
+            due.append(self._paused_until)
+        if not self._runs:
+            due.append(self._idle_since + LINGER_SECONDS)
+        ready = wait_ready([self._woken, self._reading], timeout=max(0.0, min(due) - now))
+        for descriptor in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(descriptor, 4096)
+        if self._woken in ready:
+            self._look_at = min(self._look_at, self._looked_at + SHORTEST_LOOK_SECONDS)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._calls.get_nowait()()
+
+    def _post(self, call: Callable[[], object]) -> None:
+        """Let the main thread call `call`."""
+        self._calls.put(call)
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._writing, b"c")
+
+    def _may_end(self) -> bool:
+        """Release the lock and return True, unless there are runs."""
+        try:
+            with self._folder.locked():
+                if self._folder.names():  # other processes are acting on these runs
+                    self._idle_since = time.monotonic()
+                    return False
+                self._lock.release()
+        except StorageError:
+            self._lock.release()  # the folder was removed
+        return True
+
+    # --- Looking at the folders
+
+    def _look(self, now: float) -> None:
+        """Find new runs, cancel requests and removed directories."""
+        self._looked_at, self._look_at = now, now + LOOK_SECONDS
+        is_refused = False
+        for name in self._folder.names():
+            if name not in self._runs and len(self._runs) < self._most_runs:
+                is_refused |= not self._take(name)
+        if is_refused:
+            self._look_at = now + self._refused.next()
+        else:
+            self._refused = Backoff(SHORTEST_LOOK_SECONDS, LOOK_SECONDS)
+        for run in list(self._runs.values()):
+            if not run.is_canceled and run.directory.cancel_requested:
+                self._cancel(run)
+            elif not os.path.isdir(run.directory.path):
+                self._leave(run)
+        followed = self._followed.values()
+        self._helping.read_metrics([run.helpers.metrics for run in followed if run.helpers is not None])
+
+    def _take(self, name: str) -> bool:
+        """Take the run of a link; return False if another process is acting on it."""
+        directory = self._folder.run(name)
+        if directory is None:
+            return True
+        try:
+            lock = ControllerLock.acquire(directory)
+        except (ImportedRun, RunNotFound):
+            self._folder.remove(directory)
+            return True
+        except StorageError:
+            return False
+        if lock is None:
+            return False
+        run = self._runs[name] = _Run(name, directory, lock)
+        self._queued.append(run)
+        return True
+
+    def _cancel(self, run: _Run) -> None:
+        """Let a job end the run, before all other jobs: a user may be waiting for it."""
+        run.is_canceled = True
+        self._paused_until = 0.0
+        self._take_out(run, self._queued.appendleft)
+
+    def _leave(self, run: _Run) -> None:
+        """Forget a run whose directory was removed."""
+        self._take_out(run, self._forget)
+
+    def _take_out(self, run: _Run, then: Callable[[_Run], object]) -> None:
+        """Interrupt the run's job if one is in progress. Otherwise call `then` once nothing is done with the run."""
+        if run.interrupt >= 0:
+            os.eventfd_write(run.interrupt, 1)
+        elif run.is_followed:
+            self._unfollow(run, then)
+        else:
+            for others in (self._queued, self._failed):
+                with contextlib.suppress(ValueError):
+                    others.remove(run)
+            then(run)
+
+    def _forget(self, run: _Run) -> None:
+        self._runs.pop(run.name, None)
+        self._folder.remove(run.directory)
+        run.lock.release()
+
+    # --- Jobs
+
+    def _start_retries(self, now: float) -> None:
+        due = [run for run in self._failed if run.retry_at <= now]
+        for run in due:
+            self._failed.remove(run)
+            self._queued.append(run)
+
+    def _start_jobs(self, now: float) -> None:
+        limit = MOST_JOBS if self._paused_until == 0.0 else 1
+        while self._queued and self._jobs < limit and now >= self._paused_until:
+            run = self._queued.popleft()
+            run.interrupt = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self._jobs += 1
+            threading.Thread(target=self._work, args=(run,), name=run.directory.run_id, daemon=True).start()
+
+    def _work(self, run: _Run) -> None:
+        """Execute the steps of a run that are due, in a thread."""
+        controller: Controller | None = None
+        error: Exception | None = None
+        try:
+            with trace.for_run(run.directory.path):
+                controller = self._advance(run)
+        except Exception as raised:  # one run must not affect the others
+            error = raised
+        self._post(partial(self._end_job, run, controller, error))
+
+    def _advance(self, run: _Run) -> Controller | None:
+        """Execute the steps up to the start of the script or the end of the run; None if it has ended."""
+        controller = Controller(
+            run.directory, run.interrupt, patient=False, is_known=self._is_known, helpers=run.helpers
+        )
+        with contextlib.closing(controller.target):
+            if run.outcome is not None:
+                controller.conclude(run.outcome)
+            else:
+                run.directory.make_durable()
+                if controller.begin():
+                    return controller
+        queueing.leave(run.directory)
+        return None
+
+    def _end_job(self, run: _Run, controller: Controller | None, error: Exception | None) -> None:
+        self._jobs -= 1
+        os.close(run.interrupt)
+        run.interrupt, run.outcome = -1, None
+        if isinstance(error, TryLater):
+            self._paused_until = time.monotonic() + self._unreachable.next()
+            self._queued.append(run)  # another run tries next, in case only this one fails
+            return
+        self._paused_until, self._unreachable = 0.0, Backoff()
+        if error is not None:
+            self._retry(run, error)
+        elif controller is None:
+            self._forget(run)
+        elif run.directory.cancel_requested:
+            run.is_canceled = True
+            self._queued.appendleft(run)
+        else:
+            self._is_known = True
+            self._follow(run, controller)
+
+    def _retry(self, run: _Run, error: Exception) -> None:
+        """Try the steps of a run again later, for example when the disk is full."""
+        if isinstance(error, (ImportedRun, RunNotFound)) or not os.path.isdir(run.directory.path):
+            self._forget(run)
+            return
+        text = f"{type(error).__name__}: {error}"
+        if text != run.error:
+            run.error = text
+            with contextlib.suppress(StorageError):
+                run.directory.append_event("step", step=EVENT, reason=text)
+        run.retries = run.retries or Backoff(FIRST_RETRY, LONGEST_RETRY)
+        run.retry_at = time.monotonic() + run.retries.next()
+        self._failed.append(run)
+
+    # --- Following
+
+    def _follow(self, run: _Run, controller: Controller) -> None:
+        run.retries = None
+        progress, spec = controller.progress, controller.record.spec
+        progress.interrupted = -1
+        progress.on_running = partial(self._post, partial(self._help, run))
+        if self._group is None:
+            try:
+                group = target_for(spec.target).group()
+            except Exception as error:  # the code of a target may raise anything
+                self._retry(run, error)
+                return
+            self._group = GroupThread(
+                group,
+                lambda run_id, outcome: self._post(partial(self._conclude, run_id, outcome)),
+                lambda error: self._post(partial(self._reopen, error)),
+            )
+        run.is_followed = True
+        self._followed[run.directory.run_id] = run
+        self._group.add(spec, progress)
+
+    def _unfollow(self, run: _Run, then: Callable[[_Run], object]) -> None:
+        run_id = run.directory.run_id
+
+        def end() -> None:
+            if self._followed.get(run_id) is run:  # its script has not ended meanwhile
+                self._stop_following(run_id)
+                then(run)
+
+        if self._group is not None:
+            self._group.remove(run_id, partial(self._post, end))
+
+    def _stop_following(self, run_id: str) -> _Run | None:
+        run = self._followed.pop(run_id, None)
+        if run is not None:
+            run.is_followed = False
+        return run
+
+    def _conclude(self, run_id: str, outcome: Outcome) -> None:
+        run = self._stop_following(run_id)
+        if run is not None:
+            run.outcome = outcome
+            self._queued.append(run)
+
+    def _reopen(self, error: Exception) -> None:
+        """Drop the broken group. Its runs are retried, and then followed with a new group."""
+        self._group = None
+        for run_id in list(self._followed):
+            run = self._stop_following(run_id)
+            if run is not None:
+                self._retry(run, error)
+
+    def _help(self, run: _Run) -> None:
+        """Start to record the GPUs and read the metrics of a run whose script runs."""
+        if run.is_followed and run.helpers is None:
+            run.helpers = self._helping.begin(run.directory)
+
+
+def _raise_descriptor_limit() -> int:
+    """Raise the soft limit of open files to the hard limit, and return it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft if soft != resource.RLIM_INFINITY else sys.maxsize
+
+
+def drive(directory: RunDirectory, lock: ControllerLock) -> None:
+    """Drive the runs of a watcher's folder; this process does nothing else. Releases the lock."""
+    woken = listen_for_cancel()
+    # The current folder may be removed, or its disk unmounted.
+    os.chdir("/")
+    with lock:
+        Watcher(WatchFolder(directory.path), lock, woken).run()
+
+
+def main(lock_descriptor: str, path: str) -> None:
+    """Drive the runs of the folder at `path` with its inherited lock."""
+    drive(RunDirectory(path), starting.inherited_lock(lock_descriptor))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,33 @@
+"""Find the reason for which Spark did not start a script at the end of the log."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+
+from tui_workbench.core.files import open_regular
+from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS
+
+TAIL_BYTES = 1 << 17
+
+# Ivy names a package as `group#artifact;version`.
+_UNRESOLVED = re.compile(r"unresolved dependency: ([\w.-]+)#([\w.-]+);([\w.-]+): not found")
+_OLD_JAVA = re.compile(r"UnsupportedClassVersionError|Unrecognized option: --add-|Unrecognized VM option")
+_NO_MASTER = re.compile(r"All masters are unresponsive|Could not parse Master URL: '([^'\n]+)'")
+
+
+def spark_failure(path: str) -> str:
+    """Return the reason if Spark itself failed, according to the log at `path`; else ""."""
+    text = ""
+    with suppress(OSError), open_regular(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - TAIL_BYTES))
+        text = file.read().decode("utf-8", "replace")
+    if packages := list(dict.fromkeys(":".join(found) for found in _UNRESOLVED.findall(text))):
+        return f"Spark cannot download {', '.join(packages)}: check repositories and network"[:MOST_CHARACTERS]
+    if _OLD_JAVA.search(text):
+        return "its Java does not fit this Spark: Spark 4 needs Java 17 or newer, Spark 2 needs Java 8"
+    if found := _NO_MASTER.search(text):
+        return f"Spark does not know the master {found[1]}" if found[1] else "the Spark master does not answer"
+    return ""

@@ -1,0 +1,112 @@
+"""The address of Spark's user interface while an application runs, and Spark's part of a history record."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.files import open_regular
+from tui_workbench.core.model import Run
+from tui_workbench.runs.logs.spark_events import SparkApplication, read_spark
+from tui_workbench.runs.store.history_record import utc
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.targets.base.registry import target_for
+
+_HEAD_BYTES = 1 << 20
+"""Bytes at the beginning of the log, where the driver reports its port."""
+
+# Spark's Utils.startServiceOnPort. The second is a warning, which logs without INFO have too.
+_PORT = re.compile(
+    rb"started service 'SparkUI' on port (\d{1,5})\b|'SparkUI' could not bind on port \d+. Attempting port (\d{1,5})\b"
+)
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
+
+# Spark's yarn.Client reports the application while it runs: its state each second, its address when that changes.
+_REPORTED = re.compile(rb"Application report for (application_\d{1,20}_\d{1,10}) \(state: \w+\)")
+_TRACKING = re.compile(rb"tracking URL: http://([A-Za-z0-9][A-Za-z0-9.-]{0,252})(?::(\d{1,5}))?(/[\w./-]{0,500})\s")
+_YARN = "yarn"
+
+
+class SparkAddress(NamedTuple):
+    """The address of a user interface. `forward` is the command that makes it reachable from here, if one is needed."""
+
+    url: str
+    forward: str = ""
+
+
+def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
+    """Return the address of an application's user interface; None if it has none now. Blocks.
+
+    Host and port come from the run. A host with other characters than those of a name or IPv4 address is refused,
+    because the command may be copied into a shell.
+    """
+    if application.end or not run.is_active:
+        return None
+    tracked = _tracking_address(run.log_path) if application.master == _YARN else None
+    if tracked is None and not _HOST.fullmatch(application.ui_host):
+        return None
+    host, port, path = tracked or (application.ui_host, _port_in(run.log_path) or application.ui_port, "")
+    words = ""
+    with suppress(WorkbenchError):
+        words = target_for(RunDirectory(run.directory).read_record().spec.target).host.ssh_words
+    if not words:
+        return SparkAddress(f"http://{host}:{port}{path}")
+    return SparkAddress(f"http://localhost:{port}{path}", f"ssh -N -L {port}:{host}:{port} {words}")
+
+
+def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> list[SparkApplication]:
+    """Add the application in the cluster of a run without event logs, from the log of `spark-submit`. Blocks."""
+    if applications:
+        return applications
+    found = _REPORTED.search(_head_of(run.log_path))
+    return [SparkApplication(found[1].decode("ascii"), master=_YARN, has_events=False)] if found else []
+
+
+def _tracking_address(path: str) -> tuple[str, int, str] | None:
+    """Return the host, port and path of an application on YARN, which leads to Spark's user interface."""
+    found = _TRACKING.findall(_head_of(path))
+    if not found:
+        return None
+    host, port, rest = (each.decode("ascii", "replace") for each in found[-1])
+    return host, min(int(port or 80), (1 << 16) - 1), rest
+
+
+def _port_in(path: str) -> int:
+    """Return the port in the driver's log; 0 if there is none. Spark counts up from 4040 while ports are in use."""
+    found = [int(one or other) for one, other in _PORT.findall(_head_of(path))]
+    return next((port for port in reversed(found) if 0 < port < 1 << 16), 0)
+
+
+def _head_of(path: str) -> bytes:
+    with suppress(OSError), open_regular(path) as file:
+        return file.read(_HEAD_BYTES)
+    return b""
+
+
+def spark_record(run: Run) -> dict[str, Any]:
+    """Return the Spark applications of a run for its history record; empty without any."""
+    found = with_application_of_yarn(run, read_spark(run.directory))
+    applications = [_application_record(run, each) for each in found]
+    return {"applications": applications} if applications else {}
+
+
+def _application_record(run: Run, application: SparkApplication) -> dict[str, Any]:
+    address = address_of(run, application)
+    stages = [{**stage._asdict(), "start": utc(stage.start), "end": utc(stage.end)} for stage in application.stages]
+    return {
+        "id": application.identifier,
+        "name": application.name,
+        "version": application.version,
+        "master": application.master,
+        "start_time_utc": utc(application.start),
+        "end_time_utc": utc(application.end),
+        "executors": application.executors,
+        "cores": application.cores,
+        "ui": address._asdict() if address is not None else None,
+        "stages": stages,
+        "stages_left_out": application.more_stages,
+        "failed_tasks": [task._asdict() for task in application.failed_tasks],
+        "failed_tasks_left_out": application.more_failed,
+    }

@@ -1,0 +1,61 @@
+"""Follow many runs with one object, on targets that one process drives together, such as a cluster with a queue.
+
+A target with `drives_together` has no controller per run. One *watcher* process prepares, starts, cancels and collects
+its runs with the ordinary calls of `Target`, and waits for their ends with one `RunGroup` instead of `Target.wait`.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Mapping
+
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.waiting import Interrupted, wait_ready
+from tui_workbench.targets.base.values import Outcome, Report
+
+
+class RunGroup(abc.ABC):
+    """Waits for the ends of any number of runs on targets with the same `Target.group_key`.
+
+    All calls come from one thread. There may be thousands of runs, so a run must not need a thread, a process or a
+    descriptor of its own while it is queued.
+    """
+
+    @abc.abstractmethod
+    def add(self, spec: RunSpec, report: Report) -> None:
+        """Follow a run whose `Target.start` has returned; it may have ended. Does not block.
+
+        The group calls `report.queued` while the run waits on the target, `report.running` when its script runs, and
+        `report.lost` and `report.regained`. Only a change is worth a call. `spec` is large: keep what is needed of it.
+        """
+
+    @abc.abstractmethod
+    def remove(self, run_id: str) -> None:
+        """Forget a run, which may continue; do nothing if it is unknown. Releases the lock of the copy of its log."""
+
+    @abc.abstractmethod
+    def wait(self, interrupted: int, timeout: float | None = None) -> Mapping[str, Outcome]:
+        """Wait for the end of runs; return their outcomes by run ID, and forget them.
+
+        Returns an empty mapping soon after the descriptor `interrupted` has become readable (-1: never), also while the
+        target does not answer, and after `timeout` seconds. Copies the output of the runs meanwhile; `output.log` of a
+        returned run is complete. An unreachable target is not an error: the group keeps trying. An error of one run,
+        such as a full disk here, must not affect the others.
+        """
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Close connections. The runs continue."""
+
+
+def wait_for_one(group: RunGroup, spec: RunSpec, report: Report, interrupted: int) -> Outcome:
+    """Follow a single run with a new group: `Target.wait` for targets that have a group. Raises Interrupted."""
+    with contextlib.closing(group):
+        group.add(spec, report)
+        while True:
+            outcome = group.wait(interrupted).get(spec.run_id)
+            if outcome is not None:
+                return outcome
+            if interrupted >= 0 and wait_ready([interrupted], timeout=0.0):
+                raise Interrupted

@@ -1,0 +1,310 @@
+"""The Spark launcher: find `spark-submit`, and build its command line up to the script.
+
+Spark is not a target. `spark-submit` stands before the script, as torchrun does, and everything else of a run stays the
+same. The script runs in the Spark driver, with the interpreter of the target. Spark writes its event log into the
+folder `spark/` of the run's directory, from which the workbench reads stages and failed tasks.
+
+One `sh` script finds Spark and Java on this machine, on another one and in an image. It starts no program of the
+project.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import quote
+
+from tui_workbench.config.spark_dependencies import SparkDependencies, secret_property, spark_dependencies_of
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.masking import is_secret_name, mask_words
+from tui_workbench.core.model import RunConfiguration, RunSpec, Step
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
+
+SUBMIT = "spark-submit"
+LOCATION_KEY = "sparkSubmitLocation"
+DEFAULT_MASTER = "local[*]"
+MASTER_PROPERTY = "spark.master"
+YARN = "yarn"
+SDK_ARCHIVE = "sdk.zip"
+"""The SDK in a run's directory on the head node, for a driver on another node."""
+
+_DEPLOY_MODE_KEY, _CLUSTER_MODE = "yarnDeployMode", "cluster"
+_TAGS, _PYTHON_FILES = "spark.yarn.tags", "spark.submit.pyFiles"
+
+LONGEST_TAG = 100
+"""Characters of a tag (YARN's APPLICATION_MAX_TAG_LENGTH)."""
+
+_OWN_PROPERTIES = (("spark.yarn.submit.waitAppCompletion", "true"), ("spark.yarn.maxAppAttempts", "1"))
+_MASTER_ENVIRONMENT = "spark.yarn.appMasterEnv."
+
+SEARCHED = ("SPARK_HOME", "JAVA_HOME", "PATH")
+"""Variables that decide which Spark and Java are found."""
+
+_EVENT_LOG = ("spark.eventLog.enabled", "spark.eventLog.dir")
+
+# The arguments of a driver are in this system property, which Spark writes into its event log.
+_REDACTION = "spark.redaction.regex=(?i)secret|password|token|access[.]?key|sun[.]java[.]command"
+
+_CORE = re.compile(r"spark-core_(\d+(?:\.\d+)*)-(.+)\.jar")
+_SCALA = re.compile(r"[^:]+:[^:]*_(\d+\.\d+):")
+
+FIND = """\
+python=$1 named=$2 found='' home='' core=''
+case $named in
+    '' | /*) ;;
+    "~/"*) named=$HOME/${named#"~/"} ;;
+    */*) named=$HOME/$named ;;
+esac
+if [ -n "$named" ]; then found=$(command -v -- "$named")
+elif [ -n "$SPARK_HOME" ]; then found=$(command -v -- "$SPARK_HOME/bin/spark-submit")
+else
+    prefix=${python%/*}/..
+    for each in "$prefix"/lib/python*/site-packages "$prefix"/local/lib/python*/dist-packages; do
+        [ -x "$each/pyspark/bin/spark-submit" ] && found=$each/pyspark/bin/spark-submit
+    done
+    for each in spark-submit "$HOME/.local/bin/spark-submit"; do
+        [ -n "$found" ] || found=$(command -v -- "$each")
+    done
+fi
+if [ -n "$found" ]; then
+    found=$(readlink -f -- "$found")
+    near=${found%/*/*}
+    for each in "$near" "$near"/lib/python*/site-packages/pyspark; do
+        for jar in "$each"/jars/spark-core_*.jar; do
+            [ -e "$jar" ] && home=$each core=${jar##*/}
+        done
+    done
+fi
+if [ -n "$JAVA_HOME" ]; then java=$(command -v -- "$JAVA_HOME/bin/java"); else java=$(command -v java); fi
+printf '%s\\n' "$found" "$home" "$core" "$java"
+"""
+"""$1: the interpreter, $2: the value of sparkSubmitLocation. Prints four lines, each empty for something missing:
+`spark-submit`, the folder of Spark, the name of its core library, and `java`."""
+
+
+class Spark(NamedTuple):
+    """An installation of Spark; by default one that is not known yet, such as in an environment to build."""
+
+    submit: str = SUBMIT
+    home: str = ""
+    version: str = ""
+    scala: str = ""  # the version of Scala, such as 2.13
+    java: str = ""
+
+
+UNKNOWN = Spark()
+
+
+def require_script(spec: RunSpec) -> None:
+    """Raise ConfigurationError if Spark cannot run the script."""
+    configuration = spec.run_configuration
+    key = configuration.key("Framework")
+    # spark-submit reads the name as a URI, and takes any other file for a Java program.
+    if not spec.script.endswith(".py") or not {":", "#"}.isdisjoint(spec.script):
+        problem = f"spark-submit cannot run {spec.script!r}"
+        remedy = "Give the script a name that ends in .py and has no `:` or `#`."
+    elif configuration.processes_per_node:
+        problem, remedy = "ProcessesPerNode starts torchrun", "Remove ProcessesPerNode."
+    else:
+        return
+    raise ConfigurationError(
+        f"{framework_reason(configuration)}, but {problem}",
+        remedy=f"{remedy}\nIf the script does not use Spark, set `{key}: Python`.",
+        file=configuration.path,
+        line=line_of_key(configuration.path, key),
+    )
+
+
+def find_words(spec: RunSpec, interpreter: str, location: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The command that finds Spark for a run; `environment` has precedence over the variables of the machine."""
+    merged = {**environment, **spec.run_configuration.environment_variables}
+    variables = [f"{name}={merged[name]}" for name in SEARCHED if name in merged]
+    return ("env", *variables, "/bin/sh", "-c", FIND, "sh", interpreter, location if location != SUBMIT else "")
+
+
+def parse_found(text: str) -> Spark:
+    """Parse the output of FIND; missing parts are empty."""
+    submit, home, core, java = (text.split("\n") + [""] * 4)[:4]
+    found = _CORE.fullmatch(core)
+    scala, version = found.groups() if found else ("", "")
+    return Spark(submit, home, version, scala, java)
+
+
+def require_spark(spec: RunSpec, spark: Spark, place: str, *, spark_remedy: str, java_remedy: str) -> Spark:
+    """Return the installation. Raises ConfigurationError if Spark or Java is missing at `place`."""
+    if spark.submit and spark.java:
+        return spark
+    configuration = spec.run_configuration
+    key = configuration.key("Framework")
+    python = f"If the script does not use Spark, set `{key}: Python`."
+    location = spec.target.spark_submit_location
+    if not spark.submit and location != SUBMIT:
+        raise ConfigurationError(
+            f"{LOCATION_KEY}: {location} does not exist or is not executable",
+            remedy="Set it to the path of spark-submit.",
+            file=spec.target.path,
+            line=line_of_key(spec.target.path, LOCATION_KEY),
+        )
+    lacks = "Spark" if not spark.submit else "the Java that Spark needs"
+    remedy = spark_remedy if not spark.submit else java_remedy
+    raise ConfigurationError(
+        f"{framework_reason(configuration)}, but {place} does not have {lacks}",
+        remedy=f"{remedy}\n{python}",
+        file=configuration.path,
+        line=line_of_key(configuration.path, key),
+    )
+
+
+def pip_remedy(interpreter: str) -> str:
+    """The advice to install Spark into a Python, with the command."""
+    return f"`{shlex.join((interpreter, '-m', 'pip', 'install', 'pyspark'))}` installs it, or set SPARK_HOME."
+
+
+def conda_remedy(spec: RunSpec, package: str) -> str:
+    """The advice to add a package to the environment that is built for the run."""
+    return f"Add `{package}` to {spec.run_configuration.conda_file}."
+
+
+JAVA_REMEDY = "`sudo apt-get install default-jre-headless` installs it (Debian, Ubuntu), or set JAVA_HOME."
+
+
+def framework_reason(configuration: RunConfiguration) -> str:
+    """The reason why a run uses Spark."""
+    key = configuration.key("Framework")
+    return f"{key} is PySpark" if key in configuration.values else f"{key} is missing, which means PySpark"
+
+
+def dependencies_of(spec: RunSpec) -> SparkDependencies:
+    """The Spark dependencies of a run, from its working copy once that exists. Raises ConfigurationError.
+
+    A property that looks like a secret is refused: other users could read it in the command of the driver.
+    """
+    found = spark_dependencies_of(spec.run_configuration, spec.working_directory, spec.project_root)
+    if secret := secret_property(found.configuration):
+        raise ConfigurationError(
+            f"{secret} is a secret, which other users could read in the command line of Spark",
+            remedy="Pass it as an environment variable, and set the property in the script.",
+            file=found.path,
+            line=_line_of(found.path, secret),
+        )
+    return found
+
+
+def _line_of(path: str, name: str) -> int:
+    # `line_of_key` takes the part after the last dot, but the name of a property has dots.
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return next((number for number, line in enumerate(file, 1) if name in line), 0)
+    except OSError:
+        return 0
+
+
+def master_of(spec: RunSpec) -> str:
+    """The master of a run. Raises ConfigurationError."""
+    named = dependencies_of(spec).configuration.get(MASTER_PROPERTY)
+    return named or spec.target.kind.spark_master or DEFAULT_MASTER
+
+
+def driver_is_in_cluster(spec: RunSpec) -> bool:
+    """True if YARN chooses the node of the driver. Raises ConfigurationError."""
+    return wants_cluster_mode(spec) and master_of(spec) == YARN
+
+
+def wants_cluster_mode(spec: RunSpec) -> bool:
+    """True if a run with the master YARN has its driver in the cluster."""
+    target = spec.target
+    is_wanted = target.kind.reads(_DEPLOY_MODE_KEY) and target.yarn_deploy_mode == _CLUSTER_MODE
+    return is_wanted and spec.run_configuration.uses_spark
+
+
+def tag_of(run_id: str) -> str:
+    """The tag of a run's application. Its end is unique."""
+    return run_id[-LONGEST_TAG:]
+
+
+def submit_words(spec: RunSpec, spark: Spark, run_directory: str) -> tuple[str, ...]:
+    """`spark-submit` and its options; the script and its arguments follow. Raises ConfigurationError.
+
+    `run_directory` is a path from the point of view of `spark-submit`.
+    """
+    dependencies = dependencies_of(spec)
+    properties = dict(dependencies.configuration)
+    properties.pop(MASTER_PROPERTY, "")
+    mode: tuple[str, ...] = ()
+    if driver_is_in_cluster(spec):
+        files = filter(None, (properties.pop(_PYTHON_FILES, ""), f"{run_directory}/{SDK_ARCHIVE}"))
+        mode = ("--deploy-mode", _CLUSTER_MODE, "--py-files", ",".join(files))
+        properties |= _cluster_properties(spec, properties)
+    elif not any(name in properties for name in _EVENT_LOG):
+        # One plain file is simple to read and to copy while it grows.
+        properties = {
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": f"file:{quote(f'{run_directory}/{supervisor.SPARK}', safe='/~')}",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.eventLog.buffer.kb": "8",
+            **properties,
+        }
+    words = [spark.submit or SUBMIT, "--master", master_of(spec), *mode]
+    for name, value in properties.items():
+        words += ["--conf", f"{name}={value}"]
+    if mask_words(spec.arguments) != list(spec.arguments):
+        words += ["--conf", _REDACTION]
+    packages, _ = packages_for(dependencies, spark)
+    if packages:
+        words += ["--repositories", ",".join(dependencies.repositories)] if dependencies.repositories else []
+        words += ["--packages", ",".join(packages)]
+    return tuple(words)
+
+
+def _cluster_properties(spec: RunSpec, given: Mapping[str, str]) -> dict[str, str]:
+    """The properties of an application whose driver runs in the cluster. Raises ConfigurationError.
+
+    The driver inherits no variables of `spark-submit`, except the interpreters.
+    """
+    configuration = spec.run_configuration
+    own = configuration.environment_variables
+    if secret := next(filter(is_secret_name, own), ""):
+        raise ConfigurationError(
+            f"the variable {secret} is a secret, which other users could read in the command line of Spark",
+            remedy=f"Set `{_DEPLOY_MODE_KEY}: client` in {spec.target.name}.compute, or remove the variable.",
+            file=configuration.path,
+            line=line_of_key(configuration.path, configuration.key("EnvironmentVariables")),
+        )
+    named = {"AZUREML_RUN_ID": spec.run_id, **own, RUN_ID_VARIABLE: spec.run_id}
+    tags = ",".join(filter(None, (given.get(_TAGS, ""), tag_of(spec.run_id))))
+    return {_TAGS: tags, **dict(_OWN_PROPERTIES), **{_MASTER_ENVIRONMENT + name: each for name, each in named.items()}}
+
+
+def packages_for(dependencies: SparkDependencies, spark: Spark) -> tuple[list[str], list[str]]:
+    """The packages for this Spark, and those that are compiled for another version of Scala, which it cannot load."""
+    fitting: list[str] = []
+    others: list[str] = []
+    for package in dependencies.packages:
+        scala = _SCALA.match(package)
+        (others if scala and spark.scala and scala[1] != spark.scala else fitting).append(package)
+    return fitting, others
+
+
+def variables(interpreter: str, spark: Spark) -> dict[str, str]:
+    """The variables that make Spark use this interpreter and the files of this installation."""
+    home = {"SPARK_HOME": spark.home} if spark.home else {}
+    return {"PYSPARK_PYTHON": interpreter, "PYSPARK_DRIVER_PYTHON": interpreter, **home}
+
+
+def plan_step(spec: RunSpec, spark: Spark) -> Step:
+    """The step of a plan that names the installation, the master and the packages. Raises ConfigurationError."""
+    dependencies = dependencies_of(spec)
+    which = f"Spark {spark.version} (Scala {spark.scala})" if spark.version else "Spark"
+    title = f"use {which} with master {master_of(spec)}"
+    title += ", the driver in the cluster" if driver_is_in_cluster(spec) else ""
+    fitting, others = packages_for(dependencies, spark)
+    if fitting:
+        title += f"; get {', '.join(fitting)}"
+    if others:
+        title += f"; leave out {', '.join(others)}: not for Scala {spark.scala}"
+    return Step("spark", title)

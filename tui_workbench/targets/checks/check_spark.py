@@ -1,0 +1,48 @@
+"""Checks of the head node of a Spark cluster: `spark-submit` with its Java, and YARN."""
+
+from __future__ import annotations
+
+import re
+
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.targets.base import spark as launcher
+from tui_workbench.targets.checks.result import OK, SPARK, WARNING, YARN, CheckFailed, CheckResult
+from tui_workbench.targets.gpu.framework_location import spec_of
+from tui_workbench.targets.hosts.host import Host
+
+YARN_SECONDS = 60.0
+"""Time for an answer of YARN, whose client starts a JVM."""
+
+_NODES = re.compile(r"^Total Nodes:(\d+)", re.MULTILINE)  # Hadoop's NodeCLI
+_NOT_FOUND = 127
+
+
+def spark(target: ComputeTarget, host: Host) -> CheckResult:
+    """Check that `spark-submit` and Java exist. Raises ConfigurationError or TargetUnreachable."""
+    spec, python = spec_of(target), target.python_location
+    location = target.spark_submit_location
+    found = launcher.parse_found(host.run(launcher.find_words(spec, python, location, {})).text)
+    launcher.require_spark(
+        spec, found, host.label, spark_remedy=launcher.pip_remedy(python), java_remedy=launcher.JAVA_REMEDY
+    )
+    which = f"Spark {found.version} (Scala {found.scala})" if found.version else "Spark"
+    remedy = f"The workbench builds no environment: {python} needs the packages that scripts import."
+    return CheckResult(SPARK, OK, f"{found.submit} is {which}", remedy)
+
+
+def yarn(target: ComputeTarget, host: Host) -> CheckResult:
+    """Check that YARN answers. Raises CheckFailed or TargetUnreachable."""
+    done = host.run(["yarn", "node", "-list"], timeout=YARN_SECONDS)
+    if done.code == _NOT_FOUND:
+        remedy = f"Set `{launcher.MASTER_PROPERTY}` in spark_dependencies.yml to the master, such as spark://HOST:7077."
+        return CheckResult(YARN, WARNING, "there is no `yarn`, so runs need another master", remedy)
+    if done.code:
+        raise CheckFailed(
+            f"YARN does not answer: {done.complaint}",
+            "Check that its resource manager runs and that HADOOP_CONF_DIR names the configuration of the cluster.",
+            "yarn node -list",
+            file=target.path,
+        )
+    nodes = _NODES.search(done.text)
+    count = nodes[1] if nodes else "0"
+    return CheckResult(YARN, OK, f"YARN answers and has {count} node{'' if count == '1' else 's'}")

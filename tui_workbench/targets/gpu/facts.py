@@ -1,0 +1,47 @@
+"""Facts about the processes of a run that explain why none of them uses a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.remote_scripts import PROCESSES_OF_RUN
+
+FACTS = f"""\
+{PROCESSES_OF_RUN}
+facts() {{
+    for pid in $(left); do
+        [ -r /proc/"$pid"/maps ] && echo seen
+        grep -qs 'libcuda\\.so' /proc/"$pid"/maps && echo cuda
+        tr '\\0' '\\n' </proc/"$pid"/environ | sed -n 's/^CUDA_VISIBLE_DEVICES=/visible=/p'
+        ls -l /proc/"$pid"/fd | sed -n 's|.*/dev/nvidia\\([0-9][0-9]*\\)$|device=\\1|p'
+    done 2>/dev/null | sort -u
+}}
+"""
+"""Defines `facts`, which prints the facts about the run `$id`."""
+
+
+def facts_of(host: Host, run_id: str) -> dict[str, Any]:
+    """Inspect a run's processes and return facts about them; empty if none of them can be inspected.
+
+    `cuda` is True if a process has loaded CUDA, `visible` is CUDA_VISIBLE_DEVICES, and `open` lists the numbers of the
+    devices that are open. Raises TargetUnreachable.
+    """
+    script = f"id=$1\n{FACTS}\nfacts\nexit 0\n"
+    return facts_in(host.run(["sh", "-c", script, "sh", run_id]).text.split("\n"))
+
+
+def facts_in(lines: Iterable[str]) -> dict[str, Any]:
+    """Return the facts in the lines of `facts`."""
+    lines = tuple(lines)
+    if "seen" not in lines:
+        return {}
+    facts: dict[str, Any] = {"cuda": "cuda" in lines}
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if name == "visible" and equals:
+            facts["visible"] = value
+        elif name == "device" and value.isdigit():
+            facts.setdefault("open", []).append(int(value))
+    return facts

@@ -1,0 +1,303 @@
+"""GPU samples that the job of a run takes itself, where a scheduler chooses its nodes.
+
+On each node a script of `sh` runs nvidia-smi, for as long as the job, and appends its lines to a file in the run's
+directory. The file is copied here with the other files of the run. Samples are complete even if this machine was not
+connected; only their arrival is late. Nothing is installed on the nodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from calendar import timegm
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tui_workbench.core.files import open_below
+from tui_workbench.targets.gpu.facts import FACTS, facts_in
+from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample
+from tui_workbench.targets.gpu.smi_lines import DEVICE, FUNCTIONS, READING, RUNNING, SmiLines
+from tui_workbench.targets.hosts.supervisor import EXIT, GPU
+
+_Value = TypeVar("_Value", Reading, Process)
+
+NODE_STEP = 100
+"""The GPUs of the job's node N, counted from 0, have the numbers from N times this on."""
+
+SILENCE_SECONDS = 10.0
+"""Seconds without a reading after which nvidia-smi counts as hanging."""
+
+WAIT_SECONDS = 60.0
+"""The samples of a node wait for those of other nodes that are at most this much older: files arrive one by one."""
+
+_TOGETHER = 0.6  # seconds between samples of different nodes that count as one
+_MOST_BYTES = 1 << 20  # to read of a file at once
+_MOST_LINE = 1 << 16
+
+# $1: the run's directory, $2: the run's id. The batch script sends SIGUSR1 at the end of the run's script. SIGTERM,
+# which warns the script of its time limit, ends nothing before. The time of nvidia-smi is local. SIGUSR2, which no
+# caller ignores, ends the processes of the script.
+SAMPLER = f"""\
+run=$1 id=$2
+umask 077
+mkdir -p "$run/{GPU}" && exec >>"$run/{GPU}/${{SLURM_NODEID:-0}}" 2>/dev/null </dev/null || exit
+{FUNCTIONS}
+{FACTS}
+export TZ=UTC
+finish() {{
+    trap '' USR2
+    kill -USR2 0
+    exit 0
+}}
+is_over() {{ read -r code <"$run/{EXIT}" && [ -n "$code" ]; }}
+trap finish USR1
+trap 'is_over && finish' TERM
+run_of_job() {{
+    grep -Eqs "/job_$SLURM_JOB_ID(/|\\$)" /proc/"$1"/cgroup ||
+        tr '\\0' '\\n' </proc/"$1"/environ | grep -qx "SLURM_JOB_ID=$SLURM_JOB_ID" || return
+    echo "$id"
+}}
+ask() {{
+    fields=$2
+    while :; do
+        said=$(nvidia-smi "--query-$1=$fields" $form 2>&1)
+        unknown=$(printf '%s\\n' "$said" | sed -n 's/^Field "\\([^"]*\\)" is not a valid field.*/\\1/p' | head -n 1)
+        rest=$(printf '%s' ",$fields," | sed "s/,$unknown,/,/; s/^,//; s/,\\$//")
+        [ -n "$unknown" ] && [ "$rest" != "$fields" ] || break
+        fields=$rest
+    done
+}}
+printf 'h%s %s\\n' "${{SLURM_JOB_NUM_NODES:-1}}" "$SLURMD_NODENAME"
+case ${{CUDA_VISIBLE_DEVICES-}} in
+    '' | NoDevFiles) printf 'mthe job has no GPU\\n.\\n'; exit 0 ;;
+esac
+command -v nvidia-smi >/dev/null || {{ printf 'mnvidia-smi not found\\n.\\n'; exit 0; }}
+printf 'v%s\\n' "$CUDA_VISIBLE_DEVICES"
+ask gpu {",".join(DEVICE)}
+printf 'Fm%s\\n' "$fields"
+printf '%s\\n' "$said" | mark m
+ask gpu timestamp,{",".join(READING)}
+readings=$fields
+printf 'Fg%s\\n' "$fields"
+ask compute-apps timestamp,{",".join(RUNNING)}
+printf 'Fp%s\\n' "$fields"
+describe
+echo .
+(
+    trap '' TERM
+    while :; do
+        $lines nvidia-smi --query-gpu="$readings" $form -l 1 2>&1 | mark g
+        echo x
+        sleep 5
+    done
+) &
+(
+    trap '' TERM
+    while :; do
+        $lines nvidia-smi --query-compute-apps="$fields" $form -l 1 2>&1 | processes
+        sleep 5
+    done
+) &
+seconds=0
+while :; do
+    sleep 1 &
+    wait "$!"
+    seconds=$((seconds + 1))
+    [ $((seconds % 5)) -ne 0 ] || printf 't%s\\n' "$(date +%s)"
+    [ $seconds -ne 5 ] && [ $seconds -ne 30 ] && [ $seconds -ne 120 ] && [ $((seconds % 300)) -ne 0 ] && continue
+    facts | mark f
+done
+"""
+"""The script."""
+
+
+class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
+    """The samples in a run's directory, as `feed.Feed` returns those of a machine.
+
+    `machine` describes the GPUs of the job, on all nodes whose files have arrived; it is None before.
+    """
+
+    silent_seconds = 0.0
+
+    def __init__(self, directory: str, is_over: Callable[[], bool]) -> None:
+        """`is_over` returns True once all files have arrived."""
+        self._directory = directory
+        self._is_over = is_over
+        self._nodes: dict[int, _Node] = {}
+        self.machine: Machine | None = None
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files."""
+        for node in self._nodes.values():
+            node.close()
+
+    def read(self) -> list[Machine | Sample | Note]:
+        """Return the records that have arrived since the last call. Raises OSError."""
+        is_over = self._is_over()
+        self._find()
+        found: list[Machine | Sample | Note] = []
+        for node in self._nodes.values():
+            while lines := node.read():
+                for line in lines:
+                    found += node.take(line)
+                if node.is_new:
+                    node.is_new = False
+                    self.machine = self._whole_machine()
+                    found.append(self.machine)
+                if not is_over:
+                    break
+        return [*found, *self._together(is_last=is_over)]
+
+    def take_facts(self) -> dict[str, Any]:
+        """Return the facts about the run's processes that have arrived since the last call."""
+        facts: dict[str, Any] = {}
+        for node in self._nodes.values():
+            facts.update(facts_in(node.facts))
+            node.facts.clear()
+        return facts
+
+    def _find(self) -> None:
+        """Open the files of nodes that have arrived."""
+        try:
+            names = os.listdir(os.path.join(self._directory, GPU))
+        except OSError:
+            return
+        for name in sorted(names):
+            if name.isascii() and name.isdigit() and len(name) <= 4 and int(name) not in self._nodes:
+                self._nodes[int(name)] = _Node(int(name), open_below(self._directory, f"{GPU}/{name}"))
+
+    def _whole_machine(self) -> Machine:
+        machines = [node.machine for _, node in sorted(self._nodes.items()) if node.machine is not None]
+        devices = tuple(device for machine in machines for device in machine.devices)
+        first = next((machine for machine in machines if machine.devices), machines[0])
+        return first._replace(devices=devices, hides_processes=any(machine.hides_processes for machine in machines))
+
+    def _together(self, *, is_last: bool) -> list[Sample]:
+        """Return the samples of all nodes, those of about the same moment as one."""
+        found: list[Sample] = []
+        newest = max((node.last for node in self._nodes.values()), default=0.0)
+        while True:
+            heads = [node.samples[0].time for node in self._nodes.values() if node.samples]
+            first = min(heads, default=0.0)
+            is_awaited = any(
+                not node.samples and newest - max(node.last, first) < WAIT_SECONDS for node in self._nodes.values()
+            )
+            if not heads or (is_awaited and len(self._nodes) > 1 and not is_last):
+                return found
+            parts = [
+                node.samples.popleft()
+                for node in self._nodes.values()
+                if node.samples and node.samples[0].time < first + _TOGETHER
+            ]
+            readings = tuple(reading for part in parts for reading in part.readings)
+            found.append(Sample(first, readings, tuple(process for part in parts for process in part.processes)))
+
+
+class _Node:
+    """The file of one node."""
+
+    def __init__(self, number: int, descriptor: int) -> None:
+        self.machine: Machine | None = None
+        self.is_new = False  # the description of the machine is new
+        self.samples: deque[Sample] = deque()
+        self.last = 0.0  # the time of the last sample
+        self.facts: list[str] = []
+        self._first = number * NODE_STEP
+        self._descriptor = descriptor
+        self._rest = b""
+        self._header: list[str] = []
+        self._has_header = False
+        self._now = 0.0
+        self._devices: frozenset[int] = frozenset()
+        self._lines = self._new_lines()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def read(self) -> list[str]:
+        """Return the complete lines that have arrived, at most some at once."""
+        data = os.read(self._descriptor, _MOST_BYTES) if stat.S_ISREG(os.fstat(self._descriptor).st_mode) else b""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _MOST_LINE:
+            self._rest = b""
+        return [line.decode("utf-8", "replace") for line in lines]
+
+    def take(self, line: str) -> list[Note]:
+        """Take a line, and return the notes in it. Samples are added to `samples`."""
+        kind, text = line[:1], line[1:]
+        if kind == "h":
+            # The job has started, perhaps again.
+            self._header, self._has_header, self._lines = [], False, self._new_lines()
+        if not self._has_header:
+            self._take_header(line)
+            return []
+        if kind == "t" and text.isdigit():
+            self._now = max(self._now, float(text))
+            is_silent = self._now - self._lines.heard > SILENCE_SECONDS
+            return self._sorted(self._lines.complain("nvidia-smi does not answer") if is_silent else [])
+        if kind == "f":
+            self.facts.append(text)
+        elif kind in ("g", "p"):
+            stamp, _, values = text.partition(", ")
+            moment = _time_of(stamp)
+            self._now = moment or self._now
+            return self._sorted(self._lines.take(kind + (values if moment else text)))
+        return self._sorted(self._lines.take(line))
+
+    def _new_lines(self) -> SmiLines:
+        return SmiLines(lambda: self._now, lambda: self._now)
+
+    def _take_header(self, line: str) -> None:
+        if line != ".":
+            self._header.append(line)
+            return
+        facts = {line[:1]: line[1:] for line in self._header if line[:1] in ("h", "v")}
+        count, _, name = facts.get("h", "1 ").partition(" ")
+        for line in self._header:
+            if line[:1] == "F" and line[1:2] in self._lines.fields:
+                fields = line[2:].split(",")
+                self._lines.fields[line[1]] = tuple(field for field in fields if field != "timestamp")
+        machine = self._lines.machine([line for line in self._header if line[:1] not in ("h", "v", "F")])
+        devices = [device for device in machine.devices if _is_visible(device, facts.get("v", ""))]
+        self._devices = frozenset(device.number for device in devices)
+        if count != "1":
+            devices = [each._replace(number=self._first + each.number, name=f"{name}: {each.name}") for each in devices]
+        else:
+            self._first = 0
+        problem = machine.problem or ("" if devices else "nvidia-smi lists no GPU of the job")
+        self.machine = machine._replace(devices=tuple(devices), problem=problem)
+        self.is_new = self._has_header = True
+
+    def _sorted(self, records: list[Sample | Note]) -> list[Note]:
+        """Keep samples with the GPUs of the job only, and return notes."""
+        notes = []
+        for record in records:
+            if isinstance(record, Sample):
+                self.last = max(self.last, round(record.time, 2))
+                self.samples.append(Sample(self.last, self._own(record.readings), self._own(record.processes)))
+            elif record.device < 0 or record.device in self._devices:
+                notes.append(record)
+        return notes
+
+    def _own(self, values: tuple[_Value, ...]) -> tuple[_Value, ...]:
+        return tuple(each._replace(device=self._first + each.device) for each in values if each.device in self._devices)
+
+
+def _is_visible(device: Device, visible: str) -> bool:
+    """Return True if CUDA_VISIBLE_DEVICES, which Slurm sets, lists the device or a slice of it."""
+    words = visible.split(",")
+    return any(word in (str(device.number), device.uuid, *device.slices) for word in words)
+
+
+def _time_of(stamp: str) -> float:
+    """The time in the form of nvidia-smi, `2026/11/23 14:00:01.123`; 0 for other text."""
+    try:
+        return timegm(time.strptime(stamp[:19], "%Y/%m/%d %H:%M:%S")) + float(f"0{stamp[19:]}")
+    except ValueError:
+        return 0.0

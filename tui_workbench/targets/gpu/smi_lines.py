@@ -1,0 +1,219 @@
+"""The lines of nvidia-smi, marked with their kind by a script, as samples.
+
+Lines of another form (another version or language, half a line) are skipped and reported once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, Note, Owner, Process, Reading, Sample
+
+_TOGETHER = 0.5
+_STALE = 2.5
+
+DEVICE = ("index", "uuid", "name", "memory.total", "power.limit", "driver_version", "mig.mode.current")
+READING = (
+    "index", "utilization.gpu", "memory.used", "power.draw", "temperature.gpu", "clocks.current.sm",
+    "clocks.current.memory", "clocks_throttle_reasons.active", "ecc.errors.uncorrected.volatile.total",
+)  # fmt: skip
+RUNNING = ("gpu_uuid", "used_memory", "pid")
+"""The fields of `--query-gpu` for devices and their readings, and of `--query-compute-apps`."""
+
+_INDEX, _UUID = DEVICE[:2]
+
+_UNKNOWN_FIELD = re.compile(r'Field "([^"]+)" is not a valid field')
+
+FUNCTIONS = """\
+PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
+export LC_ALL=C
+form=--format=csv,noheader,nounits known=' ' seen=0
+lines=$(command -v stdbuf) && lines="$lines -oL"
+mark() { while IFS= read -r text; do printf '%s%s\\n' "$1" "$text"; done; }
+owner() {
+    stat= name= user=
+    { read -r stat </proc/"$1"/stat; } 2>/dev/null || return 0
+    { read -r name </proc/"$1"/comm; } 2>/dev/null
+    run=$( { tr '\\0' '\\n' </proc/"$1"/environ | sed -n 's/^WORKBENCH_RUN_ID=//p' | head -n 1; } 2>/dev/null)
+    [ -n "$run" ] || run=$(run_of_job "$1")
+    box=$(grep -oE '[0-9a-f]{64}' /proc/"$1"/cgroup 2>/dev/null | head -n 1)
+    user=$(stat -c %U /proc/"$1" 2>/dev/null)
+    pid=$1
+    set -- ${stat##*)}
+    printf 'o%s\\t%s\\t%s\\t%s\\t%s\\t%s\\n' "$pid" "$user" "$name" "$run" "$box" "$4"
+}
+processes() {
+    while IFS= read -r text; do
+        pid=${text##*, }
+        case $pid in '' | *[!0-9]*) printf 'e%s\\n' "$text"; continue ;; esac
+        # Ask again from time to time, because process ids are reused.
+        seen=$((seen + 1))
+        [ $seen -gt 120 ] && seen=0 known=' '
+        case $known in *" $pid "*) ;; *) owner "$pid"; known="$known$pid " ;; esac
+        printf 'p%s\\n' "$text"
+    done
+}
+run_of_job() { :; }
+describe() {
+    printf 'c%s\\n' "$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\\([0-9.]*\\).*/\\1/p')"
+    nvidia-smi -L 2>/dev/null | mark l
+    printf 'n%s\\n' "$(readlink /proc/self/ns/pid)"
+}
+"""
+"""Functions of `sh`. The first letter of each line that they print is its kind.
+
+`stdbuf`, where installed, prevents that lines are held back in the buffer of a pipe. `run_of_job`, which a script can
+replace, prints the run to whose job a process belongs.
+"""
+
+
+class SmiLines:
+    """Reads the lines. `wall` is the time of samples, in seconds since the epoch; `steady` measures intervals."""
+
+    def __init__(self, wall: Callable[[], float], steady: Callable[[], float]) -> None:
+        self.fields = {"m": DEVICE, "g": READING, "p": RUNNING}
+        self.heard = steady()  # the time of the last reading
+        self.is_outdated = False  # nvidia-smi must be called again, without a field that it does not know
+        self._wall = wall
+        self._steady = steady
+        self._index_of: dict[str, int] = {}
+        self._owners: dict[int, Owner] = {}
+        self._readings: dict[int, Reading] = {}
+        self._processes: list[Process] = []
+        self._processes_at = 0.0
+        self._lost: set[int] = set()
+        self._complaint = ""
+        self._count = 0
+
+    def drop_unknown(self, lines: list[str], kind: str) -> bool:
+        """Remove a field that this nvidia-smi does not know. Return True if a line names one."""
+        for line in lines:
+            unknown = _UNKNOWN_FIELD.search(line)
+            if unknown and unknown.group(1) in self.fields[kind]:
+                self.fields[kind] = tuple(field for field in self.fields[kind] if field != unknown.group(1))
+                return True
+        return False
+
+    def machine(self, lines: list[str]) -> Machine:
+        """Return the machine that the first lines describe, and take the lines of its devices from now on."""
+        devices, driver, said = [], "", ""
+        slices = _slices([line[1:] for line in lines if line[:1] == "l"])
+        for line in (line[1:] for line in lines if line[:1] == "m"):
+            row = self._row("m", line)
+            index = _number(row.get(_INDEX, ""))
+            if index is None or not row.get(_UUID):
+                said = said or ("" if line.endswith("not found") else line.strip())
+                continue
+            driver = row.get("driver_version", "")
+            parts = slices.get(row[_UUID], ())
+            if row.get("mig.mode.current") == "Enabled":
+                parts = parts or ("MIG",)
+            memory, limit = _number(row.get("memory.total", "")), _number(row.get("power.limit", ""))
+            devices.append(Device(int(index), row[_UUID], row.get("name", "GPU"), memory, limit, parts))
+        others = {line[:1]: line[1:] for line in lines if line[:1] in ("c", "n")}
+        problem = "" if devices else said or "nvidia-smi not found"
+        hides = others.get("n", "") not in ("", FIRST_NAMESPACE)
+        self._count = len(devices)
+        self._index_of = {device.uuid: device.number for device in devices}
+        self._index_of |= {part: device.number for device in devices for part in device.slices}
+        self.heard = self._steady()
+        return Machine(tuple(devices), driver, others.get("c", ""), "nvidia-smi", problem, hides)
+
+    def _row(self, kind: str, text: str) -> dict[str, str]:
+        cells = [cell.strip() for cell in text.split(",")]
+        fields = self.fields[kind]
+        return dict(zip(fields, cells, strict=True)) if len(cells) == len(fields) else {}
+
+    def take(self, line: str) -> list[Sample | Note]:
+        """Return the records that a line completes."""
+        kind, text = line[:1], line[1:]
+        if kind == "g":
+            return self._take_reading(text)
+        if kind == "p":
+            self._take_process(text)
+        elif kind == "o":
+            self._take_owner(text)
+        elif kind == "e" and self.drop_unknown([text], "p"):
+            self.is_outdated = True
+        elif kind == "x":
+            return self.complain("nvidia-smi ended")
+        return []
+
+    def _take_reading(self, text: str) -> list[Sample | Note]:
+        row = self._row("g", text)
+        index = _number(row.get(_INDEX, ""))
+        if index is None:
+            if self.drop_unknown([text], "g"):
+                self.is_outdated = True
+                return []
+            return self.complain(text.strip()) if text.strip() else []
+        found: list[Sample | Note] = []
+        if int(index) in self._readings:
+            found.append(self._sample())
+        self.heard, self._complaint = self._steady(), ""
+        values = [_number(row.get(field, "")) for field in READING[1:]]
+        values[6:] = [None if value is None else int(value) for value in values[6:]]
+        if any(value is not None for value in values[:4]):
+            self._readings[int(index)] = Reading(int(index), *values)  # type: ignore[arg-type]
+            self._lost.discard(int(index))
+        elif int(index) not in self._lost:
+            self._lost.add(int(index))
+            found.append(Note(self._wall(), f"GPU {index:.0f} stopped responding: {text.strip()}", int(index)))
+        if len(self._readings) >= self._count - len(self._lost):
+            found.append(self._sample())
+        return found
+
+    def _take_process(self, text: str) -> None:
+        row = self._row("p", text)
+        pid = _number(row.get("pid", ""))
+        if pid is None:
+            return
+        now = self._steady()
+        if now - self._processes_at > _TOGETHER:
+            self._processes, self._processes_at = [], now
+        index = self._index_of.get(row.get("gpu_uuid", ""), -1)
+        owner = self._owners.get(int(pid), Owner())
+        self._processes.append(Process(int(pid), index, _number(row.get("used_memory", "")), None, *owner))
+
+    def _take_owner(self, text: str) -> None:
+        cells = text.split("\t")
+        if len(cells) == 6 and cells[0].isdigit():
+            session = int(cells[5]) if cells[5].isdigit() else 0
+            user, name, run, container = cells[1:5]
+            self._owners[int(cells[0])] = Owner(user, name, run, container, session)
+
+    def _sample(self) -> Sample:
+        readings = tuple(self._readings[index] for index in sorted(self._readings))
+        self._readings = {}
+        fresh = self._steady() - self._processes_at < _STALE
+        return Sample(self._wall(), readings, tuple(self._processes) if fresh else ())
+
+    def complain(self, text: str) -> list[Sample | Note]:
+        """Return a note, unless there was one since the last reading."""
+        if self._complaint:
+            return []
+        self._complaint = text
+        return [Note(self._wall(), text)]
+
+
+def _slices(lines: list[str]) -> dict[str, tuple[str, ...]]:
+    """Return the ids of MIG slices by the id of their device, from the output of `nvidia-smi -L`."""
+    found: dict[str, tuple[str, ...]] = {}
+    device = ""
+    for line in lines:
+        named = re.search(r"UUID: ([^)\s]+)\)", line)
+        if named and line.startswith("GPU "):
+            device = named.group(1)
+        elif named and device:
+            found[device] = (*found.get(device, ()), named.group(1))
+    return found
+
+
+def _number(text: str) -> float | None:
+    """Parse a number of nvidia-smi; None for `[N/A]`, `[Not Supported]` and other text."""
+    text = text.strip()
+    try:
+        return float(int(text, 16)) if text[:2] in ("0x", "0X") else float(text)
+    except ValueError:
+        return None

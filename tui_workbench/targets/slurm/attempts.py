@@ -1,0 +1,48 @@
+"""Why Slurm started a job again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tui_workbench.targets.slurm.batch import ATTEMPT_LINE
+from tui_workbench.targets.slurm.listing import Attempt
+
+# Lines of slurmstepd when it ends a job (slurm/src/slurmd/slurmstepd/req.c).
+_ENDED = re.compile(r"error: \*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO (.+?) \*\*\*")
+_CAUSES = (
+    ("PREEMPTION", "a job with a higher priority took its nodes"),
+    ("NODE FAILURE", "a node of the job failed"),
+    ("JOB REQUEUE", "the job was requeued"),
+)
+
+
+def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str]) -> str:
+    """What ended the attempt before the `number`-th, by the lines of slurm.log.
+
+    A node that fails writes nothing, so that this is the cause if there is no other.
+    """
+    earlier = max((each for each in attempts if each < number), default=0)
+    if not earlier:
+        return "its start failed"
+    end = _place(lines, number, attempts)
+    cause = last_cause(lines[max(0, _place(lines, earlier, attempts)) : end if end >= 0 else len(lines)])
+    before = attempts[earlier]
+    return cause or (f"node {before.node} failed" if before.exit_code is None else "the job was requeued")
+
+
+def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bool:
+    """True if Slurm has ended the last attempt, by the lines of slurm.log."""
+    return bool(attempts) and bool(last_cause(lines[max(0, _place(lines, max(attempts), attempts)) :]))
+
+
+def last_cause(lines: Sequence[str]) -> str:
+    """What Slurm says in slurm.log when it ends a job to start it again, or because of others; "" if nothing."""
+    found = [match[1] for line in lines if (match := _ENDED.search(line))]
+    return next((cause for words, cause in _CAUSES if found and found[-1].startswith(words)), "")
+
+
+def _place(lines: Sequence[str], number: int, attempts: Mapping[int, Attempt]) -> int:
+    """The number of the line that an attempt has written at its beginning; -1 if it is missing."""
+    line = ATTEMPT_LINE % (number, attempts[number].node)
+    return lines.index(line) if line in lines else -1

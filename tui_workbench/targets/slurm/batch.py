@@ -1,0 +1,241 @@
+"""The shell scripts of a run on a cluster: the batch script, and the step that executes the user's script.
+
+The batch script supervises, as `hosts.supervisor` does on other targets. It runs on the first node of the job. The step
+runs on every node. All paths are on the file system that the nodes and the login node share.
+
+```
+pid         created exclusively, so that a doubled or requeued job ends at once; its line is the id of the job
+exit        the script's exit code
+attempts/N  with `requeue`: a folder for each time that Slurm has started the job, from 1 on
+  begin     the size of output.log at the beginning of the attempt, and its first node
+  exit      the exit code of the attempt
+output.log  written by the first task of the step itself; ranks/N.log by the other tasks
+gpu/N       GPU samples of node N of the job, written by a script, `sampler`
+slurm.log   the output of the batch script, of srun and of Slurm
+step        the step, readable to this user only, because it holds the variables
+```
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, prefix_env
+from tui_workbench.targets.gpu.job_samples import SAMPLER
+from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID, RANKS
+from tui_workbench.targets.slurm.containers import ContainerWords
+
+STEP, STARTED, ATTEMPTS, BEGIN, UNFINISHED = "step", "started", "attempts", "begin", "unfinished"
+SLURM_LOG = "slurm.log"
+_NO_CONTAINER = ContainerWords()
+
+SETUP_FAILED = "workbench-tui: setup failed"
+"""The beginning of a line in slurm.log and output.log."""
+
+NOT_STARTED = "workbench-tui: srun has not started the script"
+"""A line in slurm.log."""
+
+TRIES, PAUSE_SECONDS = 60, 5
+"""How often, and after how many seconds, srun is called again while the controller is restarting."""
+ATTEMPT_LINE = "workbench-tui: attempt %s on node %s"
+"""A line of slurm.log: the number of the attempt that begins, and its first node."""
+
+# The redirection is on printf: in `sh`, a failed redirection of a special command such as `exec` or `:` ends the shell.
+# Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only the script's
+# bytes. srun forwards no CPUs per task since 22.05. It needs the controller, which may be restarting; a step writes to
+# its file in `unfinished` when it begins. It ends with 0 when a node has failed: only tasks that have ended
+# remove their files in `unfinished`.
+_BATCH = """\
+#!{shell}
+run={run}
+root={root}
+id={run_id}
+attempt= sampler=
+mask=$(umask)
+umask 077
+: >>"$run/{output}" || exit 1
+set -C
+{claim}\
+set +C
+printf '    \\n' >"$run/{exit}" || {{ rm -f "$run/{exit}" "$run/{pid}"; exit 1; }}
+exec 4<>"$run/{exit}"
+mkdir -p "$root/{started}" && : >"$root/{started}/$id"
+trap : TERM INT HUP
+umask "$mask"
+end() {{
+    [ -z "$attempt" ] || printf '%s\\n' "$1" >"$attempt/{exit}"
+    printf '%-4s\\n' "$1" >&4
+    [ -z "$sampler" ] || {{ kill -USR1 "$sampler"; (sleep 2; kill -KILL "$sampler") & wait "$sampler"; }} 2>/dev/null
+    exit "$1"
+}}
+setup_failed() {{
+    printf '{setup_failed} with exit code %s: %s\\n' "$1" "$2" | tee -a "$run/{output}"
+    end "$1"
+}}
+{setup}\
+rm -rf "$run/{unfinished}" && mkdir "$run/{unfinished}" && : >"$run/{unfinished}/0" || exit
+has_begun() {{ [ -s "$run/{unfinished}/0" ] || [ ! -e "$run/{unfinished}/0" ]; }}
+execute() {{
+    srun --input=none --unbuffered --export=ALL --kill-on-bad-exit=1 \\
+        ${{SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"}}{options} -- \\
+        {program}/bin/sh "$run/{step}" 4>&-
+    code=$?
+}}
+{sampler}execute
+left={tries} again=yes
+while [ "$code" -ne 0 ] && ! has_begun && [ "$left" -gt 0 ]; do
+    left=$((left - 1))
+    state=$(squeue -h -j "$SLURM_JOB_ID" -o %T 2>&1)
+    case $state$again in
+        RUNNINGyes) again= && execute ;;
+        *"Invalid job id"*) left=0 ;;
+        *"error: "*) again=yes && sleep {pause} ;;
+        *) left=0 ;;
+    esac
+done
+[ "$code" -eq 0 ] || has_begun || echo '{not_started}'
+[ "$code" -ne 0 ] || rmdir "$run/{unfinished}" || exit 1
+end "$code"
+"""
+
+_CLAIM = f"""\
+printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || {{ [ -s "$run/{PID}" ] && exit 0; exit 1; }}
+"""
+
+# The job has the same id in each attempt. Another job with the same name must not take its place. A run that has ended
+# has no step any more: an administrator can requeue its job for a while.
+_CLAIM_ATTEMPT = f"""\
+[ -e "$run/{STEP}" ] || exit 0
+printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || [ "$(head -n 1 "$run/{PID}")" = "$SLURM_JOB_ID" ] || exit 0
+number=$((${{SLURM_RESTART_COUNT:-0}} + 1))
+attempt=$run/{ATTEMPTS}/$number
+mkdir -p "$run/{ATTEMPTS}" || exit 1
+mkdir "$attempt" 2>/dev/null || {{ [ -d "$attempt" ] && exit 0; exit 1; }}
+printf '%s %s\\n' "$(($(wc -c <"$run/{OUTPUT}")))" "$SLURMD_NODENAME" >"$attempt/{BEGIN}" || exit 1
+printf '{ATTEMPT_LINE}\\n' "$number" "$SLURMD_NODENAME"
+"""
+
+_SETUP = """\
+{{
+{line}
+}} 4>&- || setup_failed $? {quoted}
+"""
+
+# It ends with the script, so that the job ends at once. With `--mem=0` it takes no memory from the step of the script.
+_SAMPLER = f"""\
+cat >"$run/sampler" <<'END OF THE SAMPLER'
+{SAMPLER}\
+END OF THE SAMPLER
+srun --overlap --mem=0 --input=none --export=ALL -- /bin/sh "$run/sampler" "$run" "$id" 4>&- &
+sampler=$!
+"""
+
+# The interpreter is found before the variables of the run are set, which may change PATH and HOME. Only the script
+# writes to its log: the shell's own output, such as "Terminated" when a signal ends the script, goes to slurm.log.
+_STEP = """\
+run={run}
+task=${{SLURM_PROCID:-0}}
+mask=$(umask)
+umask 077
+echo begun >"$run/{unfinished}/$task" || exit
+case $task in
+    0) log=$run/{output} ;;
+    *) log=$run/{ranks}/$task.log && mkdir -p "$run/{ranks}" && : >>"$log" || exit ;;
+esac
+umask "$mask"
+set -- {interpreter}
+case $1 in
+    "~/"*) set -- "$HOME/${{1#"~/"}}" ;;
+    */*) ;;
+    python) set -- "$(command -v python || command -v python3 || echo python)" ;;
+    *) set -- "$(command -v -- "$1" || printf %s "$1")" ;;
+esac
+command -v -- "$1" >/dev/null || {{
+    printf 'workbench-tui: pythonLocation: %s does not exist on node %s\\n' "$1" "$SLURMD_NODENAME" >>"$log"
+    exit 127
+}}
+mkdir -p -- {share}
+trap : TERM INT HUP
+(
+    cd -- "$run/work" || exit
+{exports}\
+    exec {command}
+) >>"$log" 2>&1
+code=$?
+rm -f "$run/{unfinished}/$task"
+exit "$code"
+"""
+
+
+def batch_script(
+    run_id: str,
+    directory: str,
+    root: str,
+    setup: Sequence[str],
+    *,
+    requeues: bool = False,
+    samples: bool = False,
+    container: ContainerWords = _NO_CONTAINER,
+) -> str:
+    """The batch script of a run whose directory is `directory`, below `root`.
+
+    With `requeues` the script runs again each time Slurm requeues the job; else such a job ends at once. With `samples`
+    the job samples its GPUs while the script runs. The step runs in `container`. Each text of `setup` is a command; the
+    first that fails ends the run. The commands run in a login shell, which defines `module`.
+    """
+    steps = (_SETUP.format(line=line, quoted=shlex.quote(line.strip().split("\n")[0])) for line in setup)
+    return _BATCH.format(
+        shell="/bin/bash -l" if setup else "/bin/sh",
+        run=shlex.quote(directory),
+        root=shlex.quote(root),
+        run_id=shlex.quote(run_id),
+        claim=_CLAIM_ATTEMPT if requeues else _CLAIM,
+        setup="".join(steps),
+        options="".join(f" {shlex.quote(word)}" for word in container.options),
+        program="".join(f"{shlex.quote(word)} " for word in container.program),
+        sampler=_SAMPLER if samples else "",
+        setup_failed=SETUP_FAILED,
+        not_started=NOT_STARTED,
+        tries=TRIES,
+        pause=PAUSE_SECONDS,
+        output=OUTPUT,
+        pid=PID,
+        exit=EXIT,
+        step=STEP,
+        started=STARTED,
+        unfinished=UNFINISHED,
+    )
+
+
+def step_script(
+    directory: str, share: str, command: Sequence[str], variables: Mapping[str, str], *, inherits_path: bool
+) -> str:
+    """The step of a run.
+
+    Args:
+        directory: The run's directory.
+        share: The folder that the runs of a project share.
+        command: The interpreter and its arguments; the interpreter may be a name or begin with `~/`.
+        variables: The variables to set; their names and values may have any characters except NUL.
+        inherits_path: Whether the login's PYTHONPATH follows that of `variables`.
+
+    """
+    interpreter, *arguments = command
+    # Variables that a shell would drop or overwrite are set by `env`, in front of the interpreter.
+    prefix, passing = prefix_env((), variables)
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in passing.items())
+    if inherits_path:
+        name = PYTHON_PATH_VARIABLE
+        exports = f'set -- "$1" "${{{name}:+:${name}}}"\n{exports}{name}="${name}$2"\n'
+    words = [*map(shlex.quote, prefix), '"$1"', *map(shlex.quote, arguments)]
+    return _STEP.format(
+        run=shlex.quote(directory),
+        interpreter=shlex.quote(interpreter),
+        share=shlex.quote(share),
+        exports=exports,
+        command=" ".join(words),
+        output=OUTPUT,
+        ranks=RANKS,
+        unfinished=UNFINISHED,
+    )

@@ -1,0 +1,127 @@
+"""The checks of a cluster: its commands, `runRoot` on the login node, and on request a job of one second."""
+
+from __future__ import annotations
+
+import shlex
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.targets.checks.check_machine import disk_of_home
+from tui_workbench.targets.checks.result import JOB, OK, RUN_ROOT, SLURM, WARNING, CheckFailed, CheckResult
+from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.containers import container_support
+from tui_workbench.targets.slurm.options import resource_words
+from tui_workbench.targets.slurm.squeue import CLEAN
+from tui_workbench.targets.slurm.submission import remedy_of
+from tui_workbench.targets.slurm.trying import accepted, writable
+
+JOB_SECONDS = 120
+"""Time for a job of one second to start and to end."""
+
+_NOT_SHARED, _NO_PYTHON, _LATE = 66, 127, 75
+
+# $1: runRoot, $2: the interpreter or "", $3: seconds, then the options of sbatch. The job reads a file that the login
+# node wrote below `runRoot` and writes another one. Prints the node and its interpreter.
+_TRY = f"""\
+{CLEAN}
+root=$1 python=$2 left=$3
+shift 3
+umask 077
+mkdir -p -- "$root" && try=$(mktemp -d "$root/check.XXXXXX") || exit
+trap 'rm -rf -- "$try"' EXIT
+echo shared >"$try/login"
+job=$(printf '%s\\n' '#!/bin/sh' "try='$try' python='$python'" '[ -s "$try/login" ] || exit {_NOT_SHARED}' \\
+    '[ -z "$python" ] || version=$("$python" --version 2>&1) || exit {_NO_PYTHON}' \\
+    'printf "%s %s\\n" "$SLURMD_NODENAME" "$version" >"$try/new" && mv "$try/new" "$try/node"' |
+    sbatch --parsable --job-name=wb-check --chdir=/ --output=/dev/null --export=NONE "$@" --time=1) || exit
+job=${{job%%;*}}
+while [ "$left" -gt 0 ]; do
+    [ ! -s "$try/node" ] || {{ cat "$try/node"; exit 0; }}
+    set -- $(squeue -h -t all -j "$job" -o '%T %r %N')
+    case $1 in
+        COMPLETED | '') [ "$left" -gt 5 ] && left=5 ;;
+        FAILED | NODE_FAIL | BOOT_FAIL | CANCELLED | TIMEOUT)
+            echo "$1 $3" >&2
+            code=$(scontrol show job "$job" | sed -n 's/.*ExitCode=\\([0-9]*\\):.*/\\1/p')
+            exit "${{code:-1}}" ;;
+    esac
+    sleep 1
+    left=$((left - 1))
+done
+scancel "$job"
+echo "$1 $2" >&2
+exit {_LATE}
+"""
+
+
+class SlurmChecks:
+    """The checks of a cluster by its login host."""
+
+    def __init__(self, target: ComputeTarget, host: Host) -> None:
+        self._target = target
+        self._host = LoginHost(host, target.run_root)
+
+    def slurm(self) -> CheckResult:
+        """Check that Slurm would accept a job with the options of the target. Raises WorkbenchError."""
+        message = f"a job with the options of the target is accepted; {self._accepted()}"
+        if self._target.container != "none":
+            message += f"; {self._target.container}: {self._container_support()}"
+        return CheckResult(SLURM, OK, message)
+
+    def _container_support(self) -> str:
+        try:
+            return container_support(self._host, self._target)
+        except WorkbenchError as error:
+            raise CheckFailed(error.message, error.remedy, file=self._target.path) from error
+
+    def _accepted(self) -> str:
+        try:
+            return accepted(self._host, self._target)
+        except WorkbenchError as error:
+            raise CheckFailed(error.message, error.remedy, file=self._target.path) from error
+
+    def run_root(self) -> CheckResult:
+        """Check that the login node can write to `runRoot`. Raises WorkbenchError."""
+        folder = writable(self._host, self._target)
+        remedy = f"To check that the compute nodes share it: {self.job_command}"
+        return CheckResult(RUN_ROOT, OK, f"the login node can write to {folder}", remedy)
+
+    def disk(self) -> CheckResult:
+        """Check the free space of `runRoot`. Raises WorkbenchError."""
+        return disk_of_home(self._target, self._host)
+
+    @property
+    def job_command(self) -> str:
+        """The command that also runs a job."""
+        return f"workbench-tui computetarget check {shlex.quote(self._target.name)} --job"
+
+    def job(self) -> CheckResult:
+        """Run a job of a second, which reads and writes a file below `runRoot`. Raises WorkbenchError."""
+        python = "" if self._target.setup or "/" not in self._target.python_location else self._target.python_location
+        root = self._host.home()
+        arguments = (root, python, str(JOB_SECONDS), *resource_words(self._target.slurm))
+        done = self._host.ask(_TRY, *arguments, timeout=JOB_SECONDS + 60.0)
+        if done.code == 0:
+            node, _, version = done.text.partition(" ")
+            return CheckResult(JOB, OK, f"node {node} shares {root}{version and f' and has {version}'}")
+        if done.code == _LATE:
+            message = f"the job did not end within {JOB_SECONDS} s ({done.complaint}), so runRoot was not checked"
+            return CheckResult(JOB, WARNING, message, "Check again when nodes are free.")
+        if done.code == _NOT_SHARED:
+            raise CheckFailed(
+                f"the compute node {done.complaint.rpartition(' ')[2]} does not share runRoot {root}",
+                "Set `runRoot` to a folder on a file system that the login node and all compute nodes mount.",
+                file=self._target.path,
+            )
+        if done.code == _NO_PYTHON and python:
+            raise CheckFailed(
+                f"the compute node {done.complaint.rpartition(' ')[2]} cannot run pythonLocation {python}",
+                "Set `pythonLocation` to an interpreter on a file system that the compute nodes mount.",
+                file=self._target.path,
+            )
+        raise CheckFailed(
+            f"the job failed: {done.complaint}",
+            remedy_of(done.complaint, resource_words(self._target.slurm)),
+            file=self._target.path,
+        )

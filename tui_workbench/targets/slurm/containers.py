@@ -1,0 +1,90 @@
+"""The words with which srun starts the step of a run in a container.
+
+The step, its output and its exit code are files below `runRoot`, which the container has at the same path. Only
+apptainer and pyxis mount it; a bundle of `oci` must do so in its configuration. None of them runs the image's
+entrypoint.
+
+Sources: README of pyxis, "Usage"; enroot's import(1); `apptainer exec --help`; containers.html of Slurm.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.slurm.cluster import LoginHost
+
+# $1: an option of srun.
+_HAS_OPTION = 'srun --help 2>/dev/null | grep -q -e "$1[= ]"'
+
+_OPTIONS = {"pyxis": "--container-image", "oci": "--container"}
+"""The option of srun that each kind needs."""
+
+_REMEDIES = {
+    "pyxis": "Ask the administrators for the plugin pyxis, or set `container: apptainer`.",
+    "oci": "Use Slurm 21.08 or later, or set `container: apptainer`.",
+}
+
+
+class ContainerWords(NamedTuple):
+    """Words of the command that starts a step."""
+
+    options: tuple[str, ...] = ()  # of srun
+    program: tuple[str, ...] = ()  # before the step
+
+
+def container_words(target: ComputeTarget, root: str, directory: str) -> ContainerWords:
+    """The words for a run in `directory`, below `root`. Raises ConfigurationError for an impossible image."""
+    image = target.base_docker_image
+    if target.container == "pyxis":
+        if ":" in root or "," in root:
+            raise _refusal(target, "runRoot", f"pyxis cannot mount {root}", "Set a `runRoot` without `:` and `,`.")
+        mounts = f"--container-mounts={root}:{root}"
+        workdir = f"--container-workdir={directory}"
+        return ContainerWords(
+            (f"--container-image={_enroot_image(target)}", mounts, workdir, "--no-container-entrypoint")
+        )
+    if target.container == "apptainer":
+        if ":" in root or "," in root:
+            raise _refusal(target, "runRoot", f"apptainer cannot bind {root}", "Set a `runRoot` without `:` and `,`.")
+        name = image if "://" in image or image.startswith(("/", "./")) else f"docker://{image}"
+        return ContainerWords((), ("apptainer", "exec", "--nv", "--bind", root, "--pwd", directory, name))
+    if target.container == "oci":
+        if not image.startswith("/"):
+            message = f"container is oci, but baseDockerImage {image!r} is not the absolute path of a bundle"
+            raise _refusal(target, "baseDockerImage", message, "Set it to the folder of an OCI bundle.")
+        return ContainerWords((f"--container={image}",))
+    return ContainerWords()
+
+
+def container_support(host: LoginHost, target: ComputeTarget) -> str:
+    """A phrase about the support for the target's containers. Raises WorkbenchError if there is none.
+
+    Only compute nodes know whether they have apptainer.
+    """
+    option = _OPTIONS.get(target.container)
+    if option is None:
+        return "not checked: only the compute nodes know" if target.container == "apptainer" else "none"
+    if host.ask(_HAS_OPTION, option).code != 0:
+        message = f"container is {target.container}, but srun on {host.label} has no option {option}"
+        raise WorkbenchError(message, remedy=_REMEDIES[target.container], file=target.path)
+    return f"srun has {option}"
+
+
+def _enroot_image(target: ComputeTarget) -> str:
+    """The image in enroot's form, `REGISTRY#NAME:TAG`, or the path of a file."""
+    image = target.base_docker_image
+    if image.startswith(("/", "./")):
+        return image
+    if "@" in image:
+        message = f"pyxis cannot use an image by its digest: {image}"
+        raise _refusal(target, "baseDockerImage", message, "Use a tag, or the path of an imported image.")
+    registry, slash, name = image.partition("/")
+    is_registry = slash and (registry == "localhost" or "." in registry or ":" in registry)
+    return f"{registry}#{name}" if is_registry and "#" not in image else image
+
+
+def _refusal(target: ComputeTarget, key: str, message: str, remedy: str) -> ConfigurationError:
+    return ConfigurationError(message, remedy=remedy, file=target.path, line=line_of_key(target.path, key))

@@ -1,0 +1,135 @@
+"""How a job ended, if its exit code is missing or does not say why."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from tui_workbench.core.files import open_below, read_below, write_below
+from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.slurm import states
+from tui_workbench.targets.slurm.attempts import last_cause
+from tui_workbench.targets.slurm.batch import NOT_STARTED, SETUP_FAILED, SLURM_LOG
+from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.squeue import CLEAN, parse_accounting
+from tui_workbench.targets.slurm.submission import ANSWER_SECONDS
+
+INFO = "slurm.json"
+"""The file in a run's directory here with what is known about its job."""
+
+TAIL_BYTES = 1 << 14
+"""Bytes at the end of slurm.log that are read."""
+
+KILLED_FROM = 129
+"""Exit codes from here on are signals, which Slurm may have sent."""
+
+_FORGOTTEN = "Slurm no longer knows the job: its controller may have failed before it saved the job"
+_NOTHING_WRITTEN = (
+    "the compute node wrote no slurm.log, so it may not share `runRoot`: "
+    "`workbench-tui computetarget check NAME --job` tests that"
+)
+
+# $1: ids of jobs, separated by commas.
+_ACCOUNTING = f"""\
+{CLEAN}
+exec sacct -n -P -X -S now-30days -j "$1" -o JobIDRaw,State,ExitCode
+"""
+
+
+def accounting(host: LoginHost, job_ids: Sequence[str]) -> dict[str, tuple[str, int | None]]:
+    """State and exit code of jobs by id; none if the cluster keeps no accounts. Raises TargetUnreachable.
+
+    Without slurmdbd, sacct fails at once.
+    """
+    done = host.ask(_ACCOUNTING, ",".join(job_ids), timeout=ANSWER_SECONDS)
+    lines: dict[str, list[str]] = {}
+    for line in done.text.split("\n") if done.code == 0 else ():
+        job_id, _, rest = line.partition("|")
+        lines.setdefault(job_id, []).append(rest)
+    return {job_id: parse_accounting("\n".join(found)) for job_id, found in lines.items()}
+
+
+def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
+    """The outcome of a run with an exit code, whose job ended in `state` ("" if unknown)."""
+    failed_setup = _setup_failure(directory)
+    lines = tail(directory)
+    if NOT_STARTED in lines[-3:]:
+        said = next((line for line in reversed(lines) if line.startswith("srun: error: ")), "")
+        return Outcome(None, "; ".join(filter(None, ("Slurm did not start the script", said))), has_failed=True)
+    cause = states.describe_end(state) if code else ""
+    if code >= KILLED_FROM and not cause and (found := last_cause(lines)):
+        cause = f"{found}; with `requeue: true` below `slurm`, the script would run again"
+    reason = failed_setup or "; ".join(filter(None, (cause, supervisor.describe_exit(code))))
+    return Outcome(code, reason)
+
+
+def outcome_without_code(state: str, code: int | None, directory: str, *, has_started: bool) -> Outcome:
+    """The outcome of a run without an exit code, by the state and exit code of Slurm ("" and None if unknown)."""
+    if code:
+        return outcome_with_code(code, state, directory)
+    said = last_message(directory)
+    reason = states.describe_end(state) or (f"the job ended as {state}" if state else _FORGOTTEN)
+    details = "its exit code was not written" if has_started else "its script did not start"
+    if said:
+        details += f"; slurm.log: {said}"
+    elif state == "FAILED" and not has_started:
+        details += f"; {_NOTHING_WRITTEN}"
+    return Outcome(None, f"{reason}; {details}", has_failed=bool(state) and state != "COMPLETED")
+
+
+def last_message(directory: str) -> str:
+    """The last line of the copy of slurm.log; "" if it is empty."""
+    return (tail(directory) or [""])[-1]
+
+
+def _setup_failure(directory: str) -> str:
+    return next((line.partition(": ")[2] for line in tail(directory) if line.startswith(SETUP_FAILED)), "")
+
+
+def tail(directory: str) -> list[str]:
+    """The last lines of the copy of slurm.log."""
+    try:
+        with open(open_below(directory, SLURM_LOG), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            return file.read().decode("utf-8", "replace").strip().split("\n")
+    except OSError:
+        return []
+
+
+def read_info(directory: str) -> dict[str, Any]:
+    """What this machine knows about a run's job: `job`, its id, and after its end `reason`. Empty if unknown."""
+    try:
+        found = json.loads(read_below(directory, INFO, supervisor.LARGEST * 4))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_info(directory: str, **facts: object) -> None:
+    """Add facts about a run's job. Raises OSError."""
+    write_below(directory, INFO, json.dumps({**read_info(directory), **facts}).encode() + b"\n")
+
+
+def outcome_here(directory: str) -> Outcome | None:
+    """The outcome of a run, if this machine knows it."""
+    info = read_info(directory)
+    code = supervisor.read_exit_code(directory)
+    if code is not None:
+        return Outcome(code, str(info.get("reason") or supervisor.describe_exit(code)))
+    if "ended" not in info:
+        return None
+    return Outcome(None, str(info.get("reason", "")), has_failed=info["ended"] == "failed")
+
+
+def keep_outcome(directory: str, outcome: Outcome) -> None:
+    """Write the outcome of a run on this machine, unless it has one. Raises OSError."""
+    if outcome_here(directory) is not None:
+        return
+    if outcome.exit_code is None:
+        write_info(directory, reason=outcome.reason, ended="failed" if outcome.has_failed else "unknown")
+    else:
+        write_info(directory, reason=outcome.reason)
+        write_below(directory, supervisor.EXIT, b"%-4d\n" % outcome.exit_code)

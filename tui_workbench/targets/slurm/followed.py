@@ -1,0 +1,266 @@
+"""One followed run of a cluster: what is known about it, and when it has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+
+from tui_workbench.core.errors import StorageError
+from tui_workbench.core.model import ClusterJob
+from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.hosts.mirror import LiveFiles
+from tui_workbench.targets.slurm import ends, states
+from tui_workbench.targets.slurm.attempts import cause_of, was_interrupted
+from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.copying import missing_parts
+from tui_workbench.targets.slurm.listing import Files
+from tui_workbench.targets.slurm.squeue import Queue, facts_of, is_news
+
+EXPLAIN_SECONDS = 10.0
+"""Time for Slurm to say why it ended a script that was killed. The job is COMPLETING meanwhile."""
+
+LATE_SECONDS = 5.0
+"""Time after the end of a job for its exit code to be written to the file system."""
+
+HIDDEN_SECONDS = 60.0
+"""Time for which NFS may hide a new file from other machines (`acdirmax` of nfs(5))."""
+
+RETRY_SECONDS = 2.0
+"""Pause before bytes are copied again that could not be read or written."""
+
+MOST_FAILURES = 5
+"""After as many failures the bytes of a run that has ended are given up: its script replaced the file."""
+
+
+class FollowedRun:
+    """A run, whose job has the id `job_id`; "" if this machine does not know it. Times are of the monotonic clock."""
+
+    def __init__(
+        self,
+        host: LoginHost,
+        run_id: str,
+        directory: str,
+        job_id: str,
+        report: Report,
+        *,
+        may_restart: bool,
+        has_samples: bool,
+        warning: int = 0,
+    ) -> None:
+        """`warning` is the number of seconds between SIGTERM and the time limit; 0 without SIGTERM."""
+        self.run_id, self.directory, self.job_id = run_id, directory, job_id
+        self.files = Files()
+        self.copies_at = 0.0
+        self._host = host
+        self._report = report
+        self._may_restart = may_restart
+        self._has_samples = has_samples
+        self._added = time.monotonic()
+        self._live: LiveFiles | None = None
+        self._warning = warning
+        self._facts = ClusterJob()
+        self._started = math.inf  # when its files said so of its last attempt
+        self._is_put_back = False  # Slurm has requeued its job
+        self._waits_for = ""
+        self._last_attempt = 1  # the last that was reported
+        self._is_lost = False
+        self._is_blocked = False  # this machine cannot write its files
+        self._failures = 0
+        self._gone_since = math.inf
+        self._next_look = math.inf
+        self._end_state = ""
+        self._explain_until = math.inf
+        self._account: tuple[str, int | None] | None = None
+
+    # -- news ---------------------------------------------------------------------------------------------------------
+
+    def take_files(self, files: Files) -> None:
+        """Take what the loop on the login node has seen."""
+        is_new = files.sizes != self.files.sizes
+        if len(files.attempts) > len(self.files.attempts):
+            self._is_put_back, self._explain_until, self._started = False, math.inf, time.monotonic()
+        if files.job_id and not self.files.job_id:
+            # A controller that was killed may start a job that it had canceled.
+            self._gone_since, self._next_look, self._end_state = math.inf, math.inf, ""
+        self.files = files
+        if files.job_id:
+            self.job_id = files.job_id
+            self._started = min(self._started, time.monotonic())
+            if not self._is_put_back:
+                self._report.running()
+            if self._live is None:
+                self._live = LiveFiles(self._host, f"{self._host.home()}/runs/{self.run_id}", self.directory)
+            elif is_new:
+                self._live.poll_soon()
+
+    def take_queue(self, queue: Queue, asked: float) -> None:
+        """Take an answer of squeue to a question at `asked`."""
+        if asked < self._added:
+            return
+        if not self.job_id:
+            self.job_id = next((each.job_id for each in queue.jobs.values() if each.run_id == self.run_id), "")
+        job = queue.jobs.get(self.job_id)
+        if job is not None and job.run_id not in ("", self.run_id):
+            job = None  # a controller that lost its last jobs gives their ids to others
+        if job is None or job.state in states.ENDED:
+            self._end_state = job.state if job is not None else self._end_state
+            if math.isinf(self._gone_since):
+                self._gone_since = self._next_look = time.monotonic()
+            return
+        self._gone_since = self._next_look = math.inf
+        self._end_state = ""
+        if job.state in states.WAITING:
+            self._is_put_back = asked > self._started
+            if self._is_put_back or not self.files.job_id:
+                reason = states.describe_waiting(job.state, job.reason)
+                self._wait_for(f"put back in the queue: {reason}" if self._is_put_back else reason)
+        elif job.state in states.ACTIVE:
+            self._is_put_back = False
+            self._report.running()
+        facts = facts_of(job, queue, self._warning, time.time())
+        if is_news(facts, self._facts):
+            self._facts = facts
+            self._report.job(facts)
+
+    def _wait_for(self, reason: str) -> None:
+        """Report why the job waits, also in the log of the preparation, which is shown until the script starts."""
+        if reason and reason != self._waits_for:
+            with contextlib.suppress(StorageError, OSError):
+                self._report.line(f"waiting: {reason}")
+        self._waits_for = reason
+        self._report.queued(reason)
+
+    def take_look(self, files: Files) -> None:
+        """Take the files of a run whose job is gone."""
+        now = time.monotonic()
+        if files.job_id and files.job_id != self.job_id:
+            # Another job of the same name executes the run: this one ended at once.
+            self._gone_since = self._next_look = math.inf
+            self._end_state = ""
+        else:
+            last = self._gone_since + (LATE_SECONDS if files.has_exit else HIDDEN_SECONDS)
+            self._next_look = min(now + LATE_SECONDS, last) if now < last else now + RETRY_SECONDS
+        if files.job_id or files.sizes:
+            self.take_files(files)
+
+    def take_accounting(self, state: str, code: int | None) -> None:
+        """Take the answer of sacct; "" and None if it does not know the job."""
+        self._account = (state, code)
+        self._end_state = state or self._end_state
+
+    def lose(self, reason: str) -> None:
+        """Report that the state of the run is unknown."""
+        self._is_lost = True
+        with contextlib.suppress(StorageError):
+            self._report.lost(reason)
+
+    def regain(self, *, is_slurm_silent: bool) -> None:
+        """Report that its state is known again, unless it waits and Slurm is silent."""
+        if self._is_lost and not self._is_blocked and (self.files.job_id or not is_slurm_silent):
+            self._is_lost = False
+            self._report.regained()
+
+    def report_attempts(self) -> None:
+        """Report new attempts after the first, once slurm.log is copied: it says what ended the previous ones."""
+        numbers = [number for number in sorted(self.files.attempts) if number > self._last_attempt]
+        if not numbers or not self.is_copied:
+            return
+        lines = ends.tail(self.directory)
+        with contextlib.suppress(StorageError):
+            for number in numbers:
+                cause = cause_of(number, self.files.attempts, lines)
+                self._report.attempt(number, self.files.attempts[number].start, cause)
+                self._last_attempt = number
+
+    # -- copies -------------------------------------------------------------------------------------------------------
+
+    def note_copied(self) -> None:
+        """Note that bytes were copied."""
+        self._failures, self.copies_at, self._is_blocked = 0, 0.0, False
+
+    def fail_copy(self, reason: str) -> None:
+        """Note that bytes could not be copied; `reason` says why this machine cannot write them."""
+        self.copies_at = time.monotonic() + RETRY_SECONDS
+        if reason:
+            self._is_blocked = True
+            self.lose(reason)
+        else:
+            self._failures += 1
+
+    @property
+    def live_due(self) -> bool:
+        """True if the other files of the run are to be fetched."""
+        return self._live is not None and self._live.timeout == 0.0
+
+    def poll_live(self) -> None:
+        """Fetch the other files of the run. Raises TargetUnreachable or StorageError."""
+        if self._live is not None:
+            self._live.poll()
+
+    def fetch_samples(self) -> None:
+        """Fetch the rest of the job's GPU samples, by which the run is judged. Raises TargetUnreachable."""
+        if self._live is not None and self._has_samples:
+            with contextlib.suppress(StorageError):
+                self._live.fetch_all()
+
+    @property
+    def is_copied(self) -> bool:
+        """True if the copies are complete, as far as possible."""
+        return self._failures >= MOST_FAILURES or not missing_parts(self.run_id, self.directory, self.files.sizes)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def next_time(self) -> float:
+        """When something is to be done."""
+        times = [self._next_look, self._explain_until]
+        if self._live is not None:
+            times.append(time.monotonic() + self._live.timeout)
+        if not self.is_copied:
+            times.append(self.copies_at)
+        return min(times)
+
+    def look_due(self, now: float) -> bool:
+        """True if its job is gone, and its files are to be read."""
+        return self.files.exit_code is None and now >= self._next_look
+
+    def wants_explanation(self, now: float) -> bool:
+        """True if squeue may say why the script was killed."""
+        code = self.files.exit_code
+        if code is None or self._end_state or not math.isinf(self._gone_since):
+            return False
+        if self._is_put_back or (code < ends.KILLED_FROM and not self._may_restart):
+            return False
+        if math.isinf(self._explain_until):
+            self._explain_until = now + EXPLAIN_SECONDS
+        return now < self._explain_until
+
+    def needs_accounting(self, now: float) -> bool:
+        """True if only sacct may know how the job ended."""
+        if self._account is not None or not self.job_id or not self._is_over(now):
+            return False
+        code = self.files.exit_code
+        return code is None or (code >= ends.KILLED_FROM and not self._end_state and not math.isinf(self._gone_since))
+
+    def outcome(self, now: float) -> Outcome | None:
+        """The outcome of the run, once its end is certain and its output is copied."""
+        if not self._is_over(now) or not self.is_copied:
+            return None
+        code = self.files.exit_code
+        # A job that ends while it waits to be started again has the exit code of an attempt that was not the end.
+        is_between = self._may_restart and (
+            self._is_put_back or was_interrupted(self.files.attempts, ends.tail(self.directory))
+        )
+        if code is not None and not is_between:
+            return ends.outcome_with_code(code, self._end_state, self.directory)
+        _, code = self._account or ("", None)
+        return ends.outcome_without_code(self._end_state, code, self.directory, has_started=bool(self.files.job_id))
+
+    def _is_over(self, now: float) -> bool:
+        code = self.files.exit_code
+        if code is None:
+            limit = LATE_SECONDS if self.files.has_exit else HIDDEN_SECONDS
+            return now >= self._gone_since + limit
+        if self._end_state or not math.isinf(self._gone_since):
+            return True
+        return not self._may_restart and (code < ends.KILLED_FROM or now >= self._explain_until)

@@ -1,0 +1,296 @@
+"""Follow the runs of one login of a cluster together: their states by squeue, their output and ends as files.
+
+Two requests serve any number of runs. One asks squeue every 15 to 30 seconds. The other is a loop of `sh` on the login
+node that ends with its connection. It prints the sizes of the growing files of runs that have started, and their exit
+codes, whenever they change. A job announces its start with a file in one folder, so a thousand queued runs cost one
+listing of that folder. Files are opened anew each time: that is when NFS looks for changes.
+
+The sizes of the copies on this machine are the only state, so any process can continue, and no byte is lost or
+repeated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from tui_workbench.config.schema.slurm_options import requested_gpus
+from tui_workbench.core.errors import StorageError, WorkbenchError
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, wait_ready
+from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, HostProcess
+from tui_workbench.targets.slurm import ends
+from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.copying import append, fetch, missing_parts
+from tui_workbench.targets.slurm.followed import FollowedRun
+from tui_workbench.targets.slurm.listing import FOLLOW, Files, Listing, list_once
+from tui_workbench.targets.slurm.options import requeues, warning_of
+from tui_workbench.targets.slurm.polling import Poller
+
+_Result = TypeVar("_Result")
+
+
+class _Opening:
+    """The start of the loop on the login node in the background; `descriptor` becomes readable at its end."""
+
+    def __init__(self, host: LoginHost) -> None:
+        self._host = host
+        self._process: HostProcess | None = None
+        self._is_unwanted = False
+        self._lock = threading.Lock()
+        self._call = BackgroundCall(self._open)
+        self.descriptor = self._call.descriptor
+
+    def process(self) -> HostProcess:
+        """The loop, once it was started. Raises TargetUnreachable."""
+        with self._call:
+            self._call.result()
+        if self._process is None:
+            raise ValueError("the loop was given up")
+        return self._process
+
+    def give_up(self) -> None:
+        """End the loop, now or once it has started."""
+        with self._call, self._lock:
+            self._is_unwanted = True
+            if self._process is not None:
+                self._process.close()
+
+    def _open(self) -> None:
+        process = self._host.open(["sh", "-c", FOLLOW, "sh", self._host.home()])
+        with self._lock:
+            self._process = process
+            if self._is_unwanted:
+                process.close()
+
+
+class ClusterWatch(RunGroup):
+    """Follows the runs of one login whose directories are below the same `runRoot`."""
+
+    def __init__(self, host: LoginHost, seconds: float) -> None:
+        """`seconds` is the shortest time between two questions to Slurm."""
+        self._host = host
+        self._poller = Poller(host, seconds)
+        self._runs: dict[str, FollowedRun] = {}
+        self._ended: dict[str, Outcome] = {}
+        self._opening: _Opening | None = None
+        self._follower: HostProcess | None = None
+        self._listing = Listing()
+        self._pauses = Backoff()
+        self._retry = 0.0  # when to connect again (monotonic clock)
+        self._is_connected = False
+        self._interrupted = -1
+
+    def add(self, spec: RunSpec, report: Report) -> None:
+        directory = spec.run_directory
+        known = ends.outcome_here(directory)
+        if known is not None:
+            self._ended[spec.run_id] = known
+            return
+        job_id = str(ends.read_info(directory).get("job", ""))
+        self._runs[spec.run_id] = FollowedRun(
+            self._host,
+            spec.run_id,
+            directory,
+            job_id,
+            report,
+            may_restart=requeues(spec.slurm),
+            warning=warning_of(spec.slurm),
+            has_samples=requested_gpus(spec.slurm) != 0,
+        )
+        self._poller.ask_soon()
+
+    def remove(self, run_id: str) -> None:
+        self._runs.pop(run_id, None)
+        self._ended.pop(run_id, None)
+
+    def wait(self, interrupted: int, timeout: float | None = None) -> Mapping[str, Outcome]:
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        self._interrupted = interrupted
+        with contextlib.suppress(Interrupted):
+            while not self._ended:
+                self._step(deadline)
+                if time.monotonic() >= deadline:
+                    break
+        ended, self._ended = self._ended, {}
+        return ended
+
+    def close(self) -> None:
+        if self._opening is not None:
+            self._opening.give_up()
+            self._opening = None
+        self._disconnect()
+
+    # -- one round ----------------------------------------------------------------------------------------------------
+
+    def _step(self, deadline: float) -> None:
+        """Wait for news until `deadline`, and take them. Raises Interrupted."""
+        self._connect()
+        if self._runs:
+            self._poller.begin()
+        follower = self._follower.stdout if self._follower is not None else -1
+        opening = self._opening.descriptor if self._opening is not None else -1
+        watched = [one for one in (follower, opening, self._poller.descriptor, self._interrupted) if one >= 0]
+        pause = max(0.0, min(deadline, self._next_time()) - time.monotonic())
+        ready = wait_ready(watched, timeout=None if math.isinf(pause) else pause)
+        if self._interrupted in ready:
+            raise Interrupted
+        if self._poller.descriptor in ready:
+            self._take_queue()
+        try:
+            if opening in ready:
+                self._take_follower()
+            if follower in ready:
+                self._take_listing()
+            if self._is_connected:
+                self._advance()
+        except WorkbenchError as error:
+            self._lose(error)
+
+    def _next_time(self) -> float:
+        """When something is to be done without news (monotonic clock)."""
+        times = [run.next_time() for run in self._runs.values()] if self._is_connected else []
+        if self._runs and self._poller.descriptor < 0:
+            times.append(self._poller.due)
+        if self._runs and self._follower is None and self._opening is None:
+            times.append(self._retry)
+        return min(times, default=math.inf)
+
+    def _call(self, action: Callable[[], _Result]) -> _Result:
+        """The result of a call that contacts the cluster. Raises its errors, and Interrupted."""
+        results: list[_Result] = []
+        with BackgroundCall(lambda: results.append(action())) as call:
+            call.wait(self._interrupted)
+        return results[0]
+
+    # -- the connection -----------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        """Start the loop on the login node in the background, if it is time."""
+        if self._follower is not None or self._opening is not None or not self._runs or time.monotonic() < self._retry:
+            return
+        self._opening = _Opening(self._host)
+
+    def _take_follower(self) -> None:
+        """Take the loop that was started. Raises TargetUnreachable."""
+        if self._opening is None:
+            return
+        opening, self._opening = self._opening, None
+        self._follower, self._listing = opening.process(), Listing()
+
+    def _disconnect(self) -> None:
+        if self._follower is not None:
+            self._follower.close()
+            self._follower = None
+        self._is_connected = False
+
+    def _lose(self, error: WorkbenchError) -> None:
+        """Report a lost connection, and try again later."""
+        self._disconnect()
+        self._retry = time.monotonic() + self._pauses.next()
+        for run in self._runs.values():
+            run.lose(str(error))
+
+    def _take_listing(self) -> None:
+        """Read the loop's output. Raises TargetUnreachable."""
+        if self._follower is None:
+            return
+        data = os.read(self._follower.stdout, READ_SIZE)
+        if not data:
+            raise ConnectionLost(
+                f"the connection to {self._host.label} was lost while following runs",
+                remedy="Wait: the output continues at the same byte when the machine answers.",
+            )
+        self._is_connected, self._pauses = True, Backoff()
+        try:
+            files = self._listing.feed(data)
+        except ValueError as error:
+            raise ConnectionLost(f"{self._host.label}: invalid answer: {error}", remedy="Try again.") from error
+        for run in self._runs.values():
+            if files is not None and run.run_id in files:
+                run.take_files(files[run.run_id])
+            run.regain(is_slurm_silent=bool(self._poller.silence))
+
+    def _take_queue(self) -> None:
+        """Take the answer of squeue, or its error."""
+        answers = self._poller.finish()
+        for run in self._runs.values():
+            if answers:
+                run.take_queue(self._poller.queue, self._poller.asked)
+                if self._is_connected:
+                    run.regain(is_slurm_silent=False)
+            elif self._is_connected and not run.files.job_id:
+                run.lose(self._poller.silence)
+
+    # -- ends ---------------------------------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Copy new output, look for the ends of jobs that are gone, and end runs. Raises TargetUnreachable."""
+        self._copy()
+        now = time.monotonic()
+        gone = [run for run in self._runs.values() if run.look_due(now)]
+        if gone:
+            found = self._call(lambda: list_once(self._host, [run.run_id for run in gone]))
+            for run in gone:
+                run.take_look(found.get(run.run_id, Files()))
+            self._copy()
+        for run in list(self._runs.values()):
+            run.report_attempts()
+            self._call_if_due(run)
+            if run.wants_explanation(now):
+                self._poller.ask_soon()
+        self._end_runs()
+
+    def _call_if_due(self, run: FollowedRun) -> None:
+        """Fetch the other files of a run, such as metrics, if it is time."""
+        if run.live_due:
+            try:
+                self._call(run.poll_live)
+            except StorageError as error:
+                run.lose(str(error))
+
+    def _copy(self) -> None:
+        """Copy the bytes that the listing shows. Raises TargetUnreachable."""
+        now = time.monotonic()
+        parts = [
+            part
+            for run in self._runs.values()
+            if run.copies_at <= now
+            for part in missing_parts(run.run_id, run.directory, run.files.sizes)
+        ]
+        if not parts:
+            return
+        copied = self._call(lambda: fetch(self._host, parts))
+        for part, data in copied.items():
+            run = self._runs[part.run_id]
+            try:
+                append(part, data)
+                run.note_copied()
+            except StorageError as error:
+                run.fail_copy(str(error))
+        for run_id in {part.run_id for part in parts} - {part.run_id for part in copied}:
+            self._runs[run_id].fail_copy("")
+
+    def _end_runs(self) -> None:
+        """End the runs whose outcome is known."""
+        now = time.monotonic()
+        unclear = [run for run in self._runs.values() if run.needs_accounting(now)]
+        if unclear:
+            accounts = self._call(lambda: ends.accounting(self._host, [run.job_id for run in unclear]))
+            for run in unclear:
+                run.take_accounting(*accounts.get(run.job_id, ("", None)))
+        for run in list(self._runs.values()):
+            outcome = run.outcome(now)
+            if outcome is not None:
+                self._call(run.fetch_samples)
+                with contextlib.suppress(OSError):
+                    ends.keep_outcome(run.directory, outcome)
+                del self._runs[run.run_id]
+                self._ended[run.run_id] = outcome

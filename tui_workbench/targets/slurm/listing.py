@@ -1,0 +1,152 @@
+"""What the files of runs on a cluster say: the job that executes a run, its exit code, and the sizes of its files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID
+from tui_workbench.targets.slurm.batch import ATTEMPTS, BEGIN, SLURM_LOG, STARTED
+from tui_workbench.targets.slurm.cluster import LoginHost
+
+COPIED = (OUTPUT, SLURM_LOG)
+"""The files whose new bytes are copied at once."""
+
+LOOK_SECONDS = 0.5
+"""Pause between two looks: the first line of output arrives within a second."""
+
+MOST_LINE = 1 << 22
+"""Bytes without a line ending after which the output is not that of the loop."""
+
+# Prints `= RUN JOB CODE` for each run id, `+ NUMBER START NODE CODE` per attempt, then the sizes. `none` stands for
+# a missing file, `-` for an empty one. The exit code is read before the sizes: the sizes of a listing with an exit code
+# are final.
+_LIST = f"""\
+text_of() {{ if [ -f "$1" ]; then text=; read -r text <"$1"; text=${{text:--}}; else text=none; fi; }}
+list() {{
+    for id; do
+        text_of "runs/$id/{PID}"
+        job=$text
+        text_of "runs/$id/{EXIT}"
+        printf '= %s %s %s\\n' "$id" "$job" "$text"
+        for attempt in "runs/$id/{ATTEMPTS}"/*; do
+            [ -s "$attempt/{BEGIN}" ] || continue
+            text_of "$attempt/{BEGIN}"
+            begin=$text
+            text_of "$attempt/{EXIT}"
+            printf '+ %s %s %s\\n' "${{attempt##*/}}" "$begin" "$text"
+        done
+        shift
+        set -- "$@" "runs/$id/{COPIED[0]}" "runs/$id/{COPIED[1]}"
+    done
+    [ $# -eq 0 ] || wc -c "$@"
+    echo .
+}}
+"""
+
+# $1: runRoot, then run ids.
+_ONCE = f"""\
+cd -- "$1" || exit
+shift
+{_LIST}
+list "$@" 2>/dev/null
+"""
+
+# $1: runRoot. Prints the listing of the runs that have started whenever it has changed. `cat` sees the end of the
+# connection.
+FOLLOW = f"""\
+cd -- "$1" || exit
+{_LIST}
+look() {{
+    set --
+    for path in {STARTED}/*; do
+        [ ! -d "runs/${{path#{STARTED}/}}" ] || set -- "$@" "${{path#{STARTED}/}}"
+    done
+    list "$@"
+}}
+exec 3<&0
+{{
+    before=
+    while :; do
+        now=$(look 2>/dev/null)
+        [ "$now" = "$before" ] || printf '%s\\n' "$now" || exit
+        before=$now
+        sleep {LOOK_SECONDS}
+    done
+}} </dev/null 3<&- &
+follower=$!
+{{ cat <&3; kill "$follower"; }} >/dev/null 2>&1 &
+exec 3<&-
+wait "$follower"
+"""
+
+_RUN = re.compile(r"= (\S+) (\S+) (\S+)")
+_ATTEMPT = re.compile(r"\+ (\d{1,6}) (\d{1,18}) ([\w.-]{1,255}) (\S+)")
+_SIZE = re.compile(r" *(\d+) runs/([^/]+)/([^/]+)")
+
+
+class Attempt(NamedTuple):
+    """One start of a job that Slurm may requeue."""
+
+    start: int  # the size of output.log at its beginning
+    node: str  # its first node
+    exit_code: int | None = None
+
+
+class Files(NamedTuple):
+    """The files of a run on the cluster."""
+
+    job_id: str = ""  # the job that executes it; "" before it has started
+    exit_code: int | None = None
+    has_exit: bool = False  # the file for the exit code exists
+    sizes: Mapping[str, int] = {}  # of the files to copy, by name
+    attempts: Mapping[int, Attempt] = {}  # by number, from 1 on
+
+
+class Listing:
+    """Reads the output of FOLLOW."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._lines: list[str] = []
+
+    def feed(self, data: bytes) -> dict[str, Files] | None:
+        """Take output, and return the newest complete listing in it, by run ID. Raises ValueError for other output."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > MOST_LINE:
+            raise ValueError("a line without an end")
+        found = None
+        for line in lines:
+            if line == b".":
+                found, self._lines = _parse(self._lines), []
+            else:
+                self._lines.append(line.decode("utf-8", "surrogateescape"))
+        return found
+
+
+def list_once(host: LoginHost, run_ids: Sequence[str]) -> dict[str, Files]:
+    """The files of runs, which may not have started. Raises TargetUnreachable."""
+    return _parse(host.ask(_ONCE, host.home(), *run_ids).text.split("\n"))
+
+
+def _parse(lines: Sequence[str]) -> dict[str, Files]:
+    runs: dict[str, Files] = {}
+    sizes: dict[str, dict[str, int]] = {}
+    attempts: dict[int, Attempt] = {}
+    for line in lines:
+        if run := _RUN.fullmatch(line):
+            name, job, code = run.groups()
+            sizes[name], attempts = {}, {}
+            job = job if job.isdecimal() else ""
+            runs[name] = Files(job, _exit_code(code), code != "none", sizes[name], attempts)
+        elif attempt := _ATTEMPT.fullmatch(line):
+            number, start, node, code = attempt.groups()
+            attempts[int(number)] = Attempt(int(start), node, _exit_code(code))
+        elif (size := _SIZE.fullmatch(line)) and size[2] in runs and size[3] in COPIED:
+            sizes[size[2]][size[3]] = int(size[1])
+    return runs
+
+
+def _exit_code(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= 3 else None

@@ -1,0 +1,99 @@
+"""The options of sbatch for a run. The values are those of `RunSpec.slurm`; sbatch(1) describes the options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+JOB_PREFIX = "wb-"
+"""Precedes the run ID in the name of a job, by which a lost submission is found again."""
+
+WARNING_SECONDS = 120
+"""Time between SIGTERM and the time limit, for scripts that save their state."""
+
+SHORTEST_LIMIT = 5 * 60
+"""Slurm sends the signal up to a minute early, so that a job with a shorter time limit would end at once."""
+
+VALUES = {
+    "partition": "--partition",
+    "account": "--account",
+    "qos": "--qos",
+    "time": "--time",
+    "nodes": "--nodes",
+    "gpus": "--gpus",
+    "cpus": "--cpus-per-task",
+    "mem": "--mem",
+    "constraint": "--constraint",
+}
+"""Keys with one value, and their options."""
+
+
+def job_name(run_id: str) -> str:
+    """The name of the job of a run."""
+    return JOB_PREFIX + run_id
+
+
+def resource_words(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The options that choose the resources of a job, and those of `extra`."""
+    words = [f"{option}={values[key]}" for key, option in VALUES.items() if values.get(key)]
+    # One task per node: its script uses all CPUs and GPUs of the node.
+    words.append("--ntasks-per-node=1" if nodes_of(values) > 1 else "--ntasks=1")
+    return (*words, *values.get("extra", ()))
+
+
+def job_words(values: Mapping[str, Any], run_id: str, directory: str) -> tuple[str, ...]:
+    """All options of sbatch for a run whose directory on the cluster is `directory`."""
+    signal = (f"--signal=TERM@{WARNING_SECONDS}",) if _is_warned(values) else ()
+    return (
+        "--parsable",
+        f"--job-name={job_name(run_id)}",
+        "--requeue" if requeues(values) else "--no-requeue",
+        "--open-mode=append",
+        f"--output={_literal(directory)}/slurm.log",
+        "--export=NONE",
+        f"--chdir={directory}",
+        *signal,
+        *resource_words(values),
+    )
+
+
+def requeues(values: Mapping[str, Any]) -> bool:
+    """True if Slurm may start the job again."""
+    return bool(values.get("requeue"))
+
+
+def warning_of(values: Mapping[str, Any]) -> int:
+    """The seconds between SIGTERM and the time limit; 0 if a script gets no SIGTERM, or at another time."""
+    is_changed = any(str(word).startswith("--signal") for word in values.get("extra", ()))
+    return WARNING_SECONDS if _is_warned(values) and not is_changed else 0
+
+
+def _is_warned(values: Mapping[str, Any]) -> bool:
+    limit = seconds_of(str(values.get("time", "")))
+    return not limit or limit >= SHORTEST_LIMIT
+
+
+def nodes_of(values: Mapping[str, Any]) -> int:
+    """The number of nodes that a job asks for."""
+    return int(values.get("nodes") or 1)
+
+
+def seconds_of(text: str) -> int:
+    """The seconds of a time limit of Slurm; 0 if there is none.
+
+    The forms are `minutes`, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM` and `D-HH:MM:SS`.
+    """
+    days, dash, rest = text.rpartition("-")
+    parts = [int(part) if part.isdecimal() else 0 for part in rest.split(":")]
+    if dash:
+        hours, minutes, seconds = (*parts, 0, 0)[:3]
+    elif len(parts) == 3:
+        hours, minutes, seconds = parts
+    else:
+        hours, minutes, seconds = 0, *(*parts, 0)[:2]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _literal(path: str) -> str:
+    """A path in which sbatch replaces nothing (sbatch(1), section "filename pattern")."""
+    return path.replace("%", "%%")

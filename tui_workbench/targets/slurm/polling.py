@@ -1,0 +1,104 @@
+"""Ask squeue about all jobs of this user, at most every 15 seconds, and less often while it does not answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.waiting import BackgroundCall
+from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.squeue import POSITIONS, SQUEUE, Job, Queue, parse, parse_positions
+from tui_workbench.targets.slurm.states import WAITING
+from tui_workbench.targets.slurm.submission import ANSWER_SECONDS
+
+LONGEST_FACTOR = 2.0
+"""The interval doubles while nothing changes: 15 to 30 s by default."""
+
+SILENT_LONGEST = 300.0
+"""Longest interval in seconds while the controller does not answer."""
+
+POSITION_SECONDS = 60.0
+"""Shortest time between two questions for all waiting jobs of the cluster, which is more work for the controller."""
+
+SOON_SECONDS = 2.0
+"""Shortest time between two questions, when a job has just been submitted or has failed."""
+
+
+class Poller:
+    """Asks squeue in the background.
+
+    `queue` is the last answer, and `asked` when it was asked for (monotonic clock). While Slurm does not answer,
+    `silence` is the error.
+    """
+
+    def __init__(self, host: LoginHost, seconds: float) -> None:
+        """`seconds` is the shortest regular interval."""
+        self._host = host
+        self._seconds = seconds
+        self._interval = seconds
+        self._due = 0.0
+        self._call: BackgroundCall | None = None
+        self._begun = 0.0
+        self._answers: list[Queue] = []
+        self._positions: Mapping[str, int] = {}
+        self._positions_due = 0.0
+        self.queue = Queue("", {})
+        self.asked = -1.0
+        self.silence = ""
+
+    @property
+    def descriptor(self) -> int:
+        """A descriptor that becomes readable with the answer; -1 if no question is open."""
+        return self._call.descriptor if self._call is not None else -1
+
+    @property
+    def due(self) -> float:
+        """When to ask again (monotonic clock)."""
+        return self._due
+
+    def ask_soon(self) -> None:
+        """Make the next question earlier, because something has happened that squeue explains."""
+        self._due = min(self._due, self._begun + SOON_SECONDS)
+
+    def begin(self) -> None:
+        """Ask, if it is time."""
+        if self._call is None and time.monotonic() >= self._due:
+            self._begun = time.monotonic()
+            self._due = self._begun + self._interval
+            self._call = BackgroundCall(self._ask)
+
+    def finish(self) -> bool:
+        """Take the answer. True if squeue has answered, so that `queue` is new."""
+        if self._call is None:
+            raise ValueError("no question is open")
+        call, self._call = self._call, None
+        try:
+            with call:
+                call.result()
+        except WorkbenchError as error:
+            self.silence = str(error)
+            self._interval = min(2 * self._interval, SILENT_LONGEST)
+            self._due = self._begun + self._interval
+            return False
+        before, self.queue = self.queue.jobs, self._answers.pop()
+        self.asked, self.silence = self._begun, ""
+        is_new = _lasting(before) != _lasting(self.queue.jobs)
+        self._interval = self._seconds if is_new else min(1.5 * self._interval, LONGEST_FACTOR * self._seconds)
+        self._due = self._begun + self._interval
+        return True
+
+    def _ask(self) -> None:
+        queue = parse(self._host.ask_slurm(SQUEUE, timeout=ANSWER_SECONDS))
+        if any(job.run_id and job.state in WAITING for job in queue.jobs.values()):
+            if time.monotonic() >= self._positions_due:
+                self._positions_due = time.monotonic() + POSITION_SECONDS
+                # Information only: without an answer there are no positions.
+                self._positions = parse_positions(self._host.ask(POSITIONS, timeout=ANSWER_SECONDS).text)
+            queue = queue._replace(positions=self._positions)
+        self._answers[:] = [queue]
+
+
+def _lasting(jobs: Mapping[str, Job]) -> dict[str, Job]:
+    """The jobs without the times that change all the time."""
+    return {job_id: job._replace(time_left="", start="") for job_id, job in jobs.items()}

@@ -1,0 +1,237 @@
+"""Runs as jobs of a Slurm cluster: `type: slurm`.
+
+The login host is the machine that has `sbatch`: over SSH, or this machine. It shares the folder `runRoot` with the
+compute nodes. A run is prepared there as for `type: remote`, submitted once, and followed with all other runs of the
+login by one process.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+from tui_workbench.config.schema.slurm_options import requested_gpus
+from tui_workbench.core.errors import ConfigurationError, NeverStarted
+from tui_workbench.core.files import remove_below
+from tui_workbench.core.masking import mask_variables
+from tui_workbench.core.model import ClusterJob, ComputeTarget, Plan, Problem, RunSpec, Step
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.base import run_environment
+from tui_workbench.targets.base.group import RunGroup, wait_for_one
+from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames
+from tui_workbench.targets.hosts.host import Entry, Host
+from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.hosts.host_layout import (
+    HostLayout,
+    find_cleanup_items,
+    remove_cleanup_item,
+)
+from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
+from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
+from tui_workbench.targets.hosts.sending import difference
+from tui_workbench.targets.hosts.supervisor import GPU
+from tui_workbench.targets.slurm import ends
+from tui_workbench.targets.slurm.batch import STARTED, STEP, batch_script, step_script
+from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.cluster_gpus import GPUS, parse_gpus
+from tui_workbench.targets.slurm.containers import container_words
+from tui_workbench.targets.slurm.copying import drain
+from tui_workbench.targets.slurm.following import ClusterWatch
+from tui_workbench.targets.slurm.options import job_name, job_words, nodes_of, requeues
+from tui_workbench.targets.slurm.squeue import SQUEUE, parse
+from tui_workbench.targets.slurm.states import ENDED
+from tui_workbench.targets.slurm.stopping import stop
+from tui_workbench.targets.slurm.submission import ANSWER_SECONDS, job_of, submit
+from tui_workbench.targets.slurm.trying import problems, test_only
+
+CANCELED = "it was canceled before its script started"
+
+_SRUN = ("srun", "--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-exit=1")
+
+# $1: runRoot, $2: run id. The step holds the variables of the run.
+_FORGET = f'rm -rf -- "$1/{STARTED}/$2" "$1/runs/$2/{STEP}" "$1/runs/$2/submit.lock" "$1/runs/$2/{GPU}"'
+
+
+class SlurmTarget(Target):
+    """`type: slurm`."""
+
+    keeps_runs = True
+    drives_together: ClassVar[bool] = True
+
+    def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
+        self.login = LoginHost(host or host_of(target), target.run_root)
+        super().__init__(target, self.login)
+
+    def plan(self, spec: RunSpec) -> Plan:
+        self._refuse_unsupported(spec)
+        label, root = self.login.label, self.login.shown_home
+        directory = HostLayout(root).run(spec.run_id)
+        variables = self._variables(spec, root)
+        command = self._command(spec, root)
+        run_environment.refuse_impossible(spec.run_configuration.path, variables, command)
+        container = container_words(self.target, root, directory)
+        starter = shlex.join((*_SRUN, *container.options, *container.program))
+        title = f"start {spec.script} with {command[0]}{run_environment.describe_launcher(spec)} by {starter}"
+        steps = (
+            Step("sync", f"send changed files to {label}"),
+            Step("copy", f"make the run's copy on {label}"),
+            Step("submit", f"submit the job on {label}", ("sbatch", *job_words(spec.slurm, spec.run_id, directory))),
+            Step("start", title, command, f"{directory}/work", mask_variables(variables)),
+            Step("follow", "wait for the end; the output goes to output.log, Slurm's own to slurm.log"),
+            Step("collect", "fetch outputs/ and all other files that the run made"),
+            Step("remove", f"remove the run's copy on {label}"),
+        )
+        return Plan(self.target.name, self.target.type, command[0], steps)
+
+    def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
+        destination = HostRun(self.login, spec).layout.project_tree(spec.project_root, spec.project_name)
+        sync = difference(self.login, tree(), destination).text
+        plan = plan.with_step("sync", title=f"send to {self.login.label}: {sync}")
+        return plan.with_step("submit", title=f"submit the job on {self.login.label}: {test_only(self.login, spec)}")
+
+    def check(self) -> list[Problem]:
+        return problems(self.login, self.target)
+
+    def reach(self) -> None:
+        # A link that has started a shell answers, and an earlier run needed the same tools.
+        if not self.login.shell_seconds:
+            reach(self.target, self.login, self.report)
+
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+        run = HostRun(self.login, spec)
+        files = tree()
+        if not run.place(files, self.report):
+            run.make_folders()
+            run.send(files, self.report)
+            run.keep_record()
+
+    def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
+        root = self.login.home()
+        directory = HostLayout(root).run(spec.run_id)
+        own_path = run_environment.PYTHON_PATH_VARIABLE in spec.run_configuration.environment_variables
+        step = step_script(
+            directory,
+            run_environment.shared_folder(spec, root),
+            self._command(spec, root),
+            self._variables(spec, root),
+            inherits_path=not own_path,
+        )
+        batch = batch_script(
+            spec.run_id,
+            directory,
+            root,
+            self.target.setup,
+            requeues=requeues(spec.slurm),
+            samples=requested_gpus(spec.slurm) != 0,
+            container=container_words(self.target, root, directory),
+        )
+        self.report.begin("submit", "submit the job")
+        submitted = submit(
+            self.login,
+            directory,
+            job_name(spec.run_id),
+            step.encode("utf-8", "surrogateescape"),
+            batch.encode("utf-8", "surrogateescape"),
+            job_words(spec.slurm, spec.run_id, directory),
+            f"`workbench-tui experiment clean -t {self.target.name}`",
+        )
+        for message in submitted.messages:
+            self.report.line(f"  {message}")
+        try:
+            ends.write_info(spec.run_directory, job=submitted.job_id)
+        except OSError:
+            self.report.line("  the job's id was not written: it is found by its name")
+        self.report.done("submit", job=submitted.job_id)
+        self.report.job(ClusterJob(submitted.job_id))
+
+    def started(self, spec: RunSpec) -> bool:
+        return bool(job_of(self.login, HostLayout(self.login.home()).run(spec.run_id)))
+
+    def has_ended(self, spec: RunSpec) -> bool:
+        return ends.outcome_here(spec.run_directory) is not None
+
+    def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
+        def wait_once() -> Outcome:
+            known = ends.outcome_here(spec.run_directory)
+            if known is None and "job" not in ends.read_info(spec.run_directory) and not self.started(spec):
+                raise NeverStarted(f"the run was not started on {self.login.label}", remedy="Submit the run again.")
+            return known or wait_for_one(self.group(), spec, self.report, interrupted)
+
+        return wait_through_losses(self, wait_once, interrupted)
+
+    def group_key(self) -> str:
+        return f"{super().group_key()} {self.target.run_root}"
+
+    def group(self) -> RunGroup:
+        return ClusterWatch(self.login, self.target.poll_seconds)
+
+    def wait_until_reachable(self, interrupted: int) -> None:
+        wait_until_answering(self.login, self.report, interrupted)
+
+    def stop(self, spec: RunSpec, *, grace: float) -> bool:
+        if self.has_ended(spec):
+            return False
+        was_forced = stop(self.login, spec, grace)
+        if was_forced is None and not self.started(spec):
+            return False
+        files = drain(self.login, spec)
+        outcome = Outcome(None, CANCELED, has_failed=True)
+        if files.exit_code is not None:
+            outcome = ends.outcome_with_code(files.exit_code, "", spec.run_directory)
+        elif files.job_id:
+            outcome = ends.outcome_without_code("CANCELLED", None, spec.run_directory, has_started=True)
+        ends.keep_outcome(spec.run_directory, outcome)
+        return bool(was_forced)
+
+    def collect(self, spec: RunSpec) -> None:
+        drain(self.login, spec)
+        HostRun(self.login, spec).fetch(self.report)
+        remove_below(spec.run_directory, GPU)  # gpu.jsonl has these samples
+
+    def release(self, spec: RunSpec) -> None:
+        self.login.ask(_FORGET, self.login.home(), spec.run_id)
+        HostRun(self.login, spec).remove_copy()
+
+    def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
+        # The login node has the packages, because the nodes share them, but neither the processors nor the GPUs.
+        found = super().machine_info(spec, interpreter)
+        return {name: value for name, value in found.items() if name not in ("host", "gpus")}
+
+    def cluster_gpus(self) -> ClusterGpus:
+        return parse_gpus(self.login.ask_slurm(GPUS, timeout=ANSWER_SECONDS))
+
+    def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
+        queue = parse(self.login.ask_slurm(SQUEUE, timeout=ANSWER_SECONDS))
+        in_queue = {job.run_id for job in queue.jobs.values() if job.state not in ENDED}
+        return find_cleanup_items(self.login, project, in_queue.union(active))
+
+    def remove(self, item: CleanupItem) -> None:
+        remove_cleanup_item(self.login, item)
+
+    def _refuse_unsupported(self, spec: RunSpec) -> None:
+        run_environment.require_python(spec.run_configuration)
+        if nodes_of(spec.slurm) > 1 and spec.run_configuration.processes_per_node:
+            raise ConfigurationError(
+                "ProcessesPerNode starts torchrun on one node, but the job has several",
+                remedy="Set `nodes: 1`, or remove ProcessesPerNode and start torchrun in your script.",
+                file=spec.run_configuration.path,
+                line=line_of_key(spec.run_configuration.path, "ProcessesPerNode"),
+            )
+
+    def _command(self, spec: RunSpec, root: str) -> tuple[str, ...]:
+        layout = HostLayout(root)
+        interpreter = self.target.python_location or "python"
+        return run_environment.script_command(spec, interpreter, layout.sdk(sdk_version()), layout.run(spec.run_id))
+
+    def _variables(self, spec: RunSpec, root: str) -> dict[str, str]:
+        layout = HostLayout(root)
+        directory = layout.run(spec.run_id)
+        return run_environment.run_variables(
+            spec,
+            share=run_environment.shared_folder(spec, root),
+            run_directory=directory,
+            outputs=f"{directory}/work/outputs",
+            sdk=layout.sdk(sdk_version()),
+        )

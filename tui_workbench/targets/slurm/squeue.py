@@ -1,0 +1,160 @@
+"""Read the jobs of this user from squeue and sacct, and give the facts about them that the screens show.
+
+The formats have one field per column (`-h -o`), whose meaning is the same in all versions; the JSON output changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from tui_workbench.core.model import ClusterJob
+from tui_workbench.targets.slurm.options import JOB_PREFIX, seconds_of
+from tui_workbench.targets.slurm.states import WAITING, base_state
+
+CLEAN = """\
+for name in $(env | sed -n 's/^\\(S\\(LURM\\|BATCH\\|RUN\\|QUEUE\\|ACCT\\|CANCEL\\)_[A-Za-z0-9_]*\\)=.*/\\1/p
+                            s/^\\(PMI[A-Za-z0-9_]*\\)=.*/\\1/p'); do
+    [ "$name" = SLURM_CONF ] || unset "$name"
+done
+"""
+"""Removes the variables that change the commands of Slurm, except the place of its configuration."""
+
+FORMAT = "%A|%T|%r|%M|%L|%S|%N|%j"
+"""Job id, state, reason, seconds used, time left, start, nodes, and last the name, which may contain anything."""
+
+SQUEUE = f"""\
+{CLEAN}
+date +%Y-%m-%dT%H:%M:%S
+exec squeue -h -t all -u "$(id -un)" -o '{FORMAT}'
+"""
+"""Prints the time of the login node, then a line per job of this user. Recently ended jobs are among them."""
+
+POSITIONS = f"""\
+{CLEAN}
+scontrol show config | grep -q '^PrivateData .*jobs' && exit
+squeue -h -t PENDING -o '%P %Q %A %u %r' | awk '
+    $5 ~ /^(Priority|Resources|None)$/ {{
+        n = split($1, partitions, ",")
+        for (i = 1; i <= n; i++) print partitions[i], $2, $3, $4
+    }}' |
+    LC_ALL=C sort -k1,1 -k2,2nr -k3,3n | awk -v user="$(id -un)" '
+    $1 != partition {{ partition = $1; place = 0 }}
+    {{ place++ }}
+    $4 == user {{ print $3, place }}'
+"""
+"""Prints `JOB POSITION` for each waiting job of this user and each of its partitions.
+
+The position counts the waiting jobs of the partition with a higher priority, except those that wait for something else
+than nodes, such as jobs that are held. Where a site hides the jobs of other users (`PrivateData` in slurm.conf),
+nothing is printed. The login node counts, so that few bytes are sent.
+"""
+
+LONGEST_FIELD = 200
+"""Characters of a field that are kept."""
+
+LEAST_CHANGE = 60.0
+"""Seconds by which a time must change to be reported. The backfill scheduler moves its estimates all the time."""
+
+_IN_ORDER = ("Priority", "Resources")
+"""The reasons of jobs that start in the order of their priority. For others, a position would mean nothing."""
+
+_TIME = "%Y-%m-%dT%H:%M:%S"
+
+
+class Job(NamedTuple):
+    """A job of this user."""
+
+    job_id: str
+    state: str
+    reason: str = ""  # why it waits
+    time_left: str = ""
+    start: str = ""  # the start, or an estimate, by the cluster's clock
+    nodes: str = ""
+    name: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """The run of the job, by its name; "" for any other job."""
+        return self.name.removeprefix(JOB_PREFIX) if self.name.startswith(JOB_PREFIX) else ""
+
+
+class Queue(NamedTuple):
+    """The jobs of this user at a time `now` of the login node's clock."""
+
+    now: str
+    jobs: dict[str, Job]  # by id
+    positions: Mapping[str, int] = {}  # of waiting jobs, by id
+
+
+def parse(text: str) -> Queue:
+    """Read the output of SQUEUE. Lines that are not jobs, such as warnings of a site's wrapper, are ignored."""
+    now, _, rest = text.partition("\n")
+    jobs = {}
+    for line in rest.split("\n"):
+        fields = line.split("|", 7)
+        if len(fields) == 8 and fields[0].strip().isdecimal():
+            job_id, state, reason, _, left, start, nodes, name = map(_safe, fields)
+            jobs[job_id] = Job(job_id, base_state(state), reason, left, start, nodes, name)
+    return Queue(now.strip(), jobs)
+
+
+def parse_positions(text: str) -> dict[str, int]:
+    """Read the output of POSITIONS: the best position of each job."""
+    found: dict[str, int] = {}
+    for line in text.split("\n"):
+        job_id, _, place = line.partition(" ")
+        if job_id.isdecimal() and place.isdecimal() and len(place) < 10:
+            found[job_id] = min(int(place), found.get(job_id, int(place)))
+    return found
+
+
+def _safe(field: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in field.strip()[:LONGEST_FIELD])
+
+
+def parse_accounting(text: str) -> tuple[str, int | None]:
+    """The state and the exit code in a line `STATE|CODE:SIGNAL` of sacct; ("", None) if it knows nothing.
+
+    A requeued job has a line for each attempt; the last one counts.
+    """
+    for line in reversed(text.strip().split("\n")):
+        state, bar, code = line.partition("|")
+        number, _, signal = code.partition(":")
+        if bar and state.strip():
+            is_whole = number.isdecimal() and signal.strip() in ("", "0")
+            return base_state(state), int(number) if is_whole else None
+    return "", None
+
+
+def facts_of(job: Job, queue: Queue, warning: int, now: float) -> ClusterJob:
+    """The facts of a job at the time `now` of this machine, whose clock and time zone may differ from the cluster's.
+
+    `warning` is the number of seconds between SIGTERM and the time limit; 0 without one.
+    """
+    if job.state in WAITING:
+        seconds = _seconds_between(queue.now, job.start)
+        return ClusterJob(
+            job_id=job.job_id,
+            position=queue.positions.get(job.job_id, 0) if job.reason in _IN_ORDER else 0,
+            start=now + max(0.0, seconds) if seconds is not None else 0.0,
+        )
+    left = seconds_of(job.time_left)
+    end = now + left if left else 0.0
+    return ClusterJob(job.job_id, nodes=job.nodes, end=end, warning=end - warning if end and warning else 0.0)
+
+
+def is_news(facts: ClusterJob, before: ClusterJob) -> bool:
+    """True if facts differ from those that were reported, not only by less than `LEAST_CHANGE`."""
+    if facts[:2] != before[:2] or facts.nodes != before.nodes:
+        return True
+    times = ((facts.start, before.start), (facts.end, before.end), (facts.warning, before.warning))
+    return any(bool(new) != bool(old) or abs(new - old) >= LEAST_CHANGE for new, old in times)
+
+
+def _seconds_between(now: str, then: str) -> float | None:
+    try:
+        return (datetime.strptime(then, _TIME) - datetime.strptime(now, _TIME)).total_seconds()
+    except ValueError:
+        return None

@@ -1,0 +1,104 @@
+"""The states of Slurm jobs, and the reasons why a job waits or ended, in plain words.
+
+The names are those of squeue(1), sections "JOB STATE CODES" and "JOB REASON CODES", of Slurm 20.11 to 24.11. Names that
+are not listed here are shown as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
+"""The job will run, or run again, once something changes."""
+
+ACTIVE = frozenset(
+    ("CONFIGURING", "RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED")
+)
+"""The job has nodes. COMPLETING may last: processes are being ended, and files are being written."""
+
+_ENDS = {
+    "COMPLETED": "",
+    "FAILED": "",
+    "TIMEOUT": "it reached its time limit",
+    "DEADLINE": "it could not end before its deadline",
+    "OUT_OF_MEMORY": "it used more memory than it asked for: set `mem` higher",
+    "NODE_FAIL": "a node of the job failed",
+    "BOOT_FAIL": "its node did not boot",
+    "PREEMPTED": "a job with a higher priority took its nodes",
+    "CANCELLED": "it was canceled in Slurm",
+    "REVOKED": "another cluster of the federation ran it",
+}
+"""What ended a job. An empty text is not a cause that Slurm knows."""
+
+ENDED = frozenset(_ENDS)
+"""The job has ended. An unknown state is not an end."""
+
+_REASONS = {
+    "AssociationJobLimit": "your account runs as many jobs as it may",
+    "BadConstraints": "no node has what the job asks for",
+    "BeginTime": "its start time has not come",
+    "Cleaning": "an earlier run of the job is being cleaned up",
+    "Dependency": "it waits for another job",
+    "DependencyNeverSatisfied": "it waits for a job that failed, and will never start",
+    "FrontEndDown": "the front-end node is down",
+    "InactiveLimit": "it was inactive for too long",
+    "InvalidAccount": "its account is not valid",
+    "InvalidQOS": "its QOS is not valid",
+    "JobArrayTaskLimit": "enough tasks of its array are running",
+    "JobHeldAdmin": "an administrator holds it",
+    "JobHeldUser": "you hold it: `scontrol release` lets it start",
+    "Licenses": "it waits for a license",
+    "NodeDown": "a node that it needs is down",
+    "PartitionConfig": "its partition does not allow what it asks for",
+    "PartitionDown": "its partition is down",
+    "PartitionInactive": "its partition is inactive",
+    "PartitionNodeLimit": "it asks for more nodes than its partition has or allows",
+    "PartitionTimeLimit": "its time limit is longer than its partition allows",
+    "Priority": "jobs with a higher priority come first",
+    "QOSJobLimit": "its QOS runs as many jobs as it may",
+    "QOSResourceLimit": "its QOS uses as much as it may",
+    "QOSTimeLimit": "its QOS has used up its time",
+    "ReqNodeNotAvail": "a node that it asks for is not available",
+    "Reservation": "its reservation has not begun",
+    "Resources": "no node is free yet",
+    "SchedDefer": "the scheduler starts it at its next round",
+    "launch_failed_requeued_held": "its start failed: Slurm holds it, and an administrator must release it",
+    "job_requeued_in_held_state": "it was put back and is held: `scontrol release` lets it start",
+}
+
+# QOSMaxJobsPerUserLimit, AssocGrpGRES, AssocMaxCpuPerJobLimit ...
+_LIMIT = re.compile(r"(QOS|Assoc)(Grp|Max|Min)?(.*?)(Limit)?")
+_OWNERS = {"QOS": "its QOS", "Assoc": "its account"}
+
+
+def base_state(text: str) -> str:
+    """The state without remarks such as in `CANCELLED by 1000` and `CANCELLED+`."""
+    return text.strip().partition(" ")[0].rstrip("+*$~#!%@^-")
+
+
+def describe_end(state: str) -> str:
+    """What ended the job, followed by the state; "" if its script ended by itself."""
+    reason = _ENDS.get(state, "")
+    return f"{reason} ({state})" if reason else ""
+
+
+def describe_waiting(state: str, reason: str) -> str:
+    """Why a job waits, followed by the reason's code."""
+    code = reason.strip("()").partition(",")[0].strip()
+    if code in ("", "None"):
+        return "" if state == "PENDING" else state
+    text = _REASONS.get(_key(code)) or _limit(code)
+    return f"{text} ({code})" if text else code
+
+
+def _key(code: str) -> str:
+    # squeue and sacct of some versions write spaces.
+    return code.replace(" ", "_")
+
+
+def _limit(code: str) -> str:
+    found = _LIMIT.fullmatch(code)
+    if found is None:
+        return ""
+    what = " ".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]*", found[3])).lower()
+    return f"{_OWNERS[found[1]]} has reached its limit of {what}" if what else ""

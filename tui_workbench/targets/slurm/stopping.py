@@ -1,0 +1,92 @@
+"""Cancel the job of a run, and wait until Slurm says that it is gone."""
+
+from __future__ import annotations
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import RunSpec
+from tui_workbench.targets.hosts.host_layout import HostLayout
+from tui_workbench.targets.hosts.supervisor import EXIT, PID
+from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.options import job_name
+from tui_workbench.targets.slurm.squeue import CLEAN
+from tui_workbench.targets.slurm.states import ENDED
+from tui_workbench.targets.slurm.submission import JOB, SlurmSilent
+
+PATIENCE_SECONDS = 60
+"""Time beyond the grace period for Slurm to end a job; it sends SIGKILL after KillWait, which is 30 s by default."""
+
+STOP_SECONDS = 150.0
+"""Time limit for a request, beyond the grace period: a controller without an answer takes ten seconds per question."""
+
+_UNKNOWN = 75  # EX_TEMPFAIL
+
+# $1: run directory, $2: name of the job, $3: tenths of a second between SIGTERM and SIGKILL, $4: seconds after that.
+# SIGTERM goes to the step. Slurm kills a job that is canceled as a whole after KillWait, whatever the grace period is.
+# Prints `forced` if the script was killed, `ended` if not, and nothing if there was no job.
+_STOP = f"""\
+{CLEAN}
+cd -- "$1" 2>/dev/null || exit 0
+name=$2 grace=$3 patience=$4 result=ended job=
+said=$(mktemp) || exit
+trap 'rm -f "$said"' EXIT
+ask() {{
+    squeue -h -t all "$@" 2>"$said" || grep -q 'Invalid job id' "$said" || {{ cat "$said" >&2; exit {_UNKNOWN}; }}
+}}
+for file in {PID} {JOB}; do [ -n "$job" ] || job=$(head -n 1 "$file" 2>/dev/null); done
+if [ -z "$job" ]; then
+    [ -e attempted ] || exit 0
+    job=$(ask -u "$(id -un)" -n "$name" -o '%A|%T|%r') || exit
+    job=$(printf '%s\\n' "$job" | grep -v '|FAILED|BadConstraints$' | head -n 1 | cut -d'|' -f1)
+    [ -n "$job" ] || exit 0
+fi
+is_listed() {{
+    state=$(ask -j "$job" -o %T) || exit
+    case $state in
+        '' | {"|".join(sorted(ENDED))}) return 1 ;;
+    esac
+}}
+is_written() {{ read -r code <{EXIT} && [ -n "$code" ]; }} 2>/dev/null
+wait_for_code() {{
+    left=$1
+    until is_written || [ "$left" -le 0 ]; do
+        sleep 0.1
+        left=$((left - 1))
+    done
+}}
+is_listed || exit 0
+steps=$(ask -s -j "$job" -o %i | grep -v -e '\\.batch$' -e '\\.extern$' -e '\\.interactive$')
+if [ "$state" = RUNNING ] && [ -n "$steps" ]; then
+    [ "$grace" -eq 0 ] || scancel --signal=TERM "$job" 2>/dev/null
+    wait_for_code "$grace"
+    is_written || {{
+        result=forced
+        scancel --signal=KILL $steps 2>/dev/null
+        wait_for_code 50
+    }}
+fi
+# The batch script ends by itself after it has written the exit code. A requeued job has that of its last attempt.
+{{ [ "$state" = RUNNING ] && is_written; }} || scancel "$job" 2>"$said" || {{ cat "$said" >&2; exit 1; }}
+while is_listed; do
+    [ "$patience" -gt 0 ] || {{ echo "job $job is still $state" >&2; exit {_UNKNOWN}; }}
+    [ $((patience % 10)) -ne 5 ] || scancel "$job" 2>/dev/null
+    sleep 1
+    patience=$((patience - 1))
+done
+echo "$result"
+"""
+
+
+def stop(host: LoginHost, spec: RunSpec, grace: float) -> bool | None:
+    """Ask the script to end, kill it after `grace` seconds, and wait until Slurm no longer has its job.
+
+    Returns whether the script was killed, None if there was no job. Raises SlurmSilent or another TargetUnreachable.
+    """
+    tenths, directory = str(int(grace * 10)), HostLayout(host.home()).run(spec.run_id)
+    arguments = (directory, job_name(spec.run_id), tenths, str(PATIENCE_SECONDS))
+    done = host.ask(_STOP, *arguments, timeout=grace + STOP_SECONDS)
+    if done.code == _UNKNOWN:
+        raise SlurmSilent(f"Slurm on {host.label} has not ended the job: {done.complaint}", remedy="Try again.")
+    if done.code != 0:
+        remedy = f"Cancel the job on that machine: `scancel --name={job_name(spec.run_id)}`."
+        raise WorkbenchError(f"cannot cancel the job on {host.label}: {done.complaint}", remedy=remedy)
+    return done.text == "forced" if done.text else None

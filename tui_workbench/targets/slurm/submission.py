@@ -1,0 +1,225 @@
+"""Submit the job of a run once, from whichever process and however often the connection is lost.
+
+One request submits. Its script on the login node does nothing if the run has a job. If an earlier request may have
+reached Slurm (`attempted` exists), it looks for the job by its name, and calls sbatch only if neither squeue nor sacct
+knows it. While Slurm does not answer, it is unknown whether the job exists, and nothing is submitted. Should there ever
+be two jobs, the second ends at once, because `pid` exists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
+from tui_workbench.targets.hosts.host import Completed, Host, is_disk_full
+from tui_workbench.targets.slurm.batch import STEP
+from tui_workbench.targets.slurm.options import VALUES
+from tui_workbench.targets.slurm.squeue import CLEAN
+
+JOB = "job"
+"""The file with the job's id, in the run's directory there and, after the submission, here."""
+
+SUBMIT_SECONDS = 180.0
+"""Time limit for a submission. sbatch retries for a minute while the controller is busy."""
+
+ANSWER_SECONDS = 60.0
+"""Time limit for a short question; squeue gives up after some ten seconds without a controller."""
+
+_UNKNOWN = 75  # EX_TEMPFAIL
+_REFUSED = 65  # EX_DATAERR
+_MISSING = 69  # EX_UNAVAILABLE
+
+MOST_MESSAGES = 5
+"""Maximum number of lines of sbatch that an error quotes."""
+
+_TRANSIENT = (
+    "Unable to contact slurm controller",
+    "Unable to connect to slurm controller",
+    "Socket timed out",
+    "Connection refused",
+    "Connection reset",
+    "Connection timed out",
+    "Communication connection failure",
+    "Communication shutdown failure",
+    "Zero Bytes were transmitted",
+    "Message receive failure",
+    "Message send failure",
+    "Transport endpoint",
+    "Resource temporarily unavailable",
+    "Slurm temporarily unable to accept job",
+    "standby mode",
+    "Slurm controller not responding",
+    "Incompatible versions",
+    "Protocol authentication error",
+)
+"""Parts of errors of Slurm's commands after which another attempt may succeed (slurm_errno.c)."""
+
+# $1: run directory, $2: size of the step, $3: size of the batch script, $4: name of the job, $5: pattern of errors that
+# may pass, then the options of sbatch. The input is the step and the batch script; unless both are whole, nothing
+# happens. The lock makes a second request wait for the first, which goes on when its connection is lost. A file system
+# without locks (a code other than 1) does without. A job that sbatch refused is listed as FAILED, BadConstraints.
+_SUBMIT = f"""\
+{CLEAN}
+run=$1 step=$2 batch=$3 name=$4 transient=$5
+shift 5
+umask 077
+trap '' HUP PIPE
+cd -- "$run" || exit
+trap 'rm -f "step.$$" "batch.$$" "said.$$"' EXIT
+head -c "$step" >"step.$$" && cat >"batch.$$" || exit
+[ "$(wc -c <"step.$$")" -eq "$step" ] && [ "$(wc -c <"batch.$$")" -eq "$batch" ] || {{
+    echo 'the request did not arrive whole, or the disk is full: No space left' >&2
+    exit {_UNKNOWN}
+}}
+exec 9>>submit.lock
+flock -w 120 9 2>/dev/null || [ $? -ne 1 ] || {{ echo 'another request submits this run' >&2; exit {_UNKNOWN}; }}
+keep() {{
+    printf '%s\\n' "$1" >"{JOB}.$$" && mv -f "{JOB}.$$" {JOB} || rm -f "{JOB}.$$"
+    printf 'job %s\\n' "$1"
+    [ ! -e "said.$$" ] || cat "said.$$" >&2
+    exit 0
+}}
+look() {{
+    first= others=
+    found=$(squeue -h -t all -u "$(id -un)" -n "$name" -o '%A|%T|%r' 2>"said.$$") || {{
+        cat "said.$$" >&2
+        exit {_UNKNOWN}
+    }}
+    [ -n "$found" ] || found=$(sacct -n -P -X -S now-7days --name "$name" -o JobIDRaw,State 2>/dev/null)
+    for one in $(printf '%s\\n' "$found" | grep -v -e '|FAILED|BadConstraints$' -e '|FAILED$' | cut -d'|' -f1 | sort -n)
+    do
+        if [ -z "$first" ]; then first=$one; else others="$others $one"; fi
+    done
+    [ -z "$others" ] || scancel $others 2>/dev/null
+    [ -z "$first" ] || keep "$first"
+}}
+[ ! -s {JOB} ] || keep "$(head -n 1 {JOB})"
+[ ! -s pid ] || keep "$(head -n 1 pid)"
+command -v sbatch >/dev/null || {{ echo 'sbatch: not found' >&2; exit {_MISSING}; }}
+[ ! -e attempted ] || look
+: >>attempted && mv -f "step.$$" {STEP} || exit
+found=$(sbatch "$@" <"batch.$$" 2>"said.$$") && case $found in
+    [0-9]*) keep "${{found%%;*}}" ;;
+esac
+cat "said.$$" >&2
+grep -qE "$transient" "said.$$" && exit {_UNKNOWN}
+look
+rm -f attempted
+exit {_REFUSED}
+"""
+
+# $1: run directory. Prints the id of the job, or nothing if the run was never submitted.
+_JOB = f'cd -- "$1" 2>/dev/null || exit 0; for file in {JOB} pid; do [ ! -s "$file" ] || exec head -n 1 "$file"; done'
+
+
+_PREFIX = re.compile(r"^((sbatch|squeue|slurm\w*):? (error: )?)?(Batch job submission failed: |allocation failure: )?")
+
+
+class Submitted(NamedTuple):
+    """The id of a job, and what sbatch said besides."""
+
+    job_id: str
+    messages: tuple[str, ...] = ()
+
+
+class SlurmSilent(TargetUnreachable):
+    """Slurm does not answer, so that the state of a job is unknown."""
+
+
+class SubmissionRefused(WorkbenchError):
+    """sbatch refused the job."""
+
+
+def submit(
+    host: Host, directory: str, name: str, step: bytes, batch: bytes, words: Sequence[str], clean: str
+) -> Submitted:
+    """Submit a job, unless an earlier call did. `clean` is the command that frees space.
+
+    Raises SlurmSilent or another TargetUnreachable if it is unknown whether the job was accepted; call it again then.
+    Raises SubmissionRefused or StorageError if there is no job.
+    """
+    arguments = [directory, str(len(step)), str(len(batch)), name, "|".join(_TRANSIENT), *words]
+    done = host.run(["sh", "-c", _SUBMIT, "sh", *arguments], stdin=step + batch, timeout=SUBMIT_SECONDS)
+    found = re.search(r"^job (\d+)$", done.text, re.MULTILINE)
+    if done.code == 0 and found is not None:
+        return Submitted(found[1], tuple(messages(done)))
+    raise refusal(host.label, done, clean, words)
+
+
+def job_of(host: Host, directory: str) -> str:
+    """The id of the job of a run; "" if it was never submitted. Raises TargetUnreachable."""
+    text = host.check(["sh", "-c", _JOB, "sh", directory]).text.strip()
+    return text if text.isdecimal() else ""
+
+
+def refusal(label: str, done: Completed, clean: str, words: Sequence[str]) -> WorkbenchError:
+    """The error of a submission with the options `words` that failed."""
+    text = "; ".join(messages(done)[-MOST_MESSAGES:]) or f"exit code {done.code}"
+    if done.code == _UNKNOWN and not is_disk_full(text):
+        return SlurmSilent(
+            f"Slurm on {label} does not answer: {text}", remedy="Wait: the run continues when Slurm answers."
+        )
+    if is_disk_full(text):
+        return StorageError(
+            f"the disk of {label} is full, or your quota is used up: {text}",
+            remedy=f"Run {clean} to remove files of old runs. `df -h` and `quota` on that machine show what is full.",
+        )
+    if done.code == _MISSING:
+        return SubmissionRefused(f"{label} has no sbatch", remedy=NO_SBATCH)
+    return SubmissionRefused(f"sbatch refused the job: {text}", remedy=remedy_of(text, words))
+
+
+NO_SBATCH = "Set `address` to a login node of the cluster, where `sbatch --version` works."
+
+_REMEDIES = (
+    ("invalid account", "account", "one that `sacctmgr show associations user=$USER` lists"),
+    ("partition", "partition", "one that `sinfo -s` lists"),
+    ("policy", "", "Wait until your other jobs have ended, or request less: `sacctmgr show qos` shows the limits."),
+    ("account", "account", "one that `sacctmgr show associations user=$USER` lists"),
+    ("qos", "qos", "one that `sacctmgr show associations user=$USER` lists"),
+    ("time limit", "time", "less than the limit that `sinfo -s` shows"),
+    ("--time", "time", "a time such as 4:00:00"),
+    ("feature", "constraint", "a feature that `sinfo -o '%P %f'` lists"),
+    ("gres", "gpus", "at most what `sinfo -o '%P %G'` shows for the nodes of the partition"),
+    ("memory", "mem", "at most what `sinfo -o '%P %m'` shows, in MB"),
+    ("processors", "cpus", "at most what `sinfo -o '%P %c'` shows for the nodes of the partition"),
+    ("cpu count", "cpus", "at most what `sinfo -o '%P %c'` shows for the nodes of the partition"),
+    ("reservation", "", "Correct `--reservation` in `slurm.extra`: `scontrol show reservation` lists them."),
+    (
+        "node configuration",
+        "",
+        "Ask for fewer nodes, GPUs, CPUs or less memory: `sinfo -o '%P %D %c %m %G'` shows them.",
+    ),
+    ("node count", "nodes", "at most what `sinfo -s` shows for the partition"),
+    ("option", "", "Correct `slurm.extra`: `sbatch --help` lists the options."),
+    ("limit", "", "Wait until your other jobs have ended, or request fewer resources."),
+)
+"""Words of sbatch's errors, the key to change or "", and its value or what to do. The first that occurs counts."""
+
+
+def remedy_of(text: str, words: Sequence[str] = ()) -> str:
+    """What to change after an error of sbatch, which had the options `words`."""
+    lower = text.lower()
+    for word, key, change in _REMEDIES:
+        if word in lower:
+            return f"Set `slurm.{key}`{_present(key, words)} to {change}." if key else change
+    return "Correct the options below `slurm`."
+
+
+def _present(key: str, words: Sequence[str]) -> str:
+    """The value of an option, for a sentence."""
+    option = f"{VALUES[key]}="
+    return next((f" ({word.removeprefix(option)})" for word in reversed(words) if word.startswith(option)), "")
+
+
+def is_transient(text: str) -> bool:
+    """True if another attempt may succeed after this error of Slurm's commands."""
+    return any(part in text for part in _TRANSIENT)
+
+
+def messages(done: Completed) -> list[str]:
+    """What Slurm's command wrote, without its prefixes."""
+    lines = done.stderr.decode("utf-8", "replace").split("\n")
+    return [shown for line in lines if (shown := _PREFIX.sub("", line.strip()))]

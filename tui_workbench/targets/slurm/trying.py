@@ -1,0 +1,112 @@
+"""Ask Slurm whether it would accept a job, and when it would start; check a target without a run."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget, Problem, RunSpec
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.hosts.host import Completed
+from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.containers import container_support
+from tui_workbench.targets.slurm.options import resource_words
+from tui_workbench.targets.slurm.squeue import CLEAN
+from tui_workbench.targets.slurm.submission import (
+    ANSWER_SECONDS,
+    NO_SBATCH,
+    SlurmSilent,
+    is_transient,
+    messages,
+    remedy_of,
+)
+
+# The options of sbatch. Prints the time of the login node.
+_TEST = f"""\
+{CLEAN}
+command -v sbatch >/dev/null || exit 69
+date +%Y-%m-%dT%H:%M:%S
+printf '#!/bin/sh\\n' | sbatch --test-only --chdir=/ --export=NONE "$@"
+"""
+
+# $1: runRoot.
+_WRITABLE = 'umask 077; mkdir -p -- "$1/runs" && : >"$1/runs/.try.$$" && rm -f -- "$1/runs/.try.$$"'
+
+_START = re.compile(r"to start at (\S+) using \d+ processors on nodes (.*)")
+_TIME = "%Y-%m-%dT%H:%M:%S"
+
+
+def test_only(host: LoginHost, spec: RunSpec) -> str:
+    """Whether Slurm would accept the job of a run, and when it would start. Raises TargetUnreachable."""
+    try:
+        return f"accepted; {_expected(_tried(host, resource_words(spec.slurm)))}"
+    except WorkbenchError as error:
+        if error.exit_code == 4:
+            raise
+        return f"sbatch would refuse it: {error.message}. {error.remedy}"
+
+
+def problems(host: LoginHost, target: ComputeTarget) -> list[Problem]:
+    """The problems that prevent runs: no Slurm, wrong options, or a `runRoot` that cannot be written."""
+    found = []
+    for key, check in (("slurm", accepted), ("runRoot", writable), ("container", container_support)):
+        try:
+            check(host, target)
+        except WorkbenchError as error:
+            line = line_of_key(target.path, key)
+            found.append(Problem(target.path, line, 0, "error", "target", error.message, error.remedy))
+            break
+    return found
+
+
+def accepted(host: LoginHost, target: ComputeTarget) -> str:
+    """When a job with the target's options would start. Raises WorkbenchError if Slurm would refuse it."""
+    return _expected(_tried(host, resource_words(target.slurm)))
+
+
+def writable(host: LoginHost, target: ComputeTarget) -> str:
+    """The folder `runRoot`, if the login node can write to it. Raises WorkbenchError."""
+    done = host.ask(_WRITABLE, host.home())
+    if done.code != 0:
+        raise WorkbenchError(
+            f"cannot write to runRoot {host.home()} on {host.label}: {done.complaint}",
+            remedy="Set `runRoot` to a folder of yours on a file system that the compute nodes share.",
+            file=target.path,
+        )
+    return host.home()
+
+
+def _tried(host: LoginHost, words: tuple[str, ...]) -> Completed:
+    done = host.ask(_TEST, *words, timeout=ANSWER_SECONDS)
+    if done.code == 69:
+        raise WorkbenchError(f"{host.label} has no sbatch", remedy=NO_SBATCH)
+    if done.code != 0:
+        text = "; ".join(messages(done)) or f"exit code {done.code}"
+        if is_transient(text):
+            remedy = "Try again later. `sinfo` on that machine shows whether Slurm answers."
+            raise SlurmSilent(f"Slurm on {host.label} does not answer: {text}", remedy=remedy)
+        raise WorkbenchError(f"sbatch refuses these options: {text}", remedy=remedy_of(text, words))
+    return done
+
+
+def _expected(done: Completed) -> str:
+    """When the job would start, and where. Both times are of the cluster's clocks."""
+    found = _START.search(done.stderr.decode("utf-8", "replace"))
+    if found is None:
+        return "its start is unknown"
+    try:
+        now = datetime.strptime(done.text.split("\n")[0], _TIME)
+        seconds = (datetime.strptime(found[1], _TIME) - now).total_seconds()
+    except ValueError:
+        return f"it would start at {found[1]} on {found[2]}"
+    return f"it would start {in_words(seconds)} on {found[2]}"
+
+
+def in_words(seconds: float) -> str:
+    """A time from now: `at once`, `in 5 min`, `in 3 h`, `in 2 days`."""
+    if seconds < 60:
+        return "at once"
+    if seconds < 2 * 3600:
+        return f"in {seconds / 60:.0f} min"
+    return f"in {seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"in {seconds / 86400:.0f} days"

@@ -1,0 +1,183 @@
+"""Applications of YARN whose Spark driver runs in the cluster: their end, the log of the driver, and how to kill them.
+
+An application is found by its tag, the id of the run. `spark-submit` only waits for it, so the application continues if
+`spark-submit` or its shell is killed, and its exit code is no proof. The end of the run is the final status that YARN
+reports. Then the log of the driver is appended once to the output of the run on the head node.
+
+The formats of `yarn application -list` and `-status` are those of Hadoop's ApplicationCLI, versions 2.9 and 3.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from typing import NamedTuple
+
+from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.plaintext import visible
+from tui_workbench.targets.base import spark
+from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.hosts.host import Completed, Host
+from tui_workbench.targets.hosts.host_run import HostRun, sdk_files
+from tui_workbench.targets.hosts.supervisor import describe_exit
+
+ANSWER_SECONDS = 120.0
+"""Time for an answer of YARN. Its client starts a JVM, and tries to reach another resource manager."""
+
+LOG_SECONDS = 600.0
+"""Time to fetch a log that YARN may have to collect first."""
+
+LOG_BYTES = 16 << 20
+"""Bytes of the driver's log that are kept, from its end."""
+
+MOST_CHARACTERS = 300
+"""Characters of YARN's diagnostics in a reason."""
+
+_SUCCEEDED = "SUCCEEDED"
+_ENDED = frozenset(("FINISHED", "FAILED", "KILLED"))
+
+_LISTED = re.compile(r"^\s*(application_\d{1,20}_\d{1,10})\s", re.MULTILINE)
+_FIELD = re.compile(r"^\s*(State|Final-State|Diagnostics) : (.*)$", re.MULTILINE)
+# Spark's ApplicationMaster, which passes the exit code of the script on.
+_EXIT_CODE = re.compile(r"User application exited with (?:status )?(\d{1,3})\b")
+
+# $1: run directory, $2: application, $3: bytes. YARN collects the log some seconds after the end of the application.
+# The log is complete before it is appended, so that a lost connection does not append a part of it.
+_LOG = """\
+run=$1 id=$2 most=$3
+[ ! -e "$run/driver" ] || exit 0
+umask 077
+new=$run/driver.$$
+trap 'rm -f -- "$new"' EXIT
+for pause in 1 2 4 8 0; do
+    yarn logs -applicationId "$id" -am ALL -log_files stdout,stderr >"$new" 2>"$new.err" && [ -s "$new" ] && break
+    sleep "$pause"
+done
+size=$(wc -c <"$new") part=
+[ "$size" -le "$most" ] || part=", its last $most bytes"
+if [ "$size" -gt 0 ]; then title="The log of the driver, fetched at the end of $id$part:"
+else title="YARN has no log of the driver of $id: $(tail -n 1 "$new.err" | head -c 300)"; fi
+rm -f -- "$new.err"
+{ printf '\\n======== %s\\n' "$title"; tail -c "$most" "$new"; } >>"$run/output.log" && : >"$run/driver"
+"""
+
+
+class ApplicationReport(NamedTuple):
+    """What YARN says about an application."""
+
+    state: str = ""
+    final_state: str = ""
+    diagnostics: str = ""  # its first line
+
+    @property
+    def has_ended(self) -> bool:
+        """True if YARN has the final status."""
+        return self.state in _ENDED
+
+
+def listed(text: str) -> str:
+    """Return the newest application in the output of `yarn application -list`; "" for none."""
+    return max(_LISTED.findall(text), default="", key=lambda name: [int(part) for part in name.split("_")[1:]])
+
+
+def parse_report(text: str) -> ApplicationReport:
+    """Parse the output of `yarn application -status`. Of equal lines the first counts: diagnostics can hold any."""
+    found: dict[str, str] = {}
+    for name, value in _FIELD.findall(text):
+        found.setdefault(name, value.strip())
+    return ApplicationReport(found.get("State", ""), found.get("Final-State", ""), found.get("Diagnostics", ""))
+
+
+def outcome_of(application: str, report: ApplicationReport) -> Outcome:
+    """Return how a run ended, by the final status of its application."""
+    if report.final_state == _SUCCEEDED:
+        return Outcome(0)
+    if report.final_state not in ("FAILED", "KILLED"):
+        return Outcome(None, f"YARN does not know how {application} ended")
+    code = _EXIT_CODE.search(report.diagnostics)
+    if report.final_state == "FAILED" and code and 0 < int(code[1]) < 256:
+        return Outcome(int(code[1]), f"{describe_exit(int(code[1]))}; {application} failed")
+    reason = f"{application} {'was killed' if report.final_state == 'KILLED' else 'failed'}"
+    if report.diagnostics not in ("", "N/A"):
+        reason += f": {visible(report.diagnostics[:MOST_CHARACTERS])}"
+    return Outcome(None, reason, has_failed=True)
+
+
+def send_sdk(run: HostRun) -> None:
+    """Write the SDK into the run's directory, for a driver on another node. Raises WorkbenchError."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in sdk_files().items():
+            archive.writestr(name, content)
+    run.write(spark.SDK_ARCHIVE, packed.getvalue())
+
+
+class YarnRun:
+    """The application of a run."""
+
+    def __init__(self, host: Host, run: HostRun, spec: RunSpec) -> None:
+        self._host = host
+        self._run = run
+        self._spec = spec
+
+    @property
+    def is_used(self) -> bool:
+        """True if the run was prepared for a driver in the cluster. Raises TargetUnreachable."""
+        if not spark.wants_cluster_mode(self._spec):
+            return False
+        # The file with the master may have changed since.
+        return self._host.run(["test", "-e", self._run.file(spark.SDK_ARCHIVE)]).code == 0
+
+    def outcome(self, submit_code: int | None) -> Outcome | None:
+        """Return how the application ended, and fetch its log; return None while it runs.
+
+        `submit_code` is the exit code of `spark-submit`, or None if it was killed. Raises TargetUnreachable.
+        """
+        application = self._find()
+        if not application:
+            return _without_application(submit_code)
+        report = self._report(application)
+        if not report.has_ended:
+            return None
+        self._fetch_log(application)
+        return outcome_of(application, report)
+
+    def kill(self) -> None:
+        """Kill the application, unless it has ended, and fetch its log. Raises TargetUnreachable."""
+        application = self._find()
+        if not application:
+            return
+        if not self._report(application).has_ended:
+            # Returns when YARN has killed it.
+            self._ask("application", "-kill", application)
+        self._fetch_log(application)
+
+    def _find(self) -> str:
+        tag = spark.tag_of(self._spec.run_id)
+        return listed(self._ask("application", "-list", "-appTags", tag, "-appStates", "ALL").text)
+
+    def _report(self, application: str) -> ApplicationReport:
+        return parse_report(self._ask("application", "-status", application).text)
+
+    def _fetch_log(self, application: str) -> None:
+        words = ["sh", "-c", _LOG, "sh", self._run.directory, application, str(LOG_BYTES)]
+        self._run.require(self._host.run(words, timeout=LOG_SECONDS), "fetch the log of the driver")
+
+    def _ask(self, *words: str) -> Completed:
+        done = self._host.run(["yarn", *words], timeout=ANSWER_SECONDS)
+        if done.code:
+            raise TargetUnreachable(
+                f"YARN on {self._host.label} does not answer: {done.complaint}",
+                remedy="Wait: the application continues. Check that `yarn node -list` works on that machine.",
+            )
+        return done
+
+
+def _without_application(submit_code: int | None) -> Outcome:
+    """Return the outcome of a run whose tag YARN does not know."""
+    if submit_code:
+        return Outcome(submit_code, describe_exit(submit_code))
+    ended = "ended without an error" if submit_code == 0 else "was killed"
+    return Outcome(None, f"spark-submit {ended}, but YARN knows no application of the run")
