@@ -57,63 +57,100 @@ The fix is the keyword `remedy`, or the argument after the message.
 """
 
 PLACEHOLDERS = {
+    "__name__": "ERROR",
+    "active": "RUNS",
+    "advice": "Use the fix that the error names.",
     "ahead": "SECONDS",
     "all_words": "USER@HOST",
     "argv": "PROGRAM",
+    "bad": "HEX",
     "base_name": "IMAGE",
     "best": "FRAMEWORK",
-    "clean": "`workbench-tui experiment clean -t TARGET`",
     "cause": "REASON",
+    "clean": "`workbench-tui experiment clean -t TARGET`",
     "client": "HOST",
+    "code": "CODE",
     "complaint": "OUTPUT",
     "computed": "NUMBER",
+    "container": "KIND",
     "directory": "FOLDER",
+    "document": "FILE",
+    "done": "OUTPUT",
     "drawn": "NAME",
+    "entry": "COMMAND",
     "error": "REASON",
     "existing": "FILE",
+    "expected": "TYPE",
+    "facts": "PLATFORM",
+    "failed": "FILES",
     "file_name": "FILE",
     "first": "PACKAGE",
-    "facts": "PLATFORM",
+    "form": "FORM",
+    "found": "KEY",
+    "framework_reason": "Framework is PySpark",
     "here": "PATH",
     "hint": "Use the replacement that the error names.",
+    "hunk": "CHANGES",
+    "interpreter": "PATH",
+    "known": "NAMES",
     "label": "HOST",
     "least": "SIZE",
+    "location": "PATH",
     "locked": "KEY",
     "login_command": "`workbench-tui computetarget login TARGET`",
     "masked": "ARGUMENT",
     "message": "REASON",
+    "missing": "NAMES",
     "named": "VALUE",
+    "names": "NAMES",
+    "node": "VALUE",
+    "nodes": "KEYS",
+    "offered": "CHOICES",
+    "old_type": "OTHER",
+    "oldest": "VERSION",
     "origin": "ID",
     "parent": "FOLDER",
+    "part": "TEXT",
     "place": "FOLDER",
     "prefix": "HOST: ",
     "prepare_command": "workbench-tui experiment prepare -c NAME",
     "presented": "FINGERPRINT",
     "problem": "REASON",
+    "python_location": "INTERPRETER",
     "quoted": "NAME",
+    "read_only": "REASON",
+    "record": "FILE",
     "recorded_name": "HOST",
     "refused": "REASON",
+    "_REMEDIES": "Use the fix that the error names.",
     "remedy_of": "Correct the option of Slurm that the message names.",
+    "repository": "REPOSITORY",
     "request": "NAME",
     "root": "PROJECT",
     "rules": "NUMBERS",
     "run": "ID",
     "run_id": "ID",
     "said": "OUTPUT",
+    "script": "SCRIPT",
+    "_SENT_AS": "OTHER",
     "share": "FOLDER",
     "shown": "VALUE",
     "ssh_words": "USER@HOST",
     "strerror": "REASON",
     "suffix": ".SUFFIX",
+    "target_name": "NAME",
     "text": "VALUE",
     "there": "GPUS",
     "twice": "NAME",
     "TYPE_NAMES": "TYPE",
+    "types": "OPTIONS",
+    "unknown": "NAME",
+    "unsaved": "FILES",
     "wanted": "PATH",
     "what": "FIELD",
     "where": "HOST",
     "why": "REASON",
-    "__name__": "ERROR",
+    "written": "KEY",
 }
 """Names of values by the variable or attribute that holds them; others are named like the variable."""
 
@@ -152,6 +189,8 @@ def _scopes(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _errors_of(call: ast.Call, module: str, reader: _Reader) -> Iterator[Error]:
     name = getattr(call.func, "id", "") or getattr(call.func, "attr", "")
+    if ast.unparse(call.func).startswith("asyncssh."):
+        return
     code, position, usual = (CLASSES[name], 0, "") if name in CLASSES else FACTORIES.get(name, ("", 0, ""))
     arguments = call.args[position:]
     if not code or not arguments:
@@ -181,7 +220,10 @@ class _Reader:
     def text(self, node: ast.expr) -> str:
         """Return a text with its alternatives: `is a folder or does not exist`."""
         texts = list(dict.fromkeys(self.texts(node)))
-        either = " or ".join(filter(None, texts))
+        if not any(map(_has_words, texts)):
+            texts = texts[:1]
+        are_sentences = all(text.endswith(".") for text in texts)
+        either = (" Or: " if are_sentences else " or ").join(filter(None, texts))
         return f"[{either}]" if "" in texts and either else either
 
     def texts(self, node: ast.expr) -> list[str]:
@@ -265,7 +307,7 @@ def _placeholder(node: ast.expr) -> str:
             return _placeholder(value).removesuffix("S")
         case ast.Call(func=ast.Name(id="len")):
             return "NUMBER"
-        case ast.Call(func=ast.Name(id=name)) if name.strip("_") in PLACEHOLDERS:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name.strip("_") in PLACEHOLDERS:
             return PLACEHOLDERS[name.strip("_")]
         case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _METHODS and not isinstance(
             value, ast.Constant

@@ -246,5 +246,5 @@ def test_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "big.compute"
     with open(path, "wb") as file:
         file.truncate(10_000_000)
-    with pytest.raises(ConfigurationError, match="10,000,000 bytes are too many"):
+    with pytest.raises(ConfigurationError, match="the file has 10,000,000 bytes"):
         load_compute(str(path))

@@ -280,13 +280,13 @@ def test_passphrase_from_the_store_opens_the_key(protected: wire.Login) -> None:
 
 
 def test_missing_passphrase_is_requested(protected: wire.Login) -> None:
-    with pytest.raises(SecretNeeded, match="is protected by a passphrase") as caught:
+    with pytest.raises(SecretNeeded, match="needs a passphrase") as caught:
         SshHost(protected).run(["true"])
     assert caught.value.reference == REFERENCE
 
 
 def test_wrong_passphrase_is_reported(protected: wire.Login) -> None:
-    with pytest.raises(SecretNeeded, match="does not open with the passphrase"):
+    with pytest.raises(SecretNeeded, match="does not open with this passphrase"):
         SshHost(protected, lambda _reference: "wrong").run(["true"])
 
 

@@ -15,7 +15,13 @@ COLUMNS = ("name", "version", "link")
 
 configure_list = options(output())
 configure_download = options(
-    option("-l", "--link-file", metavar="FILE", required=True, help="link of the asset: assets/model.pkl.link"),
+    option(
+        "-l",
+        "--link-file",
+        metavar="FILE",
+        required=True,
+        help="the link file of the asset, such as assets/model.pkl.link",
+    ),
     option("-d", "--directory", metavar="DIR", required=True, help="destination folder; created if missing"),
     option("--overwrite", action="store_true", help="replace existing files"),
     output(),

@@ -102,7 +102,7 @@ SOURCES: dict[str, Callable[[str], Iterable[str]]] = {
 
 configure_completion = options(
     option("shell", metavar="SHELL", nargs="?", choices=SHELLS, help=", ".join(SHELLS)),
-    option("--values", metavar="KIND", choices=sorted(SOURCES), help="print values, for the scripts"),
+    option("--values", metavar="KIND", choices=sorted(SOURCES), help="print values; used by the completion scripts"),
     PROJECT,
     epilog="""\
 Save the script in an existing folder, then open a new shell:

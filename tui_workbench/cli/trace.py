@@ -23,7 +23,7 @@ COLUMNS = ("time", "seconds", "result", "kind", "command")
 
 configure_trace = options(
     option("--run", metavar="ID", default="", help="only calls for this run, by ID or number"),
-    option("-f", "--follow", action="store_true", help="continue; with --run until the run has ended"),
+    option("-f", "--follow", action="store_true", help="follow new calls; with --run, until the run has ended"),
     option(
         "-n",
         "--last",

@@ -85,14 +85,14 @@ def missing_fields(tree: Tree, kind: FileKind, reading: Reading, target_type: st
     for field in kind.fields:
         if field.key not in present and field.is_required_by(target_type):
             only = "" if field.required else f" (required for a {target_type} target)"
-            remedy = f"Add `{field.key}: {'|'.join(field.choices) or field.example or '...'}`."
+            remedy = f"Add `{field.key}: {'|'.join(field.choices) or field.example or 'VALUE'}`."
             message = f"`{field.key}` is missing{only}"
             missing.append(Fault("missing-field", message, remedy, 0, 0, field.path, field))
     container = reading.values.get("container", "none")
     if kind is fields.COMPUTE and container != "none" and "baseDockerImage" not in present:
-        message = f"`baseDockerImage` is missing (required for `container: {container}`)"
-        remedy = "Add `baseDockerImage: IMAGE`, or remove `container`."
-        missing.append(Fault("missing-field", message, remedy, 0, 0, ("baseDockerImage",)))
+        reason = f"`container: {container}` needs `baseDockerImage`"
+        advice = "Add `baseDockerImage: IMAGE`, or remove `container`."
+        missing.append(Fault("missing-field", reason, advice, 0, 0, ("baseDockerImage",)))
     return missing
 
 

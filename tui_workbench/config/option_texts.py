@@ -30,7 +30,9 @@ def options_of(text: str) -> dict[str, Any]:
     for part in _COMMA.split(text):
         key, equals, value = part.strip().partition("=")
         if not equals:
-            raise UsageError(f"expected KEY=VALUE, not {part.strip()!r}", remedy="Example: gpus=2,time=2:00:00")
+            raise UsageError(
+                f"expected KEY=VALUE, not {part.strip()!r}", remedy="Write options as in gpus=2,time=2:00:00."
+            )
         if key not in _TYPES:
             near = get_close_matches(key, _TYPES, 1, 0.6)
             known = f"Did you mean {near[0]!r}?" if near else f"Choose one of: {', '.join(_TYPES)}."

@@ -156,7 +156,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     async def action_jump(self) -> None:
         if not await jump(self):
-            self.show_refusal("No other place to go to.")
+            self.show_refusal("Nothing else to jump to.")
 
     async def action_quit(self) -> None:
         """Leave through the main screen, which asks about unsaved edits."""

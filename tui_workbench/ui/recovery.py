@@ -176,5 +176,7 @@ def _read(path: str) -> Unsaved:
         with contextlib.suppress(OSError):
             os.rename(path, aside)
         raise StorageError(
-            "cannot read a recovery file of unsaved edits", remedy="The file is kept under this name.", file=aside
+            "cannot read a recovery file of unsaved edits",
+            remedy="Open this copy of the file in another editor.",
+            file=aside,
         ) from error

@@ -113,6 +113,6 @@ def save_session(root: str, values: Mapping[str, object]) -> None:
 def _unreadable(path: str, why: str) -> WorkbenchError:
     return StorageError(
         f"cannot restore the screens of this project: {why}",
-        remedy="Nothing to do: the screens use their defaults, and the file is replaced when you leave.",
+        remedy="Continue with the default layout: the file is replaced when you quit.",
         file=path,
     )

@@ -106,7 +106,7 @@ def test_valid_limits_are_accepted(time: str, mem: str) -> None:
         ("runRoot: /a/%j\n", "wrong-form", (2, 10), "without % and backslashes", None),
         ("setup: module load cuda\n", "wrong-type", (2, 8), "a list", "setup:\n  - module\n  - load\n  - cuda\n"),
         ("container: docker\n", "wrong-choice", (2, 12), "'docker'", None),
-        ("container: pyxis\n", "missing-field", (1, 1), "required for `container: pyxis`", None),
+        ("container: pyxis\n", "missing-field", (1, 1), "`container: pyxis` needs `baseDockerImage`", None),
         ("pollSeconds: 5\n", "wrong-type", (2, 14), "15 or more", None),
         ("baseDockerImage: My Image\n", "bad-image", (2, 18), "not an image name", None),
     ],

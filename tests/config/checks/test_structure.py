@@ -258,8 +258,8 @@ def test_text_in_braces_that_is_not_json_is_read_as_yaml() -> None:
         ("address: <ipAddress>", "`address` is still the placeholder '<ipAddress>'"),
         ("address: <cluster>-ssh.azurehdinsight.net", "`address` is still the placeholder"),
         ("username: <username>", "`username` is still the placeholder '<username>'"),
-        ("password: <use_azure_ml_secrets>", "`password` is still a placeholder"),
-        ("password: AzureMlSecret=box#me#<32 hex digits>", "`password` is still a placeholder"),
+        ("password: <use_azure_ml_secrets>", "`password` is still the placeholder"),
+        ("password: AzureMlSecret=box#me#<32 hex digits>", "`password` is still the placeholder"),
         ("privateKey: <path to key>", "`privateKey` is still the placeholder"),
     ],
 )

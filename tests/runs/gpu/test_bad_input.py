@@ -91,7 +91,7 @@ def test_unsupported_metric_is_reported(
     assert verdict["verdict"] == word
     assert verdict["devices"][0]["peak_memory"] == 900
     if word == "unknown":
-        assert "the utilization is not known (MIG is on)" in verdict["text"]
+        assert "the utilization is unknown (MIG is on)" in verdict["text"]
     assert unseen in verdict["unseen"] or not unseen
 
 

@@ -117,7 +117,7 @@ def test_log_message_explains_a_short_run() -> None:
 
 def test_log_that_names_a_gpu_is_not_a_proof() -> None:
     found = verdict(add(usage(), 60, Reading(0, 90)), BLOCK)
-    assert (found.word, found.text) == (UNKNOWN, "its log names a GPU, but none of its processes was seen on one")
+    assert (found.word, found.text) == (UNKNOWN, "its log names a GPU, but none of its processes was observed on one")
 
 
 @pytest.mark.parametrize("seconds", [0, 1])

@@ -91,8 +91,8 @@ def test_list_file_formats(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("v.csv", "lr,batch\n1,2\n1\n", r"v.csv:3: 1 values for 2 names"),
-        ("v.csv", "lr,lr\n1,2\n", "v.csv:1: duplicate name"),
+        ("v.csv", "lr,batch\n1,2\n1\n", r"v.csv:3: 1 values for 2 columns"),
+        ("v.csv", "lr,lr\n1,2\n", "v.csv:1: two columns have the same name"),
         ("v.csv", "lr,--x\n1,2\n", "v.csv:2: invalid parameter name '--x'"),
         ("v.jsonl", '{"a": 1}\n{"a"\n', "v.jsonl:2: not JSON"),
         ("v.jsonl", "[1]\n", "v.jsonl:1: not a JSON object"),

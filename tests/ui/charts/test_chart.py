@@ -167,7 +167,7 @@ async def test_unavailable_commands_give_a_reason() -> None:
         assert app.chart.why_not("toggle_log") == "No curves to show."
         app.chart.show([curve("a", [1, 2])])
         await pilot.pause()
-        assert app.chart.why_not("show_all") == "The whole axis is shown already."
+        assert app.chart.why_not("show_all") == "The whole axis is already shown."
         assert app.chart.why_not("toggle_log") == ""
         app.chart.show([curve("a", [1, 2])], Look("loss", x_name="run"))
         assert app.chart.why_not("toggle_by")

@@ -103,18 +103,20 @@ def test_invalid_entries_are_reported_and_the_rest_applies() -> None:
     assert complaints(text) == [
         (2, 13, "unknown command 'view.zooom'"),
         (3, 12, "unknown key 'foo'"),
-        (4, 15, "terminals cannot tell ctrl+i from tab"),
-        (5, 12, "'s' is text where file.save works"),
-        (6, 18, "'r' is text where log_search.mode works"),
+        (4, 15, "terminals send ctrl+i as tab"),
+        (5, 12, "'s' types text where file.save works"),
+        (6, 18, "'r' types text where log_search.mode works"),
     ]
     assert keymap.errors[0].remedy == "Did you mean view.zoom?"
     assert all(error.remedy for error in keymap.errors)
 
 
 def test_duplicate_key_in_a_scope_is_an_error() -> None:
-    assert complaints("jobs.again: x\n") == [(1, 13, "x is already the key of jobs.cancel in the same place")]
+    assert complaints("jobs.again: x\n") == [
+        (1, 13, "x is already the key of jobs.cancel, which works in the same place")
+    ]
     assert complaints("jobs.again: f5\njobs.cancel: f5\n") == [
-        (2, 14, "f5 is already the key of jobs.again in the same place")
+        (2, 14, "f5 is already the key of jobs.again, which works in the same place")
     ]
 
 

@@ -70,7 +70,9 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     add("--password-stdin", action="store_true", help="read the password from stdin")
     HOST_KEYS(login)
     machine = parser.add_argument_group("target")
-    machine.add_argument("--image", metavar="IMAGE", default="", help="baseDockerImage (default: chosen by GPU)")
+    machine.add_argument(
+        "--image", metavar="IMAGE", default="", help="the base image of containers (default: depends on the GPU)"
+    )
     gpu = machine.add_mutually_exclusive_group()
     gpu.add_argument("--gpu", dest="gpu", action="store_true", default=None, help="set nvidiaDocker: true")
     gpu.add_argument("--no-gpu", dest="gpu", action="store_false", help="set nvidiaDocker: false (default: detected)")
@@ -188,7 +190,9 @@ def _request(arguments: argparse.Namespace) -> AttachRequest:
     if kind is None:
         raise UsageError("no target type given", remedy=f"Choose one of: {', '.join(TYPES)}.")
     if arguments.type and arguments.old_type and arguments.type != arguments.old_type:
-        raise UsageError(f"two target types: {arguments.type} and {arguments.old_type}", remedy="Leave out --type.")
+        raise UsageError(
+            f"the target type is given twice: {arguments.type} and {arguments.old_type}", remedy="Leave out --type."
+        )
     has_password = arguments.password is not None or arguments.password_stdin
     _refuse_contradictions(arguments, kind, has_password=has_password)
     return AttachRequest(
@@ -279,7 +283,7 @@ def _kept(kept: KeyringResult) -> str:
 def _over_ssh(project: Project, name: str) -> ComputeTarget:
     target = project.target(name)
     if not target.uses_ssh:
-        raise UsageError(f"target {target.name!r} is used without a login", remedy="Name a target on another machine.")
+        raise UsageError(f"target {target.name!r} needs no login", remedy="Name a target that is reached over SSH.")
     return target
 
 

@@ -65,7 +65,7 @@ def _summary(found: list[Answer]) -> str:
     broken = [answer.name for answer in found if answer.state == BROKEN]
     if broken:
         return f"Broken: {', '.join(broken)}."
-    return f"The workbench works. Limited: {', '.join(limited)}." if limited else "Everything is present."
+    return f"The workbench works. Limited: {', '.join(limited)}." if limited else "All requirements are met."
 
 
 def _record(answer: Answer) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from tui_workbench.runs.store.rundir import DEFAULT_GRACE
 configure_cancel = options(
     OPTIONAL_RUN,
     option("-g", "--group", metavar="SWEEP", default="", help="cancel the queued runs of a sweep, such as `sweep-1`"),
-    option("--all", action="store_true", help="with --group: cancel running runs too"),
+    option("--all", action="store_true", help="with --group: also cancel active runs"),
     option("--grace", metavar="SECONDS", type=seconds, default=DEFAULT_GRACE,
            help="time to end before processes are killed (default: %(default)g)"),
     # Azure ML Workbench required the target.
-    option("-t", "--target", help="ignored: the run knows its target"),
+    option("-t", "--target", help="ignored: the record of the run names its target"),
     output(),
     epilog="""\
 Asks every process of the run to end, kills the remaining processes after the grace period, and returns when all have

@@ -55,7 +55,7 @@ configure_resume = options(
     output(),
     epilog="""\
 Starts a new controller for each of your active runs whose controller has died, or only for the run of --run. The
-screens do this on their own. An imported run, which you did not submit on this machine, is shown with every command
+screens do this automatically. An imported run, which you did not submit on this machine, is shown with every command
 that it would execute; it is taken over only if you agree and it has not started.""",
 )
 

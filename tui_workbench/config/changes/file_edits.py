@@ -253,7 +253,8 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
         raise UsageError(f"{key} cannot be {text!r}", remedy=f"Choose one of: {', '.join(field.choices)}.")
     if field.type == field_types.INTEGER and text.lstrip("-").isdigit() and len(text) < 19:
         raise UsageError(f"{key} cannot be {text}", remedy=f"Use {field.minimum} or more.")
-    raise UsageError(f"{key} must be {TYPE_NAMES[field.type]}, not {text!r}", remedy=faults[0].remedy)
+    advice = faults[0].remedy
+    raise UsageError(f"{key} must be {TYPE_NAMES[field.type]}, not {text!r}", remedy=advice)
 
 
 def _is_text_inside(field: Field, inside: int, text: str) -> bool:

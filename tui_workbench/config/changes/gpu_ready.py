@@ -166,10 +166,11 @@ def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[Ru
         known = ", ".join(context.names(".compute")) or "none"
         raise ConfigurationError(
             f"there is no compute target {target_name!r}",
-            remedy=f"Set Target to an existing compute target ({known}).",
+            remedy=f"Set Target to one of: {known}.",
             file=configuration.path,
         )
-    known = ", ".join(sorted({*context.names(".compute"), *context.names(".runconfig")})) or "none"
+    names = {*context.names(".compute"), *context.names(".runconfig")}
+    known = ", ".join(sorted(names)) or "none"
     raise UsageError(f"unknown target or run configuration {name!r}", remedy=f"Choose one of: {known}.")
 
 

@@ -127,7 +127,7 @@ def check_name(name: str) -> None:
     if not name:
         raise UsageError("the name is empty", remedy="Enter a name that starts with a letter or digit.")
     if name != name.strip() or name.startswith((".", "-")) or len(name.encode()) > 100:
-        remedy = "Start with a letter or digit, use at most 100 bytes, and no spaces before or after the name."
+        remedy = "Start with a letter or digit, use at most 100 bytes, and remove spaces before and after the name."
         raise UsageError(f"{name!r} is not a valid name", remedy=remedy)
     if "/" in name or not name.isprintable():
         raise UsageError(f"{name!r} is not a valid name", remedy="Remove slashes and control characters.")

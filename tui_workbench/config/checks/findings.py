@@ -111,7 +111,7 @@ CODES: dict[str, Code] = {
     "duplicate-key": Code(ERROR, "A key occurs twice; YAML readers disagree on which value they use."),
     "wrong-type": Code(ERROR, "The value has the wrong type."),
     "wrong-choice": Code(ERROR, "The value is not one of the allowed words."),
-    "wrong-form": Code(ERROR, "The text has the wrong form, such as a time limit that Slurm cannot read."),
+    "wrong-form": Code(ERROR, "The text has an invalid form, such as a time limit that Slurm cannot read."),
     "reserved-option": Code(ERROR, "`extra` has an option of sbatch that the workbench controls."),
     "missing-value": Code(ERROR, "A key or list item has no value."),
     "missing-field": Code(ERROR, "A required field is missing."),

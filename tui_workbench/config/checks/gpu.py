@@ -135,11 +135,11 @@ def _processes(subject: Subject) -> Iterator[Finding]:
         yield subject.finding("processes-without-gpu", message, remedy, KEY)
     elif count and wanted != GPUS_WORD and int(wanted) > count:
         gpus = f"{count} GPU{'' if count == 1 else 's'}"
-        message = f"{wanted} processes on the {gpus} that {target.name} gives a run: NCCL refuses to share a GPU"
+        message = f"`{KEY}` is {wanted}, but runs on {target.name} get {gpus}: NCCL refuses to share a GPU"
         remedy = f"Set {KEY}: gpus, or give the target {wanted} GPUs."
         yield subject.finding("more-processes-than-gpus", message, remedy, KEY, set_field(KEY, GPUS_WORD))
     if _lacks_torch(subject, context, target):
-        message = f"`{KEY}` needs PyTorch, which runs on {target.name} do not have"
+        message = f"`{KEY}` needs PyTorch, but runs on {target.name} do not have it"
         where = "Add torch to the conda dependencies file." if _is_built(target) else "Install torch in its Python."
         yield subject.finding("no-torch", message, where, KEY)
 

@@ -165,7 +165,7 @@ _COMPUTE_FIELDS = (
     Field(
         "yarnDeployMode",
         "Where YARN runs the Spark driver: `client`, on the head node, or `cluster`, on a node that YARN chooses. "
-        "Only `client` gives `outputs/`, metrics and stages. In 2017 the default was `cluster`.",
+        "Only `client` keeps `outputs/`, logged metrics and stages. In 2017 the default was `cluster`.",
         CHOICE,
         default="client",
         choices=("cluster", "client"),

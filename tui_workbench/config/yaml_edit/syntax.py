@@ -165,7 +165,7 @@ def read(path: str) -> TextFile:
 
 def _refuse_size(size: int, path: str) -> None:
     if size > MAX_BYTES:
-        message = f"{size:,} bytes are too many for a configuration file (maximum: {MAX_BYTES:,})"
+        message = f"the file has {size:,} bytes, but a configuration file can have at most {MAX_BYTES:,}"
         raise ConfigurationError(message, remedy="Check that this is a configuration file.", file=path)
 
 

@@ -135,10 +135,10 @@ class _Value(NamedTuple):
     def fault(self, code: str, message: str, remedy: str) -> None:
         self.faults.append(Fault(code, message, remedy, self.node.start, self.node.end, self.path, self.field))
 
-    def wrong(self, expected: str, remedy: str = "") -> None:
-        """Add a fault for a wrong type."""
+    def wrong(self, expected: str, remedy: str = "", code: str = "wrong-type") -> None:
+        """Add a fault for a wrong type or form."""
         message = f"{self.name} is {_describe(self.node)}, expected {expected}"
-        self.fault("wrong-type", message, remedy or f"Write {expected}.")
+        self.fault(code, message, remedy or f"Write {expected}.")
 
 
 def convert(field: Field, node: Node, path: Path, faults: list[Fault]) -> Any:
@@ -156,8 +156,8 @@ def _string(value: _Value) -> str | None:
     if field.is_old or not is_placeholder(text, secret=field.secret):
         return text if not text or _matches(value) else None
     # A secret may be in such brackets: do not show it.
-    shown = "a placeholder" if field.secret else f"the placeholder {_short(text)!r}"
-    value.fault("placeholder", f"`{field.key}` is still {shown}", "Enter the real value.")
+    shown = "" if field.secret else f" {_short(text)!r}"
+    value.fault("placeholder", f"`{field.key}` is still the placeholder{shown}", "Enter the real value.")
     return None
 
 
@@ -215,8 +215,7 @@ def _matches(value: _Value) -> bool:
     field = value.field
     if not field.pattern or re.fullmatch(field.pattern, value.node.text, re.ASCII):
         return True
-    remedy = f"Write for example {field.example.strip('[]')}."
-    value.fault("wrong-form", f"{value.name} is {_describe(value.node)}, expected {field.form}", remedy)
+    value.wrong(field.form, f"Write for example {field.example.strip('[]')}.", "wrong-form")
     return False
 
 

@@ -80,12 +80,14 @@ def admit(spec: RunSpec) -> RunSpec:
 
 
 def _refusal(spec: RunSpec, result: CheckResult) -> NoGpu:
-    why = asked_for(spec.target, spec.run_configuration)
+    setting = asked_for(spec.target, spec.run_configuration)
     place = f" on {spec.target.address}" if result.there and spec.target.address else ""
-    advice, *others = result.remedy.split("\n")
+    cause = result.message.removesuffix(f", and {setting}")
+    first, *others = result.remedy.split("\n")
+    advice = "\n".join([f"{first} Fix{place}: {result.command}".strip(), *others])
     return NoGpu(
-        f"this run would not use a GPU, but {why}: {result.message.removesuffix(f', and {why}')}",
-        remedy="\n".join([f"{advice} Fix{place}: {result.command}".strip(), *others]),
+        f"this run would not use a GPU, but {setting}: {cause}",
+        remedy=advice,
         file=spec.run_configuration.path,
         command=result.command,
     )

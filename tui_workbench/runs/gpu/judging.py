@@ -61,19 +61,19 @@ def _decide(
     if all(use.untold >= use.held for use in held.values()):
         is_sliced = any(device.slices for device in usage.machine.devices)
         why = "MIG is on" if is_sliced else "not reported by the driver"
-        return UNKNOWN, f"its processes held memory, but the utilization is not known ({why})", ""
+        return UNKNOWN, f"its processes held GPU memory, but the utilization is unknown ({why})", ""
     seconds = sum(use.held for use in held.values())
     busy = sum(use.busy for use in held.values())
     if busy < 1.0 and seconds < SHORTEST_SECONDS:
-        return UNKNOWN, "its processes held memory for too short a time to see them compute", ""
+        return UNKNOWN, "its processes held GPU memory too briefly to tell whether they computed", ""
     # Work in short bursts raises the mean.
     in_bursts = any((use.mean_utilization or 0.0) >= BUSY_PERCENT for use in held.values())
     if busy < max(1.0, seconds * BUSY_PERCENT / 100) and not in_bursts:
         cause = "the model may be on the GPU and the work on the CPU, or it waits for data"
-        return IDLE, "its processes held memory but hardly computed", _against(evidence) or cause
+        return IDLE, "its processes held GPU memory but hardly computed", _against(evidence) or cause
     if sum(use.shared for use in held.values()) > SHARED_PART * seconds:
         others = ", ".join(dict.fromkeys(name for each in figures for name in each.others))
-        return SHARED, f"its processes computed, but others may have too ({others})", ""
+        return SHARED, f"its processes computed, but so may other processes ({others})", ""
     where = "a GPU" if len(figures) == 1 else f"{len(figures)} GPUs"
     return PROVEN, f"its processes computed on {where}", ""
 
@@ -85,12 +85,12 @@ def _decide_unheld(usage: Usage, evidence: Sequence[Evidence], variables: Mappin
     if against and not speaks_for:
         return NOT_USED, f"{UNUSED}{against}", against
     if usage.machine.hides_processes:
-        return UNKNOWN, f"in a container the owners of GPU processes are not visible{_meanwhile(usage)}", ""
+        return UNKNOWN, f"the owners of GPU processes are not visible in a container{_meanwhile(usage)}", ""
     if watched < SHORTEST_SECONDS:
-        short = "it was over before its processes could be seen on a GPU"
+        short = "it ended before its processes could be observed on a GPU"
         return UNKNOWN, short if usage.samples else "no GPU samples were taken while it ran", ""
     if speaks_for:
-        return UNKNOWN, "its log names a GPU, but none of its processes was seen on one", ""
+        return UNKNOWN, "its log names a GPU, but none of its processes was observed on one", ""
     cause = _cause_of_absence(usage, variables)
     return NOT_USED, f"{UNUSED}{cause}", cause
 

@@ -49,7 +49,7 @@ def adopt_runs(project: Project, name: str) -> list[str]:
     implementation = target_for(target)
     if not implementation.keeps_runs:
         raise ConfigurationError(
-            f"target {name!r} is not shared: it has no runs that other machines submitted",
+            f"other machines cannot submit runs to target {name!r}",
             remedy="Choose a target on another machine.",
             file=target.path,
         )

@@ -135,12 +135,13 @@ def _table_rows(path: str, text: str, delimiter: str) -> Iterator[tuple[int, dic
     try:
         names = [name.strip() for name in next(reader, [])]
         if len(set(names)) < len(names):
-            raise _bad_line(path, 1, "duplicate name")
+            raise _bad_line(path, 1, "two columns have the same name")
         for row in reader:
             if not row:
                 continue
             if len(row) != len(names):
-                raise _bad_line(path, reader.line_num, f"{len(row)} values for {len(names)} names")
+                columns = len(names)
+                raise _bad_line(path, reader.line_num, f"{len(row)} values for {columns} columns")
             cells = {name: value.strip() for name, value in zip(names, row, strict=True)}
             yield reader.line_num, {name: value for name, value in cells.items() if value}
     except csv.Error as error:

@@ -216,7 +216,7 @@ class Attachment:
                 host.give_secret(reference, self._secrets[reference])
         if self._is_abandoned:  # by another thread, while the link was being started
             _forget(host)
-            raise ConnectionLost(f"{host.label}: canceled", remedy="Try again.")
+            raise ConnectionLost(f"{host.label}: the login was canceled", remedy="Try again.")
         host.run(["true"])
         return host
 

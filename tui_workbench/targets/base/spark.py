@@ -134,8 +134,8 @@ def parse_found(text: str) -> Spark:
     return Spark(submit, home, version, scala, java)
 
 
-def require_spark(spec: RunSpec, spark: Spark, place: str, *, spark_remedy: str, java_remedy: str) -> Spark:
-    """Return the installation. Raises ConfigurationError if Spark or Java is missing at `place`."""
+def require_spark(spec: RunSpec, spark: Spark, where: str, *, spark_remedy: str, java_remedy: str) -> Spark:
+    """Return the installation. Raises ConfigurationError if Spark or Java is missing at `where`."""
     if spark.submit and spark.java:
         return spark
     configuration = spec.run_configuration
@@ -150,10 +150,10 @@ def require_spark(spec: RunSpec, spark: Spark, place: str, *, spark_remedy: str,
             line=line_of_key(spec.target.path, LOCATION_KEY),
         )
     lacks = "Spark" if not spark.submit else "the Java that Spark needs"
-    remedy = spark_remedy if not spark.submit else java_remedy
+    advice = spark_remedy if not spark.submit else java_remedy
     raise ConfigurationError(
-        f"{framework_reason(configuration)}, but {place} does not have {lacks}",
-        remedy=f"{remedy}\n{python}",
+        f"{framework_reason(configuration)}, but {where} does not have {lacks}",
+        remedy=f"{advice}\n{python}",
         file=configuration.path,
         line=line_of_key(configuration.path, key),
     )

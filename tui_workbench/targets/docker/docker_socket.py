@@ -65,7 +65,7 @@ def docker_socket(host: Host) -> str:
             command = f"sudo usermod -aG {group} {user}"
             raise EngineOutOfReach(
                 f"{host.label}: the user {user} may not use Docker: {socket} belongs to the group {group}",
-                remedy=f"Ask an administrator to run: `sudo usermod -aG {group} {user}`. Then log in again: from here, "
+                remedy=f"Ask an administrator to run: `sudo usermod -aG {group} {user}`. Then log in again: "
                 "`workbench-tui computetarget disconnect TARGET`. The workbench itself never uses sudo.",
                 command=command,
                 group=group,

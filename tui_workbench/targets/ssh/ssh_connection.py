@@ -255,12 +255,12 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
     if encrypted and not tried and os.access(public, os.R_OK) and os.environ.get("SSH_AUTH_SOCK"):
         return {"agent_identities": [public]}
     if encrypted:
-        what = "does not open with the passphrase given" if tried else "is protected by a passphrase"
+        reason = "does not open with this passphrase" if tried else "needs a passphrase"
         raise SecretNeeded(
-            f"{login.label}: the private key {path} {what}",
+            f"{login.label}: the private key {path} {reason}",
             reference=login.passphrase or passphrase_reference(login),
             prompt=f"Passphrase of {path}",
-            remedy=f"Give the passphrase, or load the key into your SSH agent: `ssh-add {path}`.",
+            remedy=f"Enter the passphrase, or load the key into your SSH agent: `ssh-add {path}`.",
         )
     raise LoginRefused(f"{login.label}: {path} is not a private key: {error}", remedy="Correct privateKey.")
 

@@ -124,7 +124,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         if action == "toggle_by" and self.look.x_name:
             return "These values have no steps."
         if action == "show_all" and self.cursor is None and self.view.window is None:
-            return "The whole axis is shown already."
+            return "The whole axis is already shown."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

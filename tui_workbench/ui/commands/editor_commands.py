@@ -24,7 +24,7 @@ CONFIGURATION = Scope("configuration", "An open configuration file", (
     Command("config.view", "ctrl+t", "change_view", "Form/text", "Switch between form and text.", priority=True),
     Command("config.problem", "f8", "next_problem", "Next problem", "Go to the next problem.", priority=True),
     Command("config.gpu_ready", "f10", "gpu_ready", "Make GPU-ready", "Configure runs to use the GPU."),
-    Command("config.fix", "f9", "fix", "Fix", "Fix the problem here. Undo takes it back.", priority=True),
+    Command("config.fix", "f9", "fix", "Fix", "Fix the problem at the cursor. Undo reverts the fix.", priority=True),
 ))
 
 FORM = Scope("form", "The form of a configuration file", (
@@ -35,10 +35,10 @@ FORM = Scope("form", "The form of a configuration file", (
     quiet("form.first", "home,g", "go_to_end(-1)", "First", "Go to the first row."),
     quiet("form.last", "end,G", "go_to_end(1)", "Last", "Go to the last row."),
     Command("form.edit", "enter", "edit", "Edit", "Edit the value, or toggle the switch."),
-    Command("form.toggle", "space", "switch", "Toggle", "Toggle a switch, or take the next value."),
+    Command("form.toggle", "space", "switch", "Toggle", "Toggle a switch, or select the next value."),
     Command("form.add", "a", "add", "Add", "Add an entry to the list or map."),
     Command("form.clear", "d,delete,backspace", "clear", "Clear", "Remove the value or entry. Undo restores it."),
-    Command("form.fix", "f", "fix", "Fix", "Fix the problem of this row. Undo takes it back."),
+    Command("form.fix", "f", "fix", "Fix", "Fix the problem of this row. Undo reverts the fix."),
     quiet("form.move_up", "shift+up,K", "move(-1)", "Move up", "Move the entry up in its list."),
     quiet("form.move_down", "shift+down,J", "move(1)", "Move down", "Move the entry down in its list."),
     quiet("form.rename", "r", "rename", "Rename", "Rename the entry."),

@@ -168,10 +168,10 @@ def _checked(entry: Entry) -> Entry:
         if not name:
             raise entry.error(f"unknown key {written!r}", 'Write keys as f5, ctrl+r, alt+up, space, "?".')
         if name in _SENT_AS:
-            raise entry.error(f"terminals cannot tell {written} from {_SENT_AS[name]}", "Choose another key.")
+            raise entry.error(f"terminals send {written} as {_SENT_AS[name]}", "Choose another key.")
         if _is_text(name) and (command.priority or SCOPE_OF[entry.id] in TYPED_SCOPES):
             raise entry.error(
-                f"{written!r} is text where {entry.id} works", "Choose a key with ctrl or alt, or an F key."
+                f"{written!r} types text where {entry.id} works", "Choose a key with ctrl or alt, or an F key."
             )
         keys.append(name)
     return entry._replace(keys=tuple(dict.fromkeys(keys)))
@@ -187,7 +187,7 @@ def _drop_clashes(usable: dict[str, Entry]) -> list[ConfigurationError]:
     for scope in SCOPES.values():
         while clash := _clash(scope, usable):
             entry, other, key = clash
-            message = f"{key_label(key)} is already the key of {other} in the same place"
+            message = f"{key_label(key)} is already the key of {other}, which works in the same place"
             errors.append(entry.error(message, f"Choose another key for {entry.id} or for {other}."))
             del usable[entry.id]
     return errors

@@ -19,8 +19,8 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     Command("help.show", "question_mark,f1", "help", "Help", "Explain the focused pane and its keys."),
     Command("palette.open", "ctrl+p", "palette", "Commands", "Find a command by its name."),
     Command("view.zoom", "z", "zoom", "Zoom", "Maximize or restore the focused pane."),
-    quiet("run.plan", "p", "plan", "Plan", "Show what the run would do, without running."),
-    quiet("run.prepare", "P", "prepare", "Prepare", "Build the environment without running."),
+    quiet("run.plan", "p", "plan", "Plan", "Show the steps without starting the run."),
+    quiet("run.prepare", "P", "prepare", "Prepare", "Build the environment in advance."),
     quiet("pane.files", "1", "focus_pane('files')", "Files", "Go to the project's files."),
     quiet("pane.targets", "2", "focus_pane('targets')", "Targets", "Go to the compute targets."),
     quiet("pane.editor", "3", "focus_pane('editor')", "Editor", "Go to the editor."),
@@ -81,7 +81,7 @@ FILES = Scope("files", "1 Files", (
     quiet("files.collapse", "left,h", "collapse", "Collapse", "Collapse the folder, or go to its parent."),
     Command("files.search", "slash", "search", "Search", "Find project files by parts of their path."),
     Command("files.refresh", "r", "refresh_files", "Refresh",
-        "Read the folders again. This also happens every second."),
+        "Reread the folders now. The workbench also does this every second."),
     Command("files.run", "s", "use_script", "Use as script", "Select the file as the script to run."),
     quiet("files.edit", "e", "edit", "External editor", "Open the file in $VISUAL or $EDITOR."),
     Command("files.clear", "escape", "clear_search", "Clear search", "Show all files again."),
@@ -115,7 +115,7 @@ JOBS = Scope("jobs", "5 Jobs", (
     Command("jobs.cancel", "x", "cancel", "Cancel", "Cancel the run, after a confirmation."),
     Command("jobs.reconnect", "r", "reconnect", "Reconnect",
         "Reconnect to the run's machine now. If the run has ended, fetch its missing files."),
-    Command("jobs.again", "a", "again", "Run again", "Fill the run bar with this run's values."),
+    Command("jobs.again", "a", "again", "Reuse", "Fill the run bar with this run's values."),
     Command("jobs.details", "d", "details", "Details", "Show metrics, outputs, plan and files."),
 ))
 
@@ -146,7 +146,7 @@ LOG = Scope("log", "4 Log", (
     Command("log.rank", "r", "step_rank(1)", "Next rank",
         "Show the next torchrun rank only. After the last rank, show all ranks together."),
     quiet("log.rank_back", "R", "step_rank(-1)", "Previous rank", "Show the previous torchrun rank only."),
-    quiet("log.edit", "e", "edit", "External editor", "Open the log in $VISUAL or $EDITOR. It opens a copy."),
+    quiet("log.edit", "e", "edit", "External editor", "Open a copy in $VISUAL or $EDITOR."),
     Command("log.traceback", "t", "show_traceback", "Traceback", "Go to the last Python traceback."),
 ))
 

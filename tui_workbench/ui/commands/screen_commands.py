@@ -32,13 +32,13 @@ PALETTE = Scope("palette", "Palette", (
 ))
 
 CHANGE_VIEW = Scope("change", "A change of configuration files", (
-    Command("change.apply", "enter", "apply", "Apply", "Apply the change. Undo takes it back in one step."),
+    Command("change.apply", "enter", "apply", "Apply", "Apply the change. Undo reverts it in one step."),
     Command("change.leave", "escape", "leave", "Cancel", "Close without changing anything."),
     quiet("change.up", "up,shift+tab", "step(-1)", "Up", "Move up a row."),
     quiet("change.down", "down,tab", "step(1)", "Down", "Move down a row."),
     Command("change.tick", "space", "tick", "Include", "Include or exclude this part."),
-    Command("change.next", "right", "choose(1)", "Next choice", "Take the next choice."),
-    quiet("change.previous", "left", "choose(-1)", "Previous choice", "Take the previous choice."),
+    Command("change.next", "right", "choose(1)", "Next choice", "Select the next choice."),
+    quiet("change.previous", "left", "choose(-1)", "Previous choice", "Select the previous choice."),
 ))
 
 MACHINE = Scope("machine", "Attaching and checking a machine", (
@@ -50,8 +50,8 @@ MACHINE = Scope("machine", "Attaching and checking a machine", (
     Command("machine.leave", "escape", "leave", "Back", "Return to the previous screen."),
     quiet("machine.up", "up,shift+tab", "step(-1)", "Up", "Move up a row."),
     quiet("machine.down", "down,tab", "step(1)", "Down", "Move down a row."),
-    Command("machine.next", "right,space", "choose(1)", "Next choice", "Take the next choice."),
-    quiet("machine.previous", "left", "choose(-1)", "Previous choice", "Take the previous choice."),
+    Command("machine.next", "right,space", "choose(1)", "Next choice", "Select the next choice."),
+    quiet("machine.previous", "left", "choose(-1)", "Previous choice", "Select the previous choice."),
 ))
 
 MACHINE_RESULT = Scope("machine result", "After attaching or checking", (
@@ -60,7 +60,7 @@ MACHINE_RESULT = Scope("machine result", "After attaching or checking", (
 
 PLAN = Scope("plan", "The plan of a run", (
     Command("plan.run", "enter,ctrl+r", "run", "Run", "Start this run."),
-    Command("plan.prepare", "P", "prepare", "Prepare", "Build the environment without running."),
+    Command("plan.prepare", "P", "prepare", "Prepare", "Build the environment in advance."),
     Command("plan.copy", "c", "copy", "Copy", "Copy the plan as text."),
     Command("plan.leave", "escape,q,p", "leave", "Back", "Return without running."),
 ))
@@ -83,16 +83,16 @@ QUESTION = Scope("question", "Questions", (
 LINES = Scope("lines", "Lines of a plan", _reading("lines"))
 
 CHART = Scope("chart", "Charts", (
-    quiet("chart.left", "left", "read_out(-1)", "Left", "Read the previous value."),
-    Command("chart.right", "right", "read_out(1)", "Read value", "Read the next value."),
-    quiet("chart.far_left", "shift+left", "read_out(-10)", "Far left", "Move ten columns left."),
-    quiet("chart.far_right", "shift+right", "read_out(10)", "Far right", "Move ten columns right."),
+    quiet("chart.left", "left", "read_out(-1)", "Previous value", "Move the cursor to the previous value."),
+    Command("chart.right", "right", "read_out(1)", "Next value", "Move the cursor to the next value."),
+    quiet("chart.far_left", "shift+left", "read_out(-10)", "Far left", "Move the cursor ten columns left."),
+    quiet("chart.far_right", "shift+right", "read_out(10)", "Far right", "Move the cursor ten columns right."),
     Command("chart.log", "l", "toggle_log", "Log scale", "Toggle the logarithmic scale."),
     Command("chart.smooth", "s", "smooth", "Smooth", "Smooth more. After the strongest level, smoothing is off."),
     Command("chart.by", "x", "toggle_by", "X axis", "Show values by step or by time."),
-    Command("chart.in", "plus,i", "zoom(0.5)", "Zoom in", "Show half of the x axis, around the read value."),
+    Command("chart.in", "plus,i", "zoom(0.5)", "Zoom in", "Show half of the x axis, around the cursor."),
     quiet("chart.out", "minus,o", "zoom(2)", "Zoom out", "Show twice as much of the x axis."),
-    Command("chart.all", "equals_sign", "show_all", "Reset zoom", "Show the whole x axis and hide the read value."),
+    Command("chart.all", "equals_sign", "show_all", "Reset zoom", "Show the whole x axis and hide the cursor."),
 ))
 
 TABLE = Scope("table", "Tables", (
@@ -144,7 +144,7 @@ READER = Scope("reader", "Text views", _reading("reader"))
 
 FILE_PANEL = Scope("file panel", "Files of a run", (
     Command("file_panel.open", "enter", "open", "Read", "Read the file; expand or collapse the folder."),
-    quiet("file_panel.back", "left,h", "back", "To files", "Return to the list of files."),
+    quiet("file_panel.back", "left,h", "back", "File list", "Return to the list of files."),
 ), about="Outputs and snapshot, in run details.")
 
 COLUMN_CHOICE = Scope("column choice", "Column list", (
@@ -173,7 +173,7 @@ METRICS = Scope("metrics", "Metrics of a run", (
 RUN_DETAILS = Scope("run details", "Run details", (
     quiet("details.calls", "8", "calls", "Calls", "Show all calls to ssh, docker and git for this run."),
     Command("details.promote", "y", "promote", "Promote", "Save the output as a version of a project asset."),
-    Command("details.fetch", "f", "fetch", "Fetch", "Copy the selected output to a folder."),
+    Command("details.fetch", "f", "fetch", "Download", "Copy the selected output to a folder."),
     Command("details.bring", "b", "bring", "Copy to project",
         "Copy the selected output into the project. A replaced file is saved first."),
     quiet("details.gpus", "", "gpu_monitor", "Live GPUs", "Show the live GPUs of all targets."),
@@ -203,7 +203,7 @@ MONITOR = Scope("gpus", "7 GPUs", (
     Command("gpus.open", "enter", "open", "Open run", "Open the run on this GPU or of this process."),
     Command("gpus.filter", "slash", "filter", "Filter", "Show matching GPUs, e.g. a name, a run or busy."),
     Command("gpus.copy", "y", "copy", "Copy", "Copy the data of the selected GPU or process."),
-    Command("gpus.check", "t", "check", "Diagnose", "Find out why a machine's GPUs are missing. May ask for a login."),
+    Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs of a machine are missing. May ask you to log in."),
     Command("gpus.retry", "r", "retry", "Retry", "Query the GPUs of an unreachable machine now."),
     Command("gpus.clear", "escape", "clear_filter", "Clear filter", "Show all GPUs again."),
 ))

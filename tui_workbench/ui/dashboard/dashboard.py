@@ -207,7 +207,7 @@ class RunsView(RunContainer, inherit_bindings=False):
             after.append(Piece(f" with {text}", "accent"))
         right = [Piece(f"   {marked} marked", "accent")] if marked else []
         right += [Piece(f"   by {query.group}", "muted")] if query.group else []
-        right += [Piece("   ⊟ with archived", "muted")] if query.archived else []
+        right += [Piece("   ⊟ archived shown", "muted")] if query.archived else []
         self.head.show(f"of {self.project.name}", after, right)
 
     def _show_charts(self) -> None:

@@ -291,7 +291,7 @@ class LogPane(Pane):
         if action == "change_log" and self._run is not None and target_types.find(self._run.target_type).runs_here:
             return "Local runs need no preparation." if self._run.state != RunState.PREPARING else ""
         if action == "search" and self._search_row is not None and self._search_row.has_focus_within:
-            return "The search field has the focus already."
+            return "The search field already has the focus."
         if action in ("step", "clear_search") and self.view.pattern is None:
             has_more = action == "clear_search" and (state.mark != NO_LINE or self._search_row is not None)
             return "" if has_more else "No search is active."

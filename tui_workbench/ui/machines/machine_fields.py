@@ -38,7 +38,7 @@ _LOGINS = {
 _SLURM_FIELDS = (
     DialogField("run_root", "Run folder", hint="shared by all nodes; default: ~/.workbench-tui"),
     DialogField("partition", "Partition", hint="default: the cluster's"),
-    DialogField("account", "Account", hint="default: yours"),
+    DialogField("account", "Account", hint="default: your own"),
 )
 _GPUS = {"": "if available", "yes": "yes", "no": "no"}
 

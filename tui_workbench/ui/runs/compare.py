@@ -134,7 +134,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         if action == "metric" and len(self._metrics) < 2:
             return "No other metric with a curve."
         if action == "filter" and self.focused is self.filter_row.field:
-            return "The filter has the focus already."
+            return "The filter already has the focus."
         if action == "base" and self._column < 0:
             return "Select the column of a run with ← and →."
         return super().why_not(action)

@@ -84,7 +84,7 @@ class JobsPane(Pane):
         if run is None:
             return "No run selected."
         if action == "reconnect" and not (run.lacks_outputs or (run.state == RunState.UNKNOWN and run.is_active)):
-            return "The target is reachable and all files are here."
+            return "The target is reachable, and all files were fetched."
         if action == "cancel":
             if not run.is_active:
                 return "The run has ended."

@@ -252,7 +252,7 @@ def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
             )
     missing = [field for field in ("dark", *Palette._fields) if field not in values]
     if missing:
-        raise ConfigurationError(f"missing: {', '.join(missing)}", file=path, remedy=_COPY_REMEDY)
+        raise ConfigurationError(f"missing names: {', '.join(missing)}", file=path, remedy=_COPY_REMEDY)
     dark = values["dark"]
     if dark.text not in ("true", "false"):
         raise ConfigurationError(f"dark: invalid value {dark.text!r}", remedy="Write true or false.", **place(dark))
