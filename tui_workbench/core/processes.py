@@ -12,10 +12,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tui_workbench.core import trace
 from tui_workbench.core.directories import project_above
@@ -35,10 +34,16 @@ def find_program(name: str, environment: Mapping[str, str] = os.environ) -> str:
     """
     if os.sep in name:
         return name
-    path = shutil.which(name, path=os.pathsep.join(search_folders(environment.get("PATH", os.defpath))))
-    if path is None:
+    path = find_executable(name, search_folders(environment.get("PATH", os.defpath)))
+    if not path:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
     return path
+
+
+def find_executable(name: str, folders: Iterable[str]) -> str:
+    """Return the path of the first executable file of this name in the folders; "" if there is none."""
+    paths = (os.path.join(folder, name) for folder in folders)
+    return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), "")
 
 
 def has_program(name: str, environment: Mapping[str, str] = os.environ) -> bool:

@@ -21,10 +21,9 @@ from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG, read_pro
 from tui_workbench.runs.store.rundir import EVENTS, OUTPUT, ControllerLock, RunDirectory
 
 CHUNK = 1 << 20
-FASTEST_POLL = 0.0005
-SLOWEST_POLL = 0.05
-POLL_GROWTH = 1.15
-"""The poll interval in seconds grows by this factor while the file does not change."""
+FASTEST_POLL, SLOWEST_POLL = 0.002, 0.05
+POLL_GROWTH = 1.3
+"""The poll interval in seconds grows by this factor while the log does not change. The end needs no poll."""
 
 QUEUE_SECONDS = 1.0
 """Interval of checks on a queued run."""

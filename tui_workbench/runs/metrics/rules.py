@@ -39,6 +39,8 @@ DEFAULT_FILES = (
 )  # fmt: skip
 """Names of metric tables, as written by Lightning, Keras, YOLO, RLlib and others."""
 
+_WILDCARD = re.compile(r"[*?\]]")
+
 
 class Pattern:
     """A user's regular expression and the metric name of each of its groups."""
@@ -98,7 +100,7 @@ class Rules:
         """
         for pattern in self.files:
             folder, _, ending = pattern.rpartition("/")
-            if fnmatch.fnmatchcase(name if folder else name.lower(), ending) and (
+            if _matches(name if folder else name.lower(), ending) and (
                 not folder
                 or not path
                 or fnmatch.fnmatchcase(path, pattern)
@@ -169,6 +171,11 @@ def read_rules(project_root: str) -> Rules:
     if values is not None:
         rules.apply(values)
     return rules
+
+
+def _matches(name: str, pattern: str) -> bool:
+    # Most names end differently. Compiling every pattern would take longer than the rest of a short run's end.
+    return name.endswith(_WILDCARD.split(pattern)[-1]) and fnmatch.fnmatchcase(name, pattern)
 
 
 def _is_texts(value: object) -> bool:

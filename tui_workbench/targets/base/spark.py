@@ -14,7 +14,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import quote
 
 from tui_workbench.config.spark_dependencies import SparkDependencies, secret_property, spark_dependencies_of
 from tui_workbench.core.errors import ConfigurationError
@@ -240,6 +239,8 @@ def submit_words(spec: RunSpec, spark: Spark, run_directory: str) -> tuple[str, 
         mode = ("--deploy-mode", _CLUSTER_MODE, "--py-files", ",".join(files))
         properties |= _cluster_properties(spec, properties)
     elif not any(name in properties for name in _EVENT_LOG):
+        from urllib.parse import quote  # also loads `ipaddress`, which few runs need
+
         # One plain file is simple to read and to copy while it grows.
         properties = {
             "spark.eventLog.enabled": "true",

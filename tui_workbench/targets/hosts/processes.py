@@ -23,6 +23,8 @@ POLL_SECONDS = 0.02
 SLOW_POLL_SECONDS = 0.05
 """Seconds between two searches if the kernel cannot report the end of a process."""
 
+READ_SIZE = 1 << 16
+
 KERNEL_THREAD = 0x00200000
 """PF_KTHREAD in the flags of /proc/PID/stat."""
 
@@ -141,8 +143,15 @@ def _has_environment(name: str) -> bool:
 
 
 def _read(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
+    # A search reads a file of each process on the machine, and `open` makes twice as many system calls.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = b""
+        while more := os.read(descriptor, READ_SIZE):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
 def _is_signalable(pid: int) -> bool:

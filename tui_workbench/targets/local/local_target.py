@@ -8,7 +8,6 @@ the workbench. A run ends with its script: processes that the script left runnin
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageE
 from tui_workbench.core.files import make_folders
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
-from tui_workbench.core.processes import start_detached
+from tui_workbench.core.processes import find_executable, start_detached
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.protocol import Target
@@ -44,6 +43,9 @@ from tui_workbench.targets.hosts.processes import (
 
 if TYPE_CHECKING:
     from tui_workbench.targets.environments.managed import Environments, Managed
+
+SEARCH_PAUSE = 0.016
+"""Pause in seconds from which a missing pid file is searched for: a search reads every process of the machine."""
 
 
 class LocalTarget(Target):
@@ -290,11 +292,11 @@ def find_interpreter(target: ComputeTarget) -> str:
     expanded = os.path.expanduser(name)
     project_root = os.path.dirname(os.path.dirname(target.path))
     if os.sep in expanded:
-        found = shutil.which(os.path.join(project_root, expanded))
+        found = find_executable(expanded, [project_root])
     else:
         # Without relative entries, which could lead into the project.
         folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
-        found = shutil.which(expanded, path=os.pathsep.join(folders))
+        found = find_executable(expanded, folders)
     if found:
         return os.path.abspath(found)
     problem = "is not on the PATH" if os.sep not in expanded else "does not exist or is not executable"
@@ -315,7 +317,7 @@ def _wait_for_supervisor(spec: RunSpec, interrupted: int) -> supervisor.Supervis
     pause = 0.0005
     while shell is None:
         # Look for processes first: the shell may write the file and end in between.
-        has_processes = bool(_processes(spec))
+        has_processes = pause < SEARCH_PAUSE or bool(_processes(spec))
         shell = supervisor.read_supervisor(spec.run_directory)
         if shell is None and not has_processes:
             raise NeverStarted(
