@@ -121,7 +121,7 @@ class Preflight:
         if said:
             raise CheckFailed(
                 f"the NVIDIA driver finds no GPU: {said}",
-                "If the command lists no GPU, restart the machine; a virtual machine or container needs GPU passthrough.",
+                "If the command lists no GPU, restart the machine. Containers and virtual machines need passthrough.",
                 "lspci | grep -i nvidia",
             )
         other = ""

@@ -203,7 +203,7 @@ MONITOR = Scope("gpus", "7 GPUs", (
     Command("gpus.open", "enter", "open", "Open run", "Open the run on this GPU or of this process."),
     Command("gpus.filter", "slash", "filter", "Filter", "Show matching GPUs, e.g. a name, a run or busy."),
     Command("gpus.copy", "y", "copy", "Copy", "Copy the data of the selected GPU or process."),
-    Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs of a machine are missing. May ask you to log in."),
+    Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs of a machine are missing. May ask for a login."),
     Command("gpus.retry", "r", "retry", "Retry", "Query the GPUs of an unreachable machine now."),
     Command("gpus.clear", "escape", "clear_filter", "Clear filter", "Show all GPUs again."),
 ))
