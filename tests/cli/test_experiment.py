@@ -295,6 +295,20 @@ class TestStatusAndCancel:
         assert not is_running(script)
         workbench.run("experiment", "cancel", "--run", run_id).error(2, "has already ended")
 
+    def test_cancel_asks_about_runs_that_wait(self, workbench: Installed) -> None:
+        first = workbench.detach("gated.py", "gate")
+        second = workbench.detach("--after", "1", "hello.py")
+        third = workbench.detach("--after", "1:any", "hello.py")
+        terminal = workbench.in_terminal("experiment", "cancel", "--run", "1", columns=200)
+        terminal.until_text("[y/N]")
+        question = f"Cancel {first}? Runs that wait for it are canceled too: {second}. [y/N]"
+        assert question in terminal.raw.decode()
+        terminal.send("n\n")
+        assert terminal.to_the_end() == 1
+        assert workbench.run("experiment", "cancel", "--run", "1").code == 0  # not in a terminal
+        until(lambda: workbench.info(third)["status"] == "Completed", "its end")
+        assert [workbench.info(run_id)["status"] for run_id in (first, second)] == ["Canceled", "Canceled"]
+
     def test_cancel_uses_the_given_grace_period(self, workbench: Installed) -> None:
         run_id = workbench.detach("stubborn.py")
         script = begun(workbench, run_id)

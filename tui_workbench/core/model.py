@@ -184,6 +184,7 @@ class RunRequest(NamedTuple):
     allow_cpu: bool = False  # a run that requires a GPU may use the CPU
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
     slurm: str = ""  # KEY=VALUE,...: options that override Slurm of the run configuration
+    after: str = ""  # RUN[:CONDITION]: start after another run of the project has ended
 
 
 class RunSpec(NamedTuple):

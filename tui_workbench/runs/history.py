@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tui_workbench.core.errors import RunNotFound, UsageError
+from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.run_verdict import verdict_of
@@ -16,12 +16,10 @@ from tui_workbench.runs.gpu.verdict import to_json
 from tui_workbench.runs.logs.spark_ui import spark_record
 from tui_workbench.runs.store.annotations import Annotations, change_annotations
 from tui_workbench.runs.store.history_record import Facts, facts_of, history_record
-from tui_workbench.runs.store.index import RunIndex
+from tui_workbench.runs.store.index import RunIndex, find_run
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.store.table import Page, RunQuery, RunRow
 from tui_workbench.runs.transfer.downloads import attachments
-
-LONGEST_NUMBER = 18  # maximum number of digits of a run number
 
 
 class History:
@@ -32,18 +30,7 @@ class History:
 
     def directory(self, run_id: str) -> RunDirectory:
         """Return the directory of a run, by ID or run number. Raises RunNotFound."""
-        if run_id and os.sep not in run_id and not run_id.startswith("."):
-            path = os.path.join(self.project.runs_directory, run_id)
-            if os.path.isdir(path):
-                return RunDirectory(path)
-            if run_id.isdecimal() and len(run_id) <= LONGEST_NUMBER:
-                with RunIndex(self.project) as index:
-                    found = index.id_of(int(run_id))
-                if found:
-                    return RunDirectory(os.path.join(self.project.runs_directory, found))
-        raise RunNotFound(
-            f"no run {run_id!r} in {self.project.root}", remedy="`workbench-tui history list` lists the runs."
-        )
+        return find_run(self.project, run_id)
 
     def get(self, run_id: str) -> Run:
         """Read a run from its files. Raises RunNotFound."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from textual.app import App, ComposeResult
 
+from tests.runs.lifecycle.test_dependencies import Place
+from tests.runs.lifecycle.test_dependencies import place as place
 from tests.ui.seen import content_of
 from tests.ui.test_formatting import make_run
 from tests.ui.waiting import until
@@ -185,6 +187,18 @@ async def test_cancel_asks_once(key: str) -> None:
         assert app.pane.why_not("cancel")
         app.pane.cancel_failed("p_3")
         assert not app.pane.why_not("cancel")
+
+
+async def test_cancel_names_the_runs_that_wait(place: Place) -> None:
+    first = place.first()
+    place.next(first.run_id)
+    app = JobsApp(width=90)
+    async with app.run_test(size=(90, 20)) as pilot:
+        await show(pilot, *reversed(place.runs.list()))
+        await pilot.press("x")
+        await until(lambda: app.pane.query(QuestionRow))
+        text = " ".join(content_of(app.pane))
+        assert "Cancel gated.py [1]? Waiting for it, and canceled too: next.py [2]." in text
 
 
 @pytest.mark.parametrize("key", ["escape", "n"])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
 from tui_workbench.cli.shared.parser import OPTIONAL_RUN, option, options, seconds
+from tui_workbench.cli.shared.prompts import confirm
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.lifecycle.dependencies import dependents_of
 from tui_workbench.runs.store.history_record import history_record
-from tui_workbench.runs.store.rundir import DEFAULT_GRACE
+from tui_workbench.runs.store.rundir import DEFAULT_GRACE, RunDirectory
 
 configure_cancel = options(
     OPTIONAL_RUN,
@@ -18,6 +21,7 @@ configure_cancel = options(
     option("--all", action="store_true", help="with --group: also cancel active runs"),
     option("--grace", metavar="SECONDS", type=seconds, default=DEFAULT_GRACE,
            help="time to end before processes are killed (default: %(default)g)"),
+    option("-y", "--yes", action="store_true", help="do not ask if other runs wait for this run to complete"),
     # Azure ML Workbench required the target.
     option("-t", "--target", help="ignored: the record of the run names its target"),
     output(),
@@ -42,4 +46,9 @@ def run_cancel(arguments: argparse.Namespace) -> int:
             f"run {before.run_id} has already ended ({before.state})",
             remedy="Choose an active run: `workbench-tui status` lists them.",
         )
+    dependents = dependents_of(RunDirectory(before.directory))
+    if dependents and not arguments.yes and sys.stdin.isatty():
+        names = ", ".join(run.run_id for run in dependents)
+        if not confirm(f"Cancel {before.run_id}? Runs that wait for it are canceled too: {names}."):
+            return 1
     return emit(history_record(runs.cancel(arguments.run, grace=arguments.grace)), arguments, HISTORY_COLUMNS)

@@ -40,6 +40,8 @@ configure_submit = options(
     DRY_RUN,
     option("--keep-outputs", metavar="PATTERN", action="append", default=[],
            help="copy matching files of the completed run into the project, such as `data/*.bin`; repeatable"),
+    option("--after", metavar="RUN[:CONDITION]", default="",
+           help="start when another run completes (ok, the default), ends (any) or fails (failed)"),
     SLURM,
     ALLOW_CPU,
     OUTPUT,
@@ -67,7 +69,9 @@ def run_submit(arguments: argparse.Namespace) -> int:
         raise UsageError("--wait cannot be used with --detach", remedy="Leave one of them out.")
     project = Project.find(arguments.project)
     request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
-    request = request._replace(keep_outputs=tuple(arguments.keep_outputs), slurm=",".join(arguments.slurm))
+    request = request._replace(
+        keep_outputs=tuple(arguments.keep_outputs), slurm=",".join(arguments.slurm), after=arguments.after
+    )
     return submit_request(project, request, arguments)
 
 

@@ -264,7 +264,7 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
         directory.make_durable()
         controller = Controller(directory, interrupted, lock)
         controller.finish()
-    if directory.is_limited:
+    if directory.others_may_wait:
         from tui_workbench.runs.lifecycle.queueing import leave
 
         leave(directory)

@@ -11,11 +11,20 @@ from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import append_below, load_json
 from tui_workbench.core.model import ComputeTarget, RunRequest, RunSpec, Step
 from tui_workbench.runs.lifecycle.building import save_environment
-from tui_workbench.runs.store.rundir import QUEUE_ENTRY, WAITING, RunDirectory
+from tui_workbench.runs.store.rundir import DEPENDENTS, QUEUE_ENTRY, WAITING, RunDirectory
 
 STEP = "queue"
 _NAMED_HOLDERS = 3
 GPUS = "/proc/driver/nvidia/gpus"
+
+
+class Dependency(NamedTuple):
+    """The run that must end before another run starts."""
+
+    path: str  # its directory
+    condition: str  # one of those in `dependencies`
+    label: str
+    words: str  # the condition in words
 
 
 class Demand(NamedTuple):
@@ -29,6 +38,9 @@ class Demand(NamedTuple):
     group_limit: int
     label: str  # the run's name in the reasons of other runs
     places: int = 1  # how many places of `limit` the run takes
+    after: str = ""  # the directory of the run that must end first
+    after_condition: str = ""  # see `dependencies`
+    after_label: str = ""  # the other run's name
 
 
 def limit_of(target: ComputeTarget) -> int:
@@ -62,13 +74,14 @@ def places_of(spec: RunSpec, limit: int) -> int:
 
 def is_limited(target: ComputeTarget, request: RunRequest) -> bool:
     """Return True if the run of this request may have to wait."""
-    return bool(request.group_limit or limit_of(target))
+    return bool(request.group_limit or request.after or limit_of(target))
 
 
-def step_of(target: ComputeTarget, request: RunRequest) -> Step:
+def step_of(target: ComputeTarget, request: RunRequest, after: Dependency | None) -> Step:
     """Return the step of the plan in which the run waits in the queue."""
     limits = [f"{limit} at a time on {target.name}" for limit in (limit_of(target),) if limit]
     limits += [f"{request.group_limit} at a time in its sweep"] if request.group_limit else []
+    limits += [after.words] if after is not None else []
     return Step(STEP, f"wait in the queue: {', '.join(limits)}")
 
 
@@ -106,7 +119,9 @@ def _labels(demands: Sequence[Demand]) -> str:
     return " or ".join(names) if len(names) <= _NAMED_HOLDERS else f"one of {len(names)} runs"
 
 
-def register(directory: RunDirectory, spec: RunSpec, request: RunRequest, number: int) -> None:
+def register(
+    directory: RunDirectory, spec: RunSpec, request: RunRequest, number: int, after: Dependency | None
+) -> None:
     """Queue a run whose directory is still being created.
 
     The process that starts the run may have a different environment, so the submitter's is stored as well, without
@@ -119,10 +134,15 @@ def register(directory: RunDirectory, spec: RunSpec, request: RunRequest, number
     label, places = label_of(spec, number), places_of(spec, limit)
     machine = os.uname().nodename
     demand = Demand(machine, key, spec.target.name, limit, group, request.group_limit, label, places)
+    if after is not None:
+        demand = demand._replace(after=after.path, after_condition=after.condition, after_label=after.label)
     write_demand(directory, demand)
     save_environment(directory, os.environ)
     with storage_errors("write", directory.file(WAITING)):
         append_below(directory.path, WAITING, b"", exclusive=True)
+    if after is not None and not RunDirectory(after.path).status().end:
+        with storage_errors("write", os.path.join(after.path, DEPENDENTS)):
+            append_below(after.path, DEPENDENTS, f"{spec.run_id}\n".encode())
 
 
 def write_demand(directory: RunDirectory, demand: Demand) -> None:

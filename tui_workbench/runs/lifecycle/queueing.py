@@ -20,6 +20,8 @@ from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import ImportedRun, RunNotFound, StorageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import unlink_below
 from tui_workbench.core.model import RunState
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.lifecycle import dependencies
 from tui_workbench.runs.lifecycle.handover import hand_over
 from tui_workbench.runs.lifecycle.limits import (
     STEP,
@@ -30,7 +32,8 @@ from tui_workbench.runs.lifecycle.limits import (
     target_key,
     write_demand,
 )
-from tui_workbench.runs.lifecycle.starting import end_waiting
+from tui_workbench.runs.lifecycle.starting import CANCELED, end_waiting
+from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import WAITING, ControllerLock, RunDirectory
 from tui_workbench.targets.base.registry import target_for
 
@@ -44,12 +47,14 @@ class _Ticket(NamedTuple):
     demand: Demand
 
 
-def enter(directory: RunDirectory, lock: ControllerLock, active: Iterable[str]) -> bool:
+def enter(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
     """Queue a new run; return True if the caller must start it now. Otherwise its lock is released.
 
-    `active` are the IDs of the project's active runs: those on the same target count, even if they started before there
-    was a limit. Raises StorageError.
+    Active runs of the project on the same target count, even if they started before there was a limit. Raises
+    StorageError.
     """
+    with RunIndex(project) as index:
+        active = index.active()
     with _locked_queue() as queue:
         queue.add(directory)
         queue.count_unlimited(directory, active)
@@ -92,7 +97,7 @@ def give_controller(directory: RunDirectory) -> bool:
 
 def leave(directory: RunDirectory) -> None:
     """Start the runs that waited for a run that has ended. Raises StorageError."""
-    if directory.is_limited:
+    if directory.others_may_wait:
         with _locked_queue() as queue:
             queue.advance()
 
@@ -179,13 +184,16 @@ class _Queue:
         for ticket in waiting:
             if self._is_over(ticket):
                 continue
+            if reason := dependencies.reason_to_wait(ticket.demand):
+                _explain(ticket, reason)  # it holds up no other run
+                continue
             reason = reason_to_wait(ticket.demand, _demands(active), _demands(held_up), limits)
             if not reason and self._begin(ticket, own):
                 active.append(ticket)
                 continue
             held_up.append(ticket)
-            if reason and ticket.directory.status().reason != reason:
-                ticket.directory.append_event("state", state=RunState.QUEUED, reason=reason)
+            if reason:
+                _explain(ticket, reason)
 
     def _begin(self, ticket: _Ticket, own: str) -> bool:
         """Start a run; return False if another process holds its lock."""
@@ -222,11 +230,12 @@ class _Queue:
         return True
 
     def _is_over(self, ticket: _Ticket) -> bool:
-        """Return True if a queued run has ended, or ends now because it was canceled."""
+        """Return True if a queued run has ended, or ends now because it was canceled or can never start."""
         directory = ticket.directory
-        if directory.cancel_requested and (lock := ControllerLock.acquire(directory)) is not None:
+        reason = CANCELED if directory.cancel_requested else dependencies.obstacle(ticket.demand)
+        if reason and not directory.status().end and (lock := ControllerLock.acquire(directory)) is not None:
             with lock:
-                end_waiting(directory, directory.own_record())
+                end_waiting(directory, directory.own_record(), reason)
         if not directory.status().end:
             return False
         self._drop(QUEUED, ticket.name)
@@ -262,6 +271,12 @@ def _ticket_name(directory: RunDirectory) -> str:
 
 def _demands(tickets: list[_Ticket]) -> list[Demand]:
     return [ticket.demand for ticket in tickets]
+
+
+def _explain(ticket: _Ticket, reason: str) -> None:
+    """Record why a run waits, unless the reason is the same as before."""
+    if ticket.directory.status().reason != reason:
+        ticket.directory.append_event("state", state=RunState.QUEUED, reason=reason)
 
 
 def _has_controller(ticket: _Ticket) -> bool:

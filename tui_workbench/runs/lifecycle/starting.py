@@ -63,9 +63,12 @@ def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
     directory.append_event("state", state=ending.state, reason=ending.reason, final=True, **fields)
 
 
-def end_waiting(directory: RunDirectory, record: Record) -> None:
-    """Record that a queued run was canceled. Raises StorageError."""
-    end_run(directory, record, Ending(RunState.CANCELED, "canceled before it started"))
+CANCELED = "canceled before it started"
+
+
+def end_waiting(directory: RunDirectory, record: Record, reason: str = CANCELED) -> None:
+    """Record that a queued run ended without a start. Raises StorageError."""
+    end_run(directory, record, Ending(RunState.CANCELED, reason))
 
 
 def remove_secrets(directory: RunDirectory, record: Record) -> None:

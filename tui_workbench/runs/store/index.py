@@ -65,6 +65,24 @@ def _rebuilds(
     return answer
 
 
+LONGEST_NUMBER = 18
+"""Maximum number of digits of a run number."""
+
+
+def find_run(project: Project, run_id: str) -> RunDirectory:
+    """Return the directory of a run, by ID or run number. Raises RunNotFound."""
+    if run_id and os.sep not in run_id and not run_id.startswith("."):
+        path = os.path.join(project.runs_directory, run_id)
+        if os.path.isdir(path):
+            return RunDirectory(path)
+        if run_id.isdecimal() and len(run_id) <= LONGEST_NUMBER:
+            with RunIndex(project) as index:
+                found = index.id_of(int(run_id))
+            if found:
+                return RunDirectory(os.path.join(project.runs_directory, found))
+    raise RunNotFound(f"no run {run_id!r} in {project.root}", remedy="`workbench-tui history list` lists the runs.")
+
+
 class RunIndex:
     """The index of a project's runs; entering it refreshes it."""
 

@@ -49,6 +49,7 @@ CONTROLLER_LOCK = "controller.lock"
 CANCEL_REQUEST = "cancel"
 WAITING = "waiting"  # exists while a run is queued
 QUEUE_ENTRY = "queue.json"  # the limits that a run is subject to, if any
+DEPENDENTS = "dependents"  # the IDs of the runs that start after this run has ended, one per line
 
 COPY = "copy"  # empty until the working copy is made at the start of the run; its mtime is the end of copying
 PROVENANCE = "provenance.json"
@@ -298,6 +299,11 @@ class RunDirectory:
     def is_limited(self) -> bool:
         """True if limits on concurrent runs apply to the run."""
         return os.path.exists(self.file(QUEUE_ENTRY))
+
+    @property
+    def others_may_wait(self) -> bool:
+        """True if queued runs may be able to start when this run has ended."""
+        return self.is_limited or os.path.exists(self.file(DEPENDENTS))
 
     @property
     def is_waiting(self) -> bool:

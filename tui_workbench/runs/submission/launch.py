@@ -23,7 +23,7 @@ from tui_workbench.runs.lifecycle.starting import WATCHER, close_other_descripto
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
-from tui_workbench.runs.submission.planning import asks_for_gpu, planned, prepare
+from tui_workbench.runs.submission.planning import asks_for_gpu, dependency_of, planned, prepare
 from tui_workbench.targets.base.registry import target_for
 
 if TYPE_CHECKING:
@@ -69,11 +69,8 @@ def submit(
 def _enqueue(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
     """Queue a new run; return True if it can start now. See `queueing.enter`."""
     from tui_workbench.runs.lifecycle.queueing import enter
-    from tui_workbench.runs.store.index import RunIndex
 
-    with RunIndex(project) as index:
-        active = index.active()
-    return enter(directory, lock, active)
+    return enter(project, directory, lock)
 
 
 def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, ControllerLock, Record]:
@@ -91,7 +88,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
     spec, plan = planned(project, spec, request, building.reserve_run_id(project))
     if contents is not None:
         plan = contents.add_to_plan(plan)
-    limited = limits.is_limited(spec.target, request)
+    limited, after = limits.is_limited(spec.target, request), dependency_of(project, request)
     with building.new_directory(project, spec.run_id) as (directory, lock), contextlib.ExitStack() as undone:
         undone.callback(secret_arguments.remove, spec)
         with for_run(directory.path):
@@ -103,7 +100,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         secret_arguments.save(spec)
         directory.write_record(record)
         if limited:
-            limits.register(directory, spec, request, record.run_number)
+            limits.register(directory, spec, request, record.run_number, after)
         if spec.tracked:
             # File times distinguish files of the run from files of the copy.
             building.wait_for_clock_tick(directory, os.stat(directory.file(RECORD)).st_mtime_ns)

@@ -18,7 +18,7 @@ from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunR
 from tui_workbench.projects.project import COMPUTE_SUFFIX, RUN_CONFIGURATION_SUFFIX, Project
 from tui_workbench.runs.gpu.gate import STEP, TITLE
 from tui_workbench.runs.lifecycle.building import likely_run_id
-from tui_workbench.runs.lifecycle.limits import is_limited, step_of
+from tui_workbench.runs.lifecycle.limits import Dependency, is_limited, step_of
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import WORKING_COPY, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
@@ -88,10 +88,19 @@ def planned(project: Project, spec: RunSpec, request: RunRequest, run_id: str) -
 
         before = snapshot_steps(project, spec, request.origin)
     if is_limited(spec.target, request):
-        before = (*before[:1], step_of(spec.target, request), *before[1:])
+        before = (*before[:1], step_of(spec.target, request, dependency_of(project, request)), *before[1:])
     if asks_for_gpu(spec, request):
         before = (Step(STEP, TITLE), *before)
     return spec, plan._replace(steps=(*before, *plan.steps))
+
+
+def dependency_of(project: Project, request: RunRequest) -> Dependency | None:
+    """Return the run that the requested run waits for, if any. Raises RunNotFound or UsageError."""
+    if not request.after:
+        return None
+    from tui_workbench.runs.lifecycle.dependencies import parse_dependency
+
+    return parse_dependency(project, request.after)
 
 
 def bare_spec(project: Project, configuration: RunConfiguration, target: ComputeTarget) -> RunSpec:

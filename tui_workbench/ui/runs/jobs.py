@@ -19,8 +19,9 @@ from textual.timer import Timer
 
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.gpu.run_verdict import brief_of
+from tui_workbench.runs.lifecycle.dependencies import dependents_of
 from tui_workbench.runs.store.cluster_job import left_words, queue_words
-from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT
+from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, RunDirectory
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.commands.main_commands import JOBS
 from tui_workbench.ui.formatting import elapsed, moment, run_state, run_title, step_words, verdict_label, verdict_look
@@ -211,7 +212,10 @@ class JobsPane(Pane):
         if run is None or self.why_not("cancel") or self._question is not None:
             return
         self._asked = run.run_id
-        self._question = QuestionRow(Question(f"Cancel {safe_text(run_title(run))}?", yes_no(run.run_id)))
+        dependents = await in_thread(partial(dependents_of, RunDirectory(run.directory)))
+        names = ", ".join(run_title(other) for other in dependents)
+        also = f" Waiting for it, and canceled too: {names}." if names else ""
+        self._question = QuestionRow(Question(safe_text(f"Cancel {run_title(run)}?{also}"), yes_no(run.run_id)))
         await self.mount(self._question)
         self.screen.set_focus(self._question)
 

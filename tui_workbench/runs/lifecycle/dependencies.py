@@ -1,0 +1,88 @@
+"""Runs that start after another run of the project has ended: `experiment submit --after RUN[:CONDITION]`.
+
+Such a run waits in the queue. Its demand names the other run, whose directory lists the runs that depend on it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.files import LARGEST, read_below
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.lifecycle.limits import Demand, Dependency, label_of, read_demand
+from tui_workbench.runs.store.index import find_run
+from tui_workbench.runs.store.rundir import DEPENDENTS, RunDirectory
+
+OK, ANY, FAILED = "ok", "any", "failed"
+_WORDS = {OK: "completes", ANY: "ends", FAILED: "fails"}
+_MET_BY = {OK: {RunState.COMPLETED}, ANY: RunState.TERMINAL, FAILED: {RunState.FAILED}}
+
+
+def parse_dependency(project: Project, text: str) -> Dependency:
+    """Parse RUN[:CONDITION], with the ID or number of a run of the project.
+
+    Raises RunNotFound, and UsageError if the condition is unknown or cannot be met any more.
+    """
+    name, _, given = text.partition(":")
+    if given and given not in _WORDS:
+        raise UsageError(f"unknown condition {given!r}", remedy=f"Write RUN:{OK}, RUN:{ANY} or RUN:{FAILED}.")
+    directory = find_run(project, name)
+    record, run = directory.read_record(), directory.run()
+    if run.imported:
+        raise UsageError(
+            f"run {run.run_id} was not submitted by you on this machine",
+            remedy=f"Take it over first: `workbench-tui experiment resume -r {run.run_id}`.",
+        )
+    condition = given or OK
+    if not run.is_active and run.state not in _MET_BY[condition]:
+        raise UsageError(
+            f"the run would never start: run {run.run_id} has ended ({run.state})",
+            remedy=f"Use `--after {name}:{ANY}`, or leave `--after` out.",
+        )
+    label = label_of(record.spec, record.run_number)
+    return Dependency(directory.path, condition, label, f"after {label} {_WORDS[condition]}")
+
+
+def obstacle(demand: Demand) -> str:
+    """Return the reason if a queued run can never start because of the run that it waits for, else ""."""
+    if not demand.after:
+        return ""
+    directory = RunDirectory(demand.after)
+    if not os.path.isdir(directory.path):
+        return f"{demand.after_label} was removed"
+    status = directory.status()
+    is_unmet = bool(status.end) and status.state not in _MET_BY[demand.after_condition]
+    return f"{demand.after_label} has ended ({status.state})" if is_unmet else ""
+
+
+def reason_to_wait(demand: Demand) -> str:
+    """Return the reason if the run that a queued run waits for is still active, else ""."""
+    if not demand.after or RunDirectory(demand.after).status().end:
+        return ""
+    return f"starts after {demand.after_label} {_WORDS[demand.after_condition]}"
+
+
+def dependents_of(directory: RunDirectory) -> list[Run]:
+    """Return the queued runs that could not start any more if this run were canceled, and those that depend on them."""
+    found = []
+    for run_id in _listed(directory):
+        other = RunDirectory(os.path.join(os.path.dirname(directory.path), run_id))
+        if not other.is_waiting:
+            continue
+        try:
+            demand = read_demand(other)
+        except (OSError, ValueError, TypeError):
+            continue
+        if demand.after == directory.path and demand.after_condition != ANY:
+            found += [other.run(), *dependents_of(other)]
+    return found
+
+
+def _listed(directory: RunDirectory) -> list[str]:
+    try:
+        names = read_below(directory.path, DEPENDENTS, LARGEST).decode("utf-8", "replace").split("\n")
+    except OSError:
+        return []
+    return [name for name in dict.fromkeys(names) if name and name == os.path.basename(name)]
