@@ -20,14 +20,12 @@ from tui_workbench.projects.project import Project
 from tui_workbench.ui import crash, screens
 from tui_workbench.ui.blocking import QuickShutdownExecutor
 from tui_workbench.ui.commands.available_commands import why_refused
-from tui_workbench.ui.commands.jump import jump
 from tui_workbench.ui.commands.main_commands import APP
 from tui_workbench.ui.files.file_tree import FileTree
 from tui_workbench.ui.main.main import MainScreen
 from tui_workbench.ui.messages import MonitorRequested
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.capabilities import Terminal
-from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.colors import line_filters
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
 from tui_workbench.ui.themes import themes
@@ -119,6 +117,8 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy a text of one of Textual's widgets. The workbench itself calls `clipboard.copy`."""
+        from tui_workbench.ui.terminal.clipboard import copy
+
         copy(self, text)
 
     def show_theme(self, theme: themes.WorkbenchTheme) -> None:
@@ -155,7 +155,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
                 screen.keep_edits()
 
     async def action_jump(self) -> None:
-        if not await jump(self):
+        if not await screens.jump(self):
             self.show_refusal("Nothing else to jump to.")
 
     async def action_quit(self) -> None:

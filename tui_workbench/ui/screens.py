@@ -7,7 +7,7 @@ but post a message (`ui.messages`), so that no two screens import each other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,6 +76,13 @@ def check_machine(target: ComputeTarget) -> CheckScreen:
     from tui_workbench.ui.machines.machine import CheckScreen
 
     return CheckScreen(target)
+
+
+async def jump(app: App[Any]) -> bool:
+    """Enter or leave jump mode; see `commands.jump`."""
+    from tui_workbench.ui.commands.jump import jump
+
+    return await jump(app)
 
 
 async def command_palette(app: App[object], states: Sequence[CommandState], say: Callable[[str], None]) -> None:

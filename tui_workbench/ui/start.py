@@ -1,4 +1,4 @@
-"""Open the screens: detect the terminal and load the keymap before Textual is imported."""
+"""Open the screens: detect the terminal and apply the keymap before Textual is imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from tui_workbench.core import directories
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.ui.commands.command import use_keys
-from tui_workbench.ui.commands.keymap import load_keymap
 from tui_workbench.ui.terminal.capabilities import detect_terminal, textual_environment
 
 
@@ -34,6 +33,9 @@ def use_keymap() -> WorkbenchError | None:
     """Apply the valid lines of the user's keymap; return the first error, if any."""
     if not os.path.lexists(directories.keymap_path()):
         return None
+    # Few users have a keymap, and without one the first frame does not need the registry of commands.
+    from tui_workbench.ui.commands.keymap import load_keymap
+
     keymap = load_keymap()
     use_keys(keymap.keys)
     if len(keymap.errors) < 2:

@@ -97,6 +97,10 @@ class SnapshotStore:
             self._complete(working_copy, (item._replace(kind=kinds.get(item.kind, item.kind)) for item in items))
             return Snapshot("copy")
 
+    def reference_of(self, run_id: str) -> str:
+        """Return the reference to the commit of a run."""
+        return f"{REFERENCES}/{run_id}"
+
     def record(self, reference: str, message: str, contents: Contents | None = None) -> str:
         """Commit the current project under a reference, without a copy; return the commit ID. Raises StorageError.
 
@@ -154,7 +158,7 @@ class SnapshotStore:
         os.utime(self._lock)
         before = os.fstat(self._lock).st_mtime_ns  # the file system's time
         contents = self._current_contents()
-        commit = self.record(f"{REFERENCES}/{run_id}", run_id, contents)
+        commit = self.record(self.reference_of(run_id), run_id, contents)
         entries = self._entries()
         self._place(working_copy, entries, before)
         self._redirect_links(working_copy, entries)

@@ -153,11 +153,11 @@ def _take_snapshot(
     """
     if not spec.tracked:
         return "", "none"
-    from tui_workbench.runs.snapshots.snapshot import REFERENCES, SnapshotStore
+    from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 
     data = data_in_project(project.root, spec.run_configuration.data_references)
     store = SnapshotStore(project.root, project.state_directory, data, contents)
-    reference = f"{REFERENCES}/{spec.run_id}"
+    reference = store.reference_of(spec.run_id)
     if commit:
         store.keep(reference, commit)
     elif defer_copy and store.available:

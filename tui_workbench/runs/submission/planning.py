@@ -67,10 +67,6 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     spec = bare_spec(project, configuration, target)._replace(
         script=script, arguments=arguments, keep_outputs=request.keep_outputs
     )
-    if spec.tracked:
-        from tui_workbench.runs.submission.tracked import refuse_never_copied
-
-        refuse_never_copied(script)
     if origin is not None:
         secret_arguments.with_secrets(spec)
     return Prepared(*planned(project, spec, request, likely_run_id(project)), commit)
@@ -81,12 +77,12 @@ def planned(project: Project, spec: RunSpec, request: RunRequest, run_id: str) -
     directory = os.path.join(project.runs_directory, run_id)
     working_directory = os.path.join(directory, WORKING_COPY) if spec.tracked else project.root
     spec = spec._replace(run_id=run_id, run_directory=directory, working_directory=working_directory)
-    plan = target_for(spec.target).plan(spec)
     before: tuple[Step, ...] = ()
     if spec.tracked:
         from tui_workbench.runs.submission.tracked import snapshot_steps
 
         before = snapshot_steps(project, spec, request.origin)
+    plan = target_for(spec.target).plan(spec)
     if is_limited(spec.target, request):
         before = (*before[:1], step_of(spec.target, request, dependency_of(project, request)), *before[1:])
     if asks_for_gpu(spec, request):

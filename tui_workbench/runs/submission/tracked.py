@@ -14,17 +14,16 @@ from tui_workbench.runs.store.rundir import Record
 COPIED = "git was not available, so there is no snapshot"
 
 
-def refuse_never_copied(script: str) -> None:
-    """Raise UsageError for a script that working copies do not hold."""
-    if is_never_taken(script):
+def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, Step]:
+    """Return the two steps that take the snapshot and create the working copy.
+
+    Raises UsageError for a script that working copies do not hold.
+    """
+    if is_never_taken(spec.script):
         raise UsageError(
-            f"the script {script} is in a folder that is not copied for tracked runs",
+            f"the script {spec.script} is in a folder that is not copied for tracked runs",
             remedy="Move the script, or set `TrackedRun: false` in the run configuration to run it in the project.",
         )
-
-
-def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, Step]:
-    """Return the two steps that take the snapshot and create the working copy."""
     store = SnapshotStore(project.root, project.state_directory)
     if origin:
         note = Step("snapshot", f"use the snapshot of {origin}")

@@ -5,8 +5,8 @@ Typing a label goes there. Going to a place never starts or changes anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Any
 
 from textual import events
 from textual.app import App, ComposeResult
@@ -15,27 +15,13 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui_workbench.ui.commands.jump_places import HasJumpPlaces, JumpPlace
 from tui_workbench.ui.commands.screen_commands import JUMP
 from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.terminal.textual_internals import is_in_layout
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 """Letters of labels, the home row first."""
-
-
-class JumpPlace(NamedTuple):
-    """A place to go to: the cell of its label on the screen, and the function that goes there."""
-
-    x: int
-    y: int
-    go: Callable[[], object]
-
-
-@runtime_checkable
-class HasJumpPlaces(Protocol):
-    """A widget with places that cannot take the focus, such as tabs. `jump_places` returns the visible ones."""
-
-    def jump_places(self) -> Sequence[JumpPlace]: ...
 
 
 def places_on(screen: Screen[Any]) -> list[JumpPlace]:
