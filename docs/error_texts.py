@@ -58,6 +58,8 @@ The fix is the keyword `remedy`, or the argument after the message.
 
 PLACEHOLDERS = {
     "__name__": "ERROR",
+    "_REMEDIES": "Use the fix that the error names.",
+    "_SENT_AS": "OTHER",
     "active": "RUNS",
     "advice": "Use the fix that the error names.",
     "ahead": "SECONDS",
@@ -71,13 +73,16 @@ PLACEHOLDERS = {
     "client": "HOST",
     "code": "CODE",
     "complaint": "OUTPUT",
+    "compute_node": "NAME",
     "computed": "NUMBER",
     "container": "KIND",
+    "counted": "GPUS",
     "directory": "FOLDER",
     "document": "FILE",
     "done": "OUTPUT",
     "drawn": "NAME",
     "entry": "COMMAND",
+    "environment": "VALUE",
     "error": "REASON",
     "existing": "FILE",
     "expected": "TYPE",
@@ -95,13 +100,15 @@ PLACEHOLDERS = {
     "known": "NAMES",
     "label": "HOST",
     "least": "SIZE",
+    "link": "FILE",
     "location": "PATH",
     "locked": "KEY",
     "login_command": "`workbench-tui computetarget login TARGET`",
     "masked": "ARGUMENT",
+    "max_parallel": "NUMBER",
     "message": "REASON",
     "missing": "NAMES",
-    "named": "VALUE",
+    "named": "COMMAND",
     "names": "NAMES",
     "node": "VALUE",
     "nodes": "KEYS",
@@ -109,6 +116,8 @@ PLACEHOLDERS = {
     "old_type": "OTHER",
     "oldest": "VERSION",
     "origin": "ID",
+    "ours": "PLATFORM",
+    "package": "PACKAGE",
     "parent": "FOLDER",
     "part": "TEXT",
     "place": "FOLDER",
@@ -122,7 +131,6 @@ PLACEHOLDERS = {
     "record": "FILE",
     "recorded_name": "HOST",
     "refused": "REASON",
-    "_REMEDIES": "Use the fix that the error names.",
     "remedy_of": "Correct the option of Slurm that the message names.",
     "repository": "REPOSITORY",
     "request": "NAME",
@@ -132,15 +140,20 @@ PLACEHOLDERS = {
     "run_id": "ID",
     "said": "OUTPUT",
     "script": "SCRIPT",
-    "_SENT_AS": "OTHER",
     "share": "FOLDER",
     "shown": "VALUE",
+    "source": "FOLDER",
     "ssh_words": "USER@HOST",
+    "start": "FOLDER",
     "strerror": "REASON",
     "suffix": ".SUFFIX",
     "target_name": "NAME",
+    "target_type": "TYPE",
     "text": "VALUE",
+    "theme_names": "NAMES",
     "there": "GPUS",
+    "title": "STEP",
+    "to": "OTHER",
     "twice": "NAME",
     "TYPE_NAMES": "TYPE",
     "types": "OPTIONS",
@@ -150,7 +163,9 @@ PLACEHOLDERS = {
     "what": "FIELD",
     "where": "HOST",
     "why": "REASON",
+    "word": "VALUE",
     "written": "KEY",
+    "wrong": "VALUE",
 }
 """Names of values by the variable or attribute that holds them; others are named like the variable."""
 
@@ -221,7 +236,7 @@ class _Reader:
         """Return a text with its alternatives: `is a folder or does not exist`."""
         texts = list(dict.fromkeys(self.texts(node)))
         if not any(map(_has_words, texts)):
-            texts = texts[:1]
+            texts = [text for text in texts if text][:1]
         are_sentences = all(text.endswith(".") for text in texts)
         either = (" Or: " if are_sentences else " or ").join(filter(None, texts))
         return f"[{either}]" if "" in texts and either else either
@@ -315,7 +330,7 @@ def _placeholder(node: ast.expr) -> str:
             return _placeholder(value)
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[]):
             return PLACEHOLDERS.get(name, name.upper())
-        case ast.Call(func=ast.Name(id="map"), args=[_, value]) | ast.Call(args=[value, *_]):
+        case ast.Call(func=ast.Name(id="map" | "filter"), args=[_, value]) | ast.Call(args=[value, *_]):
             return _placeholder(value)
         case ast.Call(func=ast.Attribute(value=value)) | ast.Subscript(value=value) | ast.BinOp(left=value):
             return _placeholder(value)

@@ -31,7 +31,7 @@ from tests.gpu import standin
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PICTURES = REPOSITORY / "docs" / "pictures"
-COLUMNS, ROWS = 112, 32
+COLUMNS, ROWS = 120, 32
 CELL_WIDTH, CELL_HEIGHT, FONT_SIZE = 8.4, 16.5, 14
 GAP = 12
 """Pixels between the screens of a picture."""
@@ -133,15 +133,23 @@ def main_screen(setup: Setup) -> Iterator[Terminal]:
         terminal.until_text("Train a small convolutional network")
         type_into(terminal, ESCAPE, RUN)
         terminal.until_text("[4]")
-        terminal.until(lambda: watched.compute_on_gpu(4) and "✓ GPU" in terminal.text())
         type_into(terminal, "5")
+        # The log is full and its run has a verdict.
+        terminal.until(lambda: watched.compute_on_gpu(4) and _shows(terminal, "✓ GPU", "epoch 12/"), seconds=120)
         yield terminal
         type_into(terminal, "d")
-        terminal.until_text("1 Metrics")
-        terminal.until(lambda: watched.compute_on_gpu(4) and "loss " in terminal.text())
+        # The axis of the chart ends at the last step.
+        terminal.until(
+            lambda: watched.compute_on_gpu(4) and _shows(terminal, "1 Metrics", r"step .*[3-9][05]\n"), seconds=120
+        )
         yield terminal
         type_into(terminal, ESCAPE)
-        terminal.until(lambda: "running" not in terminal.text(), seconds=120)
+        terminal.until(lambda: "running" not in terminal.text(), seconds=300)
+
+
+def _shows(terminal: Terminal, *patterns: str) -> bool:
+    """Return True if the screen matches every regular expression."""
+    return all(re.search(pattern, terminal.text()) for pattern in patterns)
 
 
 def all_runs(setup: Setup) -> Iterator[Terminal]:

@@ -181,7 +181,7 @@ class TestArtifacts:
         assert (workbench.folder / "here/model.pkl").read_bytes() == b"m2\0\n"
         assert [asset["version"] for asset in answer(workbench, "asset", "list")] == ["2"]
         workbench.run("asset", "download", "-l", "hello.py", "-d", "here").error(2, "not a link file")
-        workbench.run("asset", "download", "-l", "assets/none.link", "-d", "here").error(2, "no file ")
+        workbench.run("asset", "download", "-l", "assets/none.link", "-d", "here").error(2, "link file not found")
         workbench.run("history", "promote", "-r", "1", "-ap", "pid").error(2, "no artifact")
 
 

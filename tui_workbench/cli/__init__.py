@@ -50,30 +50,26 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
-    Command("experiment submit", "experiment.submit", "run a script on a compute target and follow its output"),
-    Command("experiment rerun", "experiment.rerun", "run the snapshot of a run again, unchanged or with changes"),
+    Command("experiment submit", "experiment.submit", "run a script on a target and follow its output"),
+    Command("experiment rerun", "experiment.rerun", "run a snapshot again, unchanged or with changes"),
     Command("experiment sweep", "experiment.sweep", "run a script with many combinations of arguments"),
     Command("experiment status", "experiment.status", "show the state of a run"),
-    Command("experiment cancel", "experiment.cancel", "cancel a run and wait until all its processes have ended"),
-    Command("experiment resume", "experiment.maintenance", "resume watching active runs, or take over an imported run"),
-    Command(
-        "experiment prepare", "experiment.maintenance", "prepare the environment of a run configuration in advance"
-    ),
+    Command("experiment cancel", "experiment.cancel", "cancel a run and wait until its processes have ended"),
+    Command("experiment resume", "experiment.maintenance", "watch active runs again, or take over a run"),
+    Command("experiment prepare", "experiment.maintenance", "build the environment of a run configuration"),
     Command("experiment collect", "experiment.maintenance", "fetch the missing files of ended runs"),
-    Command(
-        "experiment clean", "experiment.maintenance", "remove files, containers and environments of runs from targets"
-    ),
+    Command("experiment clean", "experiment.maintenance", "remove files, containers and environments of runs"),
     Command("logs", "logs", "print or follow the output of a run"),
-    Command("doctor", "doctor.doctor", "check the requirements of this machine and suggest fixes"),
+    Command("doctor", "doctor.doctor", "check this machine and suggest fixes"),
     Command("completion", "completion", "print the completion script for a shell"),
-    Command("serve", "serve", "serve the screens to a browser on this machine, or through ssh -L"),
+    Command("serve", "serve", "serve the screens to a browser on this machine"),
     Command("theme list", "theme", "list the themes of the screens"),
     Command("theme check", "theme", "check a theme file for errors and poor contrast"),
     Command("theme use", "theme", "choose the theme that the screens start with"),
-    Command("keys", "keys", "list every command of the screens with its keys, and check keys.yaml"),
-    Command("status", "status", "show active runs, in one line for tmux or a shell prompt"),
+    Command("keys", "keys", "list the keys of the screens, and check keys.yaml"),
+    Command("status", "status", "show active runs, for tmux or a shell prompt"),
     Command("trace", "trace", "list calls to ssh, docker, git and other programs"),
-    Command("shell", "shell", "open a shell in the project with the target's Python and `az ml` commands"),
+    Command("shell", "shell", "open a shell with the target's Python and `az ml`"),
     Command("history list", "history.history", "list the runs of the project, newest first"),
     Command("history last", "history.history", "show the newest run"),
     Command("history info", "history.history", "show a run, or print one of its artifacts"),
@@ -86,18 +82,16 @@ COMMANDS = (
     Command("history pin", "history.history", "pin a run to the top of the runs table"),
     Command("history export", "history.artifacts", "export runs to an MLflow file store or CSV"),
     Command("history import", "history.artifacts", "import runs from an MLflow file store"),
-    Command(
-        "history sync", "experiment.maintenance", "fetch runs of this project that other machines submitted to a target"
-    ),
+    Command("history sync", "experiment.maintenance", "fetch runs that other machines submitted to a target"),
     Command("asset list", "asset", "list the promoted artifacts of the project"),
     Command("asset download", "asset", "copy the files of an asset into a folder"),
     Command("computetarget list", "computetarget.listing", "list the compute targets of the project"),
-    Command("computetarget attach", "computetarget.attach", "attach a machine or a Docker engine as a compute target"),
+    Command("computetarget attach", "computetarget.attach", "attach a machine or a Docker engine as a target"),
     Command("computetarget check", "computetarget.check", "check a compute target and suggest fixes"),
     Command("computetarget login", "computetarget.attach", "enter and store a missing password or passphrase"),
     Command("computetarget disconnect", "computetarget.attach", "close the SSH connection to a target; runs continue"),
     Command("computetarget detach", "computetarget.attach", "remove a compute target and its secrets"),
-    Command("gpu list", "gpu", "list the GPUs of all targets with their use and users"),
+    Command("gpu list", "gpu", "list the GPUs of all targets, and their users"),
     Command("gpu top", "gpu", "list the processes on the GPUs of all targets"),
     Command("gpu check", "gpu", "check that runs on a target would use its GPUs"),
     Command("runconfiguration list", "runconfiguration", "list the run configurations of the project"),
@@ -105,10 +99,10 @@ COMMANDS = (
     Command("runconfiguration delete", "runconfiguration", "move a run configuration to the trash"),
     Command("config check", "config", "check configuration files for errors and give advice"),
     Command("config get", "config", "print a value of a configuration file"),
-    Command("config set", "config", "set a value and leave every other byte unchanged"),
-    Command("config unset", "config", "remove a key or list item and leave every other byte unchanged"),
+    Command("config set", "config", "set a value; change no other byte"),
+    Command("config unset", "config", "remove a key or list item; change no other byte"),
     Command("config fix", "config", "apply the fixes that `config check` offers"),
-    Command("config gpu-ready", "config_gpu_ready", "change the configuration so that runs on a target use its GPU"),
+    Command("config gpu-ready", "config_gpu_ready", "change the configuration so that runs use the GPU"),
     Command("config schema", "config", "print the JSON Schema of the configuration files"),
     Command("project create", "project", "create a project from a template"),
     Command("project add", "project", "make an existing folder a project"),
@@ -254,20 +248,23 @@ def _help() -> str:
 usage: workbench-tui [PROJECT]
        workbench-tui COMMAND [--help] ...
 
-Opens PROJECT in the workbench (default: the current folder, or the nearest parent that contains aml_config/).
+Opens PROJECT in the workbench (default: the current folder, or the nearest
+parent that contains aml_config/).
 
 commands:
 {_overview(COMMANDS)}
-Every command has --help. Commands that work on a project have --project DIR; commands that print data
-have -o json|table|tsv, --query JMESPATH and, for screen readers, --plain.
+Every command has --help. Commands that work on a project have --project DIR;
+commands that print data have -o json|table|tsv, --query JMESPATH and, for
+screen readers, --plain.
 
 options:
   --ascii        draw the screens in ASCII
   -h, --help     show this help
   -V, --version  show the version
 
-exit codes: the exit code of the script for a finished run, 130 for a canceled run; otherwise 0, 1 for a failure
-of this machine, 2 for wrong usage, 3 for a configuration problem, 4 if the target is unreachable.
+exit codes: the exit code of the script for a finished run, 130 for a canceled
+run; otherwise 0, 1 for a failure of this machine, 2 for wrong usage, 3 for a
+configuration problem, 4 if the target is unreachable.
 """
 
 

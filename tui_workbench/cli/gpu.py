@@ -54,8 +54,10 @@ OPTIONS = (
 configure_list = options(
     *OPTIONS,
     epilog="""\
-Prints one line per GPU: utilization in %, memory in MiB, power in W, temperature in °C, `throttled` with the reason of
-low clocks, and `ecc` with the number of uncorrected errors. An unreachable machine has a line with its problem.
+Prints one line per GPU: utilization in %, memory in MiB, power in W,
+temperature in °C, `throttled` with the reason of low clocks, and `ecc` with
+the number of uncorrected errors. An unreachable machine has a line with its
+problem.
 
 exit codes:
   0 if at least one machine answered, otherwise 4
@@ -68,8 +70,9 @@ examples:
 configure_top = options(
     *OPTIONS,
     epilog="""\
-Prints one line per process that holds GPU memory, with its user and, for your runs, the run ID and script. Memory is in
-MiB; utilization is the share of the process in %, if the driver reports it.
+Prints one line per process that holds GPU memory, with its user and, for your
+runs, the run ID and script. Memory is in MiB; utilization is the share of the
+process in %, if the driver reports it.
 
 exit codes:
   0 if at least one machine answered, otherwise 4
@@ -90,8 +93,9 @@ configure_check = options(
     HOST_KEYS,
     RESULT,
     epilog="""\
-Checks the driver, its GPUs, GPU access in containers, the framework in the environment of the run, its CUDA version,
-and shared memory. A matrix product on each GPU proves that it works. Nothing is installed or left behind.
+Checks the driver, its GPUs, GPU access in containers, the framework in the
+environment of the run, its CUDA version, and shared memory. It also computes a
+matrix product on each GPU. It installs nothing and leaves no files.
 
 exit codes:
   0 if runs would use a GPU, otherwise 4 (the last line shows the fix)

@@ -21,8 +21,9 @@ configure_create = options(
     option("-u", "--template-url", metavar="URL", default="", help="a git repository to copy"),
     output(),
     epilog="""\
-A folder or repository without aml_config/ gets a configuration for this machine and for Docker. Ignored files, runs and
-outputs of the folder are not copied.
+A folder or repository without aml_config/ gets a configuration for this
+machine and for Docker. Ignored files, runs and outputs of the folder are not
+copied.
 
 examples:
   workbench-tui project create my-digits --template digits
@@ -33,8 +34,9 @@ configure_add = options(
     option("folder", metavar="DIR", help="the folder"),
     output(),
     epilog="""\
-A project of Azure ML Workbench opens unchanged. A folder without aml_config/ gets one, for this machine and for Docker;
-other files are not changed.""",
+A folder without aml_config/ gets this folder, with a configuration for this
+machine and for Docker. No other file is changed. A project of Azure ML
+Workbench opens unchanged.""",
 )
 configure_restore = options(
     option("-r", "--run-id", dest="run", metavar="ID", default="", help="the ID or number of the run"),
@@ -42,8 +44,8 @@ configure_restore = options(
     option("--dry-run", action="store_true", help="print the changes without making them"),
     output(default="", note="default: text"),
     epilog="""\
-The current files, including uncommitted changes, are saved first; --undo brings them back. Ignored files and outputs/
-are not changed.
+The current files, including uncommitted changes, are saved first; --undo
+brings them back. Ignored files and outputs/ are not changed.
 
 examples:
   workbench-tui project restore --run-id 7 --dry-run

@@ -26,13 +26,15 @@ configure_shell = options(
     names_script=True,
     usage="%(prog)s [-c NAME | -r ID] [--project DIR] [-- COMMAND [ARGS...]]",
     epilog="""\
-Opens your shell in the project folder, with the interpreter of the target first on the PATH, the logging modules of
-scripts, and the variables of the run configuration. Commands of Azure ML Workbench work in it, for example
+Opens your shell in the project folder, with the interpreter of the target
+first on the PATH, the variables of the run configuration, and the modules for
+logging. Commands of Azure ML Workbench work in this shell:
 
     az ml experiment submit -c local train.py
 
-Other `az` commands go to the Azure CLI. With -r the shell opens in a copy of the run's project files, including what
-the run changed; the run itself is not changed.
+Other `az` commands go to the Azure CLI. With -r the shell opens in a copy of
+the run's project files, with the files that the run changed; the run itself is
+not changed.
 
 examples:
   workbench-tui shell

@@ -38,8 +38,9 @@ configure_trace = options(
     option("--shell", action="store_true", help="print a shell script: full commands, with the rest as comments"),
     output(default="", note="default: one line per call"),
     epilog="""\
-Prints the start, duration, result and shortened command of each call, the newest last; --shell prints full commands to
-copy. Without --run, the calls of all projects are listed. Secrets are shown as ***.""",
+Prints the start, duration, result and shortened command of each call, the
+newest last; --shell prints full commands to copy. Without --run, the calls of
+all projects are listed. Secrets are shown as ***.""",
 )
 
 

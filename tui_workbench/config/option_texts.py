@@ -36,7 +36,7 @@ def options_of(text: str) -> dict[str, Any]:
         if key not in _TYPES:
             near = get_close_matches(key, _TYPES, 1, 0.6)
             known = f"Did you mean {near[0]!r}?" if near else f"Choose one of: {', '.join(_TYPES)}."
-            raise UsageError(f"unknown option of Slurm {key!r}", remedy=known)
+            raise UsageError(f"unknown Slurm option {key!r}", remedy=known)
         if _TYPES[key] == field_types.STRINGS:
             given.setdefault(key, []).append(value)
         else:

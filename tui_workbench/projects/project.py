@@ -63,7 +63,7 @@ class Project:
             ) from error
         if not os.path.isdir(start):
             raise ProjectNotFound(
-                f"{start} is not a folder" if os.path.exists(start) else f"{start} does not exist",
+                f"{start} {'is not a folder' if os.path.exists(start) else 'does not exist'}",
                 remedy="Choose a project folder, or create one with `workbench-tui project create NAME`.",
             )
         root = project_above(start)

@@ -99,7 +99,7 @@ def test_machine_without_gpu_refuses_the_run(asking: Asking, standin: Standin) -
 def test_plan_has_the_result_of_the_check(asking: Asking) -> None:
     standins.torch(asking.packages)
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
-    assert "preflight: check that it would use the GPU: PyTorch sees 1 GPU; a matrix product was correct" in shown
+    assert "preflight: check that the run would use the GPU: PyTorch sees 1 GPU; a matrix product was correct" in shown
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     os.utime(asking.packages, (1, 1))  # as a package manager does, if seldom within the same second
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out

@@ -177,7 +177,10 @@ def test_event_log_keeps_its_name_here(tmp_path: Path, name: str, local: str) ->
     ("line", "reason"),
     [
         ("java.lang.RuntimeException: [unresolved dependency: g.h#a_2.11;0.7: not found]", "download g.h:a_2.11:0.7"),
-        ("Error: java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main", "its Java does not fit"),
+        (
+            "Error: java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main",
+            "its Java does not work with",
+        ),
         ("Exception: Could not parse Master URL: 'sparky://x'", "does not know the master sparky://x"),
         ("ERROR Application has been killed. Reason: All masters are unresponsive! Giving up.", "does not answer"),
         ("Traceback (most recent call last):", ""),

@@ -133,7 +133,7 @@ class TestExport:
         assert (experiment / "others/meta.yaml").read_text() == "theirs"
         (folder,) = (path.parents[1] for path in experiment.glob("*/tags/new"))
         (folder / "tags" / "workbench.run_id").unlink()
-        with pytest.raises(UsageError, match="not from an export"):
+        with pytest.raises(UsageError, match="not written by"):
             exported(Runs(project), tmp_path / "out")
 
     def test_selection_of_exported_runs(self, project: Project, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_empty_folder(place: tuple[Host, str, Path], tmp_path: Path) -> None:
 
 def test_missing_folder_is_an_error(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, _ = place
-    with pytest.raises(StorageError, match="has no folder"):
+    with pytest.raises(StorageError, match="does not exist on"):
         fetch(host, f"{path}/nowhere", str(tmp_path / "back"))
     assert not (tmp_path / "back").exists()
 

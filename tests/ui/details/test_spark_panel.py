@@ -54,7 +54,7 @@ async def test_driver_in_the_cluster_is_said(past: Project, size: tuple[int, int
         await until(lambda: "9 Spark" in seen(pilot))
         await pilot.press("9")
         await until(lambda: "application_17_0001  yarn" in seen(pilot))
-        assert "Its driver runs in the cluster" in seen(pilot)
+        assert "The driver runs in the cluster" in seen(pilot)
 
 
 async def test_other_runs_have_no_spark_tab(past: Project) -> None:

@@ -24,10 +24,15 @@ _UNLIMITED = 1 << 20
 configure_doctor = options(
     output(default=TEXT, example="[?state!='ok']"),
     epilog="""\
-States: ok; limited if a feature does not work; broken if the workbench does not work.
+States:
+  ok       the feature works
+  limited  a feature does not work
+  broken   the workbench does not work
+
 To check the machine of a compute target, use `computetarget check NAME`.
 
-exit code: 0, or 1 if something is broken""",
+exit codes:
+  0, or 1 if a state is broken""",
 )
 
 

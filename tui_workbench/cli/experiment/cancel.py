@@ -26,8 +26,9 @@ configure_cancel = options(
     option("-t", "--target", help="ignored: the record of the run names its target"),
     output(),
     epilog="""\
-Asks every process of the run to end, kills the remaining processes after the grace period, and returns when all have
-ended. A daemon that clears its environment and leaves its session cannot be found and continues.""",
+Asks every process of the run to end, kills the remaining processes after the
+grace period, and returns when all have ended. A daemon that clears its
+environment and leaves its session cannot be found and continues.""",
 )  # fmt: skip
 
 

@@ -32,15 +32,16 @@ configure_prepare = options(
     option("-t", "--target", metavar="TARGET", default="", help="override Target of the run configuration"),
     PROJECT,
     epilog="""\
-Docker targets, and local targets with `userManagedEnvironment: false`, have environments to prepare. Other targets use
-your own Python.""",
+Only Docker targets, and local targets with `userManagedEnvironment: false`,
+have an environment. Other targets use your own Python.""",
 )
 configure_collect = options(
     option("-r", "--run", metavar="ID", default="", help="the ID or number of the run (default: all)"),
     output(),
     epilog="""\
-If the files of a run could not be fetched from another machine when it ended, for example because the disk was full,
-they stay there. This command fetches the missing files; it can be repeated.""",
+If the files of a run could not be fetched from another machine when it ended,
+for example because the disk was full, they stay there. This command fetches
+the missing files; you can repeat it.""",
 )
 configure_clean = options(
     option("-t", "--target", metavar="TARGET", action="append", default=[], help="only this target (default: all)"),
@@ -54,9 +55,11 @@ configure_resume = options(
     option("-y", "--yes", action="store_true", help="take over an imported run without asking"),
     output(),
     epilog="""\
-Starts a new controller for each of your active runs whose controller has died, or only for the run of --run. The
-screens do this automatically. An imported run, which you did not submit on this machine, is shown with every command
-that it would execute; it is taken over only if you agree and it has not started.""",
+Starts a new controller for each of your active runs whose controller has died,
+or only for the run of --run. The screens do this automatically. An imported
+run, which you did not submit on this machine, is shown with every command that
+it would execute. The run is taken over only if you agree and it has not
+started.""",
 )
 
 

@@ -41,8 +41,9 @@ configure_rerun = options(
     usage="%(prog)s -r ID [-c NAME] [-t TARGET] [--env NAME=VALUE] [--detach | --dry-run]\n"
     "                                      [--script SCRIPT] [-- ARGS...]",
     epilog="""\
-Runs the snapshot of a run again with the same code, arguments, run configuration and target, unless an option replaces
-them. Secrets come from the current configuration. The current project files are not used.
+Runs a snapshot again with the same code, arguments, run configuration and
+target, unless an option replaces them. Secrets come from the current
+configuration. The current project files are not used.
 
 examples:
   workbench-tui experiment rerun -r 7

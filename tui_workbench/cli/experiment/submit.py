@@ -51,11 +51,13 @@ configure_submit = options(
     usage="%(prog)s -c NAME [-t TARGET] [--wait | --detach | --dry-run] [--project DIR]\n"
     "                                       SCRIPT [ARGS...]",
     epilog="""\
-Prints `RunId: ...`, then the exact output of the script. Ctrl-C stops following; the run continues.
+Prints `RunId: ...`, then the exact output of the script. Ctrl-C stops
+following; the run continues.
 
 exit codes:
-  the exit code of the script, 130 if the run was canceled or following was stopped, 1 if its end is unknown;
-  before the run starts: 2 for wrong usage, 3 for a configuration problem, 4 if the target is unreachable
+  the exit code of the script; 130 if the run was canceled or Ctrl-C was pressed;
+  1 if the end of the run is unknown; before the start of the run, 2 for wrong
+  usage, 3 for a configuration problem, 4 if the target is unreachable
 
 examples:
   workbench-tui experiment submit -c local train.py --epochs 3

@@ -54,18 +54,23 @@ configure_sweep = options(
     usage="%(prog)s -c NAME (--param NAME=VALUE,... | --list FILE) [--random N [--seed N]]\n"
     "                                      [--max-parallel N] [--detach | --dry-run] SCRIPT [ARGS...]",
     epilog="""\
-Creates a run for each combination of the values, all from the same snapshot. A value replaces `{name}` in the
-arguments; without `{name}`, `--name value` is appended. Queued runs start even after this command has ended. Ctrl-C
-stops following; `experiment cancel --group SWEEP` cancels queued runs.
+Creates a run for each combination of the values, all from the same snapshot. A
+value replaces `{name}` in the arguments; without `{name}`, `--name value` is
+appended. Queued runs start even after this command has ended. Ctrl-C stops
+following; `experiment cancel --group SWEEP` cancels queued runs.
 
-with --random N, values can be distributions:  lr=loguniform(1e-5,1e-1)  dropout=uniform(0,0.5)  layers=randint(1,4)
---list reads CSV or TSV with a header line, JSON, or JSON Lines
+With --random N, values can be distributions:
+  lr=loguniform(1e-5,1e-1)  dropout=uniform(0,0.5)  layers=randint(1,4)
+--list reads CSV or TSV files with a header line, JSON, and JSON Lines.
 
-exit code: 0 if every run completed, otherwise 1; 130 if following was stopped
+exit codes:
+  0 if every run completed, otherwise 1; 130 if Ctrl-C was pressed
 
 examples:
-  workbench-tui experiment sweep -c local --param lr=0.1,0.01 --param batch=32,64 --max-parallel 2 train.py
-  workbench-tui experiment sweep -c gpu --random 20 --seed 1 --param 'lr=loguniform(1e-5,1e-1)' train.py --lr {lr}
+  workbench-tui experiment sweep -c local --param lr=0.1,0.01 \\
+      --param batch=32,64 --max-parallel 2 train.py
+  workbench-tui experiment sweep -c gpu --random 20 --seed 1 \\
+      --param 'lr=loguniform(1e-5,1e-1)' train.py --lr {lr}
   workbench-tui experiment sweep -c local --list values.csv --detach train.py""",
 )  # fmt: skip
 

@@ -92,7 +92,7 @@ def _tab(text: str, offset: int) -> YamlError | None:
         if match is not None:
             return YamlError("tab", match.end() - 1, "this line is indented with a tab", "Indent with spaces.")
     if text[offset : offset + 1] == "\t":
-        return YamlError("tab", offset, "a tab stands in place of a value", "Replace the tab with spaces.")
+        return YamlError("tab", offset, "expected a value, not a tab", "Replace the tab with spaces.")
     return None
 
 

@@ -20,7 +20,7 @@ from tui_workbench.targets.gpu.gpus import asked_for
 
 REQUIRED = "RequireGpu"  # the first word of the reason of a run that failed because it used no GPU
 STEP = "preflight"
-TITLE = "check that it would use the GPU"
+TITLE = "check that the run would use the GPU"
 
 
 class GpuCheck(NamedTuple):

@@ -114,7 +114,7 @@ def refuse_unless_new(directory: RunDirectory) -> None:
     if status.state != RunState.QUEUED or status.begun or status.ending is not None:
         raise ImportedRun(f"run {directory.run_id} may have started already and cannot be taken over", remedy=rerun)
     if ownership.has_other(directory.file(RECORD)):
-        raise ImportedRun(f"you have another run with the ID {directory.run_id}", remedy=rerun)
+        raise ImportedRun(f"another of your runs has the same ID: {directory.run_id}", remedy=rerun)
 
 
 def take_over_imported(directory: RunDirectory) -> None:

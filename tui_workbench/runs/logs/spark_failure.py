@@ -27,7 +27,7 @@ def spark_failure(path: str) -> str:
     if packages := list(dict.fromkeys(":".join(found) for found in _UNRESOLVED.findall(text))):
         return f"Spark cannot download {', '.join(packages)}: check repositories and network"[:MOST_CHARACTERS]
     if _OLD_JAVA.search(text):
-        return "its Java does not fit this Spark: Spark 4 needs Java 17 or newer, Spark 2 needs Java 8"
+        return "its Java does not work with this Spark: Spark 4 needs Java 17 or newer, Spark 2 needs Java 8"
     if found := _NO_MASTER.search(text):
         return f"Spark does not know the master {found[1]}" if found[1] else "the Spark master does not answer"
     return ""

@@ -217,7 +217,7 @@ def missing_file_cause(spec: RunSpec, name: str) -> str:
     if path.split(os.sep)[0] == OUTPUTS:
         return f"runs do not get {OUTPUTS}/ of the project; keep input files in another folder"
     if is_never_taken(path):
-        return f"{path} is in the project, but runs never get it"
+        return f"{path} is never copied for runs"
     return _not_copied(spec, path)
 
 
@@ -281,11 +281,11 @@ def _not_copied(spec: RunSpec, path: str) -> str:
             f"`DataReferences: [{top}]`"
         )
     if kind == Kind.ENVIRONMENT:
-        return f"{top} is a virtual environment, which runs never get"
+        return f"{top} is a virtual environment, which is never copied for runs"
     if kind == Kind.LINKED and is_remote:
         return f"{top} is data on this machine, not on {target}: put its absolute path there into DataReferences"
     if kind == Kind.COPIED and is_remote and is_secret_file(path):
         return f"{path} has the name of a secrets file, and ignored secrets files are not sent to {target}"
     if kind in (Kind.SNAPSHOT, Kind.COPIED):
-        return f"{path} is in the project now, but was not when the run was submitted"
+        return f"{path} was added to the project after the run was submitted"
     return f"{top} could not be copied for the run" if kind else ""

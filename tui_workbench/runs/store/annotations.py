@@ -132,10 +132,10 @@ def _check(wanted: Annotations) -> None:
                 remedy=f"Use 1 to {LONGEST_NAME} printable characters.",
             )
     values = {f"value of tag {name!r}": value for name, value in wanted.tags.items()}
-    for title, text in {**values, "note": wanted.note}.items():
+    for field, text in {**values, "note": wanted.note}.items():
         if len(text) > LONGEST_TEXT:
             raise UsageError(
-                f"the {title} is too long: {len(text):,} characters",
+                f"the {field} is too long: {len(text):,} characters",
                 remedy=f"Use at most {LONGEST_TEXT:,} characters, or put the text into a file in outputs/.",
             )
 

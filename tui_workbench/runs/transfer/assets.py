@@ -91,7 +91,8 @@ def asset_of(project: Project, link: str) -> Asset:
     """Return the asset of a link file. Raises UsageError when it is not a link file, or its content is missing."""
     if not os.path.lexists(link):
         raise UsageError(
-            f"no file {link}", remedy="Choose a link file: `workbench-tui asset list` lists those of the project."
+            f"link file not found: {link}",
+            remedy="Choose a link file: `workbench-tui asset list` lists those of the project.",
         )
     if (found := _read_link(link)) is None:
         raise UsageError(

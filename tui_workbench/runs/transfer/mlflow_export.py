@@ -86,7 +86,7 @@ def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport
     identifier = hashlib.md5(f"{run.directory}\0{run.run_id}".encode(errors="surrogateescape"), usedforsecurity=False)
     place = os.path.join(folder, identifier.hexdigest())
     if os.path.lexists(place) and not os.path.exists(os.path.join(place, store.TAGS, store.RUN_ID_TAG)):
-        raise UsageError(f"{place} exists and is not from an export of the workbench", remedy="Choose another folder.")
+        raise UsageError(f"{place} exists and was not written by `history export`", remedy="Choose another folder.")
     building = f"{place}.new"
     shutil.rmtree(building, ignore_errors=True)
     for part in (store.METRICS, store.PARAMETERS, store.TAGS, store.ARTIFACTS):

@@ -61,7 +61,7 @@ def _from_another_package(target: ComputeTarget) -> Target:
         )
     if not isinstance(implementation, Target):
         raise ConfigurationError(
-            f"the package for target type {target.type!r} is not compatible with this version",
+            f"the package for target type {target.type!r} is not compatible with this version of the workbench",
             remedy="Update the package. Its entry point must name a subclass of "
             "tui_workbench.targets.base.protocol.Target.",
             file=target.path,

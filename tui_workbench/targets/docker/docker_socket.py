@@ -52,10 +52,10 @@ def docker_socket(host: Host) -> str:
     It works until the connection breaks. Raises TargetUnreachable, or ConfigurationError if there is no engine or this
     user may not use it.
     """
-    named = os.environ.get("DOCKER_HOST", "")
-    if host.is_local and named and not named.startswith("unix://"):
+    engine = os.environ.get("DOCKER_HOST", "")
+    if host.is_local and engine and not engine.startswith("unix://"):
         raise ConfigurationError(
-            f"DOCKER_HOST is '{named}', but a local target needs an engine on this machine",
+            f"DOCKER_HOST is '{engine}', but a local target needs an engine on this machine",
             remedy="Unset DOCKER_HOST, or attach that machine as a target of type remotedocker.",
         )
     match host.check([SHELL, "-c", _PROBE, "sh", SYSTEM_SOCKET]).text.split("\n"):

@@ -273,7 +273,7 @@ class Preflight:
         if best.computed and (self._which != ALL or best.computed == count):
             each = "" if self._which != ALL else " on each" if count > 1 else " on it"
             return CheckResult(COMPUTES, OK, f"{best.name} sees {_counted(count)}; a matrix product{each} was correct")
-        text = f"{best.name} sees {_counted(count)} and computes on {best.computed}: {best.problem}"
+        text = f"{best.name} computes on {best.computed} of {_counted(count)}: {best.problem}"
         if best.is_busy or best.computed:
             return CheckResult(COMPUTES, WARNING, text, "Another program may use its memory.", "nvidia-smi")
         raise CheckFailed(

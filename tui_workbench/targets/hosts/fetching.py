@@ -186,7 +186,7 @@ def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
         size = process.line()
         if size == "missing":
             raise StorageError(
-                f"{host.label} has no folder {source}", remedy="Submit the run again to create its files."
+                f"{source} does not exist on {host.label}", remedy="Submit the run again to create its files."
             )
         if size == "link":
             raise StorageError(

@@ -334,8 +334,8 @@ def communicate(process: HostProcess, stdin: bytes, deadline: float) -> tuple[by
             room[descriptor] -= len(data)
             if room[descriptor] < 0:
                 raise WorkbenchError(
-                    f"a program wrote more than {MOST_OUTPUT >> 20} MB",
-                    remedy="Check the start-up files of the shell on that machine: one of them may never stop writing.",
+                    f"a program wrote more than {MOST_OUTPUT >> 20} MB of output",
+                    remedy="Check the start-up files of the shell on that machine: one of them may print without end.",
                 )
             if data:
                 outputs[descriptor].append(data)

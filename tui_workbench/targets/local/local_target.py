@@ -79,7 +79,9 @@ class LocalTarget(Target):
             Step("follow", "wait for the end; the output goes to output.log"),
         ]
         if spec.tracked:
-            steps.append(Step("collect", "keep outputs/ and all other files that the run made, remove unchanged files"))
+            steps.append(
+                Step("collect", "keep outputs/ and all other files that the run created, remove unchanged files")
+            )
         return Plan(self.target.name, self.target.type, interpreter, tuple(steps))
 
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:

@@ -108,15 +108,16 @@ class SlurmChecks:
         if done.code == _LATE:
             message = f"the job did not end within {JOB_SECONDS} s ({done.complaint}), so runRoot was not checked"
             return CheckResult(JOB, WARNING, message, "Check again when nodes are free.")
+        compute_node = done.complaint.rpartition(" ")[2]
         if done.code == _NOT_SHARED:
             raise CheckFailed(
-                f"the compute node {done.complaint.rpartition(' ')[2]} does not share runRoot {root}",
+                f"the compute node {compute_node} does not share runRoot {root}",
                 "Set `runRoot` to a folder on a file system that the login node and all compute nodes mount.",
                 file=self._target.path,
             )
         if done.code == _NO_PYTHON and python:
             raise CheckFailed(
-                f"the compute node {done.complaint.rpartition(' ')[2]} cannot run pythonLocation {python}",
+                f"the compute node {compute_node} cannot run pythonLocation {python}",
                 "Set `pythonLocation` to an interpreter on a file system that the compute nodes mount.",
                 file=self._target.path,
             )

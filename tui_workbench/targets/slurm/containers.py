@@ -66,7 +66,7 @@ def container_support(host: LoginHost, target: ComputeTarget) -> str:
     """
     option = _OPTIONS.get(target.container)
     if option is None:
-        return "not checked: only the compute nodes know" if target.container == "apptainer" else "none"
+        return "not checked: the compute nodes may have apptainer" if target.container == "apptainer" else "none"
     if host.ask(_HAS_OPTION, option).code != 0:
         message = f"container is {target.container}, but srun on {host.label} has no option {option}"
         raise WorkbenchError(message, remedy=_REMEDIES[target.container], file=target.path)

@@ -80,7 +80,7 @@ class SlurmTarget(Target):
             Step("submit", f"submit the job on {label}", ("sbatch", *job_words(spec.slurm, spec.run_id, directory))),
             Step("start", title, command, f"{directory}/work", mask_variables(variables)),
             Step("follow", "wait for the end; the output goes to output.log, Slurm's own to slurm.log"),
-            Step("collect", "fetch outputs/ and all other files that the run made"),
+            Step("collect", "fetch outputs/ and all other files that the run created"),
             Step("remove", f"remove the run's copy on {label}"),
         )
         return Plan(self.target.name, self.target.type, command[0], steps)

@@ -82,7 +82,7 @@ class RemoteTarget(Target):
                 mask_variables(variables),
             ),
             Step("follow", "wait for the end; the output goes to output.log"),
-            Step("collect", "fetch outputs/ and all other files that the run made"),
+            Step("collect", "fetch outputs/ and all other files that the run created"),
             Step("remove", f"remove the run's copy on {label}"),
         )
         return Plan(self.target.name, self.target.type, self.target.python_location, steps)

@@ -208,7 +208,7 @@ class Server(TextualServer):
         elif (token := request.query.get("token")) is not None and request.path == "/":
             cookie = self.access.exchange(token)
             response = (
-                _refusal("This address was already used, or is not the latest address.")
+                _refusal("This address was already used, or replaced by a newer one.")
                 if cookie is None
                 # Keep the token out of the browser's history.
                 else web.HTTPSeeOther("/")

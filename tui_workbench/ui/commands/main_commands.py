@@ -35,7 +35,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     quiet("shell.open", "exclamation_mark", "shell", "Shell",
         "Open a shell in the project. It uses the Python of the selected run configuration and provides `az ml`."),
     Command("view.history", "6", "history", "All runs", "Show all runs with charts and tables."),
-    Command("view.gpus", "7", "gpu_monitor", "GPUs", "Show the live GPUs of all targets."),
+    Command("view.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
     Command("view.trace", "8", "trace", "Calls", "Show all calls to ssh, docker and git."),
     quiet("view.border_left", "less_than_sign", "move_border('x', -1)", "Border left",
         "Move the pane's side border left. You can also drag borders with the mouse."),
@@ -55,7 +55,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
 
 APP = Scope("app", "On every screen", (
     quiet("view.jump", "ctrl+g", "jump", "Jump",
-        "Label all panes, tabs and fields. Type a label to go there.", priority=True),
+        "Label each pane, tab and field. Type a label to go there.", priority=True),
     quiet("quit.anywhere", "ctrl+q", "quit", "Quit", "Quit the workbench. Runs continue.", priority=True),
 ))
 
@@ -89,12 +89,12 @@ FILES = Scope("files", "1 Files", (
 
 TARGETS = Scope("targets", "2 Compute targets", (
     Command("targets.open", "enter", "open", "Open", "Edit the .compute file. It opens at its first error."),
-    quiet("targets.edit", "e", "edit", "External editor", "Open its file in $VISUAL or $EDITOR."),
+    quiet("targets.edit", "e", "edit", "External editor", "Open the file in $VISUAL or $EDITOR."),
     Command("targets.use", "u", "use", "Use target", "Select a run configuration of this target."),
     Command("targets.attach", "a", "attach", "Attach", "Attach a machine, a cluster or local Docker."),
     quiet("targets.detach", "x", "detach", "Detach",
         "Remove the target. Its run configuration and secrets are removed, too. Undo restores them."),
-    Command("targets.check", "t", "check", "Check", "Check the target and show how to fix it."),
+    Command("targets.check", "t", "check", "Check", "Check the target and suggest fixes."),
 ))
 
 CHANGES = Scope("changes", "Configuration files", (
@@ -102,7 +102,7 @@ CHANGES = Scope("changes", "Configuration files", (
         "Configure runs to use the GPU."),
     Command("changes.new_target", "n", "new_file('new-target')", "New target", "Create a compute target."),
     quiet("changes.new_configuration", "N", "new_file('new-configuration')", "New runconfig",
-        "Create a run configuration. The selected target is filled in."),
+        "Create a run configuration. It gets the selected target."),
     quiet("changes.duplicate", "c", "change_file('duplicate')", "Duplicate", "Copy the file to a new name."),
     quiet("changes.rename", "f2", "change_file('rename')", "Rename",
         "Rename the file. Run configurations that refer to it are updated."),

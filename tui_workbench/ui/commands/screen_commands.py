@@ -31,7 +31,7 @@ PALETTE = Scope("palette", "Palette", (
     Command("palette.close", "escape,ctrl+p", "close", "Close", "Close the palette."),
 ))
 
-CHANGE_VIEW = Scope("change", "A change of configuration files", (
+CHANGE_VIEW = Scope("change", "Changes to configuration files", (
     Command("change.apply", "enter", "apply", "Apply", "Apply the change. Undo reverts it in one step."),
     Command("change.leave", "escape", "leave", "Cancel", "Close without changing anything."),
     quiet("change.up", "up,shift+tab", "step(-1)", "Up", "Move up a row."),
@@ -67,12 +67,12 @@ PLAN = Scope("plan", "The plan of a run", (
 
 PREPARING = Scope("preparing", "Building an environment", (
     Command("preparing.stop", "x", "stop", "Stop", "Stop building the environment."),
-    Command("preparing.leave", "escape,q", "leave", "Back", "Return; the build continues."),
+    Command("preparing.leave", "escape,q", "leave", "Back", "Return to the previous screen. The build continues."),
     quiet("preparing.close", "enter", "leave", "Continue", "Continue with the run or plan that needs the environment."),
 ))
 
 SECRET = Scope("secret", "Entering a secret", (
-    Command("secret.give", "enter", "give", "Submit", "Use the secret. It is saved in the keyring, if available."),
+    Command("secret.give", "enter", "give", "Submit", "Submit the secret. The keyring stores it, if available."),
     Command("secret.leave", "escape", "leave", "Cancel", "Cancel the operation that needs the secret."),
 ))
 
@@ -88,7 +88,7 @@ CHART = Scope("chart", "Charts", (
     quiet("chart.far_left", "shift+left", "read_out(-10)", "Far left", "Move the cursor ten columns left."),
     quiet("chart.far_right", "shift+right", "read_out(10)", "Far right", "Move the cursor ten columns right."),
     Command("chart.log", "l", "toggle_log", "Log scale", "Toggle the logarithmic scale."),
-    Command("chart.smooth", "s", "smooth", "Smooth", "Smooth more. After the strongest level, smoothing is off."),
+    Command("chart.smooth", "s", "smooth", "Smooth", "Increase smoothing. After the strongest level, turn it off."),
     Command("chart.by", "x", "toggle_by", "X axis", "Show values by step or by time."),
     Command("chart.in", "plus,i", "zoom(0.5)", "Zoom in", "Show half of the x axis, around the cursor."),
     quiet("chart.out", "minus,o", "zoom(2)", "Zoom out", "Show twice as much of the x axis."),
@@ -125,14 +125,14 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
     quiet("dashboard.archived", "v", "archived", "Archived", "Show or hide archived runs."),
     quiet("dashboard.run", "ctrl+r", "run", "Run", "Run the script of the run bar and show its log."),
     quiet("dashboard.run_bar", "0", "run_bar", "Run bar", "Go to the run bar."),
-    quiet("dashboard.gpus", "7", "gpu_monitor", "GPUs", "Show the live GPUs of all targets."),
+    quiet("dashboard.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
     quiet("dashboard.unmark", "U", "unmark", "Unmark all", "Remove all marks."),
 ))
 
 ONE_RUN = Scope("one run", "One run", (
     Command("one_run.again", "r", "rerun", "Rerun", "Run again with the same files and configuration."),
     Command("one_run.edit", "e", "rerun_edited", "Edit and rerun", "Run again with other arguments or configuration."),
-    Command("one_run.restore", "u", "restore", "Restore", "Preview restoring the run's files to the project."),
+    Command("one_run.restore", "u", "restore", "Restore", "Preview the restore of the run's files to the project."),
     Command("one_run.shell", "w", "shell", "Shell", "Open a shell in the run's copy of the project."),
     Command("one_run.tag", "t", "tag", "Tag", "Edit the tags of the run."),
     Command("one_run.note", "n", "note", "Note", "Edit the note about the run."),
@@ -176,7 +176,7 @@ RUN_DETAILS = Scope("run details", "Run details", (
     Command("details.fetch", "f", "fetch", "Download", "Copy the selected output to a folder."),
     Command("details.bring", "b", "bring", "Copy to project",
         "Copy the selected output into the project. A replaced file is saved first."),
-    quiet("details.gpus", "", "gpu_monitor", "Live GPUs", "Show the live GPUs of all targets."),
+    quiet("details.gpus", "", "gpu_monitor", "Live GPUs", "Monitor the GPUs of all targets."),
     quiet("details.next", "right_square_bracket", "tab(1)", "Next tab", "Go to the next tab."),
     quiet("details.previous", "left_square_bracket", "tab(-1)", "Previous tab", "Go to the previous tab."),
     quiet("details.metrics", "1", "show_tab('metrics')", "Metrics", "Show the metrics of the run."),
@@ -195,7 +195,7 @@ COMPARE = Scope("compare", "Comparison", (
     Command("compare.filter", "slash", "filter", "Filter", "Show only rows matching all typed words."),
     Command("compare.metric", "m", "metric(1)", "Next metric", "Show the curves of the next metric that differs."),
     quiet("compare.metric_back", "M", "metric(-1)", "Previous metric", "Show the curves of the previous metric."),
-    quiet("compare.gpus", "7", "gpu_monitor", "GPUs", "Show the live GPUs of all targets."),
+    quiet("compare.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
     quiet("compare.base", "b", "base", "Base", "Compare the other runs with the run of this column."),
 ))
 

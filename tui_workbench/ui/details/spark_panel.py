@@ -17,12 +17,12 @@ from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
 from tui_workbench.ui.widgets.text_view import MIN_WIDTH, Line, TextView
 
-WAITING = ("No Spark session yet. Its stages appear here as soon as the script has started one.",)
+WAITING = ("No Spark session yet. Stages appear here when the script starts a session.",)
 NO_EVENTS = (
     "No Spark session was recorded.",
-    "Either the script started none, or spark.eventLog.enabled or spark.eventLog.dir is set in the Spark dependencies.",
+    "The script started no session, or spark.eventLog.enabled or spark.eventLog.dir is set in the Spark dependencies.",
 )
-IN_CLUSTER = "Its driver runs in the cluster: the stages are in the user interface of Spark, not in this tab."
+IN_CLUSTER = "The driver runs in the cluster: see its stages in the user interface of Spark."
 _SHORTEST_NAME = 12
 
 

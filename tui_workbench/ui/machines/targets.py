@@ -70,7 +70,7 @@ class TargetsPane(Pane):
     title = "Compute targets"
     short_title = "Targets"
     about = (
-        "The machines and Docker engines that run scripts, each a .compute file in aml_config; `a` attaches another. "
+        "Machines and Docker engines that run scripts. Each is a .compute file in aml_config; `a` attaches another. "
         "`ready`: the interpreter was found or the check (`t`) succeeded. `problem`: the reason is below the list."
     )
     BINDINGS = TARGETS.bindings + CHANGES.bindings
