@@ -6,11 +6,13 @@ tests are skipped with the reason on a developer's machine, and fail on CI.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -18,6 +20,8 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tui_workbench.projects.project import Project
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -52,6 +56,20 @@ def require(command: str) -> str:
     if path is None:
         missing(f"{command} is not installed")
     return path
+
+
+@contextlib.contextmanager
+def open_folder(prefix: str = "wb-") -> Iterator[Path]:
+    """Create a temporary folder that other users can reach, and remove it at the end of the context.
+
+    pytest's folders are not enough: each session of pytest makes their parent private again, for other sessions too.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        folder.chmod(0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def corpus() -> Path:

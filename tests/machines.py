@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tests.conftest import missing, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 PASSWORD = "correct horse"
 _PASSWORD_HASH = "$6$workbench$pzWGAEN5BpywVrfYto9eZoPb1.81ZsOeOzWoRtnlUM7Vl3jxsVEXtULTAPYrv6Y1t0IXZbShTVjUfjndJCGdC."
@@ -241,18 +241,25 @@ class Machine:
 
     def stop_sshd(self) -> None:
         """End its SSH server and every connection to it."""
-        self.kill_sshd()
         assert self._sshd is not None
+        # The listening process first: a connection that it accepted meanwhile would live on.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._sshd_child() or self._sshd.pid, signal.SIGKILL)
         self._sshd.wait(PATIENCE)
         self.leave(self._sshd)
+        while self.processes("sshd"):
+            self._kill(self.processes("sshd"))
 
-    def kill_sshd(self, *, connections_only: bool = False) -> None:
-        """Kill all processes of the SSH server; with `connections_only` the listening process stays."""
-        keep = self._sshd_child() if connections_only else 0
-        for pid in self.processes("sshd"):
-            if pid != keep:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+    def kill_connections(self) -> None:
+        """Kill all processes of the SSH server except the listening one."""
+        keep = self._sshd_child()
+        self._kill(pid for pid in self.processes("sshd") if pid != keep)
+
+    @staticmethod
+    def _kill(pids: Iterable[int]) -> None:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     @contextlib.contextmanager
     def configured(self, *lines: str) -> Iterator[None]:
@@ -374,6 +381,11 @@ class Daemon:
     def is_running(self) -> bool:
         """Whether it has been started and has not ended."""
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def has_crashed(self) -> bool:
+        """Whether it has ended without `kill`."""
+        return self._process is not None and self._process.poll() is not None
 
     def start(self) -> None:
         """Start it; it may need a moment before it answers."""

@@ -14,13 +14,12 @@ import shlex
 import shutil
 import stat
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import missing, require
+from tests.conftest import missing, open_folder, require
 from tests.machines import ENVIRONMENT, PATIENCE, USERS, Daemon, Machine, ip, wait_for
 from tests.slurm_configuration import ACCOUNTS, GPUS_PER_NODE, NODES, configuration
 
@@ -86,7 +85,9 @@ class SlurmCluster:
         self._write_files()
         self.head.boot()
         self._link_munge(self.head)
-        self.head.run(["ip", "link", "add", "br0", "type", "bridge"])
+        # With an address of its own. Otherwise the bridge takes that of a port, and has another one after `lose`: for
+        # half a minute the other machines would send to the old address, and reach no slurmctld.
+        self.head.run(["ip", "link", "add", "br0", "address", "02:00:00:00:00:01", "type", "bridge"])
         self.head.run(["ip", "addr", "add", f"{self._addresses['head']}/24", "dev", "br0"])
         self.head.run(["ip", "link", "set", "br0", "up"])
         self.munged.start()
@@ -207,13 +208,18 @@ class SlurmCluster:
         self.manage("update", f"job={job}", "EndTime=now")
 
     def manage(self, *words: str) -> str:
-        """Run `scontrol` as the administrator and return its output."""
+        """Run `scontrol` as the administrator, once slurmctld answers, and return its output."""
+        self.until_answers()
         return self.output(["scontrol", *words], user="root")
 
     # Waiting
 
     def until_answers(self) -> None:
-        """Wait until slurmctld answers."""
+        """Wait until slurmctld answers; if it has crashed, print its log and start it again."""
+        if self.slurmctld.has_crashed:
+            print(f"slurmctld has crashed:\n{self._logs()}")
+            self.slurmctld.kill()
+            self.slurmctld.start()
         wait_for(lambda: self.command("root", ["sinfo", "-h"]).returncode == 0, "slurmctld to answer")
 
     def until_accounting_answers(self) -> None:
@@ -381,15 +387,10 @@ def slurm_cluster(
         missing("a cluster of machines can only be made by root")
     for command in ("sshd", "setpriv", "unshare", "nsenter", "ip"):
         require(command)
-    # Its users read files here, and each session of pytest makes pytest's folder private again.
-    folder = Path(tempfile.mkdtemp(prefix="wb-slurm-"))
-    folder.chmod(0o755)
-    try:
+    with open_folder("wb-slurm-") as folder:
         cluster = SlurmCluster(folder, key, accounting=accounting, memory_limits=memory_limits, usr=usr)
         try:
             cluster.start()
             yield cluster
         finally:
             cluster.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

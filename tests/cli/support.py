@@ -44,7 +44,7 @@ class Installed(Workbench):
     def bytes_of(self, *arguments: str) -> bytes:
         """Run a command and return its stdout."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
         return out
 

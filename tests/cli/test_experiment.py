@@ -219,7 +219,7 @@ class TestInterrupting:
         run_id = process.stdout.readline().split()[1].decode()
         process.stdout.close()
         process.stdout = None
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
         assert process.returncode == 130
         assert f"experiment cancel --run {run_id}".encode() in err
         assert workbench.info(run_id)["status"] == "Running"
@@ -235,7 +235,7 @@ class TestInterrupting:
         process = workbench.start(*SUBMIT, "hello.py", start_new_session=True)
         until(began.exists)
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
         assert (process.returncode, out) == (130, b"")
         assert b"Traceback" not in err
         assert os.listdir(workbench.folder / ".workbench" / "runs") == []
@@ -326,6 +326,6 @@ class TestStatusAndCancel:
         run_id = follower.stdout.readline().split()[1].decode()
         begun(workbench, run_id)
         assert workbench.run("experiment", "cancel", "--run", run_id).code == 0
-        _, err = follower.communicate(timeout=60)
+        _, err = follower.communicate(timeout=120)
         assert follower.returncode == 130
         assert err.decode() == f"workbench-tui: {run_id} canceled: canceled\n"

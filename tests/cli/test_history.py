@@ -132,7 +132,7 @@ class TestLogs:
         log.write_bytes(content)
         with open(tmp_path / "out", "wb") as out:
             process = workbench.start("logs", "1", stdout=out)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=120)
         assert (process.returncode, err) == (0, b"")
         assert (tmp_path / "out").read_bytes() == content
         assert workbench.bytes_of("logs", "-f", "project_1700000000001") == content
@@ -173,7 +173,7 @@ class TestLogs:
         assert follower.stdout is not None
         assert [follower.stdout.readline() for _ in range(2)] == [b"7\n", b"8\n"]
         (workbench.folder / "gate").write_text("go")
-        out, err = follower.communicate(timeout=60)
+        out, err = follower.communicate(timeout=120)
         assert (out, err, follower.returncode) == (b"end\n", b"", 0)
 
     def test_ctrl_c_stops_following_and_not_the_run(self, workbench: Installed) -> None:
@@ -198,7 +198,7 @@ class TestLogs:
         assert follower.stdout.readline() == b"begun\n"
         shutil.rmtree(Path(project.runs_directory, run_id))
         (workbench.folder / "gate").write_text("go")
-        _, err = follower.communicate(timeout=60)
+        _, err = follower.communicate(timeout=120)
         assert follower.returncode == 2
         assert run_id.encode() in err
 

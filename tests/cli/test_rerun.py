@@ -93,7 +93,7 @@ class TestSweep:
         assert out is not None
         until(lambda: b"running" in out.readline(), "the first")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
         assert process.returncode == 130
         assert b"experiment cancel --group sweep-1" in err
         canceled = json.loads(workbench.run("experiment", "cancel", "--group", "sweep-1").out)

@@ -58,7 +58,7 @@ def test_stdin_is_executed(workbench: Installed, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("echo $((1 + 2)); exit 5\n")
     with (tmp_path / "lines").open() as lines:
         process = workbench.start("shell", stdin=lines)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (5, b"3\n", b"")
 
 

@@ -164,9 +164,9 @@ def test_output_is_stored_byte_by_byte(tmp_path: Path) -> None:
     (root / "binary").write_bytes(content)
     (root / "binary.py").write_text("import sys\nsys.stdout.buffer.write(open('binary', 'rb').read())\n")
     process = Workbench(root).start("experiment", "submit", "-c", "local", "binary.py")
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=120)
     head, _, rest = out.partition(b"\n")
     assert head.startswith(b"RunId: ")
     assert rest == content
     process = Workbench(root).start("logs", head.removeprefix(b"RunId: ").decode())
-    assert process.communicate(timeout=30)[0] == content
+    assert process.communicate(timeout=120)[0] == content

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.conftest import require
+from tests.conftest import open_folder, require
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 SOURCES = Path(__file__).parent
 T4 = "util=37 mem=1024 total=15360 power=61200 limit=70000 temp=55 sm=1590 memclk=5000 throttle=0 ecc=0 name=Tesla_T4"
@@ -105,15 +105,20 @@ def build(folder: Path) -> Built:
 
 
 @pytest.fixture(scope="session")
-def standin_parts(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The stand-ins, compiled once."""
-    return build(tmp_path_factory.mktemp("standin"))
+def standin_parts() -> Iterator[Built]:
+    """The stand-ins, compiled once. Users of other machines can execute them."""
+    with open_folder() as folder:
+        yield build(folder)
 
 
 @pytest.fixture
-def standin(tmp_path: Path, standin_parts: Built, monkeypatch: pytest.MonkeyPatch) -> Standin:
-    """Stand-in GPUs for this test and for what it starts; none at first."""
-    found = Standin(tmp_path / "gpus", standin_parts)
-    for name, value in found.variables.items():
-        monkeypatch.setenv(name, value)
-    return found
+def standin(standin_parts: Built, monkeypatch: pytest.MonkeyPatch) -> Iterator[Standin]:
+    """Stand-in GPUs for this test and for what it starts; none at first. Users of other machines can read their state.
+
+    The folder of the state is for other files of the test that these users read.
+    """
+    with open_folder() as folder:
+        found = Standin(folder / "gpus", standin_parts)
+        for name, value in found.variables.items():
+            monkeypatch.setenv(name, value)
+        yield found

@@ -10,12 +10,12 @@ import contextlib
 import json
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.conftest import open_folder
 from tests.engines import DockerEngine, NvidiaStandIn, docker_engine, load_test_images, wait_until
 from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
@@ -184,11 +184,8 @@ def test_failed_hook_releases_the_gpu(project: DockerProject, hook: NvidiaStandI
 @pytest.fixture(scope="module")
 def remote_machine(key: Path) -> Iterator[Machine]:
     """A machine of its own: its engine has the hook from the beginning."""
-    folder = Path(tempfile.mkdtemp(prefix="wb-gpuhost-"))
-    folder.chmod(0o755)
-    with machine("gpuhost", folder, key) as made:
+    with open_folder() as folder, machine("gpuhost", folder, key) as made:
         yield made
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.conftest import REPOSITORY, require
+from tests.conftest import REPOSITORY, open_folder, require
 from tests.engines import PYTHON_IMAGE, DockerEngine, NvidiaStandIn, load_test_images, wait_until
 from tests.gpu import frameworks
 from tests.gpu.standin import REST, Built, Standin, gpu, process
@@ -151,22 +150,17 @@ class GpuBox:
 @pytest.fixture(scope="module")
 def engine_elsewhere(key: Path) -> Iterator[tuple[Machine, DockerEngine]]:
     """Another machine, and its engine, which can give containers GPUs."""
-    folder = Path(tempfile.mkdtemp(prefix="wb-tutorial-"))
-    folder.chmod(0o755)
-    try:
-        with machine("gpubox", folder, key) as box:
-            (folder / "hook").mkdir()
-            hook = NvidiaStandIn(folder / "hook")
-            engine = DockerEngine(folder / "docker", machine=box, environment=hook.environment)
-            engine.start()
-            try:
-                load_test_images(engine)
-                image_with_framework(engine, folder)
-                yield box, engine
-            finally:
-                engine.destroy()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with open_folder() as folder, machine("gpubox", folder, key) as box:
+        (folder / "hook").mkdir()
+        hook = NvidiaStandIn(folder / "hook")
+        engine = DockerEngine(folder / "docker", machine=box, environment=hook.environment)
+        engine.start()
+        try:
+            load_test_images(engine)
+            image_with_framework(engine, folder)
+            yield box, engine
+        finally:
+            engine.destroy()
 
 
 @pytest.fixture

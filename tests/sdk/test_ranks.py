@@ -219,7 +219,7 @@ sys.exit(max(abs(code) for code in codes))
 @pytest.mark.parametrize(("script", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("sys.exit(9)", 128 + 9)])
 def test_launcher_exits_with_the_code_of_torchrun(tmp_path: Path, script: str, code: int) -> None:
     done = start(tmp_path, f"import os, sys\nprint(sys.argv, os.getpid() > 0)\nsys.stderr.write('e')\n{script}")
-    out, _ = done.communicate(timeout=30)
+    out, _ = done.communicate(timeout=120)
     assert done.returncode == code
     assert out.splitlines()[0] == b"--standalone --nproc_per_node=2 1 127.0.0.1"
     assert sorted(out.splitlines()[1:]) == [
@@ -236,7 +236,7 @@ def test_launcher_forwards_sigterm_and_merges_the_last_output(tmp_path: Path) ->
     while seen.count(b"up\n") < 2:
         seen += os.read(done.stdout.fileno(), 1000)
     done.terminate()
-    out, _ = done.communicate(timeout=30)
+    out, _ = done.communicate(timeout=120)
     assert (done.returncode, sorted(out.splitlines())) == (1, [b"[rank0]: last words", b"[rank1]: last words"])
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import require
+from tests.conftest import open_folder, require
 from tests.machines import Machine, machine, make_key, wait_for
 from tests.targets.docker_fixtures import (  # noqa: F401  (fixtures)
     engine,
@@ -53,12 +53,8 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def gpubox(key: Path) -> Iterator[Machine]:
     """Another machine, shared by all tests; a test that changes it restores it."""
-    # Its users read files here, and each session of pytest makes pytest's folder private again.
-    folder = Path(tempfile.mkdtemp(prefix="wb-gpubox-"))
-    folder.chmod(0o755)
-    with machine("gpubox", folder, key) as made:
+    with open_folder() as folder, machine("gpubox", folder, key) as made:
         yield made
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
@@ -103,16 +99,13 @@ def known(home: Path, connections: Path, gpubox: Machine) -> Path:
 @pytest.fixture
 def bastion(gpubox: Machine, key: Path, ssh_folder: Path) -> Iterator[Machine]:
     """A jump host for `inner` of ~/.ssh/config, which is gpubox; neither host key is known."""
-    folder = Path(tempfile.mkdtemp(prefix="wb-bastion-"))
-    folder.chmod(0o755)
-    with machine("bastion", folder, key) as made:
+    with open_folder() as folder, machine("bastion", folder, key) as made:
         inner = made.wire_to(gpubox)
         (ssh_folder / "config").write_text(
             f"Host inner\n  HostName {inner}\n  ProxyJump research@{made.address}\n  User research\n"
         )
         (ssh_folder / "known_hosts").unlink()
         yield made
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

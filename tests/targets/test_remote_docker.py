@@ -171,7 +171,7 @@ def test_long_output_survives_three_lost_connections(project: DockerProject, gpu
     """)
     for text in ("line 10000 ", "line 40000 ", "line 70000 "):
         project.until(run, text)
-        gpubox.kill_sshd(connections_only=True)
+        gpubox.kill_connections()
     ended = project.ended(run)
     assert ended.state == "completed", ended
     expected = "".join(f"line {number} " + "x" * (number % 40) + "\n" for number in range(100_000))
@@ -242,7 +242,7 @@ def test_run_is_canceled_when_its_machine_is_reachable_again(project: DockerProj
     run = project.submit('print("began", flush=True); import time; time.sleep(600)')
     project.until(run, "began")
     kill_controller(project, run)
-    gpubox.kill_sshd(connections_only=True)
+    gpubox.kill_connections()
     assert project.runs.cancel(run.run_id).state == "canceled"
 
 

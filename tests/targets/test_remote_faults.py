@@ -27,7 +27,7 @@ def kill_links(box: Remote, connections: Path) -> None:
 
 
 def kill_sessions(box: Remote, connections: Path) -> None:
-    box.machine.kill_sshd(connections_only=True)
+    box.machine.kill_connections()
 
 
 def kill_helpers(box: Remote, connections: Path) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import open_folder
 from tests.faults.support import controller_of, until
 from tests.targets.yarn_stand_ins import StandInYarn, stand_in_yarn
 from tui_workbench.projects.project import Project
@@ -37,11 +35,8 @@ MARK = "======== The log of the driver, fetched at the end of application_"
 
 @pytest.fixture
 def yarn(box: Remote) -> Iterator[StandInYarn]:
-    folder = Path(tempfile.mkdtemp(prefix="wb-yarn-"))
-    folder.chmod(0o755)
-    with stand_in_yarn(box.machine, folder) as found:
+    with open_folder() as folder, stand_in_yarn(box.machine, folder) as found:
         yield found
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

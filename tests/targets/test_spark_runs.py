@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import require
+from tests.conftest import open_folder, require
 from tests.faults.support import Workbench, until
 from tests.machines import Machine, machine
 from tests.spark import IMAGE, VERSION, load_spark_image, spark_python, standalone_cluster
@@ -157,11 +155,12 @@ def test_python_without_spark_is_refused_before_the_run(project: Workbench) -> N
 def workers(key: Path) -> Iterator[tuple[Machine, Machine]]:
     """Two machines for workers."""
     require("java")
-    folder = Path(tempfile.mkdtemp(prefix="wb-spark-"))
-    folder.chmod(0o755)
-    with machine("worker-1", folder / "1", key) as one, machine("worker-2", folder / "2", key) as other:
+    with (
+        open_folder() as folder,
+        machine("worker-1", folder / "1", key) as one,
+        machine("worker-2", folder / "2", key) as other,
+    ):
         yield one, other
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_standalone_cluster_runs_the_tasks_of_a_driver_over_ssh(

@@ -338,7 +338,7 @@ def test_concurrent_submits(place: Place) -> None:
     submit = ["-m", "tui_workbench", "experiment", "submit", "-c", "local", "--project", str(place.root), "hello.py"]
     processes = [subprocess.Popen([sys.executable, *submit], stdout=subprocess.PIPE) for _ in range(4)]
     for process in processes:
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=120)
         assert process.returncode == 0
         assert out.splitlines()[1:] == [b"hello"]
     spans = sorted((run.start, run.end) for run in place.runs.list())

@@ -321,7 +321,7 @@ def test_concurrent_readers_agree(project: Project) -> None:
     started = threading.Barrier(8)
 
     def ask(number: int) -> list[str]:
-        started.wait(30)
+        started.wait(120)
         make_run(project, run_id(100 + number), 100 + number, **DONE)
         found = ids(project)
         assert run_id(100 + number) in found

@@ -457,13 +457,13 @@ class TestUnfinished:
 
         def slowly(project: Project) -> int:
             making.set()
-            go.wait(30)
+            go.wait(120)
             return real(project)
 
         monkeypatch.setattr(building, "next_run_number", slowly)
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(create_run, project, REQUEST)
-            making.wait(30)
+            making.wait(120)
             remove_unfinished(project)
             go.set()
             directory, lock, _ = future.result(30)

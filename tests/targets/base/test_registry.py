@@ -93,6 +93,6 @@ def test_run_on_an_installed_type_can_be_canceled(project_root: Path, installed:
     run_id = follower.stdout.readline().split()[1].decode()
     assert follower.stdout.readline() == b"begun\n"
     assert workbench.run("experiment", "cancel", "--run", run_id).code == 0
-    follower.communicate(timeout=60)
+    follower.communicate(timeout=120)
     assert follower.returncode == 130
     assert workbench.info(run_id)["status"] == "Canceled"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import open_folder
 from tests.engines import DockerEngine, wait_until
 from tests.faults.support import until
 from tests.targets.docker_project import DockerProject, log
@@ -112,11 +111,9 @@ def test_cancel_ends_all_ranks_in_a_container(project: DockerProject, engine: Do
 def torch_path() -> Iterator[Path]:
     """PyTorch where the users of another machine can read it."""
     require_same_python()
-    folder = Path(tempfile.mkdtemp(prefix="wb-torch-"))
-    folder.chmod(0o755)
-    lay_out(folder)
-    yield folder
-    shutil.rmtree(folder)
+    with open_folder() as folder:
+        lay_out(folder)
+        yield folder
 
 
 @pytest.fixture

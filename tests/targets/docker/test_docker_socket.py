@@ -95,7 +95,7 @@ def test_user_in_the_group_reaches_the_engine(host: SshHost) -> None:
 @pytest.mark.usefixtures("engine")
 def test_forwarded_socket_ends_with_the_connection(host: SshHost, gpubox: Machine) -> None:
     path = docker_socket(host)
-    gpubox.kill_sshd(connections_only=True)
+    gpubox.kill_connections()
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         assert connection.recv(1) == b""

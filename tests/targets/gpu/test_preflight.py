@@ -48,7 +48,7 @@ class Here:
     def __init__(self, folder: Path, standin: Standin) -> None:
         self.standin = standin
         standin.write(gpu(0), gpu(1, REST))
-        self.packages = folder / "packages"
+        self.packages = standin.state.with_name("packages")  # which other users can read
         self.packages.mkdir()
         (folder / "aml_config").mkdir()
         # Without the packages of the Python that these tests run in, PyTorch among them.
@@ -347,9 +347,8 @@ def test_missing_environment_is_a_warning(here: Here, tmp_path: Path) -> None:
 # Another machine.
 
 
-def test_checks_run_on_another_machine(here: Here, tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> None:
+def test_checks_run_on_another_machine(here: Here, gpubox: Machine, ssh_folder: Path) -> None:
     standins.torch(here.packages)
-    open_to_others(here.standin, here.packages, tmp_path)
     here.target = here.target._replace(
         type="remote", address=gpubox.address, username="research", python_location="/usr/bin/python3"
     )
@@ -357,7 +356,6 @@ def test_checks_run_on_another_machine(here: Here, tmp_path: Path, gpubox: Machi
     with gpubox.configured(variables):
         results = here.climb()
         here.standin.write()
-        here.standin.state.chmod(0o644)
         last = here.climb()[-1]
     assert [result.name for result in results] == [GPU, DEVICES, FRAMEWORK, COMPATIBILITY, COMPUTES, MEMORY], results[
         -1
@@ -366,15 +364,6 @@ def test_checks_run_on_another_machine(here: Here, tmp_path: Path, gpubox: Machi
     assert said[FRAMEWORK] == "PyTorch 2.4.0+cu121 for CUDA 12.1 in /usr/bin/python3"
     assert said[COMPUTES] == "PyTorch sees 1 GPU; a matrix product on it was correct"
     assert (last.name, last.there) == (GPU, True)
-
-
-def open_to_others(standin: Standin, *paths: Path) -> None:
-    """Let another user of this machine read the stand-ins."""
-    standin.state.chmod(0o644)
-    for path in (*paths, standin.built.programs, standin.state):
-        for folder in (path, *path.parents):
-            if folder != Path("/tmp") and folder.is_relative_to("/tmp") and folder.is_dir():
-                folder.chmod(0o755)
 
 
 # Containers.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import open_folder
 from tests.machines import PATIENCE, wait_for
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.waiting import wait_ready
@@ -103,8 +102,8 @@ def test_exit_descriptor_is_readable_after_the_end(any_host: Host) -> None:
     process = any_host.open(["cat"])
     assert not wait_ready([process.exit_descriptor()], timeout=0.1)
     process.close_stdin()
-    assert wait_ready([process.exit_descriptor()], timeout=20.0)
-    assert process.wait(20.0) == 0
+    assert wait_ready([process.exit_descriptor()], timeout=PATIENCE)
+    assert process.wait(PATIENCE) == 0
     process.close()
 
 
@@ -121,7 +120,7 @@ def test_output_is_readable_while_the_program_runs(any_host: Host) -> None:
         os.write(process.stdin, word)
         assert os.read(process.stdout, 100) == word
     process.close_stdin()
-    assert communicate(process, b"", time.monotonic() + 20) == (b"", b"")
+    assert communicate(process, b"", time.monotonic() + PATIENCE) == (b"", b"")
     process.close()
 
 
@@ -180,17 +179,14 @@ def test_no_descriptor_stays_open(any_host: Host) -> None:
 @pytest.fixture
 def shared(any_host: Host) -> Iterator[Path]:
     """A folder that this machine and the host see under the same name: /tmp is common to both."""
-    # Not below pytest's own folder, which every session that begins makes private again.
-    folder = Path(tempfile.mkdtemp(prefix="wb-shared-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
+    with open_folder() as folder:
+        yield folder
 
 
 def _take(descriptor: int, size: int) -> bytes:
     data = b""
     while len(data) < size:
-        assert wait_ready([descriptor], timeout=20.0), f"only {data!r} came"
+        assert wait_ready([descriptor], timeout=PATIENCE), f"only {data!r} came"
         data += os.read(descriptor, size - len(data))
     return data
 

@@ -43,7 +43,7 @@ def mirror_of(source: Path, copy: Path, host: Host | None = None) -> Mirror:
 
 def pump_until(mirror: Mirror, descriptor: int, copy: Path, expected: bytes) -> None:
     while copy.read_bytes() != expected:
-        assert wait_ready([descriptor], timeout=30)
+        assert wait_ready([descriptor], timeout=120)
         assert mirror.pump()
 
 
@@ -116,7 +116,7 @@ def test_follow_can_be_interrupted(source: Path, copy: Path) -> None:
     reading, writing = os.pipe()
     release = threading.Event()
     try:
-        with BackgroundCall(lambda: release.wait(30)) as background, mirror_of(source, copy) as mirror:
+        with BackgroundCall(lambda: release.wait(120)) as background, mirror_of(source, copy) as mirror:
             os.write(writing, b"x")
             with pytest.raises(Interrupted):
                 follow(background.descriptor, background.result, mirror, reading)
@@ -140,7 +140,7 @@ def test_wait_reraises_the_error_of_a_background_call() -> None:
 def test_abandoned_background_call_is_harmless() -> None:
     release = threading.Event()
     before = threading.active_count()
-    with BackgroundCall(lambda: release.wait(30)):
+    with BackgroundCall(lambda: release.wait(120)):
         pass
     release.set()
     wait_until(lambda: threading.active_count() <= before)

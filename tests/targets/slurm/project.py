@@ -64,6 +64,16 @@ class SlurmProject(Workbench):
         """The file that scripts of `begin` wait for."""
         return self.cluster.run_root / "go"
 
+    @property
+    def job(self) -> str:
+        """The id of the user's only job."""
+        return self.cluster.output(["squeue", "-h", "-u", "research", "-o", "%A"])
+
+    @property
+    def node(self) -> str:
+        """The node of the user's only job."""
+        return self.cluster.output(["squeue", "-h", "-u", "research", "-o", "%N"])
+
     def begin(self, then: str = "") -> str:
         """Start a script that waits for `gate` between two parts, and return the run's id when it waits."""
         self.write(f"{WAITS}{then}")

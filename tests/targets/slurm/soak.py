@@ -192,7 +192,7 @@ class Soak:
         return True
 
     def _kill_sessions(self) -> bool:
-        self.cluster.login.kill_sshd(connections_only=True)
+        self.cluster.login.kill_connections()
         return True
 
     def _kill_watcher(self) -> bool:

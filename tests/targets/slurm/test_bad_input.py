@@ -106,7 +106,7 @@ def test_an_administrators_hold_is_the_reason(project: SlurmProject) -> None:
 
 def test_a_requeue_without_requeue_is_the_reason(project: SlurmProject) -> None:
     run_id = project.begin()
-    job = project.cluster.output(["squeue", "-h", "-o", "%A"])
+    job = project.job
     project.cluster.manage("update", f"job={job}", "requeue=1")
     project.cluster.manage("requeue", job)
     project.until_status(run_id, "Failed")

@@ -17,16 +17,8 @@ if TYPE_CHECKING:
     from tests.targets.slurm.project import SlurmProject
 
 
-def job_of(project: SlurmProject) -> str:
-    return project.cluster.output(["squeue", "-h", "-u", "research", "-o", "%A"])
-
-
-def node_of(project: SlurmProject) -> str:
-    return project.cluster.output(["squeue", "-h", "-u", "research", "-o", "%N"])
-
-
 def requeue(project: SlurmProject) -> str:
-    project.cluster.manage("requeue", job_of(project))
+    project.cluster.manage("requeue", project.job)
     return "the job was requeued"
 
 
@@ -38,7 +30,7 @@ def preempt(project: SlurmProject) -> str:
 
 
 def lose_node(project: SlurmProject) -> str:
-    node = node_of(project)
+    node = project.node
     project.cluster.lose(node)
     project.cluster.mark_down(node)
     return f"node {node} failed"
@@ -65,7 +57,7 @@ def test_attempts_that_nobody_followed_are_found_later(project: SlurmProject) ->
     project.configure({"slurm": {"partition": "gpu", "requeue": True}})
     run_id = project.begin("print('went on')")
     directory = RunDirectory(str(project.run_directory(run_id)))
-    job = job_of(project)
+    job = project.job
     kill(ControllerLock.holder(directory))
     cause = requeue(project)
     project.cluster.until_state(job, "PENDING")
@@ -85,7 +77,7 @@ def test_the_end_of_a_requeued_attempt_is_not_the_end(project: SlurmProject) -> 
     requeue(project)
     until(lambda: "put back in the queue" in (project.info(run_id)["reason"] or ""), "the run to wait again")
     assert project.status(run_id) == "Queued"
-    project.cluster.output(["scancel", job_of(project)])
+    project.cluster.output(["scancel", project.job])
     project.until_status(run_id, "Failed")
     assert "it was canceled in Slurm (CANCELLED)" in (project.info(run_id)["reason"] or "")
 
@@ -95,7 +87,7 @@ def test_a_run_that_is_not_requeued_shows_why_it_waits(project: SlurmProject) ->
     project.write("print('never')")
     run_id = project.detach("train.py", configuration="cluster")
     until(lambda: "BeginTime" in (project.info(run_id)["reason"] or ""), "the reason")
-    project.cluster.manage("hold", job_of(project))
+    project.cluster.manage("hold", project.job)
     until(
         lambda: "an administrator holds it (JobHeldAdmin)" in (project.info(run_id)["reason"] or ""), "the new reason"
     )
@@ -103,7 +95,7 @@ def test_a_run_that_is_not_requeued_shows_why_it_waits(project: SlurmProject) ->
 
 def test_a_requeue_is_refused_unless_the_run_asks_for_it(project: SlurmProject) -> None:
     run_id = project.begin("print('went on')")
-    done = project.cluster.command("root", ["scontrol", "requeue", job_of(project)])
+    done = project.cluster.command("root", ["scontrol", "requeue", project.job])
     assert done.returncode == 1
     project.gate.touch()
     assert project.run("logs", "-f", run_id).out == "began\nwent on\n"

@@ -34,7 +34,7 @@ def kill_links(project: SlurmProject, connections: Path) -> None:
 
 
 def kill_sessions(project: SlurmProject, connections: Path) -> None:
-    project.cluster.login.kill_sshd(connections_only=True)
+    project.cluster.login.kill_connections()
 
 
 def kill_helpers(project: SlurmProject, connections: Path) -> None:
@@ -111,16 +111,14 @@ def test_a_run_goes_on_without_the_controller(project: SlurmProject) -> None:
 
 def test_a_lost_node_is_the_reason(project: SlurmProject) -> None:
     run_id = project.begin()
-    (node,) = (name for name, machine in project.cluster.nodes.items() if machine.processes("slurm_script"))
-    project.cluster.mark_down(node)
+    project.cluster.mark_down(project.node)
     project.until_status(run_id, "Failed")
     assert "a node of the job failed (NODE_FAIL)" in project.info(run_id)["reason"]
 
 
 def test_a_time_limit_is_the_reason(project: SlurmProject) -> None:
     run_id = project.begin()
-    job = project.cluster.output(["squeue", "-h", "-o", "%A"])
-    project.cluster.end_time_limit(job)
+    project.cluster.end_time_limit(project.job)
     project.until_status(run_id, "Failed")
     assert "it reached its time limit (TIMEOUT)" in project.info(run_id)["reason"]
 
@@ -134,7 +132,7 @@ def test_a_job_that_was_canceled_in_slurm_has_failed(project: SlurmProject) -> N
 
 def test_a_renamed_job_is_followed_by_its_id(project: SlurmProject) -> None:
     run_id = project.begin("print('went on')")
-    project.cluster.manage("update", f"job={project.cluster.output(['squeue', '-h', '-o', '%A'])}", "name=other")
+    project.cluster.manage("update", f"job={project.job}", "name=other")
     project.gate.touch()
     assert project.run("logs", "-f", run_id).out == "began\nwent on\n"
 

@@ -179,10 +179,10 @@ def test_idle_link_closes_its_connection_but_keeps_secrets(
 
 def test_program_reports_a_lost_connection(host: SshHost, gpubox: Machine) -> None:
     process = host.open(["cat"])
-    gpubox.kill_sshd(connections_only=True)
+    gpubox.kill_connections()
     assert list(chunks_of(process)) == []
     with pytest.raises(ConnectionLost, match="the connection was lost"):
-        process.wait(20.0)
+        process.wait(120.0)
     process.close()
     assert host.run(["echo", "back"]).text == "back"
 
@@ -213,7 +213,7 @@ def test_log_is_complete_after_three_lost_connections(host: SshHost, gpubox: Mac
                 file.write(b"".join(lines[start : start + 100]))
             wait_for(functools.partial(_is_longer, mirrored, before), "the log to be followed")
             if quarter < 3:
-                gpubox.kill_sshd(connections_only=True)
+                gpubox.kill_connections()
     follower.join(60)
     path.unlink()
     assert bytes(mirrored) == expected
@@ -225,7 +225,7 @@ def test_silent_server_is_noticed_and_reconnected(host: SshHost, gpubox: Machine
     with gpubox.frozen_sshd():
         assert list(chunks_of(process)) == []
         with pytest.raises(ConnectionLost):
-            process.wait(20.0)
+            process.wait(120.0)
     process.close()
     assert host.wait_until_reachable()
     assert host.run(["echo", "back"]).text == "back"
@@ -289,7 +289,7 @@ def test_killed_link_is_replaced(host: SshHost, connections: Path) -> None:
     for pid in link_processes(connections):
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(ConnectionLost, match="has ended"):
-        process.wait(20.0)
+        process.wait(120.0)
     process.close()
     assert host.run(["echo", "back"]).text == "back"
 
@@ -359,7 +359,7 @@ def test_slow_handshake(login: wire.Login, ssh_folder: Path) -> None:
             (ssh_folder / "known_hosts").read_text().replace(login.address, f"[127.0.0.1]:{port}")
         )
         host = SshHost(login._replace(address=f"127.0.0.1:{port}"))
-        assert host.run(["echo", "slow"], timeout=60).text == "slow"
+        assert host.run(["echo", "slow"], timeout=120).text == "slow"
         host.disconnect()
 
 

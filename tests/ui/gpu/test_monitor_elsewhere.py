@@ -29,19 +29,13 @@ REFERENCE = "AzureMlSecret=box#research#0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
-def box(
-    project: Project, standin: Standin, gpubox: Machine, connections: Path, home: Path, tmp_path: Path
-) -> Iterator[Standin]:
+def box(project: Project, standin: Standin, gpubox: Machine, connections: Path, home: Path) -> Iterator[Standin]:
     """A machine with two GPUs and a login whose password is not stored."""
     (home / ".ssh").mkdir(mode=0o700)
     (home / ".ssh" / "known_hosts").write_text(gpubox.known_hosts_line)
     Path(project.config_directory, "box.compute").write_text(
         f'type: remote\naddress: {gpubox.address}\nusername: research\npassword: "{REFERENCE}"\n'
     )
-    for folder in (tmp_path, standin.built.programs):
-        for each in (folder, *folder.parents):
-            if each != Path("/tmp") and each.is_relative_to("/tmp"):
-                each.chmod(0o755)
     standin.write(gpu(0, util=83), gpu(1, REST))
     variables = f"SetEnv PATH={standin.built.programs}:/usr/bin:/bin STANDIN_NVML_STATE={standin.state}"
     with gpubox.configured(variables):
