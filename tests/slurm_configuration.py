@@ -53,7 +53,7 @@ GresTypes=gpu
 SlurmdParameters=config_overrides
 SchedulerType=sched/backfill
 PriorityType=priority/basic
-SchedulerParameters=batch_sched_delay=0,bf_interval=1
+SchedulerParameters=batch_sched_delay=0,bf_interval=1,sched_interval=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 EnforcePartLimits={enforce}
