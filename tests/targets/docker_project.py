@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tui_workbench.core.model import Run
 
-RUN_SECONDS = 90.0
+RUN_SECONDS = 180.0
 
 
 class DockerProject:

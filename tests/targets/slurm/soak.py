@@ -3,10 +3,11 @@
     [SOAK_KEEP=FOLDER] python -m tests.targets.slurm.soak KILLS [SEED]
 
 The parts are slurmctld, slurmd, the login node's sshd, and the client: the watcher, the link and a command that
-submits. Every script writes the marker of its start, numbered lines, and ends with a code, all known in advance. A
-controller that is killed forgets what it has not saved, and then Slurm itself kills or loses jobs. The workbench must
-say so: such a run has failed, or its end is unknown, with the reason. It is counted separately. SOAK_KEEP is a folder
-for the files of the runs and the logs of the cluster.
+submits. Every script adds a line to one file when it starts, writes numbered lines, and ends with a code, all known in
+advance. A controller that is killed forgets what it has not saved, and then Slurm itself kills or loses jobs. Such a
+run must have failed, or its end be unknown, with the reason, and its log must be what the script has written until
+then. It is counted separately, and only if Slurm says so: squeue shows the job with a state of LOST_STATES, or no
+longer knows an accepted job. SOAK_KEEP is a folder for the files of the runs and the logs of the cluster.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from tui_workbench.core.model import Run, RunRequest, RunState
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.targets.slurm.ends import read_info
+from tui_workbench.targets.slurm.states import ENDED
 
 KEEP = os.environ.get("SOAK_KEEP", "")
 ACTIVE_RUNS = 6
@@ -42,6 +45,9 @@ LONGEST_PAUSE = 3.0
 
 LONGEST_ABSENCE = 2.0
 """Seconds until a daemon is started again."""
+
+LOST_STATES = frozenset(("BOOT_FAIL", "CANCELLED", "NODE_FAIL"))
+"""States in which jobs end that Slurm has killed, and that no user has canceled."""
 
 SCRIPT = """\
 import os, sys, time
@@ -83,7 +89,8 @@ class Soak:
         self.project = project
         self.cluster = project.cluster
         self.kills: Counter[str] = Counter()
-        self._slurm_kills: list[float] = []  # when slurmctld or slurmd was killed, in seconds since the epoch
+        self._states: dict[str, str] = {}  # the last state of each run's job that squeue has shown
+        self._forgotten: set[str] = set()  # runs with an accepted job that squeue does not show, or no longer
         self._connections = connections
         self._random = random.Random(seed)
         self._marks = self.cluster.run_root / "marks"
@@ -106,13 +113,11 @@ class Soak:
             self._submit_missing()
             time.sleep(self._random.uniform(0, LONGEST_PAUSE))  # not a wait: the moment is what is tested
             victim = self._random.choice(list(self._victims))
-            begun = time.time()
             if self._victims[victim]():
                 self.kills[victim] += 1
                 print(f"{self.kills.total()}: {victim}", flush=True)
-                if victim.startswith("slurm"):
-                    self._slurm_kills.append(begun)
             self._repair_nodes()
+            self._ask_slurm()
             self.runs.resume()
 
     def finish(self, patience: float) -> None:
@@ -122,6 +127,7 @@ class Soak:
         deadline = time.monotonic() + patience
         while any(run.is_active for run in self.runs.list(adopt=True)) and time.monotonic() < deadline:
             time.sleep(0.5)
+            self._ask_slurm()
 
     def verdict(self) -> Verdict:
         """Compare every run with what its script does."""
@@ -134,7 +140,9 @@ class Soak:
     def _judge(self, run: Run, starts: int, found: Verdict) -> None:
         lines, code = map(int, run.arguments[:2])
         wanted, written = expected_output(lines), _content(Path(run.log_path))
-        text = f"{run.run_id}: {run.state}, exit code {run.exit_code} of {code}, {starts} starts, {run.reason}"
+        slurm = "forgotten" if run.run_id in self._forgotten else self._states.get(run.run_id, "never seen")
+        text = f"{run.run_id}: {run.state}, exit code {run.exit_code} of {code}, {starts} starts, Slurm: {slurm}, "
+        text += run.reason
         has_ended = run.exit_code == code and run.state == (RunState.FAILED if code else RunState.COMPLETED)
         kept = _content(self.project.there(run.run_id) / "output.log")
         if starts > 1:
@@ -145,14 +153,25 @@ class Soak:
             found.lost_bytes.append(f"{text}; {len(written)} of {len(wanted)} bytes, {len(kept)} there")
         elif has_ended and starts == 1:
             found.right.append(text)
-        elif run.state in (RunState.FAILED, RunState.UNKNOWN) and run.exit_code != 0 and self._may_be_lost(run):
+        elif run.state in (RunState.FAILED, RunState.UNKNOWN) and run.exit_code != 0 and self._is_lost(run):
             found.lost_by_slurm.append(text)
         else:
             found.wrong_ends.append(text)
 
-    def _may_be_lost(self, run: Run) -> bool:
-        # A controller that lost a job gives its id to the next one, which the node then refuses.
-        return bool(run.reason) and any(run.created - LONGEST_PAUSE < moment < run.end for moment in self._slurm_kills)
+    def _is_lost(self, run: Run) -> bool:
+        return bool(run.reason) and (run.run_id in self._forgotten or self._states.get(run.run_id) in LOST_STATES)
+
+    def _ask_slurm(self) -> None:
+        """Note the state of each job, and which accepted jobs Slurm does not know any more."""
+        accepted = {run.run_id for run in self.runs.list() if read_info(run.directory).get("job")}
+        done = self.cluster.command("root", ["squeue", "-h", "-t", "all", "-o", "%j %T"])
+        if done.returncode != 0:
+            return
+        shown = dict(line.removeprefix("wb-").split(" ", 1) for line in done.stdout.splitlines())
+        # It shows an ended job for minutes (MinJobAge), so its last state is seen before it disappears.
+        missing = accepted - shown.keys()
+        self._forgotten |= {run_id for run_id in missing if self._states.get(run_id, "") not in ENDED}
+        self._states |= shown
 
     def _repair_nodes(self) -> None:
         """Do what an administrator does: Slurm drains a node when a controller has given a job's id twice."""
