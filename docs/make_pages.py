@@ -24,24 +24,23 @@ COMMANDS_HEAD = """\
 
 `python -m docs.make_pages` generates this page. `workbench-tui COMMAND --help` shows the same text.
 
-`workbench-tui [PROJECT]` opens the screens. ID is the ID or number of a run. Commands use the project
-in the current folder or its parents, or the one of `--project DIR`. Commands that print data have
-`-o json`, `table` or `tsv`, `--query` to filter the result, and `--plain` for screen readers
-([accessibility](../accessibility.md)).
+`workbench-tui [PROJECT]` opens the screens. ID is the ID or number of a run. Commands use the
+project of `--project DIR`; by default, this is the current folder or the nearest parent that is a
+project. Commands that print data have `-o json`, `table` or `tsv`, `--query` to filter the result,
+and `--plain` for [screen readers](../accessibility.md).
 
-Exit codes: the exit code of the script for a finished run, 130 for a canceled run; otherwise 0, 1 for
-a failure of this machine, 2 for wrong usage, 3 for a configuration problem, 4 if the target is
-unreachable.
+A command that follows a run exits with the exit code of its script, or 130 if the run was canceled.
+Other exit codes are 0 for success, 1 for a failure of this machine, 2 for wrong usage, 3 for a
+configuration problem, and 4 if the target is unreachable.
 """
 
 ERRORS_HEAD = """\
 # Errors
 
-`python -m docs.make_pages` generates this page. Capitalized words such as HOST replace values, and text
-in `[...]` is not always shown. If there are several fixes (`Or:`), the error shows the one that applies;
-an empty fix means that the message itself says what to do, or that there is no general fix. The last
-column is the exit code of the command. [Troubleshooting](../troubleshooting.md) explains the most common
-errors.
+`python -m docs.make_pages` generates this page. Capitalized words such as HOST stand for values,
+and text in `[...]` is not always shown. If there are several fixes (`Or:`), the error shows the fix
+that applies. The last column is the exit code of the command.
+[Troubleshooting](../troubleshooting.md) explains the most common errors.
 
 | Message | Fix | Code |
 |---|---|---|"""

@@ -219,7 +219,7 @@ def _unknown_verb(arguments: Sequence[str]) -> int:
     near = _nearest(arguments)
     raise UsageError(
         f"unknown command '{' '.join(arguments[:2])}'",
-        remedy=near or f"Commands of `{arguments[0]}`: {verbs}.",
+        remedy=near or f"Use one of: {verbs}.",
     )
 
 

@@ -85,7 +85,7 @@ def translated(words: Sequence[str]) -> list[str]:
         if hint := REMEDIES.get(" ".join(words[:size])):
             raise UsageError(f"`az ml {' '.join(words[:size])}` is not supported", remedy=hint)
     known = ", ".join(sorted(" ".join(words) for words in LINES))
-    raise UsageError(f"unknown command 'az ml {' '.join(words[:2])}'", remedy=f"Commands of `az ml`: {known}.")
+    raise UsageError(f"unknown command 'az ml {' '.join(words[:2])}'", remedy=f"Use one of: {known}.")
 
 
 def _options(line: Line, words: Sequence[str]) -> list[str]:

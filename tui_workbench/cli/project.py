@@ -76,7 +76,9 @@ def run_add(arguments: argparse.Namespace) -> int:
 
 def run_restore(arguments: argparse.Namespace) -> int:
     if bool(arguments.run) == arguments.undo:
-        raise UsageError("give either --run-id or --undo", remedy="`workbench-tui history list` lists the runs.")
+        raise UsageError(
+            "give either --run-id or --undo", remedy="Use one of them: `workbench-tui history list` lists the runs."
+        )
     runs = Runs(Project.find(arguments.project))
     if arguments.undo:
         restoration = runs.undo_restore(dry_run=arguments.dry_run)

@@ -58,7 +58,7 @@ class TextFile(NamedTuple):
         """
         if self.read_only:
             raise StorageError(
-                f"this file is read-only here: {self.read_only}", remedy="Use another editor.", file=self.path
+                f"this file is read-only: {self.read_only}", remedy="Use another editor.", file=self.path
             )
         native = text if self.newline in ("", "\n") else text.replace("\n", self.newline)
         try:

@@ -145,7 +145,7 @@ class TestEditing:
             assert it.text.source == RUNCONFIG
             await it.press("enter", *"fortran", "enter")
             assert form.is_editing
-            assert any("✗ Framework has no value 'fortran'" in line for line in drawn(form))
+            assert any("✗ Framework cannot be 'fortran'" in line for line in drawn(form))
 
     async def test_error_of_an_invalid_value_is_wrapped(self, folder: Path) -> None:
         async with editor_app(folder, size=(50, 24)) as it:
@@ -153,7 +153,7 @@ class TestEditing:
             await to_row(it, form, "Framework")
             await it.press("enter", *"fortran", "enter")
             said = " ".join(" ".join(drawn(form)).split())
-            assert "✗ Framework has no value 'fortran'." in said
+            assert "✗ Framework cannot be 'fortran'." in said
             assert f"Choose one of: {', '.join(FRAMEWORKS)}." in said
 
     async def test_values_of_the_project_are_suggested(self, folder: Path) -> None:

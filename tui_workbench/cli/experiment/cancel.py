@@ -36,7 +36,8 @@ def run_cancel(arguments: argparse.Namespace) -> int:
     runs = Runs(Project.find(arguments.project))
     if bool(arguments.run) == bool(arguments.group):
         raise UsageError(
-            "give either --run or --group", remedy="`workbench-tui history list` lists the runs and sweeps."
+            "give either --run or --group",
+            remedy="Use one of them: `workbench-tui history list` lists the runs and sweeps.",
         )
     if arguments.group:
         canceled = runs.stop_group(arguments.group, all_of_it=arguments.all, grace=arguments.grace)

@@ -101,7 +101,7 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
     if image and image_names.parse_image(image) is None:
         raise UsageError(f"invalid image name {image!r}", remedy="Write REPOSITORY:TAG in lowercase.")
     if not target.kind.has_gpus and not target.kind.has_scheduler:
-        message = f"target {target.name!r} is a Spark cluster, which cannot use GPUs here"
+        message = f"runs on the Spark cluster {target.name!r} cannot use GPUs"
         raise ConfigurationError(message, remedy="Choose a Docker target.", file=target.path)
     planning = _Planning(context, target, configurations, image)
     hunks = tuple(planning.hunks())
@@ -140,8 +140,9 @@ def make_gpu_ready(
     plan = plan_gpu_ready(root, name, image=image)
     unknown = [one for one in without if one not in {hunk.id for hunk in plan.hunks}]
     if unknown:
-        known = ", ".join(hunk.id for hunk in plan.hunks) or "none"
-        raise UsageError(f"the plan has no change {unknown[0]!r}", remedy=f"Choose one of: {known}.")
+        known = ", ".join(hunk.id for hunk in plan.hunks)
+        remedy = f"Choose one of: {known}." if known else "The plan has no changes: leave out --without."
+        raise UsageError(f"the plan has no change {unknown[0]!r}", remedy=remedy)
     change_set = plan.change_set(without)
     left = plan.problems_after(without) if without else plan.problems
     if not dry_run:
@@ -163,15 +164,16 @@ def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[Ru
             if os.path.isfile(path):
                 Document.open(path).tree  # noqa: B018 - raises the error of the file
     if configuration is not None:
-        known = ", ".join(context.names(".compute")) or "none"
+        known = ", ".join(context.names(".compute"))
         raise ConfigurationError(
             f"there is no compute target {target_name!r}",
-            remedy=f"Set Target to one of: {known}.",
+            remedy=f"Set Target to one of: {known}." if known else "Create or attach a target first.",
             file=configuration.path,
         )
     names = {*context.names(".compute"), *context.names(".runconfig")}
-    known = ", ".join(sorted(names)) or "none"
-    raise UsageError(f"unknown target or run configuration {name!r}", remedy=f"Choose one of: {known}.")
+    known = ", ".join(sorted(names))
+    remedy = f"Choose one of: {known}." if known else "Create or attach a target first."
+    raise UsageError(f"unknown target or run configuration {name!r}", remedy=remedy)
 
 
 class _Planning:

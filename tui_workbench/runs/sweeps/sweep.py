@@ -260,7 +260,7 @@ def _path(project: Project, group: str, suffix: str) -> str:
 def _name(group: str, suffix: str) -> str:
     """Return the path of a sweep's file below the project's state directory."""
     if not _number(group):
-        raise RunNotFound(f"no sweep {group!r}", remedy="Sweeps have names such as `sweep-1`.")
+        raise RunNotFound(f"no sweep {group!r}", remedy="Use a name such as `sweep-1`.")
     return f"{FOLDER}/{_PREFIX}{_number(group)}{suffix}"
 
 

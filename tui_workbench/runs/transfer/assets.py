@@ -96,7 +96,8 @@ def asset_of(project: Project, link: str) -> Asset:
         )
     if (found := _read_link(link)) is None:
         raise UsageError(
-            f"{link} is not a link file", remedy='Its format is {"assetSource": ..., "name": ..., "version": ...}.'
+            f"{link} is not a link file",
+            remedy='A link file has the format {"assetSource": ..., "name": ..., "version": ...}.',
         )
     name, version = found
     folder = os.path.join(project.state_directory, STORE, name, str(version), CONTENT)

@@ -99,7 +99,7 @@ def disk(host: Host, folders: Sequence[str], command: str) -> CheckResult:
     text = ", ".join(f"{size / 1e9:.1f} GB free on {mount}" for (_, size), mount in free.items())
     if least < DISK_BROKEN_BYTES:
         raise CheckFailed(
-            f"the disk is full: {least / 1e9:.1f} GB free on {place}",
+            f"only {least / 1e9:.1f} GB free on {place}",
             "Remove files of old runs or other files.",
             command,
         )

@@ -321,7 +321,7 @@ class HostRun:
         done = self._host.run(["sh", "-c", _STATE, "sh", self.directory])
         parts = done.stdout.decode("utf-8", "replace").split("\n/\n")
         if len(parts) != 4:
-            raise ConnectionLost(f"{self._host.label}: the answer about the run was cut off", remedy="Try again.")
+            raise ConnectionLost(f"{self._host.label}: the answer about the run was incomplete", remedy="Try again.")
         pid, exit_code, then, now = parts
         code = exit_code.strip() if exit_code.endswith("\n") else ""
         return HostRunState(

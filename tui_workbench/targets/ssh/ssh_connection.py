@@ -401,7 +401,7 @@ def _connection_error(prefix: str, client: _Client, error: Exception) -> Connect
     if isinstance(error, ConnectionRefusedError):
         return ConnectionLost(
             f"{prefix}nothing listens on port {client.port} of {client.name}",
-            remedy="Check that the machine is up, that its SSH server runs, and the port.",
+            remedy="Check the port, and that the machine and its SSH server are running.",
             failed_check="port",
         )
     if isinstance(error, TimeoutError):

@@ -11,16 +11,16 @@ from tui_workbench.ui.commands.registry import SCOPES
 HEAD = """\
 # Keys
 
-Made by `make pages`; edit the tables in
-`tui_workbench/ui/commands/` instead.
+`make pages` generates this page from the tables in `tui_workbench/ui/commands/`.
 
-The last line of every screen shows the keys that work now, `?` explains the focused pane with all its keys, and
-`ctrl+p` finds any command by its name. If a command is unavailable, its key shows the reason in the last line.
-`workbench-tui keys` prints this list with your own keys; `-o json` prints it for programs.
+The last line of every screen shows the keys that work now, `?` explains the focused pane with all
+its keys, and `ctrl+p` finds any command by its name. If a command is unavailable, its key shows the
+reason in the last line. `workbench-tui keys` prints this list with your own keys; `-o json` prints
+it as JSON.
 
 ## Your own keys
 
-`keys.yaml` in `~/.config/workbench-tui/` sets the keys of commands, by their ids:
+`keys.yaml` in `~/.config/workbench-tui/` sets the keys of commands, by their IDs:
 
 ```yaml
 run.start: f5, ctrl+r    # two keys for one command
@@ -28,9 +28,14 @@ files.run: [s, "!"]      # the same as a list; quote characters with a meaning i
 view.zoom: ""            # no key; the command is still in the palette
 ```
 
-Write keys as `f5`, `ctrl+r`, `alt+up`, `space` or `"?"`. Commands that the file does not name keep their default keys.
-Errors are reported with their line at the start and by `workbench-tui keys`: an unknown command or key, a key that two
-commands share in one place, a letter where letters are text. The other lines still apply.
+Write keys as `f5`, `ctrl+r`, `alt+up`, `space` or `"?"`. Commands that the file does not name keep
+their default keys. The screens and `workbench-tui keys` report these errors, with their line:
+
+- an unknown command or key,
+- a key that two commands have in the same place,
+- a letter for a command that works while you type text.
+
+The other lines of the file still apply.
 """
 
 

@@ -217,6 +217,6 @@ TRACE = Scope("calls", "8 Calls", (
     Command("trace.filter", "slash", "filter", "Filter", "Show matching calls, e.g. words or kind:ssh."),
     Command("trace.failed", "f", "failed", "Failed", "Show only failed calls, or all."),
     Command("trace.whose", "a", "toggle_run", "Run/all", "Show calls of the selected run, or all."),
-    quiet("trace.read", "enter", "read", "Read", "Read the whole call; return to the list."),
+    quiet("trace.read", "enter", "read", "Read", "Show the whole call, or return to the list."),
 ))
 # fmt: on

@@ -46,7 +46,7 @@ class EditorPane(Pane):
 
     number = 3
     title = "Editor"
-    about = "Edits any text file of the project. Saving is atomic and keeps all bytes that you did not edit."
+    about = "Opens any text file of the project. Saving is atomic and keeps all bytes that you did not edit."
 
     class FileSaved(Update):
         """A file was written."""

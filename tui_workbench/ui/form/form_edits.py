@@ -168,6 +168,6 @@ def _typed(field: Field, text: str) -> Any:
     if field.type == field_types.CHOICE:
         word = field.understand(text)
         if not word:
-            raise UsageError(f"{field.key} has no value {text!r}", remedy=f"Choose one of: {', '.join(field.choices)}.")
+            raise UsageError(f"{field.key} cannot be {text!r}", remedy=f"Choose one of: {', '.join(field.choices)}.")
         return word
     return text
