@@ -445,7 +445,7 @@ def refused(label: str, action: str, said: str, status: int = 0) -> WorkbenchErr
             "machine to remove unused images and containers.",
         )
     message = f"the Docker engine on {label} cannot {action}: {said}"
-    return EngineRefused(message, status=status, said=said, remedy="`docker info` on that machine shows its state.")
+    return EngineRefused(message, status=status, said=said, remedy="Check its state there with `docker info`.")
 
 
 def unreachable(label: str, error: BaseException | None = None) -> TargetUnreachable:

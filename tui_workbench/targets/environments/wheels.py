@@ -80,10 +80,11 @@ def uv_version() -> str:
 
 def platform_of(facts: ImageFacts) -> str:
     """Return the resolver's name of the image's platform. Raises ConfigurationError for an unsupported machine."""
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(facts.machine, facts.machine)
+    architecture = facts.machine
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
     if machine not in ("x86_64", "aarch64"):
         raise ConfigurationError(
-            f"cannot download packages for the architecture {facts.machine} on this machine",
+            f"this machine cannot download packages for {architecture}",
             remedy="Give the target access to the package index, or choose an image that contains the packages.",
         )
     library, version = facts.libc

@@ -214,7 +214,7 @@ class JobsPane(Pane):
         self._asked = run.run_id
         dependents = await in_thread(partial(dependents_of, RunDirectory(run.directory)))
         names = ", ".join(run_title(other) for other in dependents)
-        also = f" Waiting for it, and canceled too: {names}." if names else ""
+        also = f" Also canceled, because they wait for it: {names}." if names else ""
         self._question = QuestionRow(Question(safe_text(f"Cancel {run_title(run)}?{also}"), yes_no(run.run_id)))
         await self.mount(self._question)
         self.screen.set_focus(self._question)
