@@ -11,6 +11,7 @@ from textual import events
 from tests.ui.seen import content_of, lines_of, screen_lines
 from tests.ui.waiting import until
 from tui_workbench.core.errors import UsageError
+from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.app import WorkbenchApp
 from tui_workbench.ui.editor.text_editor import TextEditor
@@ -156,8 +157,6 @@ async def test_x_cancels_the_selected_run_after_a_question(project: Project, pro
 
 
 async def test_run_of_the_command_line_appears(project: Project) -> None:
-    from tui_workbench.core.model import RunRequest
-
     async with opened(project) as pilot:
         Runs(project).submit(RunRequest("local", "hello.py"))
         await until(lambda: "hello.py [1]" in seen(pilot))
@@ -393,6 +392,20 @@ async def test_read_error_disappears_after_a_successful_read(project: Project) -
         await until(lambda: notice.is_error)
         screen.coordinator.state.show_runs_read([], {})
         await until(lambda: not notice.is_error)
+
+
+async def test_runs_read_before_a_start_keep_the_started_run_selected(project: Project) -> None:
+    run = Runs(project).submit(RunRequest("local", "hello.py"))
+    async with opened(project) as pilot:
+        screen = screen_of(pilot)
+        state = screen.coordinator.state
+        await until(lambda: state.run(run.run_id) is not None)
+        started = run._replace(run_id="started-here", run_number=2)
+        state.show_started(started)
+        state.show_runs_read([run], {})
+        assert [each.run_id for each in state.runs] == ["started-here", run.run_id]
+        await pilot.pause()
+        assert state.selected == "started-here"
 
 
 # The footer.

@@ -53,6 +53,7 @@ class ProjectState:
         self.runs: list[Run] = []
         self.targets: Sequence[ComputeTarget] = ()
         self.selected = ""  # id of a run
+        self._started = ""  # id of a run that was started here and is not among the runs that were read yet
         self._steps: Mapping[str, str] = {}
         self._saved: Values | None = None
         self._checks = TargetChecks()
@@ -232,6 +233,10 @@ class ProjectState:
     def show_runs_read(self, runs: list[Run], steps: Mapping[str, str]) -> None:
         self._forget_failure()
         self._steps = steps
+        if any(run.run_id == self._started for run in runs):
+            self._started = ""
+        elif (started := self.run(self._started)) is not None:
+            runs = [started, *runs]  # these runs were read before it was started
         saved, self._saved = self._saved, None
         if saved is None:
             self.show_runs(runs)
@@ -240,6 +245,11 @@ class ProjectState:
         selected = log.text("run")
         self.show_runs(runs, select=selected if any(run.run_id == selected for run in runs) else None)
         self._panes.log.restore(log)
+
+    def show_started(self, run: Run) -> None:
+        """Add a run that was started here, and select it."""
+        self._started = run.run_id
+        self.show_runs([run, *(other for other in self.runs if other.run_id != run.run_id)], select=run.run_id)
 
     def show_runs(self, runs: list[Run], select: str | None = None) -> None:
         """Show the current runs; `select` is the id of a run to select."""

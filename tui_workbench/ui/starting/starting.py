@@ -188,8 +188,7 @@ class Starting:
     def _show(self, run: Run, notes: list[str]) -> None:
         """Show a run that has started, and the notes about its snapshot."""
         self._context.say("")
-        others = [other for other in self._state.runs if other.run_id != run.run_id]
-        self._state.show_runs([run, *others], select=run.run_id)
+        self._state.show_started(run)
         for text in notes:
             self._context.notify(text, NOTE_SECONDS)
 
