@@ -7,6 +7,7 @@ kept. A script ends with `sys.exit(finish())`: 1 if a limit is exceeded.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import subprocess
@@ -54,6 +55,8 @@ class Comparison(NamedTuple):
 
 
 _failures: list[str] = []
+
+LONGEST_START, IDLE_SHARE = 30.0, 0.02
 
 
 def compare(
@@ -120,6 +123,17 @@ def measure(call: Measure) -> float:
     return elapsed if value is None else value
 
 
+def on_processor(call: Callable[[], object]) -> Callable[[], float]:
+    """Return a round that measures the processor seconds of a call in this process instead of its wall time."""
+
+    def measured() -> float:
+        start = time.process_time()
+        call()
+        return time.process_time() - start
+
+    return measured
+
+
 def percentile(values: Sequence[float], percent: float) -> float:
     """Return the percentile of the values by nearest rank."""
     ordered = sorted(values)
@@ -147,11 +161,57 @@ def process_time(
     return time.perf_counter() - start
 
 
+def processor_time(command: Sequence[str], *, directory: str | None = None) -> float:
+    """Processor seconds of a whole process and of the children that it has waited for.
+
+    Unlike the wall time, they hardly depend on other work on the machine. Raises CalledProcessError when it fails.
+    """
+    process = subprocess.Popen(
+        command, cwd=directory, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return usage.ru_utime + usage.ru_stime
+
+
+def time_on_processors(pid: int) -> float:
+    """Processor seconds of the living threads of a process, with the resolution of the scheduler."""
+    used = 0
+    for name in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{name}/schedstat", encoding="ascii") as file:
+            used += int(file.read().split()[0])
+    return used / 1e9
+
+
 def processor_seconds(pid: int) -> float:
     """Processor time that all threads of a living process have used so far (user and system)."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Processor:
+    """The share of a processor that a process uses from now on."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._used, self._since = processor_seconds(pid), time.perf_counter()
+
+    def share(self) -> float:
+        """The share; 1.0 is one processor."""
+        return (processor_seconds(self._pid) - self._used) / (time.perf_counter() - self._since)
+
+
+def until_idle(pid: int) -> None:
+    """Wait until a program has finished its start."""
+    end = time.perf_counter() + LONGEST_START
+    while time.perf_counter() < end:
+        measured = Processor(pid)
+        time.sleep(0.5)
+        if measured.share() < IDLE_SHARE:
+            return
 
 
 def private_memory(pid: int) -> int:

@@ -1,41 +1,67 @@
-"""The history of 10,000 runs: listing it, rebuilding its index, and filtering its table.
+"""The history of many runs: listing it, rebuilding its index, and its dashboard.
 
-The baseline is MLflow 3 with the same runs in its file store, listed by `mlflow.search_runs` in a process. MLflow is
-installed for this, or taken from the interpreter in WORKBENCH_MLFLOW; without MLflow the rest is measured.
+    python -m benchmarks.history
+
+The list of 10,000 runs is compared with MLflow 3, which has the same runs in its file store and lists them by
+`mlflow.search_runs` in a process. MLflow is installed for this, or taken from the interpreter in WORKBENCH_MLFLOW;
+without MLflow the rest is measured. Building the index anew is compared with parsing the files of all runs.
+
+Dashboard: the times from a key to its rows with 100,000 runs are compared with those of ten runs. The runs are rows of
+the index, and the directories of the visible runs are links to one real run, whose curves are read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.command_line import COMMAND, make_project, multiply_runs
-from benchmarks.harness import MILLISECONDS, SECONDS, check, compare, environment, finish, note, process_time, python
+from benchmarks.harness import compare, environment, finish, note, process_time, processor_time, python
+from benchmarks.terminal import Seen, Terminal
+from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store import index_file
-from tui_workbench.runs.store.table import RunQuery
+from tui_workbench.runs.store.history_record import Facts
+from tui_workbench.runs.store.index import ENDED, RunIndex
+from tui_workbench.runs.store.index_file import IndexRow, insert_rows
 
 RUNS = 10_000
 METRICS = 5
 SHARE_OF_PEER = 0.1
-REBUILD_SECONDS = 10.0
-FIRST_ROWS, KEYSTROKE = 0.3, 0.05
+REBUILD_LIMIT = 12.0
 PEER_VARIABLE = "WORKBENCH_MLFLOW"
 PACKAGES = ("mlflow-skinny>=3", "pandas")
 INSTALL_SECONDS = 120
 ROUNDS = 3
+
+COLUMNS, ROWS = 120, 36
+MANY, FEW = 100_000, 10
+OPEN_LIMIT, FILTER_LIMIT = 3.0, 3.0
+KEY_ROUNDS = 6
+FILTER = "resnet"
+ESCAPE = "\x1b"
 
 _SEARCH = """\
 import sys, mlflow
 mlflow.set_tracking_uri(sys.argv[1])
 found = mlflow.search_runs(search_all_experiments=True, max_results=100000, output_format="list")
 print(len(found))
+"""
+
+_PARSE = """\
+import json, pathlib, sys
+for run in pathlib.Path(sys.argv[1]).iterdir():
+    json.loads((run / "run.json").read_bytes())
+    for name in ("events.jsonl", "metrics.jsonl"):
+        for line in (run / name).read_bytes().splitlines():
+            json.loads(line)
 """
 
 
@@ -47,10 +73,10 @@ def main() -> int:
         multiply_runs(root, RUNS)
         log_metrics(root)
         measure_index(root)
-        measure_table(root)
         peer = mlflow(Path(name))
         if peer:
             compare_lists(root, peer, Path(name) / "mlruns")
+    measure_dashboard()
     return finish()
 
 
@@ -65,30 +91,18 @@ def log_metrics(root: Path) -> None:
 
 
 def measure_index(root: Path) -> None:
-    """Build the index from nothing, as a whole process that then lists all runs."""
-    index = Path(Project.find(str(root)).cache_directory, index_file.FILE)
-    taken = []
-    for _ in range(ROUNDS):
+    """Compare building the index and listing all runs with parsing their files; processor time of the processes."""
+    project = Project.find(str(root))
+    index = Path(project.cache_directory, index_file.FILE)
+
+    def rebuilt() -> float:
         index.unlink(missing_ok=True)
-        taken.append(process_time([COMMAND, "history", "list"], directory=str(root)))
-    check(
-        f"index of {RUNS:,} runs, deleted, built anew and listed", sorted(taken)[ROUNDS // 2], REBUILD_SECONDS, SECONDS
-    )
+        return processor_time([COMMAND, "history", "list"], directory=str(root))
+
+    parse = [python(), "-c", _PARSE, project.runs_directory]
+    name = f"index of {RUNS:,} runs, built anew and listed"
+    compare(name, rebuilt, lambda: processor_time(parse), REBUILD_LIMIT, ROUNDS, baseline_name="parsing their files")
     note(f"the index takes {index.stat().st_size / 1e6:.1f} MB")
-
-
-def measure_table(root: Path) -> None:
-    """Measure the first rows of the table, and each key of a filter."""
-    runs = Runs(Project.find(str(root)))
-    check(f"first rows of {RUNS:,} runs", _median(lambda: runs.page(RunQuery(), 0, 60)), FIRST_ROWS, MILLISECONDS)
-    text = "hello metric1>20 -failed"
-    slowest = max(
-        _median(lambda end=end: runs.page(RunQuery(text[:end], sort="metric0"), 0, 60))
-        for end in range(1, len(text) + 1)
-    )
-    check(f"the slowest key of the filter `{text}`, sorted by a metric", slowest, KEYSTROKE, MILLISECONDS)
-    found = runs.page(RunQuery(text), 0, 1).total
-    note(f"the filter found {found:,} of {RUNS:,} runs")
 
 
 def mlflow(folder: Path) -> str:
@@ -130,14 +144,119 @@ def compare_lists(root: Path, peer: str, store: Path) -> None:
     )
 
 
-def _median(call: object, rounds: int = 5) -> float:
-    assert callable(call)
-    taken = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start)
-    return sorted(taken)[rounds // 2]
+def measure_dashboard() -> None:
+    """Compare the dashboard of many runs with that of a few."""
+    with dashboard(MANY) as many, dashboard(FEW) as few:
+        compare(
+            f"dashboard of {MANY:,} runs, key to first rows",
+            many.open,
+            few.open,
+            OPEN_LIMIT,
+            KEY_ROUNDS,
+            baseline_name=f"{FEW} runs",
+        )
+        name = f"dashboard of {MANY:,} runs, filter key to its rows, slowest key of {FILTER!r}"
+        compare(name, many.type_filter, few.type_filter, FILTER_LIMIT, KEY_ROUNDS, baseline_name=f"{FEW} runs")
+
+
+class Dashboard:
+    """The dashboard of a workbench."""
+
+    def __init__(self, terminal: Terminal, total: int) -> None:
+        self._terminal = terminal
+        self._seen = Seen(terminal)
+        self._seen.until(b"5 Jobs", f"[{total}]".encode())
+        terminal.settle(1.0)
+
+    def open(self) -> float:
+        """Return the seconds from the key to the first rows, and close the dashboard."""
+        taken = self._seen.after("6", b"exit 1")
+        self._terminal.settle(0.5)
+        self._terminal.send(ESCAPE)
+        self._terminal.settle(0.5)
+        return taken
+
+    def type_filter(self) -> float:
+        """Return the longest time from a key of the filter to its rows."""
+        self._seen.after("6", b"exit 1")
+        self._terminal.settle(0.5)
+        self._seen.after("/", b"/")
+        words = [FILTER[:place] for place in range(1, len(FILTER) + 1)]
+        taken = max(self._seen.after(word[-1], f"with {word}".encode()) for word in words)
+        for _ in range(2):
+            self._terminal.settle(0.3)
+            self._terminal.send(ESCAPE)
+        self._terminal.settle(0.5)
+        return taken
+
+
+@contextlib.contextmanager
+def dashboard(total: int) -> Iterator[Dashboard]:
+    """Open the workbench on a project with this number of runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [python(), "-m", "tui_workbench", index_project(os.path.join(folder, "project"), total)]
+        changes = {"HOME": folder}
+        with Terminal(
+            command, columns=COLUMNS, rows=ROWS, directory=folder, changes=changes, emulate=False
+        ) as terminal:
+            yield Dashboard(terminal, total)
+
+
+def index_project(root: str, total: int) -> str:
+    """Create a project with an index of `total` runs."""
+    os.makedirs(os.path.join(root, "aml_config"))
+    project = Project.find(root)
+    project.prepare_state()
+    os.makedirs(project.runs_directory, exist_ok=True)
+    real = os.path.join(root, ".workbench", "real")
+    os.makedirs(real)
+    with open(os.path.join(real, "metrics.jsonl"), "w", encoding="ascii") as file:
+        for step in range(50):
+            file.write(json.dumps({"name": "loss", "step": step, "value": 1 / (step + 1), "time": 1.0}) + "\n")
+    fill(project, total)
+    for number in range(1, total + 1):
+        os.symlink(real, os.path.join(project.runs_directory, run_id(number)))
+    old = time.time() - 3600
+    os.utime(project.runs_directory, (old, old))
+    return root
+
+
+def fill(project: Project, total: int) -> None:
+    """Write the runs into the index, as a workbench that has read them would have."""
+    with RunIndex(project) as index:
+        connection = index._connection
+        connection.execute("BEGIN")
+        insert_rows(connection, [row(project, number) for number in range(1, total + 1)])
+        connection.execute("COMMIT")
+
+
+def row(project: Project, number: int) -> IndexRow:
+    """Return a row of the index."""
+    script = ("train.py", "eval.py", "resnet/train.py", "sweep.py")[number % 4]
+    created = 1_600_000_000.0 + number * 60
+    run = Run(
+        run_id=run_id(number),
+        run_number=number,
+        directory=os.path.join(project.runs_directory, run_id(number)),
+        script_name=script,
+        arguments=("--seed", str(number), "--lr", str(number % 7 / 100)),
+        run_configuration="local",
+        target="local",
+        target_type="local",
+        state="completed" if number % 9 else "failed",
+        exit_code=0 if number % 9 else 1,
+        created=created,
+        start=created + 1,
+        end=created + 1 + number % 977,
+        user_id="ada",
+    )
+    facts = Facts({"loss": 1 / number, "accuracy": 1 - 1 / number, "epoch": number % 30})
+    return IndexRow(run, ENDED, facts)
+
+
+def run_id(number: int) -> str:
+    """Return the ID of the run with this number."""
+    return f"project_{number:013d}"
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Log, Static
 
 from benchmarks.harness import python
-from benchmarks.terminal import Terminal
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 
@@ -45,23 +44,6 @@ def workbench(project: str) -> list[str]:
 def stock(log: str) -> list[str]:
     """The command that shows a log in Textual's `Log`."""
     return [sys.executable, "-c", f"from benchmarks import log_programs; log_programs.StockLog({log!r}).run()"]
-
-
-class Drawn:
-    """The rows that a program has changed since the last `forget`, without a full emulation."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._bytes = bytearray()
-        terminal.watch_rows(lambda rows, _: self._bytes.extend(rows))
-
-    def until(self, *wanted: bytes, seconds: float = 30.0) -> float:
-        """Read until all texts were drawn since the last `forget`; return the time."""
-        return self._terminal.until(lambda: all(it in self._bytes for it in wanted), seconds)
-
-    def forget(self) -> None:
-        """Ignore earlier output."""
-        self._bytes.clear()
 
 
 class StockLog(App[None]):

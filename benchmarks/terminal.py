@@ -141,6 +141,39 @@ class Terminal:
         return status
 
 
+class Seen:
+    """The rows that a program has changed since the last key, and the time of the last change.
+
+    Nothing is emulated during the measurement.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._data = bytearray()
+        self._when = 0.0
+        terminal.watch_rows(self._take)
+
+    def _take(self, data: bytes, when: float) -> None:
+        self._data += data
+        self._when = when
+
+    def forget(self) -> None:
+        """Ignore earlier output."""
+        self._data.clear()
+
+    def until(self, *expected: bytes, seconds: float = 30.0) -> float:
+        """Read until all texts were drawn since the last key or `forget`; return the time."""
+        self._terminal.until(lambda: all(text in self._data for text in expected), seconds)
+        return self._when
+
+    def after(self, keys: str, expected: bytes) -> float:
+        """Type keys after the output has settled; return the seconds until the text was drawn."""
+        self._terminal.settle()
+        self.forget()
+        pressed = self._terminal.send(keys)
+        return self.until(expected) - pressed
+
+
 def _spawn(
     command: Sequence[str], columns: int, rows: int, changes: Mapping[str, str], directory: str | None
 ) -> tuple[int, int]:

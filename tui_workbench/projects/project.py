@@ -137,11 +137,10 @@ class Project:
             )
         target = self.target(name)
         if configuration.is_sdk_form:
-            from tui_workbench.config.sdk_conflicts import conflicts, flattened
+            from tui_workbench.config import sdk_conflicts
 
-            found = conflicts(
-                flattened(configuration.values), target, lambda path: os.path.isfile(os.path.join(self.root, path))
-            )
+            values = sdk_conflicts.flattened(configuration.values)
+            found = sdk_conflicts.conflicts(values, target, lambda path: os.path.isfile(os.path.join(self.root, path)))
             for conflict in found:
                 line = line_of_key(configuration.path, conflict.key)
                 raise ConfigurationError(conflict.message, remedy=conflict.remedy, file=configuration.path, line=line)

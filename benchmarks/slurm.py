@@ -1,10 +1,14 @@
-"""Time until sbatch has accepted a run, compared with `ssh LOGIN sbatch`, over connections with delays.
+"""Runs on a real Slurm cluster of machines of namespaces: submission, the first line of output, and queued runs.
 
-    python -m benchmarks.slurm_submit
+    python -m benchmarks.slurm [RUNS]
 
-Both use a connection that is open, on a real cluster of machines of namespaces. The connection goes through a relay
-that delays each byte, because the kernels of build machines have no netem. The project has not changed since the last
-run.
+Submission: time until sbatch has accepted a run, compared with `ssh LOGIN sbatch`, over connections with delays. Both
+use a connection that is open. It goes through a relay that delays each byte, because the kernels of build machines have
+no netem. The project has not changed since the last run.
+
+First line: from print in the job to `output.log` here, compared with `ssh LOGIN tail -F`. Queued runs (RUNS of them):
+processor and memory of the watcher and the link together, and the number of squeue calls. `ssh LOGIN squeue` for each
+run would be RUNS calls in each interval.
 """
 
 from __future__ import annotations
@@ -24,36 +28,68 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from benchmarks.harness import compare, environment, finish, note, python
+from benchmarks.harness import (
+    COUNT,
+    MEGABYTES,
+    PERCENT,
+    SECONDS,
+    check,
+    compare,
+    environment,
+    finish,
+    note,
+    processor_seconds,
+    proportional_memory,
+    python,
+)
 from benchmarks.ssh_machine import is_possible
 from tests.machines import make_key
 from tests.slurm_cluster import SlurmCluster, slurm_cluster
-from tests.targets.conftest import end_links
+from tests.targets.conftest import end_links, link_processes
+from tests.targets.slurm.project import SlurmProject, project_on_cluster
+from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
 ROUNDS = 8
-PLUS = 0.150
+SUBMIT_PLUS = 0.150
 ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Delays of the connection in seconds, there and back."""
 
+FIRST_PLUS = 1.0
+RUNS = 100
+WINDOW = 45.0
+INTERVAL = 15.0
+PATIENCE = 1200.0
+PAUSE = 0.002
+
 SCRIPT = "import time; time.sleep(600)\n"
+CLOCK = "import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC), flush=True); time.sleep(3)\n"
 
 
-def main() -> int:
+def main(count: int) -> int:
     """Run the benchmark."""
     if not is_possible():
         note("not measured: a cluster can only be made by root")
         return 0
-    with tempfile.TemporaryDirectory(prefix="wb-") as name, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="wb-") as name:
         folder = Path(name)
         folder.chmod(0o755)
         key = make_key(folder / "id_ed25519")
-        cluster = stack.enter_context(slurm_cluster(key))
-        for round_trip in ROUND_TRIPS:
-            _measure(folder / f"{round_trip * 1000:.0f}", cluster, key, round_trip)
+        with slurm_cluster(key) as cluster:
+            for round_trip in ROUND_TRIPS:
+                _measure_submit(folder / f"{round_trip * 1000:.0f}", cluster, key, round_trip)
+    with tempfile.TemporaryDirectory(prefix="wb-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with project_on_cluster(folder) as (project, connections):
+            _measure_first_line(project, folder)
+            _measure_queued(project, connections, count)
     return finish()
 
 
-def _measure(folder: Path, cluster: SlurmCluster, key: Path, round_trip: float) -> None:
+def _measure_submit(folder: Path, cluster: SlurmCluster, key: Path, round_trip: float) -> None:
     with relay(cluster.login.address, round_trip / 2) as port, _user(folder, cluster, key, port):
         project = _project(folder / "project", cluster, port)
         ssh = ["ssh", "-F", "none", "-p", str(port), "-o", f"UserKnownHostsFile={folder / 'home/.ssh/known_hosts'}"]
@@ -67,13 +103,13 @@ def _measure(folder: Path, cluster: SlurmCluster, key: Path, round_trip: float) 
                 limit=1.0,
                 rounds=ROUNDS,
                 baseline_name="ssh LOGIN sbatch",
-                plus=PLUS,
+                plus=SUBMIT_PLUS,
                 warmup=2,
             )
         finally:
             subprocess.run([*ssh[:-1], "-O", "exit", ssh[-1]], check=False, stderr=subprocess.DEVNULL)
             cluster.output(["scancel", "--user", "research"])
-            _until_ended(project)
+            _until_recorded(project)
 
 
 def accepted(project: Path) -> float:
@@ -94,7 +130,7 @@ def accepted(project: Path) -> float:
         time.sleep(0.01)
 
 
-def _until_ended(project: Path) -> None:
+def _until_recorded(project: Path) -> None:
     """Wait until the watcher has recorded the ends of all runs, and no longer writes."""
     for run in (project / ".workbench" / "runs").iterdir():
         while '"final"' not in (run / "events.jsonl").read_text():
@@ -190,5 +226,98 @@ def _forward(source: socket.socket, sink: socket.socket, delay: float) -> None:
             arrived.notify()
 
 
+def _measure_first_line(project: SlurmProject, folder: Path) -> None:
+    project.write(CLOCK)
+    runs = Runs(Project.find(str(project.folder)))
+    compare(
+        "first line of the job to output.log here",
+        lambda: _ours(runs),
+        lambda: _tail(project, folder),
+        limit=1.0,
+        rounds=ROUNDS,
+        baseline_name="ssh LOGIN tail -F",
+        plus=FIRST_PLUS,
+        unit=SECONDS,
+    )
+
+
+def _ours(runs: Runs) -> float:
+    run = runs.submit(RunRequest("cluster", "train.py"))
+    log = Path(run.log_path)
+    while not log.exists() or b"\n" not in log.read_bytes():
+        time.sleep(PAUSE)
+    arrived = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    taken = (arrived - int(log.read_bytes())) / 1e9
+    _until_ended(runs)
+    return taken
+
+
+def _until_ended(runs: Runs) -> None:
+    while any(run.is_active for run in runs.list()):
+        time.sleep(0.1)
+
+
+def _tail(project: SlurmProject, folder: Path) -> float:
+    """Submit the script with sbatch, and follow its output from before its start."""
+    output = project.cluster.run_root / "tail.log"
+    output.write_bytes(b"")
+    os.chown(output, *_owner(project))
+    words = ["ssh", "-F", "none", "-i", str(folder / "id_ed25519"), "-o", f"UserKnownHostsFile={_known(folder)}"]
+    command = [*words, f"research@{project.cluster.login.address}", f"tail -n +1 -F {output}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as tail:
+        assert tail.stdout is not None
+        script = f"exec /usr/bin/python3 {project.cluster.run_root}/clock.py"
+        (project.cluster.run_root / "clock.py").write_text(CLOCK)
+        project.cluster.submit(script, f"--output={output}", "--open-mode=append")
+        line = tail.stdout.readline()
+        taken = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(line)) / 1e9
+        tail.terminate()
+    return taken
+
+
+def _owner(project: SlurmProject) -> tuple[int, int]:
+    found = project.cluster.run_root.stat()
+    return found.st_uid, found.st_gid
+
+
+def _known(folder: Path) -> Path:
+    return folder / "home" / ".ssh" / "known_hosts"
+
+
+def _measure_queued(project: SlurmProject, connections: Path, count: int) -> None:
+    project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
+    runs = Runs(Project.find(str(project.folder)))
+    calls = project.cluster.scratch / "calls"
+    calls.touch()
+    calls.chmod(0o666)
+    submitted = [runs.submit(RunRequest("cluster", "train.py")) for _ in range(count)]
+    processes = _until_submitted(submitted) + link_processes(connections)
+    check(f"{count} queued runs, processes", len(processes), 2, COUNT)
+    with project.cluster.login.replaced("/usr/bin/squeue", f'echo >>{calls}; exec "$ORIGINAL" "$@"'):
+        before = sum(map(processor_seconds, processes))
+        first, begun = len(calls.read_bytes()), time.perf_counter()
+        time.sleep(WINDOW)
+        elapsed = time.perf_counter() - begun
+        asked = len(calls.read_bytes()) - first
+        used = sum(map(processor_seconds, processes)) - before
+    check(f"{count} queued runs, processor of watcher and link", used / elapsed, 0.01, PERCENT)
+    check(f"{count} queued runs, memory of watcher and link", sum(map(proportional_memory, processes)), 60e6, MEGABYTES)
+    check(f"{count} queued runs, squeue calls in {WINDOW:.0f} s", asked, WINDOW // INTERVAL + 1, COUNT)
+    states = {run.state for run in runs.list() if run.is_active}
+    note(f"states: {', '.join(sorted(states))}; ssh LOGIN squeue would be {count} calls per interval")
+
+
+def _until_submitted(runs: list[Run]) -> list[int]:
+    """Wait until Slurm has all jobs, and return the processes that drive the runs."""
+    directories = [RunDirectory(run.directory) for run in runs]
+    deadline = time.monotonic() + PATIENCE
+    for directory in directories:
+        while "start" not in directory.status().done:
+            if time.monotonic() > deadline:
+                raise TimeoutError(directory.run_id)
+            time.sleep(0.01)
+    return sorted({ControllerLock.holder(directory) for directory in directories})
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else RUNS))

@@ -1,0 +1,253 @@
+"""Configuration files: check all real ones, edit one, refuse harmful ones, and show problems and forms on the screen.
+
+    python -m benchmarks.configuration
+
+Checks are compared with PyYAML's C loader, which only parses. On the screen, the time from a key in a long file to the
+problem that it causes is compared with a key in Textual's `TextArea`, and the time to the form of a file with a form of
+Textual's `Input`. Nothing is emulated during these measurements.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import yaml
+
+from benchmarks.harness import check, compare, environment, finish, measure, note, on_processor, processor_time, python
+from benchmarks.terminal import Seen, Terminal
+from tui_workbench.config.document import Document
+from tui_workbench.core.errors import ConfigurationError
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CORPUS = os.path.join(os.path.dirname(REPOSITORY), "shared", "corpus")
+SAMPLE = os.path.join(REPOSITORY, "sample_project")
+
+CHECK_LIMIT, PROCESS_LIMIT, EDIT_LIMIT = 7.0, 5.0, 3.0
+FORM_LIMIT, KEY_LIMIT = 1.0, 10.0
+ROUNDS = 20
+LINES = 300
+
+F2, F3 = "\x1bOQ", "\x1bOR"
+
+LOADER = """
+import sys, yaml
+for path in sys.argv[1:]:
+    with open(path, "rb") as file:
+        yaml.load(file, Loader=yaml.CSafeLoader)
+"""
+
+STOCK = """
+import sys
+from textual.app import App
+from textual.containers import VerticalScroll
+from textual.widgets import Input, Label, TextArea
+
+class Stock(App):
+    CSS = "TextArea {{ height: 12; }} Input {{ height: 1; border: none; }}"
+    BINDINGS = [("f2", "open", "Open"), ("f3", "close", "Close")]
+    form = None
+
+    def compose(self):
+        with open({path!r}) as file:
+            yield TextArea(file.read(), show_line_numbers=True)
+
+    async def action_open(self):
+        fields = [widget for n in range(20) for widget in (Label(f"field{{n:02}}"), Input(f"value{{n:02}}"))]
+        self.form = VerticalScroll(*fields)
+        await self.mount(self.form)
+
+    async def action_close(self):
+        await self.form.remove()
+        self.query_one(TextArea).focus()
+
+Stock().run()
+"""
+
+
+def main() -> int:
+    """Run the benchmark."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = _files(folder)
+        measure_checks(paths)
+        measure_edit(folder)
+        measure_refusals(folder, paths)
+        measure_screen(folder)
+    return finish()
+
+
+def _files(folder: str) -> list[str]:
+    """Return 120 paths: the real files if present, otherwise repeated files of the sample."""
+    if os.path.isdir(CORPUS):
+        found = [os.path.join(root, name) for root, _, names in os.walk(CORPUS) for name in names]
+        return sorted(path for path in found if not path.endswith(".md"))
+    note("the collection of real files is not there: the sample's files, copied to 120")
+    source = os.path.join(SAMPLE, "aml_config")
+    names = sorted(os.listdir(source))
+    paths = []
+    for number in range(120):
+        path = os.path.join(folder, str(number), names[number % len(names)])
+        os.makedirs(os.path.dirname(path))
+        paths.append(shutil.copy(os.path.join(source, os.path.basename(path)), path))
+    return paths
+
+
+def load(paths: list[str]) -> None:
+    """Parse all files with PyYAML's C loader."""
+    for path in paths:
+        with open(path, "rb") as file:
+            yaml.load(file, Loader=yaml.CSafeLoader)
+
+
+def measure_checks(paths: list[str]) -> None:
+    """Compare a check of all files, in this process and as a command."""
+
+    def ours() -> None:
+        for path in paths:
+            Document.open(path).problems()
+
+    name = f"check of {len(paths)} files"
+    theirs = on_processor(lambda: load(paths))
+    compare(name, on_processor(ours), theirs, CHECK_LIMIT, ROUNDS, baseline_name="loading them with the C loader")
+    command = [python(), "-m", "tui_workbench", "config", "check", "-o", "json", *paths]
+    compare(
+        f"{name}, whole process",
+        lambda: _process(command, (0, 3)),
+        lambda: _process([python(), "-c", LOADER, *paths], (0,)),
+        PROCESS_LIMIT,
+        ROUNDS,
+        baseline_name="the same with the C loader",
+    )
+
+
+def _process(command: list[str], codes: tuple[int, ...]) -> None:
+    done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    if done.returncode not in codes:
+        raise subprocess.CalledProcessError(done.returncode, command[:6])
+
+
+def measure_edit(folder: str) -> None:
+    """Compare the command that changes a value with an import of PyYAML."""
+    path = shutil.copy(os.path.join(SAMPLE, "aml_config", "gpu-box.compute"), folder)
+    numbers = iter(range(10_000))
+
+    def edit() -> float:
+        words = ["config", "set", path, "username", f"user{next(numbers)}"]
+        return processor_time([python(), "-m", "tui_workbench", *words])
+
+    bare = [python(), "-c", "import yaml"]
+    compare(
+        "config set, processor time of the process",
+        edit,
+        lambda: processor_time(bare),
+        EDIT_LIMIT,
+        ROUNDS,
+        baseline_name='python -c "import yaml"',
+    )
+
+
+def measure_refusals(folder: str, paths: list[str]) -> None:
+    """Compare the refusal of each harmful file with loading all real files."""
+    baseline = min(measure(lambda: load(paths)) for _ in range(5))
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    for name, text in (
+        ("a file of 10 MB", "x" * 10_000_000),
+        ("a YAML bomb", bomb),
+        ("500,000 levels of brackets", "[" * 500_000),
+        ("300,000 levels of dashes", "- " * 300_000),
+    ):
+        path = os.path.join(folder, "refused.compute")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        taken = min(measure(_refuser(path)) for _ in range(5))
+        check(f"refusing {name}", taken, baseline, note=f"loading {len(paths)} files")
+
+
+def _refuser(path: str) -> Callable[[], None]:
+    def refuse() -> None:
+        try:
+            document = Document.open(path)
+        except ConfigurationError:
+            return
+        if document.error is None:
+            raise AssertionError(f"{path} was not refused")
+
+    return refuse
+
+
+def measure_screen(folder: str) -> None:
+    """Compare the screens with Textual's widgets."""
+    project = shutil.copytree(SAMPLE, os.path.join(folder, "project"), ignore=shutil.ignore_patterns(".workbench"))
+    path = os.path.join(project, "aml_config", "conda_dependencies.yml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("name: long\ndependencies:\n" + "".join(f"  - package{n}=1.{n}\n" for n in range(LINES - 2)))
+    stock = [python(), "-c", STOCK.format(path=path)]
+    with seen_program([python(), "-m", "tui_workbench", project], project) as (terminal, ours):
+        ours.until(b"No runs yet")
+        terminal.settle(1.5)
+        with seen_program(stock, folder) as (bare, theirs):
+            theirs.until(b"package0")
+            _measure_form(ours, bare, theirs)
+            _measure_key(terminal, ours, bare, theirs)
+
+
+@contextmanager
+def seen_program(command: list[str], folder: str) -> Iterator[tuple[Terminal, Seen]]:
+    """Run a program in a terminal within the context."""
+    with Terminal(command, emulate=False, changes={"HOME": folder}, directory=folder) as terminal:
+        yield terminal, Seen(terminal)
+
+
+def _measure_form(ours: Seen, bare: Terminal, theirs: Seen) -> None:
+    """Compare enter on gpu-box.compute with mounting a form."""
+    ours.after("/gpu-box.compute\r", b"nativeSharedDirectory")
+
+    def open_form() -> float:
+        ours.after("\x17", b"press enter")
+        ours.after("1", b"enter Open")
+        return ours.after("\r", b"nativeSharedDirectory")
+
+    def open_stock() -> float:
+        taken = theirs.after(F2, b"field05")
+        bare.send(F3)
+        return taken
+
+    compare("enter on a .compute file to its form", open_form, open_stock, FORM_LIMIT, ROUNDS,
+            baseline_name="20 fields of Textual's Input")  # fmt: skip
+
+
+def _measure_key(terminal: Terminal, ours: Seen, bare: Terminal, theirs: Seen) -> None:
+    """Compare a key that makes an error with a key in Textual's editor."""
+    ours.after("\x17", b"press enter")
+    ours.after("1", b"enter Open")
+    ours.after("/conda_dep\r", b"package0=1.0")
+    ours.after("\x14", b"YAML")  # from the form to the text
+    ours.after("\x06:150\r", b"package147=")
+    terminal.send("\x1b")
+    terminal.settle()
+    terminal.send("\x1b[F")
+
+    def with_problem() -> float:
+        taken = ours.after(":", "▲".encode())
+        terminal.settle()
+        terminal.send("\x7f")
+        return taken
+
+    def plain() -> float:
+        taken = theirs.after("~", b"~")
+        bare.send("\x7f")
+        return taken
+
+    name = f"key in a file of {LINES} lines to its problem on the screen"
+    compare(name, with_problem, plain, KEY_LIMIT, ROUNDS, baseline_name="key in Textual's TextArea")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

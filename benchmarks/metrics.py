@@ -1,0 +1,182 @@
+"""Metrics: a call of `workbench.log`, and opening the curves of large runs.
+
+    python -m benchmarks.metrics
+
+Logging: a script that the workbench started calls it 100,000 times. The baseline writes the same line with `json` and
+flushes the file. With four processes, no call may be lost.
+
+Opening: a run of 1,000,000 points, from its directory to the points of a chart of 200 columns, in a new process. The
+baseline parses the lines of its `metrics.jsonl`. In the screens, the time from the key to the chart is compared with a
+run of 100 points.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from benchmarks.harness import COUNT, Unit, check, compare, environment, finish, python
+from benchmarks.terminal import Seen, Terminal
+from tests.ui.runs.past import past_run
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.metrics import RunMetrics
+from tui_workbench.runs.metrics.recording import MetricsRecorder
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK_FOLDER
+from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE
+
+CALLS = 100_000
+CALL_LIMIT = 1.0
+MICROSECONDS = Unit("us", 1e-6, 2)
+
+POINTS, FEW = 1_000_000, 100
+OPEN_LIMIT = 0.1
+CHART_LIMIT = 8.0
+COLUMNS, ROWS = 120, 36
+ESCAPE = "\x1b"
+
+LOGGING = """\
+import json, os, sys, time
+import workbench
+calls, clock = int(sys.argv[1]), time.perf_counter
+
+def with_json(name, value, step, file=open(os.environ["WORKBENCH_RUN_DIRECTORY"] + "/baseline", "w")):
+    json.dump({"name": name, "step": step, "value": value, "time": time.time()}, file)
+    file.write("\\n")
+    file.flush()
+
+def measured(log):
+    taken = []
+    for step in range(calls):
+        value = 1 / (step + 1)
+        begun = clock()
+        log(sys.argv[2], value, step)
+        taken.append(clock() - begun)
+    return sorted(taken)[calls // 2]
+
+print(json.dumps([measured(workbench.log), measured(workbench.log), measured(with_json)]))
+"""
+
+OPEN = """\
+import sys, time
+begun = time.process_time()
+from tui_workbench.runs.metrics import RunMetrics, downsample
+metrics = RunMetrics(sys.argv[1])
+metrics.refresh()
+series = metrics.series("loss")
+assert len(series.values) == int(sys.argv[2])
+assert len(downsample(series, 200).values) >= 200
+print(time.process_time() - begun)
+"""
+
+PARSE = """\
+import json, sys, time
+begun = time.process_time()
+with open(sys.argv[1] + "/metrics.jsonl") as file:
+    assert sum(json.loads(line)["name"] == "loss" for line in file) == int(sys.argv[2])
+print(time.process_time() - begun)
+"""
+
+
+def main() -> int:
+    """Run the benchmark."""
+    with tempfile.TemporaryDirectory() as folder:
+        measure_calls(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        root, large = make_project(os.path.join(folder, "project"))
+        measure_open(large)
+        measure_chart(root, folder)
+    return finish()
+
+
+def measure_calls(folder: str) -> None:
+    """Compare a call with `json`, and count the lines of four processes."""
+    _, ours, baseline = finished(start(folder, CALLS, "train/loss"))
+    promised = CALL_LIMIT * baseline
+    check("workbench.log: a call, median", ours, promised, MICROSECONDS, note=f"json.dump and flush, {CALL_LIMIT:g} x")
+    for rank in [start(folder, CALLS // 4, f"rank{number}") for number in range(4)]:
+        finished(rank)
+    metrics = RunMetrics(folder)
+    metrics.refresh()
+    kept = sum(summary.count for summary in metrics.summary().values())
+    check("four ranks: lines lost or torn", 4 * CALLS - kept + len(metrics.notes()), 0, COUNT)
+
+
+def start(folder: str, calls: int, name: str) -> subprocess.Popen[str]:
+    """Start a script that measures itself, in a run with this directory."""
+    variables = environment({PYTHON_PATH_VARIABLE: SDK_FOLDER, RUN_DIRECTORY_VARIABLE: folder})
+    command = [python(), "-c", LOGGING, str(calls), name]
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
+
+
+def finished(process: subprocess.Popen[str]) -> list[float]:
+    """Return the medians of a script: warm, ours, json."""
+    out, _ = process.communicate()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, "the script")
+    found: list[float] = json.loads(out)
+    return found
+
+
+def make_project(root: str) -> tuple[str, str]:
+    """Create a project with a small run and a large one, the newest; return it and the directory of the large run."""
+    os.makedirs(os.path.join(root, "aml_config"))
+    project = Project.find(root)
+    project.prepare_state()
+    directory = ""
+    for number, points in enumerate((FEW, POINTS), 1):
+        values = [1 / (1 + step / points) for step in range(points)]
+        run_id = past_run(project, number, script="many.py", curves={"loss": values})
+        directory = os.path.join(project.runs_directory, run_id)
+        recorder = MetricsRecorder(RunDirectory(directory))
+        recorder.read()
+        recorder.store()
+    return root, directory
+
+
+def measure_open(directory: str) -> None:
+    """Compare opening a run with parsing its lines; processor time, without the start of Python."""
+
+    def seconds_of(program: str) -> float:
+        command = [python(), "-c", program, directory, str(POINTS)]
+        return float(subprocess.run(command, env=environment(), stdout=subprocess.PIPE, check=True).stdout)
+
+    name = f"{POINTS:,} points, opened for a chart"
+    compare(name, lambda: seconds_of(OPEN), lambda: seconds_of(PARSE), OPEN_LIMIT, 5, baseline_name="json.loads")
+
+
+def measure_chart(root: str, folder: str) -> None:
+    """Compare the time from the key on a run to its chart, whose axis no other part of the screen shows."""
+    command = [python(), "-m", "tui_workbench", root]
+    with Terminal(
+        command, columns=COLUMNS, rows=ROWS, directory=folder, changes={"HOME": folder}, emulate=False
+    ) as terminal:
+        seen = Seen(terminal)
+        seen.until(b"5 Jobs")
+        terminal.settle(1.0)
+        seen.after("6", b"many.py")
+
+        def opened(key: str, expected: bytes) -> float:
+            terminal.settle(0.3)
+            terminal.send(key)
+            taken = seen.after("\r", expected)
+            terminal.settle(0.3)
+            terminal.send(ESCAPE)
+            terminal.settle(0.5)
+            return taken
+
+        compare(
+            f"{POINTS:,} points, key to chart",
+            lambda: opened("k", b"600,000"),
+            lambda: opened("j", b" 60 "),
+            CHART_LIMIT,
+            8,
+            baseline_name=f"{FEW} points",
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
