@@ -109,6 +109,14 @@ def test_run_ends_a_program_that_takes_too_long() -> None:
         run(["sleep", "600"], timeout=0.05)
 
 
+def test_input_larger_than_a_pipe_is_written_after_reports() -> None:
+    data = bytes(1 << 20)
+    reports: list[int] = []
+    done = run(["sh", "-c", "sleep 0.6; wc -c"], input=data, on_written=reports.append)
+    assert len(reports) >= 2
+    assert int(done.stdout) == len(data)
+
+
 def test_written_bytes_are_reported_until_the_end() -> None:
     written: list[int] = []
     done = run(["sh", "-c", "head -c 1000000 /dev/zero; sleep 0.4; cat"], input=b"end", on_written=written.append)

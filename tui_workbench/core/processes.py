@@ -14,7 +14,9 @@ import errno
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import IO
 
 from tui_workbench.core import trace
 from tui_workbench.core.directories import project_above
@@ -125,13 +127,26 @@ def _communicate(
     timeout: float | None,
     on_written: Callable[[int], object] | None,
 ) -> tuple[bytes, bytes]:
-    while on_written is not None:
+    if on_written is None:
+        return process.communicate(data, timeout)
+    # After a timeout, `communicate` writes no more input.
+    stdin, process.stdin = process.stdin, None
+    feeding = threading.Thread(target=_write, args=(stdin, data), name="write the input of a program", daemon=True)
+    feeding.start()
+    while True:
         try:
-            return process.communicate(data, REPORT_SECONDS)
+            answer = process.communicate(timeout=REPORT_SECONDS)
         except subprocess.TimeoutExpired:
-            data = None  # already passed to the process
             on_written(_written(process.pid))
-    return process.communicate(data, timeout)
+        else:
+            feeding.join()
+            return answer
+
+
+def _write(stdin: IO[bytes] | None, data: bytes | None) -> None:
+    if stdin is not None:
+        with contextlib.suppress(BrokenPipeError), stdin:
+            stdin.write(data or b"")
 
 
 def _written(pid: int) -> int:
