@@ -17,15 +17,15 @@ import signal
 import subprocess
 import tarfile
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.conftest import missing, require
 from tests.machines import DOCKER_GROUP, ip
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tests.machines import Machine
 
@@ -130,7 +130,7 @@ class DockerEngine:
                     env=self._environment,
                     start_new_session=True,
                 )
-            wait_until(lambda: self._answers() or self._failed(), READY_SECONDS)
+            wait_until(lambda: self._answers() or self._failed(), "dockerd", READY_SECONDS)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End it; after SIGKILL its containers continue until the next start."""
@@ -225,15 +225,6 @@ class DockerEngine:
         if self._process is not None and self._process.poll() is not None:
             raise AssertionError(f"dockerd did not start:\n{(self.folder / 'log').read_text()[-2000:]}")
         return False
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
-    """Wait for a condition; fail the test after the time limit."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"it did not come about within {seconds:g} s: {condition}")
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -14,11 +14,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.conftest import missing, require
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -462,7 +462,4 @@ def ip(*words: str) -> None:
 
 def wait_for(condition: Callable[[], object], what: str = "it to happen", seconds: float = PATIENCE) -> None:
     """Wait until the condition holds; fail the test after the time limit."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
-        time.sleep(0.01)
+    wait_until(condition, what, seconds)

@@ -8,9 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.command_server import can_fork, run_command
+from tests.waiting import PATIENCE, wait_until
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,8 +23,8 @@ if TYPE_CHECKING:
 COMMAND = (sys.executable, "-P", "-m", "tui_workbench")
 """Like the installed command in that a module of the project cannot stand in for one of the library."""
 
-PATIENCE = 150.0
-"""Seconds after which a condition that does not come true is a failure: far more than anything here takes."""
+WAITS = "import os, sys, time\nprint('began', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
+"""A script that prints a line and then waits for the file of its first argument."""
 
 
 class Result(NamedTuple):
@@ -44,6 +49,10 @@ class Result(NamedTuple):
         return self.err
 
 
+def _result(code: int, out: bytes, err: bytes) -> Result:
+    return Result(code, out.decode(errors="backslashreplace"), err.decode(errors="backslashreplace"))
+
+
 class Workbench:
     """The command line in a folder, with a changed environment."""
 
@@ -58,13 +67,25 @@ class Workbench:
         return subprocess.Popen(command, cwd=self.folder, env={**os.environ, **self.environment}, **options)
 
     def run(self, *arguments: str | bytes | os.PathLike[str]) -> Result:
-        """Run a command to its end."""
+        """Run a command to its end. `tests.command_server` starts its process, unless the interpreter must."""
+        environment = {**os.environ, **self.environment}
+        if not can_fork(environment):
+            return self.run_interpreter(*arguments)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            words = [os.fsdecode(word) for word in arguments]
+            code = run_command(words, str(self.folder), environment, out, err, seconds=PATIENCE)
+            out.seek(0)
+            err.seek(0)
+            return _result(code, out.read(), err.read())
+
+    def run_interpreter(self, *arguments: str | bytes | os.PathLike[str]) -> Result:
+        """Run a command to its end in a new interpreter, which also inherits this process's umask and limits."""
         process = self.start(*arguments)
         try:
             out, err = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
-        return Result(process.returncode, out.decode(errors="backslashreplace"), err.decode(errors="backslashreplace"))
+        return _result(process.returncode, out, err)
 
     def submit(self, *arguments: str, configuration: str = "local") -> Result:
         """Submit and follow to the end."""
@@ -96,14 +117,30 @@ class Workbench:
         assert result.code == 0, result
         return result.out
 
+    def status(self, run_id: str) -> str:
+        status: str = self.info(run_id)["status"]
+        return status
+
+    def until_status(self, run_id: str, *wanted: str) -> None:
+        until(lambda: self.status(run_id) in wanted, f"{run_id} to be one of {wanted}")
+
+    def write(self, script: str, name: str = "train.py") -> None:
+        (self.folder / name).write_text(script)
+
+    def run_directory(self, run_id: str) -> Path:
+        """The run's directory on this machine."""
+        return self.folder / ".workbench" / "runs" / run_id
+
+    def cancel_active(self) -> None:
+        """Cancel every run that has not ended."""
+        for run in Runs(Project.find(str(self.folder))).list():
+            if run.is_active:
+                self.run("experiment", "cancel", "--run", run.run_id)
+
 
 def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
     """Wait for a condition and return its value; fail after PATIENCE seconds."""
-    deadline = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"{what} never came true"
-        time.sleep(0.005)
-    return value
+    return wait_until(condition, what, PATIENCE)
 
 
 def open_gate(fifo: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.support import PATIENCE, Workbench, controller_of, is_running, open_gate, tree, until
+from tests.faults.support import Workbench, controller_of, is_running, open_gate, tree, until
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture

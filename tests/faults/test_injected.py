@@ -12,7 +12,8 @@ import pytest
 
 from tests.conftest import REPOSITORY, write_project
 from tests.faults import injecting
-from tests.faults.support import PATIENCE, Workbench, until
+from tests.faults.support import Workbench, until
+from tests.waiting import PATIENCE
 
 STEP = 4
 """Every call costs a run; neighbours mostly fail alike."""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.support import COMMAND, PATIENCE, Workbench
+from tests.faults.support import COMMAND, Workbench
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import pytest
 from benchmarks.terminal import Terminal
 from tests.faults.support import (
     COMMAND,
-    PATIENCE,
     Workbench,
     controller_of,
     end_processes_told_of,
@@ -22,6 +21,7 @@ from tests.faults.support import (
     open_gate,
     until,
 )
+from tests.waiting import PATIENCE
 
 SCRIPT = """\
 import os, pathlib, sys

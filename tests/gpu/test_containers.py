@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import open_folder
-from tests.engines import DockerEngine, NvidiaStandIn, docker_engine, load_test_images, wait_until
+from tests.engines import DockerEngine, NvidiaStandIn, docker_engine, load_test_images
 from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
 from tests.targets.docker_project import DockerProject, log
+from tests.waiting import wait_until
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.targets.docker.container import container_name

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.conftest import REPOSITORY, open_folder, require
-from tests.engines import PYTHON_IMAGE, DockerEngine, NvidiaStandIn, load_test_images, wait_until
+from tests.engines import PYTHON_IMAGE, DockerEngine, NvidiaStandIn, load_test_images
 from tests.gpu import frameworks
 from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
 from tests.terminal.tmux import Tmux, workbench
+from tests.waiting import wait_until
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.runs.gpu.run_verdict import brief_of
 

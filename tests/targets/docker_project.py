@@ -7,7 +7,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.engines import PYTHON_IMAGE, wait_until
+from tests.engines import PYTHON_IMAGE
+from tests.waiting import wait_until
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
@@ -70,7 +71,7 @@ class DockerProject:
 
     def ended(self, run: Run) -> Run:
         """The run, once it has ended."""
-        wait_until(lambda: not self.get(run).is_active, RUN_SECONDS)
+        wait_until(lambda: not self.get(run).is_active, seconds=RUN_SECONDS)
         return self.get(run)
 
     def get(self, run: Run) -> Run:
@@ -79,7 +80,7 @@ class DockerProject:
 
     def until(self, run: Run, text: str) -> None:
         """Wait until the run's output here holds a text."""
-        wait_until(lambda: text in log(run) or not self.get(run).is_active, RUN_SECONDS)
+        wait_until(lambda: text in log(run) or not self.get(run).is_active, seconds=RUN_SECONDS)
         assert text in log(run), (self.get(run), log(run))
 
     def states(self, run: Run) -> list[str]:

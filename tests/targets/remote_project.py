@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.faults.support import Result, Workbench, until
+from tests.faults.support import WAITS, Result, Workbench, until
 from tests.machines import Machine
 from tests.targets.remote_fixtures import PYTHON_THERE
-from tui_workbench.projects.project import Project
-from tui_workbench.runs.facade import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GO = "/home/research/go"
 """The file on the machine that scripts wait for."""
-
-WAITS = "import os, sys, time\nprint('began', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
 
 
 class Remote(Workbench):
@@ -41,13 +37,6 @@ class Remote(Workbench):
         for name, values in (("box.compute", target), ("box.runconfig", configuration)):
             (self.folder / "aml_config" / name).write_text(json.dumps(values))
 
-    def write(self, script: str, name: str = "train.py") -> None:
-        (self.folder / name).write_text(script)
-
-    def run_directory(self, run_id: str) -> Path:
-        """The run's directory on this machine."""
-        return self.folder / ".workbench" / "runs" / run_id
-
     def there(self, run_id: str = "") -> Path:
         """The run's directory on the other machine, or the folder of all runs, as a path on this machine."""
         return self.machine.home() / ".workbench-tui" / "runs" / run_id
@@ -66,20 +55,11 @@ class Remote(Workbench):
     def follow(self, run_id: str) -> Result:
         return self.run("logs", "-f", run_id)
 
-    def status(self, run_id: str) -> str:
-        status: str = self.info(run_id)["status"]
-        return status
-
-    def until_status(self, run_id: str, *wanted: str) -> None:
-        until(lambda: self.status(run_id) in wanted, f"{run_id} to be one of {wanted}")
-
 
 @pytest.fixture
 def box(tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> Iterator[Remote]:
     workbench = Remote(tmp_path / "project", gpubox)
     yield workbench
-    for run in Runs(Project.find(str(workbench.folder))).list():
-        if run.is_active:
-            workbench.run("experiment", "cancel", "--run", run.run_id)
+    workbench.cancel_active()
     shutil.rmtree(gpubox.home() / ".workbench-tui", ignore_errors=True)
     (gpubox.home() / "go").unlink(missing_ok=True)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines import PYTHON_IMAGE, wait_until
+from tests.engines import PYTHON_IMAGE
 from tests.package_index import make_wheel, package_index
 from tests.targets.docker_project import DockerProject, controller_of, events, log
+from tests.waiting import wait_until
 from tui_workbench.core.model import RunRequest
 from tui_workbench.targets.docker.container import container_name
 from tui_workbench.targets.hosts.supervisor import process_stat

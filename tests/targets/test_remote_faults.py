@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.support import PATIENCE, until
+from tests.faults.support import until
 from tests.targets.conftest import link_processes
 from tests.targets.remote_project import Remote
+from tests.waiting import PATIENCE
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.remote_scripts import START
 

@@ -7,10 +7,10 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Self
 
 from tests.conftest import require
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,10 +76,10 @@ class Tmux:
 
     def until(self, condition: Callable[[], object]) -> None:
         """Wait until the condition holds, or fail with the screen."""
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < end, f"it never came to this:\n{self.text()}"
-            time.sleep(0.02)
+        try:
+            wait_until(condition, seconds=PATIENCE)
+        except AssertionError as error:
+            raise AssertionError(f"{error}:\n{self.text()}") from None
 
     def until_text(self, *texts: str) -> None:
         """Wait until the screen shows all texts."""

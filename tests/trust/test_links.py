@@ -328,7 +328,7 @@ def test_files_of_a_run_are_private_to_the_user(tmp_path: Path) -> None:
     (root / "umask.py").write_text("import os\nprint(oct(os.umask(0)))\nopen('outputs/model', 'w')\n")
     mask = os.umask(0o027)
     try:
-        done = Workbench(root).submit("umask.py")
+        done = Workbench(root).run_interpreter("experiment", "submit", "-c", "local", "umask.py")
     finally:
         os.umask(mask)
     assert "0o27\n" in done.out

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import write_project
-from tests.faults.support import PATIENCE, Workbench
+from tests.faults.support import Workbench
 from tests.runs.support import REQUEST, write_files
 from tests.terminal.tmux import Tmux
 from tests.terminal.tmux import workbench as workbench_command
 from tests.trust.hostile import PLANTS, READING, Hostile, fingerprint
+from tests.waiting import PATIENCE
 from tui_workbench.core.errors import ImportedRun
 from tui_workbench.core.moments import current_boot_id
 from tui_workbench.projects.project import Project

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.support import COMMAND, PATIENCE
+from tests.faults.support import COMMAND
 from tests.runs.support import NOBODY, let_everybody_in
 from tests.trust.hostile import READING, Hostile, fingerprint
+from tests.waiting import PATIENCE
 from tui_workbench.runs.store.rundir import ControllerLock
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root gives files away")

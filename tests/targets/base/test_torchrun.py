@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import open_folder
-from tests.engines import DockerEngine, wait_until
+from tests.engines import DockerEngine
 from tests.faults.support import until
 from tests.targets.docker_project import DockerProject, log
 from tests.targets.remote_project import Remote
 from tests.torch_parts import TORCH_IMAGE, lay_out, load_torch_image, require_same_python
+from tests.waiting import wait_until
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.logs.rank_files import rank_log, ranks_of
 from tui_workbench.targets.docker.container import container_name

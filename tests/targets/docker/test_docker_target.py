@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines import BARE_IMAGE, EMPTY_IMAGE, PYTHON_IMAGE, NvidiaStandIn, docker_engine, wait_until
+from tests.engines import BARE_IMAGE, EMPTY_IMAGE, PYTHON_IMAGE, NvidiaStandIn, docker_engine
 from tests.targets.docker_project import DockerProject, controller_of, events, log
+from tests.waiting import wait_until
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.model import RunRequest
 from tui_workbench.targets.docker.container import container_name

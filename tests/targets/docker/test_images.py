@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines import PYTHON_IMAGE, wait_until
+from tests.engines import PYTHON_IMAGE
 from tests.package_index import PackageIndex, make_wheel, package_index
 from tests.targets.docker_project import DockerProject, controller_of, log
+from tests.waiting import wait_until
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.lifecycle.cleanup import Cleanup

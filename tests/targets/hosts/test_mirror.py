@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines import wait_until
+from tests.waiting import wait_until
 from tui_workbench.core.errors import TargetUnreachable
 from tui_workbench.core.waiting import BackgroundCall, Interrupted, wait_ready
 from tui_workbench.targets.hosts.host import Host, HostProcess, LocalHost

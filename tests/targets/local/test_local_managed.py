@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.conda_channel import CondaChannel
-from tests.engines import wait_until
 from tests.package_index import PackageIndex, package_index
 from tests.targets.docker_project import DockerProject, events, log
+from tests.waiting import wait_until
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.lifecycle.cleanup import Cleanup

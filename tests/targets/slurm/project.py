@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from tests.faults.support import Workbench, until
+from tests.faults.support import WAITS, Workbench, until
 from tests.machines import make_key
 from tests.slurm_cluster import slurm_cluster
 from tests.targets.conftest import end_links
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.slurm_cluster import SlurmCluster
-
-WAITS = "import os, sys, time\nprint('began', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
 
 
 class SlurmProject(Workbench):
@@ -48,13 +46,6 @@ class SlurmProject(Workbench):
         for name, values in (("cluster.compute", target), ("cluster.runconfig", configuration)):
             (self.folder / "aml_config" / name).write_text(json.dumps(values))
 
-    def write(self, script: str, name: str = "train.py") -> None:
-        (self.folder / name).write_text(script)
-
-    def run_directory(self, run_id: str) -> Path:
-        """The run's directory on this machine."""
-        return self.folder / ".workbench" / "runs" / run_id
-
     def there(self, run_id: str = "") -> Path:
         """The run's directory on the cluster, or the folder of all runs."""
         return self.cluster.run_root / "runs" / run_id
@@ -80,13 +71,6 @@ class SlurmProject(Workbench):
         run_id = self.detach("train.py", str(self.gate), configuration="cluster")
         until(lambda: "began" in self.log(run_id))
         return run_id
-
-    def status(self, run_id: str) -> str:
-        status: str = self.info(run_id)["status"]
-        return status
-
-    def until_status(self, run_id: str, *wanted: str) -> None:
-        until(lambda: self.status(run_id) in wanted, f"{run_id} to be one of {wanted}")
 
 
 @contextlib.contextmanager

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults.support import until
+from tests.faults.support import WAITS, until
 from tests.runs.gated_project import kill
-from tests.targets.slurm.project import WAITS
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, RunDirectory
 
 if TYPE_CHECKING:

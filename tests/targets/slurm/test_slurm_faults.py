@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.support import PATIENCE, until
+from tests.faults.support import until
 from tests.targets.conftest import link_processes
 from tests.targets.slurm.project import SlurmProject
+from tests.waiting import PATIENCE
 
 WAIT = "echo >>{folder}/held; until [ -e {folder}/release ]; do sleep 0.02; done"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.faults.support import until
-from tests.targets.slurm.project import WAITS
+from tests.faults.support import WAITS, until
 
 if TYPE_CHECKING:
     from tests.targets.slurm.project import SlurmProject

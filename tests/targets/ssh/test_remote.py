@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.support import controller_of, until
+from tests.faults.support import WAITS, controller_of, until
 from tests.machines import Machine, fingerprint, wait_for
 from tests.targets.conftest import link_processes
 from tests.targets.remote_fixtures import PYTHON_THERE
-from tests.targets.remote_project import WAITS, Remote
+from tests.targets.remote_project import Remote
 
 # The way of one run.
 
