@@ -49,6 +49,11 @@ def test_rate_follows_a_change_of_speed_within_seconds(clock: Clock) -> None:
     assert found[-1].rate == pytest.approx(10e6, rel=0.1)
 
 
+def test_rate_of_a_stalled_transfer_is_not_shown(clock: Clock) -> None:
+    last = told_of([*((1.0, 1e6 * n) for n in range(1, 11)), *((10.0, 1e7) for _ in range(60))], 1e9, clock)[-1]
+    assert (last.amount, last.speed) == ("0.01 of 1.0 GB", "")
+
+
 def test_short_jump_hardly_changes_the_rate(clock: Clock) -> None:
     found = told_of([*((0.1, 1e5 * n) for n in range(1, 101)), (0.1, 1e7), (0.1, 1e7 + 2e5)], 1e9, clock)
     assert found[-1].rate == pytest.approx(1e6, rel=0.1)

@@ -76,8 +76,8 @@ class Progress(NamedTuple):
 
     @property
     def speed(self) -> str:
-        """The rate: `45 MB/s`, `3.2/s`; empty if unknown."""
-        if self.rate <= 0 or self.seconds < 1:
+        """The rate: `45 MB/s`, `3.2/s`; empty if unknown or below a byte per second."""
+        if self.rate <= 0 or self.seconds < 1 or (self.unit == BYTES and self.rate < 1):
             return ""
         if self.unit != BYTES:
             return f"{_digits(self.rate)}/s"

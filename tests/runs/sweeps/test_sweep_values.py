@@ -22,7 +22,7 @@ def test_grid_lists_all_combinations() -> None:
 
 def test_values_are_unique_and_without_commas() -> None:
     assert parameter("path=a b,x=y,,a b").values == ("a b", "x=y", "")
-    assert parameter("f=round(3").values == ("round(3",)
+    assert parameter("f=round(3)").values == ("round(3)",)
 
 
 @pytest.mark.parametrize("text", ["", "lr", "=1", "-lr=1", "a b=1", "{x}=1"])
@@ -38,6 +38,16 @@ def test_parameter_without_a_name_is_refused(text: str) -> None:
 def test_invalid_distribution_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="the smaller first"):
         parameter(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("a=uniform(1,2", "uniform(1"), ("a=[1,2]", "[1"), ("a=uniform(1,2)x", "uniform(1"), ("a=1,{x", "{x")],
+)
+def test_value_with_an_open_bracket_is_refused(text: str, value: str) -> None:
+    with pytest.raises(UsageError, match="are not closed") as raised:
+        parameter(text)
+    assert repr(value) in raised.value.message
 
 
 def test_random_combinations_are_unique_and_repeatable() -> None:

@@ -49,7 +49,18 @@ def parameter(text: str) -> Parameter:
     kind, bracket, inside = rest.partition("(")
     if bracket and kind in _DISTRIBUTIONS and inside.endswith(")"):
         return Parameter(name, (), _range(text, kind, inside[:-1]))
-    return Parameter(name, tuple(dict.fromkeys(rest.split(","))))
+    values = tuple(dict.fromkeys(rest.split(",")))
+    for value in values:
+        if not _is_balanced(value):
+            raise UsageError(
+                f"--param {text!r}: the brackets of {value!r} are not closed",
+                remedy="Distributions are written as in uniform(0,0.5). Put values with commas into a file for --list.",
+            )
+    return Parameter(name, values)
+
+
+def _is_balanced(value: str) -> bool:
+    return all(value.count(opened) == value.count(closed) for opened, closed in ("()", "[]", "{}"))
 
 
 def _is_name(name: str) -> bool:
