@@ -106,9 +106,10 @@ def refuse_unless_new(directory: RunDirectory) -> None:
         unknown = set(os.listdir(directory.path)) - _FILES_BEFORE_START
     rerun = f"Run it again instead: `workbench-tui experiment rerun -r {directory.run_id}`."
     if unknown or os.path.islink(directory.file(WORKING_COPY)):
-        foreign = ", ".join(map(visible, sorted(unknown)[:3])) or f"{WORKING_COPY}, a symbolic link"
+        foreign = sorted(unknown)[:3] or [WORKING_COPY]  # the working copy is a symbolic link
+        names = ", ".join(map(visible, foreign))
         raise ImportedRun(
-            f"cannot take over run {directory.run_id}: it contains files that `submit` does not create: {foreign}",
+            f"cannot take over run {directory.run_id}: it contains files that `submit` does not create: {names}",
             remedy=rerun,
         )
     if status.state != RunState.QUEUED or status.begun or status.ending is not None:
