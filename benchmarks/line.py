@@ -23,7 +23,7 @@ from benchmarks.harness import MILLISECONDS, Unit, check, finish, note, percenti
 from benchmarks.terminal import Terminal
 from tests.terminal.sshd import SlowLine, Sshd
 
-SIZES = ((80, 24), (200, 60))
+SIZES = ((80, 24), (120, 40), (200, 60))
 FIRST_SCREEN_LIMIT, KEY_LIMIT = 0.5, 0.5
 """Limits of the bytes of the first screen and of a key, as multiples of Textual's."""
 
@@ -43,6 +43,7 @@ KEYS = (
     ("down in a list", "\x1b[B"),
     ("a letter in the editor", "x"),
     ("left in the editor", "\x1b[D"),
+    ("line break in the editor", "\r"),
     ("down in the editor", "\x1b[B"),
 )
 
