@@ -10,6 +10,7 @@ from tui_workbench.core.masking import (
     MASK,
     find_mask,
     is_secret_name,
+    mask_command,
     mask_text,
     mask_value,
     mask_variables,
@@ -107,3 +108,17 @@ def test_masking_twice_changes_nothing(words: list[str]) -> None:
 @pytest.mark.parametrize("word", ["***", "--token=***", "postgres://u:***@h"])
 def test_masks_are_known(word: str) -> None:
     assert find_mask(["a", word]) == word
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("export API_TOKEN=hunter2", f"export API_TOKEN={MASK}"),
+        ("export AWS_KEY='hunter2 and more' MODE=1", f"export AWS_KEY={MASK} MODE=1"),
+        ('HF_TOKEN="hunter2"; module load cuda', f"HF_TOKEN={MASK}; module load cuda"),
+        ("tool login --password hunter2 --quiet", f"tool login --password {MASK} --quiet"),
+        ("module load cuda/12.4  &&  ulimit -n 4096", "module load cuda/12.4  &&  ulimit -n 4096"),
+    ],
+)
+def test_secrets_in_a_shell_command_are_masked(command: str, shown: str) -> None:
+    assert mask_command(command) == shown

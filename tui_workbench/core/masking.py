@@ -42,6 +42,8 @@ _PAIR = re.compile(
 )
 _PAIR_HINTS = ("pass", "pwd", "secret", "token", "credential", "signature", "sig=", "key=")
 _MASKED_FORMS = (f"={MASK}", f":{MASK}@", f"//{MASK}@", f"earer {MASK}")
+_ASSIGNMENT = re.compile(r"""\b([A-Za-z_]\w*)=("[^"]*"|'[^']*'|[^\s;&|'"]+)""")
+_BETWEEN_WORDS = re.compile(r"([\s;&|]+)")
 _BEARER = re.compile(r"\b(bearer) +([^\s'\"]+)", re.IGNORECASE)
 
 
@@ -102,6 +104,13 @@ def mask_words(words: Iterable[str]) -> list[str]:
     return found
 
 
+def mask_command(command: str) -> str:
+    """Mask the secrets in a command of a shell, such as `export API_TOKEN=...`."""
+    parts = _BETWEEN_WORDS.split(_ASSIGNMENT.sub(_masked_assignment, command))
+    parts[::2] = mask_words(parts[::2])
+    return "".join(parts)
+
+
 def mask_plan(plan: Plan) -> Plan:
     """Mask the secrets in a plan."""
     steps = []
@@ -141,6 +150,10 @@ def _masked_user(found: re.Match[str]) -> str:
 def _masked_pair(found: re.Match[str]) -> str:
     is_folder = found[1].upper() in _HARMLESS_NAMES and found[2].startswith("/")
     return found[0] if is_folder or _is_special_token(found[1]) else f"{found[1]}={MASK}"
+
+
+def _masked_assignment(found: re.Match[str]) -> str:
+    return f"{found[1]}={MASK}" if is_secret_name(found[1]) else found[0]
 
 
 def is_secret_file(path: str) -> bool:

@@ -74,6 +74,24 @@ def test_setup_runs_in_a_login_shell(project: SlurmProject) -> None:
         profile.unlink()
 
 
+def test_secrets_in_setup_are_masked_in_files(project: SlurmProject) -> None:
+    project.configure({"setup": ["export WANDB_KEY=hunter2", "export MODE=fast"]})
+    project.write("import os; print(len(os.environ['WANDB_KEY']), os.environ['MODE'])")
+    assert project.submit("train.py", configuration="cluster").out.endswith("\n7 fast\n")
+    directory = project.run_directory(project.history()[0]["run_id"])
+    assert "export WANDB_KEY=***" in (directory / "run.json").read_text()
+    assert not [path for path in directory.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+
+
+def test_a_failed_setup_command_hides_its_secret(project: SlurmProject) -> None:
+    project.configure({"setup": ["API_TOKEN=hunter2 false"]})
+    project.write("print('never')")
+    assert project.submit("train.py", configuration="cluster").code == 1
+    record = project.history()[0]
+    assert record["reason"] == "setup failed with exit code 1: API_TOKEN=*** false"
+    assert "hunter2" not in project.log(record["run_id"])
+
+
 def test_a_wrong_partition_is_named_with_its_fix(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "nope"}})
     project.write("print('never')")

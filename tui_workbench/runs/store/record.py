@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from tui_workbench.core.masking import mask_plan, mask_tree, mask_variables, mask_words
+from tui_workbench.core.masking import mask_command, mask_plan, mask_tree, mask_variables, mask_words
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step
 from tui_workbench.projects.project import root_of_state
 
@@ -56,7 +56,7 @@ def record_to_json(record: Record) -> dict[str, Any]:
         "snapshot": record.snapshot,
         **{key: value for key, value in extras.items() if value},
         "run_configuration": _without_problem(configuration._asdict()),
-        "target": _without_problem(spec.target._asdict()),
+        "target": _masked_target(spec.target),
         "interpreter": record.plan.interpreter,
         "plan": [step._asdict() for step in mask_plan(record.plan).steps],
     }
@@ -66,6 +66,14 @@ def _without_problem(values: dict[str, Any]) -> dict[str, Any]:
     # A run never starts from a file with a `problem`.
     kept = {key: value for key, value in values.items() if key != "problem"}
     return {**kept, "values": mask_tree(values["values"])}
+
+
+def _masked_target(target: ComputeTarget) -> dict[str, Any]:
+    setup = tuple(map(mask_command, target.setup))
+    stored = _without_problem(target._replace(setup=setup)._asdict())
+    if "setup" in stored["values"]:
+        stored["values"] = {**stored["values"], "setup": setup}
+    return stored
 
 
 def record_from_json(stored: dict[str, Any], directory: str) -> Record:

@@ -1,4 +1,4 @@
-"""Secret arguments and variables of a run, which its record does not hold.
+"""Secret arguments, variables and `setup` commands of a run, which its record does not hold.
 
 run.json holds masks instead. Until the script starts, the arguments are stored in the user's state directory in a file
 that only this user can read, because another process may start the run later.
@@ -11,11 +11,11 @@ import os
 import zlib
 from collections.abc import Mapping, Sequence
 
-from tui_workbench.config.loading import load_run_configuration
+from tui_workbench.config.loading import load_compute, load_run_configuration
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import ConfigurationError, UsageError, storage_errors
 from tui_workbench.core.files import load_json, write_below
-from tui_workbench.core.masking import MASK, find_mask, mask_words
+from tui_workbench.core.masking import MASK, find_mask, mask_command, mask_words
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.trace import hide_variables
 from tui_workbench.runs.store.rundir import json_bytes
@@ -46,7 +46,7 @@ def save(spec: RunSpec) -> None:
 
 
 def with_secrets(spec: RunSpec) -> RunSpec:
-    """Return the specification with the submitted arguments and the current values of secret variables.
+    """Return the specification with the submitted arguments and the current secrets of variables and `setup`.
 
     Raises ConfigurationError when a value no longer exists.
     """
@@ -58,7 +58,8 @@ def with_secrets(spec: RunSpec) -> RunSpec:
                 f"the secret of the argument {masked} is no longer stored", remedy="Submit the run again."
             )
     configuration = spec.run_configuration._replace(environment_variables=variables_of(spec))
-    return spec._replace(arguments=arguments, run_configuration=configuration)
+    target = spec.target._replace(setup=_setup_of(spec))
+    return spec._replace(arguments=arguments, run_configuration=configuration, target=target)
 
 
 def variables_of(spec: RunSpec) -> Mapping[str, str]:
@@ -79,6 +80,21 @@ def variables_of(spec: RunSpec) -> Mapping[str, str]:
             file=spec.run_configuration.path,
         )
     return {name: now[name] if name in masked else value for name, value in variables.items()}
+
+
+def _setup_of(spec: RunSpec) -> tuple[str, ...]:
+    """Return the commands of `setup`; those with secrets come from the current compute target."""
+    if not any(MASK in command for command in spec.target.setup):
+        return spec.target.setup
+    now = {mask_command(command): command for command in load_compute(spec.target.path).setup}
+    missing = [command for command in spec.target.setup if MASK in command and command not in now]
+    if missing:
+        raise ConfigurationError(
+            f"the command `{missing[0]}`, which this run needs, is no longer in `setup`",
+            remedy="Add the command to `setup`, or submit the run again.",
+            file=spec.target.path,
+        )
+    return tuple(now.get(command, command) for command in spec.target.setup)
 
 
 def hide(spec: RunSpec) -> None:

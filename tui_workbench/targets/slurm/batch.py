@@ -21,6 +21,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+from tui_workbench.core.masking import mask_command
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, prefix_env
 from tui_workbench.targets.gpu.job_samples import SAMPLER
 from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID, RANKS
@@ -184,7 +185,7 @@ def batch_script(
     the job samples its GPUs while the script runs. The step runs in `container`. Each text of `setup` is a command; the
     first that fails ends the run. The commands run in a login shell, which defines `module`.
     """
-    steps = (_SETUP.format(line=line, quoted=shlex.quote(line.strip().split("\n")[0])) for line in setup)
+    steps = (_SETUP.format(line=line, quoted=shlex.quote(mask_command(line.strip().split("\n")[0]))) for line in setup)
     return _BATCH.format(
         shell="/bin/bash -l" if setup else "/bin/sh",
         run=shlex.quote(directory),

@@ -122,7 +122,7 @@ class SlurmTarget(Target):
             spec.run_id,
             directory,
             root,
-            self.target.setup,
+            spec.target.setup,
             requeues=requeues(spec.slurm),
             samples=requested_gpus(spec.slurm) != 0,
             container=container_words(self.target, root, directory),
