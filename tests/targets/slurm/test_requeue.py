@@ -81,6 +81,16 @@ def test_the_end_of_a_requeued_attempt_is_not_the_end(project: SlurmProject) -> 
     assert "it was canceled in Slurm (CANCELLED)" in (project.info(run_id)["reason"] or "")
 
 
+def test_cancel_between_two_attempts_cancels_the_run(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "gpu", "requeue": True}})
+    run_id = project.begin()
+    requeue(project)
+    until(lambda: "put back in the queue" in (project.info(run_id)["reason"] or ""), "the run to wait again")
+    assert project.run("experiment", "cancel", "--run", run_id).code == 0
+    assert project.status(run_id) == "Canceled"
+    assert job_of(project) == ""
+
+
 def test_a_run_that_is_not_requeued_shows_why_it_waits(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "extra": ["--begin=now+1hour"]}})
     project.write("print('never')")

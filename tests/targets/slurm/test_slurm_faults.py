@@ -124,6 +124,16 @@ def test_a_time_limit_is_the_reason(project: SlurmProject) -> None:
     assert "it reached its time limit (TIMEOUT)" in project.info(run_id)["reason"]
 
 
+def test_the_early_signal_of_a_time_limit_is_the_reason(project: SlurmProject) -> None:
+    # Slurm sends the signal at once to a job whose limit is nearer than the warning.
+    project.configure({"slurm": {"partition": "gpu", "extra": ["--time=2"]}})
+    run_id = project.begin()
+    project.until_status(run_id, "Failed")
+    reason = project.info(run_id)["reason"]
+    assert reason.startswith("Slurm sent SIGTERM because the job was close to its time limit: increase `time`")
+    assert reason.endswith("killed by signal 15 (SIGTERM)")
+
+
 def test_a_job_that_was_canceled_in_slurm_has_failed(project: SlurmProject) -> None:
     run_id = project.begin()
     project.cluster.output(["scancel", "--user", "research"])

@@ -26,6 +26,11 @@ TAIL_BYTES = 1 << 14
 KILLED_FROM = 129
 """Exit codes from here on are signals, which Slurm may have sent."""
 
+TERMINATED = 143
+"""The exit code of a script that SIGTERM has ended."""
+
+NEAR_LIMIT = "Slurm sent SIGTERM because the job was close to its time limit: increase `time`, or save the state"
+
 _FORGOTTEN = "Slurm no longer knows the job: its controller may have failed before it saved the job"
 _NOTHING_WRITTEN = (
     "the compute node wrote no slurm.log, so it may not share `runRoot`: "

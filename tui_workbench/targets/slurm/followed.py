@@ -26,6 +26,9 @@ LATE_SECONDS = 5.0
 HIDDEN_SECONDS = 60.0
 """Time for which NFS may hide a new file from other machines (`acdirmax` of nfs(5))."""
 
+EARLY_SECONDS = 90.0
+"""Time before the warning from which SIGTERM may be the warning: Slurm sends it up to a minute early."""
+
 RETRY_SECONDS = 2.0
 """Pause before bytes are copied again that could not be read or written."""
 
@@ -252,9 +255,15 @@ class FollowedRun:
             self._is_put_back or was_interrupted(self.files.attempts, ends.tail(self.directory))
         )
         if code is not None and not is_between:
-            return ends.outcome_with_code(code, self._end_state, self.directory)
+            found = ends.outcome_with_code(code, self._end_state, self.directory)
+            return found._replace(reason=f"{ends.NEAR_LIMIT}; {found.reason}") if self._was_warned(found) else found
         _, code = self._account or ("", None)
         return ends.outcome_without_code(self._end_state, code, self.directory, has_started=bool(self.files.job_id))
+
+    def _was_warned(self, outcome: Outcome) -> bool:
+        """True if the script has ended by the SIGTERM that Slurm sends before the time limit, up to a minute early."""
+        is_close = 0 < self._facts.warning < time.time() + EARLY_SECONDS
+        return is_close and outcome.exit_code == ends.TERMINATED and not states.describe_end(self._end_state)
 
     def _is_over(self, now: float) -> bool:
         code = self.files.exit_code
