@@ -355,7 +355,7 @@ def test_missing_folder_is_on_the_disk_of_its_parent(tmp_path: Path) -> None:
     free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
     if free < check_machine.DISK_BROKEN_BYTES:
         pytest.skip("the disk of this machine is full")
-    assert check_machine.disk(LocalHost(), [str(tmp_path / "a" / "b")], "").state in (OK, WARNING)
+    assert check_machine.disk(LocalHost(), [str(tmp_path / "a" / "b")], "", "").state in (OK, WARNING)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,8 @@ class EngineChecks:
     def disk(self) -> CheckResult:
         """Check the free space for images and for `~/.workbench-tui`. Raises CheckFailed or TargetUnreachable."""
         folders = list(dict.fromkeys((self._facts.root, self._host.home())))
-        return disk(self._host, folders, clean_command(self._target))
+        remedy = "A CUDA image takes 7 GB to 15 GB, and twice that while unpacked."
+        return disk(self._host, folders, clean_command(self._target), remedy)
 
     def runtime(self) -> CheckResult:
         """Check that the NVIDIA Container Toolkit is installed. Raises CheckFailed or TargetUnreachable."""

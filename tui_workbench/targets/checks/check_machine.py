@@ -81,7 +81,8 @@ def python(target: ComputeTarget, host: Host) -> CheckResult:
 
 def disk_of_home(target: ComputeTarget, host: Host) -> CheckResult:
     """Check the disk that holds `~/.workbench-tui` on a machine. Raises CheckFailed or TargetUnreachable."""
-    return disk(host, [host.home()], clean_command(target))
+    remedy = "This folder takes copies of projects, environments and the outputs of runs."
+    return disk(host, [host.home()], clean_command(target), remedy)
 
 
 def clean_command(target: ComputeTarget) -> str:
@@ -89,8 +90,11 @@ def clean_command(target: ComputeTarget) -> str:
     return f"workbench-tui experiment clean -t {shlex.quote(target.name)}"
 
 
-def disk(host: Host, folders: Sequence[str], command: str) -> CheckResult:
-    """Check the free space on the disks of the folders. `command` frees space. Raises CheckFailed or WorkbenchError."""
+def disk(host: Host, folders: Sequence[str], command: str, remedy: str) -> CheckResult:
+    """Check the free space on the disks of the folders. Raises CheckFailed or WorkbenchError.
+
+    `command` frees space, and `remedy` says what needs it.
+    """
     lines = host.check(["sh", "-c", _FREE, "sh", *folders]).text.split("\n")
     rows = [(words[0], int(words[3]) << 10, words[5]) for words in (line.split(None, 5) for line in lines)]
     # One disk may be mounted in two places.
@@ -104,7 +108,6 @@ def disk(host: Host, folders: Sequence[str], command: str) -> CheckResult:
             command,
         )
     if least < DISK_WARNING_BYTES:
-        remedy = "A CUDA image takes 7 GB to 15 GB, and twice that while unpacked."
         return CheckResult(DISK, WARNING, text, remedy, command)
     return CheckResult(DISK, OK, text)
 
