@@ -9,41 +9,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from textual.geometry import Size
-from textual.strip import Strip
+from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.timer import Timer
-from textual.widget import Widget
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Run
 from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.base.values import ClusterGpus
+from tui_workbench.targets.base.values import ClusterGpus, ClusterPartition, JobGpus
 from tui_workbench.ui.blocking import OneAtATime, in_thread
+from tui_workbench.ui.commands.screen_commands import LINES
 from tui_workbench.ui.formatting import error_text, run_title
 from tui_workbench.ui.gpu.gpu_lines import fitted
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
-from tui_workbench.ui.themes.themes import palette_of
-from tui_workbench.ui.widgets.pieces import Piece, draw_line
-from tui_workbench.ui.widgets.text_view import Line
+from tui_workbench.ui.terminal.textual_internals import set_bindings
+from tui_workbench.ui.widgets.pieces import Piece
+from tui_workbench.ui.widgets.text_view import Line, TextView
 
 ASK_SECONDS = 30.0
-MOST_JOBS = 8  # jobs shown per cluster
-
 Answer = ClusterGpus | str  # or the text of an error
 
 
-class ClusterView(Widget, inherit_bindings=False):
-    """Hidden without a target on a cluster."""
+class ClusterView(Vertical):
+    """Hidden without a target on a cluster. The filter of the monitor applies to partitions and jobs."""
 
-    DEFAULT_CSS = "ClusterView { height: auto; max-height: 70%; display: none; }"
+    DEFAULT_CSS = """
+    ClusterView { height: auto; max-height: 70%; display: none; }
+    ClusterView > TextView { max-height: 100%; }
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.text = TextView(make=self._lines)
+        set_bindings(self.text, LINES.bindings)
         self._targets: tuple[ComputeTarget, ...] = ()
         self._runs: dict[str, Run] = {}
         self._answers: dict[str, Answer] = {}
+        self._words: tuple[str, ...] = ()
         self._reader = OneAtATime(self, self._ask)
         self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self.text
 
     def show_targets(self, targets: Sequence[ComputeTarget]) -> None:
         """Show the clusters of these targets; targets with the same login are one cluster."""
@@ -54,8 +61,14 @@ class ClusterView(Widget, inherit_bindings=False):
             self.follow(is_visible=self._timer is not None)
 
     def show_runs(self, runs: Sequence[Run]) -> None:
-        self._runs = {run.run_id: run for run in runs}
-        self.refresh()
+        # The cluster may list the job of a run that has ended since the last answer.
+        self._runs |= {run.run_id: run for run in runs}
+        self.text.rebuild()
+
+    def filter(self, text: str) -> None:
+        """Show only partitions and jobs that match every word of the text."""
+        self._words = tuple(text.casefold().split())
+        self.text.rebuild()
 
     def follow(self, *, is_visible: bool) -> None:
         """Ask the clusters now and every 30 seconds, or stop."""
@@ -68,23 +81,23 @@ class ClusterView(Widget, inherit_bindings=False):
                 self._reader.start()
 
     async def _ask(self) -> None:
-        groups: dict[tuple[str, str], ComputeTarget] = {}
+        groups: dict[tuple[str, str], list[ComputeTarget]] = {}
         for target in self._targets:
-            groups.setdefault((target.username, target.address), target)
-        for target in groups.values():
-            self._answers[target.name] = await in_thread(partial(_gpus_of, target))
-            self.refresh(layout=True)
+            groups.setdefault((target.username, target.address), []).append(target)
+        names = {", ".join(target.name for target in targets): targets[0] for targets in groups.values()}
+        self._answers = {name: found for name, found in self._answers.items() if name in names}
+        for name, target in names.items():
+            self._answers[name] = await in_thread(partial(_gpus_of, target))
+            self.text.rebuild()
 
     def _lines(self, width: int) -> list[Line]:
-        return [line for name, found in self._answers.items() for line in cluster_lines(name, found, self._runs, width)]
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return max(1, len(self._lines(width)))
-
-    def render_line(self, y: int) -> Strip:
-        width, palette = self.size.width, palette_of(self)
-        lines = self._lines(width) or [(Piece(" ◌ asking the cluster for its GPUs...", "muted"),)]
-        return draw_line(lines[y] if y < len(lines) else (), width, palette, palette.background)
+        if not self._answers:
+            return [(Piece(" ◌ asking the cluster for its GPUs...", "muted"),)]
+        return [
+            line
+            for name, found in self._answers.items()
+            for line in cluster_lines(name, found, self._runs, width, self._words)
+        ]
 
 
 def _gpus_of(target: ComputeTarget) -> Answer:
@@ -99,28 +112,46 @@ def _gpus_of(target: ComputeTarget) -> Answer:
         return error_text(error)
 
 
-def cluster_lines(name: str, found: Answer, runs: dict[str, Run], width: int) -> list[Line]:
-    """Draw a cluster: its partitions with GPUs, and the jobs of this user."""
+def cluster_lines(name: str, found: Answer, runs: dict[str, Run], width: int, words: Sequence[str] = ()) -> list[Line]:
+    """Draw a cluster: its partitions with GPUs, and the jobs of this user, if they match all words of a filter."""
     head = (Piece(f" {truncate_middle(safe_text(name), max(12, width // 3))}", "accent", bold=True),)
     if isinstance(found, str):
         return [head, (Piece(f" ✗ {truncate_middle(safe_text(found), width - 4)}", "error"),)]
     if not found.partitions:
         return [head, (Piece(" · no partition with GPUs", "muted"),)]
     cells = min(24, max(16, *(len(each.name) for each in found.partitions)))
-    lines: list[Line] = [head, (Piece(f" {fitted('partition', cells)}   GPUs   used   free  yours", "muted"),)]
-    for each in found.partitions:
-        counts = (
-            Piece(f" {fitted(safe_text(each.name), cells)}"),
-            Piece(f"{each.total:>7}{each.used:>7}"),
-            Piece(f"{each.free:>7}", "success" if each.free else "muted"),
-            Piece(f"{each.yours:>7}", "running" if each.yours else "muted"),
-        )
-        lines.append(counts)
-    for job in found.jobs[:MOST_JOBS]:
+    partitions = [each for each in found.partitions if _matches(words, name, each.name, _state(each))]
+    lines: list[Line] = [head]
+    if partitions:
+        lines.append((Piece(f" {fitted('partition', cells)}   GPUs   used   free  yours", "muted"),))
+    lines += (_partition_line(each, cells) for each in partitions)
+    for job in found.jobs:
         run = runs.get(job.run_id)
         title = run_title(run) if run is not None else f"job {job.job_id}"
-        text = f"  {job.nodes}  {job.gpus} GPU{'' if job.gpus == 1 else 's'}  {job.left} left"
-        lines.append((Piece(" ○ ", "success"), Piece(fitted(safe_text(title), cells)), Piece(safe_text(text), "muted")))
-    if len(found.jobs) > MOST_JOBS:
-        lines.append((Piece(f"   and {len(found.jobs) - MOST_JOBS} more jobs", "muted"),))
-    return lines
+        if _matches(words, name, title, job.run_id, job.nodes, job.partition, "busy"):
+            lines.append(_job_line(job, title, cells))
+    return lines if len(lines) > 1 or not words else []
+
+
+def _matches(words: Sequence[str], *texts: str) -> bool:
+    text = " ".join(texts).casefold()
+    return all(word in text for word in words)
+
+
+def _state(partition: ClusterPartition) -> str:
+    """The words of the filter for the state of GPUs."""
+    return " ".join(("free idle" if partition.free else "", "busy" if partition.used else ""))
+
+
+def _partition_line(partition: ClusterPartition, cells: int) -> Line:
+    return (
+        Piece(f" {fitted(safe_text(partition.name), cells)}"),
+        Piece(f"{partition.total:>7}{partition.used:>7}"),
+        Piece(f"{partition.free:>7}", "success" if partition.free else "muted"),
+        Piece(f"{partition.yours:>7}", "running" if partition.yours else "muted"),
+    )
+
+
+def _job_line(job: JobGpus, title: str, cells: int) -> Line:
+    text = f"  {job.nodes}  {job.gpus} GPU{'' if job.gpus == 1 else 's'}  {job.left} left"
+    return (Piece(" ○ ", "success"), Piece(fitted(safe_text(title), cells)), Piece(safe_text(text), "muted"))

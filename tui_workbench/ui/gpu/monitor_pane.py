@@ -84,7 +84,7 @@ class MonitorPane(Pane):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._view = GpuView()
-        self._filter = FilterRow("/", "machine, name, user, run, busy, idle, free", self._view)
+        self._filter = FilterRow("/", "machine, partition, name, user, run, busy, idle, free", self._view)
         self._details = GpuDetails()
         self._clusters = ClusterView()
         self._targets: Sequence[ComputeTarget] = ()
@@ -109,6 +109,8 @@ class MonitorPane(Pane):
             self._view.empty = ()
             has_machines = any(target.problem is not None or target.kind.has_gpus for target in self._targets)
             self._view.styles.height = "1fr" if has_machines else 1
+            if not has_machines and self._view.has_focus:
+                self.screen.set_focus(self._clusters.text)  # so that the keys scroll it
         if self._watch is not None:
             self._watch.follow(self._targets)
         elif self.is_mounted and self.region.size:
@@ -212,6 +214,7 @@ class MonitorPane(Pane):
     @on(FilterRow.Changed)
     def _filter_changed(self, event: FilterRow.Changed) -> None:
         self._view.filter(event.text)
+        self._clusters.filter(event.text)
         self._show_details()
 
 
