@@ -88,7 +88,7 @@ def test_cancel_between_two_attempts_cancels_the_run(project: SlurmProject) -> N
     until(lambda: "put back in the queue" in (project.info(run_id)["reason"] or ""), "the run to wait again")
     assert project.run("experiment", "cancel", "--run", run_id).code == 0
     assert project.status(run_id) == "Canceled"
-    assert not job_of(project)
+    assert not project.job
 
 
 def test_a_run_that_is_not_requeued_shows_why_it_waits(project: SlurmProject) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faults.support import WAITS
 from tests.faults.support import until as until_now
-from tests.targets.slurm.project import WAITS
 from tests.ui.main.test_main import opened, seen
 from tests.ui.waiting import until
 from tui_workbench.projects.project import Project
