@@ -1,4 +1,4 @@
-"""Jobs of a Slurm cluster: submitting once, following all jobs of a login together, and their ends.
+"""Runs as jobs of a Slurm cluster: submit a job once, follow all jobs of a login together, and read their outcomes.
 
 Only this folder knows Slurm's commands. Copying projects and fetching files are in `hosts`.
 """

@@ -1,4 +1,4 @@
-"""Why Slurm started a job again."""
+"""Find in slurm.log why Slurm started a job again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CAUSES = (
 
 
 def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str]) -> str:
-    """What ended the attempt before the `number`-th, by the lines of slurm.log.
+    """Return what ended the attempt before attempt `number`, from the lines of slurm.log.
 
     A node that fails writes nothing, so that this is the cause if there is no other.
     """
@@ -32,7 +32,7 @@ def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str])
 
 
 def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bool:
-    """True if Slurm has ended the last attempt, by the lines of slurm.log."""
+    """Return True if slurm.log says that Slurm ended the last attempt."""
     return bool(attempts) and bool(last_cause(lines[max(0, _place(lines, max(attempts), attempts)) :]))
 
 
@@ -43,6 +43,6 @@ def last_cause(lines: Sequence[str]) -> str:
 
 
 def _place(lines: Sequence[str], number: int, attempts: Mapping[int, Attempt]) -> int:
-    """The number of the line that an attempt has written at its beginning; -1 if it is missing."""
+    """Return the index of the line that an attempt writes when it begins; -1 if it is missing."""
     line = ATTEMPT_LINE % (number, attempts[number].node)
     return lines.index(line) if line in lines else -1

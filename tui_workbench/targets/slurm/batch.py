@@ -179,7 +179,7 @@ def batch_script(
     samples: bool = False,
     container: ContainerWords = _NO_CONTAINER,
 ) -> str:
-    """The batch script of a run whose directory is `directory`, below `root`.
+    """Return the batch script of a run whose directory is `directory`, below `root`.
 
     With `requeues` the script runs again each time Slurm requeues the job; else such a job ends at once. With `samples`
     the job samples its GPUs while the script runs. The step runs in `container`. Each text of `setup` is a command; the
@@ -212,7 +212,7 @@ def batch_script(
 def step_script(
     directory: str, share: str, command: Sequence[str], variables: Mapping[str, str], *, inherits_path: bool
 ) -> str:
-    """The step of a run.
+    """Return the shell script of the step of a run.
 
     Args:
         directory: The run's directory.

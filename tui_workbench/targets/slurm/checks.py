@@ -56,7 +56,7 @@ exit {_LATE}
 
 
 class SlurmChecks:
-    """The checks of a cluster by its login host."""
+    """Checks of a cluster, made from its login host."""
 
     def __init__(self, target: ComputeTarget, host: Host) -> None:
         self._target = target
@@ -93,11 +93,11 @@ class SlurmChecks:
 
     @property
     def job_command(self) -> str:
-        """The command that also runs a job."""
+        """The shell command that makes all checks and also runs a job."""
         return f"workbench-tui computetarget check {shlex.quote(self._target.name)} --job"
 
     def job(self) -> CheckResult:
-        """Run a job of a second, which reads and writes a file below `runRoot`. Raises WorkbenchError."""
+        """Run a job of one second that reads and writes a file below `runRoot`. Raises WorkbenchError."""
         python = "" if self._target.setup or "/" not in self._target.python_location else self._target.python_location
         root = self._host.home()
         arguments = (root, python, str(JOB_SECONDS), *resource_words(self._target.slurm))

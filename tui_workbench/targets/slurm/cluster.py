@@ -53,15 +53,15 @@ class LoginHost(Host):
 
     @property
     def shown_home(self) -> str:
-        """The folder for plans, without asking the machine."""
+        """The folder as plans show it, without a request to the machine."""
         return self._home or self._run_root.rstrip("/") or "~/.workbench-tui"
 
     def ask(self, script: str, *arguments: str, timeout: float = DEFAULT_TIMEOUT) -> Completed:
-        """Run a script of `sh`."""
+        """Run an `sh` script on the login host."""
         return self.run(["sh", "-c", script, "sh", *arguments], timeout=timeout)
 
     def ask_slurm(self, script: str, *arguments: str, timeout: float) -> str:
-        """The output of a script that must succeed. Raises WorkbenchError with the output on stderr."""
+        """Return the output of a script that must succeed. Raises WorkbenchError with the output on stderr."""
         done = self.ask(script, *arguments, timeout=timeout)
         if done.code != 0:
             remedy = "Try again later. `sinfo` on that machine shows whether Slurm answers."

@@ -1,4 +1,4 @@
-"""The words with which srun starts the step of a run in a container.
+"""Build the srun command line that starts the step of a run in a container.
 
 The step, its output and its exit code are files below `runRoot`, which the container has at the same path. Only
 apptainer and pyxis mount it; a bundle of `oci` must do so in its configuration. None of them runs the image's
@@ -29,14 +29,14 @@ _REMEDIES = {
 
 
 class ContainerWords(NamedTuple):
-    """Words of the command that starts a step."""
+    """Arguments of the command that starts a step."""
 
     options: tuple[str, ...] = ()  # of srun
     program: tuple[str, ...] = ()  # before the step
 
 
 def container_words(target: ComputeTarget, root: str, directory: str) -> ContainerWords:
-    """The words for a run in `directory`, below `root`. Raises ConfigurationError for an impossible image."""
+    """Return the arguments for a run in `directory`, below `root`. Raises ConfigurationError for an invalid image."""
     image = target.base_docker_image
     if target.container == "pyxis":
         if ":" in root or "," in root:
@@ -60,7 +60,7 @@ def container_words(target: ComputeTarget, root: str, directory: str) -> Contain
 
 
 def container_support(host: LoginHost, target: ComputeTarget) -> str:
-    """A phrase about the support for the target's containers. Raises WorkbenchError if there is none.
+    """Describe the support for the target's containers. Raises WorkbenchError if there is none.
 
     Only compute nodes know whether they have apptainer.
     """
@@ -74,7 +74,7 @@ def container_support(host: LoginHost, target: ComputeTarget) -> str:
 
 
 def _enroot_image(target: ComputeTarget) -> str:
-    """The image in enroot's form, `REGISTRY#NAME:TAG`, or the path of a file."""
+    """Return the image in enroot's form, `REGISTRY#NAME:TAG`, or the path of a file."""
     image = target.base_docker_image
     if image.startswith(("/", "./")):
         return image

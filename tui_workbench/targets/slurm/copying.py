@@ -33,7 +33,7 @@ done
 
 
 class Part(NamedTuple):
-    """Bytes of a file that are missing here."""
+    """A range of bytes of a remote file that the local copy lacks."""
 
     run_id: str
     directory: str  # of the run, here
@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 def missing_parts(run_id: str, directory: str, sizes: Mapping[str, int]) -> list[Part]:
-    """What the copies in a run's directory lack of files with these sizes."""
+    """Return the parts that the copies in a run's directory lack, given the sizes of the files."""
     parts = []
     for name, size in sizes.items():
         try:
@@ -56,7 +56,7 @@ def missing_parts(run_id: str, directory: str, sizes: Mapping[str, int]) -> list
 
 
 def fetch(host: LoginHost, parts: Iterable[Part]) -> dict[Part, bytes]:
-    """The bytes of parts, or of the beginnings of parts if they are large; none of files that have shrunk.
+    """Return the bytes of parts: the beginning of a large part, and none of a file that has shrunk.
 
     Raises TargetUnreachable.
     """
@@ -70,7 +70,7 @@ def fetch(host: LoginHost, parts: Iterable[Part]) -> dict[Part, bytes]:
 
 
 def append(part: Part, data: bytes) -> None:
-    """Append bytes to the copy of a file, unless another process has done so meanwhile. Raises StorageError."""
+    """Append bytes to the copy of a file, unless another process has already appended them. Raises StorageError."""
     path = os.path.join(part.directory, part.name)
     with (
         storage_errors("write", path),
@@ -92,7 +92,7 @@ def _limited(parts: Sequence[Part]) -> list[Part]:
 
 
 def _request(host: LoginHost, parts: Sequence[Part]) -> dict[Part, bytes] | None:
-    """The bytes of parts; None if a file is missing or has shrunk."""
+    """Return the bytes of parts; None if a file is missing or has shrunk."""
     words = [word for part in parts for word in (f"{part.run_id}/{part.name}", str(part.start + 1), str(part.size))]
     data = host.ask(_PARTS, f"{host.home()}/runs", *words).stdout
     if len(data) != sum(part.size for part in parts):
@@ -105,7 +105,7 @@ def _request(host: LoginHost, parts: Sequence[Part]) -> dict[Part, bytes] | None
 
 
 def drain(host: LoginHost, spec: RunSpec) -> Files:
-    """Copy the rest of the files of a run that has ended, and return what they say.
+    """Copy the rest of the files of a run that has ended, and return their listing.
 
     Raises TargetUnreachable or StorageError.
     """

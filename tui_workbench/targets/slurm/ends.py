@@ -1,4 +1,4 @@
-"""How a job ended, if its exit code is missing or does not say why."""
+"""Find how a job ended if its exit code is missing or does not say why."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ exec sacct -n -P -X -S now-30days -j "$1" -o JobIDRaw,State,ExitCode
 
 
 def accounting(host: LoginHost, job_ids: Sequence[str]) -> dict[str, tuple[str, int | None]]:
-    """State and exit code of jobs by id; none if the cluster keeps no accounts. Raises TargetUnreachable.
+    """Return state and exit code of jobs by ID; empty if the cluster has no accounting. Raises TargetUnreachable.
 
     Without slurmdbd, sacct fails at once.
     """
@@ -58,7 +58,7 @@ def accounting(host: LoginHost, job_ids: Sequence[str]) -> dict[str, tuple[str, 
 
 
 def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
-    """The outcome of a run with an exit code, whose job ended in `state` ("" if unknown)."""
+    """Return the outcome of a run with an exit code whose job ended in `state` ("" if unknown)."""
     failed_setup = _setup_failure(directory)
     lines = tail(directory)
     if NOT_STARTED in lines[-3:]:
@@ -86,7 +86,7 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
 
 
 def last_message(directory: str) -> str:
-    """The last line of the copy of slurm.log; "" if it is empty."""
+    """Return the last line of the copy of slurm.log; "" if it is empty."""
     return (tail(directory) or [""])[-1]
 
 
@@ -95,7 +95,7 @@ def _setup_failure(directory: str) -> str:
 
 
 def tail(directory: str) -> list[str]:
-    """The last lines of the copy of slurm.log."""
+    """Return the last lines of the copy of slurm.log."""
     try:
         with open(open_below(directory, SLURM_LOG), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
@@ -105,7 +105,7 @@ def tail(directory: str) -> list[str]:
 
 
 def read_info(directory: str) -> dict[str, Any]:
-    """What this machine knows about a run's job: `job`, its id, and after its end `reason`. Empty if unknown."""
+    """Read the local facts about a run's job: `job`, its ID, and after its end `reason`. Empty if unknown."""
     try:
         found = json.loads(read_below(directory, INFO, supervisor.LARGEST * 4))
     except (OSError, ValueError):
@@ -119,7 +119,7 @@ def write_info(directory: str, **facts: object) -> None:
 
 
 def outcome_here(directory: str) -> Outcome | None:
-    """The outcome of a run, if this machine knows it."""
+    """Return the outcome of a run; None if this machine does not know it."""
     info = read_info(directory)
     code = supervisor.read_exit_code(directory)
     if code is not None:

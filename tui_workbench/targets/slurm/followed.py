@@ -1,4 +1,4 @@
-"""One followed run of a cluster: what is known about it, and when it has ended."""
+"""State of one followed run of a cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_FAILURES = 5
 
 
 class FollowedRun:
-    """A run, whose job has the id `job_id`; "" if this machine does not know it. Times are of the monotonic clock."""
+    """A followed run. `job_id` is "" if this machine does not know its job. Times are of the monotonic clock."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class FollowedRun:
     # -- news ---------------------------------------------------------------------------------------------------------
 
     def take_files(self, files: Files) -> None:
-        """Take what the loop on the login node has seen."""
+        """Process the files that the loop on the login node has listed."""
         is_new = files.sizes != self.files.sizes
         if len(files.attempts) > len(self.files.attempts):
             self._is_put_back, self._explain_until, self._started = False, math.inf, time.monotonic()
@@ -98,7 +98,7 @@ class FollowedRun:
                 self._live.poll_soon()
 
     def take_queue(self, queue: Queue, asked: float) -> None:
-        """Take an answer of squeue to a question at `asked`."""
+        """Process an answer of squeue to a request at the time `asked`."""
         if asked < self._added:
             return
         if not self.job_id:
@@ -135,7 +135,7 @@ class FollowedRun:
         self._report.queued(reason)
 
     def take_look(self, files: Files) -> None:
-        """Take the files of a run whose job is gone."""
+        """Process the files of a run whose job is gone."""
         now = time.monotonic()
         if files.job_id and files.job_id != self.job_id:
             # Another job of the same name executes the run: this one ended at once.
@@ -148,7 +148,7 @@ class FollowedRun:
             self.take_files(files)
 
     def take_accounting(self, state: str, code: int | None) -> None:
-        """Take the answer of sacct; "" and None if it does not know the job."""
+        """Process the answer of sacct: "" and None if it does not know the job."""
         self._account = (state, code)
         self._end_state = state or self._end_state
 
@@ -159,7 +159,7 @@ class FollowedRun:
             self._report.lost(reason)
 
     def regain(self, *, is_slurm_silent: bool) -> None:
-        """Report that its state is known again, unless it waits and Slurm is silent."""
+        """Report that the state is known again, unless the run waits and Slurm does not answer."""
         if self._is_lost and not self._is_blocked and (self.files.job_id or not is_slurm_silent):
             self._is_lost = False
             self._report.regained()
@@ -193,7 +193,7 @@ class FollowedRun:
 
     @property
     def live_due(self) -> bool:
-        """True if the other files of the run are to be fetched."""
+        """True if the other files of the run must be fetched now."""
         return self._live is not None and self._live.timeout == 0.0
 
     def poll_live(self) -> None:
@@ -209,13 +209,13 @@ class FollowedRun:
 
     @property
     def is_copied(self) -> bool:
-        """True if the copies are complete, as far as possible."""
+        """True if the copies are as complete as they can be."""
         return self._failures >= MOST_FAILURES or not missing_parts(self.run_id, self.directory, self.files.sizes)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def next_time(self) -> float:
-        """When something is to be done."""
+        """Return the time of the next action (monotonic clock)."""
         times = [self._next_look, self._explain_until]
         if self._live is not None:
             times.append(time.monotonic() + self._live.timeout)
@@ -224,11 +224,11 @@ class FollowedRun:
         return min(times)
 
     def look_due(self, now: float) -> bool:
-        """True if its job is gone, and its files are to be read."""
+        """Return True if the job is gone and the files of the run must be read."""
         return self.files.exit_code is None and now >= self._next_look
 
     def wants_explanation(self, now: float) -> bool:
-        """True if squeue may say why the script was killed."""
+        """Return True if squeue may know why the script was killed."""
         code = self.files.exit_code
         if code is None or self._end_state or not math.isinf(self._gone_since):
             return False
@@ -239,14 +239,14 @@ class FollowedRun:
         return now < self._explain_until
 
     def needs_accounting(self, now: float) -> bool:
-        """True if only sacct may know how the job ended."""
+        """Return True if only sacct may know how the job ended."""
         if self._account is not None or not self.job_id or not self._is_over(now):
             return False
         code = self.files.exit_code
         return code is None or (code >= ends.KILLED_FROM and not self._end_state and not math.isinf(self._gone_since))
 
     def outcome(self, now: float) -> Outcome | None:
-        """The outcome of the run, once its end is certain and its output is copied."""
+        """Return the outcome of the run; None until its end is certain and its output is copied."""
         if not self._is_over(now) or not self.is_copied:
             return None
         code = self.files.exit_code

@@ -38,7 +38,7 @@ _Result = TypeVar("_Result")
 
 
 class _Opening:
-    """The start of the loop on the login node in the background; `descriptor` becomes readable at its end."""
+    """A background start of the loop on the login node; `descriptor` becomes readable when it is done."""
 
     def __init__(self, host: LoginHost) -> None:
         self._host = host
@@ -49,7 +49,7 @@ class _Opening:
         self.descriptor = self._call.descriptor
 
     def process(self) -> HostProcess:
-        """The loop, once it was started. Raises TargetUnreachable."""
+        """Return the process of the loop after its start. Raises TargetUnreachable."""
         with self._call:
             self._call.result()
         if self._process is None:
@@ -72,10 +72,10 @@ class _Opening:
 
 
 class ClusterWatch(RunGroup):
-    """Follows the runs of one login whose directories are below the same `runRoot`."""
+    """Follower of the runs of one login that have the same `runRoot`."""
 
     def __init__(self, host: LoginHost, seconds: float) -> None:
-        """`seconds` is the shortest time between two questions to Slurm."""
+        """`seconds` is the shortest time between two requests to Slurm."""
         self._host = host
         self._poller = Poller(host, seconds)
         self._runs: dict[str, FollowedRun] = {}
@@ -131,7 +131,7 @@ class ClusterWatch(RunGroup):
     # -- one round ----------------------------------------------------------------------------------------------------
 
     def _step(self, deadline: float) -> None:
-        """Wait for news until `deadline`, and take them. Raises Interrupted."""
+        """Wait for news until `deadline`, and process it. Raises Interrupted."""
         self._connect()
         if self._runs:
             self._poller.begin()
@@ -155,7 +155,7 @@ class ClusterWatch(RunGroup):
             self._lose(error)
 
     def _next_time(self) -> float:
-        """When something is to be done without news (monotonic clock)."""
+        """Return the time of the next action if no news arrives (monotonic clock)."""
         times = [run.next_time() for run in self._runs.values()] if self._is_connected else []
         if self._runs and self._poller.descriptor < 0:
             times.append(self._poller.due)
@@ -164,7 +164,7 @@ class ClusterWatch(RunGroup):
         return min(times, default=math.inf)
 
     def _call(self, action: Callable[[], _Result]) -> _Result:
-        """The result of a call that contacts the cluster. Raises its errors, and Interrupted."""
+        """Return the result of a call that contacts the cluster. Raises its errors, and Interrupted."""
         results: list[_Result] = []
         with BackgroundCall(lambda: results.append(action())) as call:
             call.wait(self._interrupted)
@@ -179,7 +179,7 @@ class ClusterWatch(RunGroup):
         self._opening = _Opening(self._host)
 
     def _take_follower(self) -> None:
-        """Take the loop that was started. Raises TargetUnreachable."""
+        """Use the loop that was started. Raises TargetUnreachable."""
         if self._opening is None:
             return
         opening, self._opening = self._opening, None

@@ -1,4 +1,4 @@
-"""What the files of runs on a cluster say: the job that executes a run, its exit code, and the sizes of its files."""
+"""List the files of runs on a cluster: the job that executes a run, its exit code, and the sizes of its files."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ class Files(NamedTuple):
 
 
 class Listing:
-    """Reads the output of FOLLOW."""
+    """Parser of the output of FOLLOW."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._lines: list[str] = []
 
     def feed(self, data: bytes) -> dict[str, Files] | None:
-        """Take output, and return the newest complete listing in it, by run ID. Raises ValueError for other output."""
+        """Parse output, and return its newest complete listing, by run ID. Raises ValueError for other output."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MOST_LINE:
             raise ValueError("a line without an end")
@@ -126,7 +126,7 @@ class Listing:
 
 
 def list_once(host: LoginHost, run_ids: Sequence[str]) -> dict[str, Files]:
-    """The files of runs, which may not have started. Raises TargetUnreachable."""
+    """Return the files of runs, which may not have started. Raises TargetUnreachable."""
     return _parse(host.ask(_ONCE, host.home(), *run_ids).text.split("\n"))
 
 

@@ -29,12 +29,12 @@ VALUES = {
 
 
 def job_name(run_id: str) -> str:
-    """The name of the job of a run."""
+    """Return the job name of a run."""
     return JOB_PREFIX + run_id
 
 
 def resource_words(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The options that choose the resources of a job, and those of `extra`."""
+    """Return the options that choose the resources of a job, and those of `extra`."""
     words = [f"{option}={values[key]}" for key, option in VALUES.items() if values.get(key)]
     # One task per node: its script uses all CPUs and GPUs of the node.
     words.append("--ntasks-per-node=1" if nodes_of(values) > 1 else "--ntasks=1")
@@ -42,7 +42,7 @@ def resource_words(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def job_words(values: Mapping[str, Any], run_id: str, directory: str) -> tuple[str, ...]:
-    """All options of sbatch for a run whose directory on the cluster is `directory`."""
+    """Return all options of sbatch for a run whose directory on the cluster is `directory`."""
     signal = (f"--signal=TERM@{WARNING_SECONDS}",) if _is_warned(values) else ()
     return (
         "--parsable",
@@ -58,7 +58,7 @@ def job_words(values: Mapping[str, Any], run_id: str, directory: str) -> tuple[s
 
 
 def requeues(values: Mapping[str, Any]) -> bool:
-    """True if Slurm may start the job again."""
+    """Return True if Slurm may start the job again."""
     return bool(values.get("requeue"))
 
 
@@ -74,12 +74,12 @@ def _is_warned(values: Mapping[str, Any]) -> bool:
 
 
 def nodes_of(values: Mapping[str, Any]) -> int:
-    """The number of nodes that a job asks for."""
+    """Return the number of nodes that a job requests."""
     return int(values.get("nodes") or 1)
 
 
 def seconds_of(text: str) -> int:
-    """The seconds of a time limit of Slurm; 0 if there is none.
+    """Return a Slurm time limit in seconds; 0 without a limit.
 
     The forms are `minutes`, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM` and `D-HH:MM:SS`.
     """
@@ -95,5 +95,5 @@ def seconds_of(text: str) -> int:
 
 
 def _literal(path: str) -> str:
-    """A path in which sbatch replaces nothing (sbatch(1), section "filename pattern")."""
+    """Escape a path so that sbatch replaces nothing in it (sbatch(1), section "filename pattern")."""
     return path.replace("%", "%%")

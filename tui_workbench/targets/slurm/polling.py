@@ -26,9 +26,9 @@ SOON_SECONDS = 2.0
 
 
 class Poller:
-    """Asks squeue in the background.
+    """Background requests to squeue.
 
-    `queue` is the last answer, and `asked` when it was asked for (monotonic clock). While Slurm does not answer,
+    `queue` is the last answer, and `asked` the time of its request (monotonic clock). While Slurm does not answer,
     `silence` is the error.
     """
 
@@ -49,27 +49,27 @@ class Poller:
 
     @property
     def descriptor(self) -> int:
-        """A descriptor that becomes readable with the answer; -1 if no question is open."""
+        """A descriptor that becomes readable with the answer; -1 if no request is open."""
         return self._call.descriptor if self._call is not None else -1
 
     @property
     def due(self) -> float:
-        """When to ask again (monotonic clock)."""
+        """The time of the next request (monotonic clock)."""
         return self._due
 
     def ask_soon(self) -> None:
-        """Make the next question earlier, because something has happened that squeue explains."""
+        """Make the next request earlier, after an event that squeue may explain."""
         self._due = min(self._due, self._begun + SOON_SECONDS)
 
     def begin(self) -> None:
-        """Ask, if it is time."""
+        """Send a request to squeue if it is due."""
         if self._call is None and time.monotonic() >= self._due:
             self._begun = time.monotonic()
             self._due = self._begun + self._interval
             self._call = BackgroundCall(self._ask)
 
     def finish(self) -> bool:
-        """Take the answer. True if squeue has answered, so that `queue` is new."""
+        """Read the answer. Return True if squeue has answered and `queue` is new."""
         if self._call is None:
             raise ValueError("no question is open")
         call, self._call = self._call, None
@@ -100,5 +100,5 @@ class Poller:
 
 
 def _lasting(jobs: Mapping[str, Job]) -> dict[str, Job]:
-    """The jobs without the times that change all the time."""
+    """Return the jobs without the times that change in each answer."""
     return {job_id: job._replace(time_left="", start="") for job_id, job in jobs.items()}

@@ -95,7 +95,7 @@ class SlurmTarget(Target):
         return problems(self.login, self.target)
 
     def reach(self) -> None:
-        # A link that has started a shell answers, and an earlier run needed the same tools.
+        # A connection that has started a shell works, and an earlier run needed the same tools.
         if not self.login.shell_seconds:
             reach(self.target, self.login, self.report)
 

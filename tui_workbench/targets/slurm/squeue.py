@@ -76,7 +76,7 @@ class Job(NamedTuple):
 
     @property
     def run_id(self) -> str:
-        """The run of the job, by its name; "" for any other job."""
+        """The run ID in the job's name; "" for any other job."""
         return self.name.removeprefix(JOB_PREFIX) if self.name.startswith(JOB_PREFIX) else ""
 
 
@@ -115,7 +115,7 @@ def _safe(field: str) -> str:
 
 
 def parse_accounting(text: str) -> tuple[str, int | None]:
-    """The state and the exit code in a line `STATE|CODE:SIGNAL` of sacct; ("", None) if it knows nothing.
+    """Parse state and exit code from a line `STATE|CODE:SIGNAL` of sacct; ("", None) for an unknown job.
 
     A requeued job has a line for each attempt; the last one counts.
     """
@@ -129,7 +129,7 @@ def parse_accounting(text: str) -> tuple[str, int | None]:
 
 
 def facts_of(job: Job, queue: Queue, warning: int, now: float) -> ClusterJob:
-    """The facts of a job at the time `now` of this machine, whose clock and time zone may differ from the cluster's.
+    """Return the facts of a job at the local time `now`; the cluster's clock and time zone may differ.
 
     `warning` is the number of seconds between SIGTERM and the time limit; 0 without one.
     """
@@ -146,7 +146,7 @@ def facts_of(job: Job, queue: Queue, warning: int, now: float) -> ClusterJob:
 
 
 def is_news(facts: ClusterJob, before: ClusterJob) -> bool:
-    """True if facts differ from those that were reported, not only by less than `LEAST_CHANGE`."""
+    """Return True if facts differ from the reported ones, apart from changes of time below `LEAST_CHANGE`."""
     if facts[:2] != before[:2] or facts.nodes != before.nodes:
         return True
     times = ((facts.start, before.start), (facts.end, before.end), (facts.warning, before.warning))

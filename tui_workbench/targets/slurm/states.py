@@ -72,18 +72,18 @@ _OWNERS = {"QOS": "its QOS", "Assoc": "its account"}
 
 
 def base_state(text: str) -> str:
-    """The state without remarks such as in `CANCELLED by 1000` and `CANCELLED+`."""
+    """Return a state without the suffixes in `CANCELLED by 1000` and `CANCELLED+`."""
     return text.strip().partition(" ")[0].rstrip("+*$~#!%@^-")
 
 
 def describe_end(state: str) -> str:
-    """What ended the job, followed by the state; "" if its script ended by itself."""
+    """Describe what ended the job, followed by the state; "" if its script ended by itself."""
     reason = _ENDS.get(state, "")
     return f"{reason} ({state})" if reason else ""
 
 
 def describe_waiting(state: str, reason: str) -> str:
-    """Why a job waits, followed by the reason's code."""
+    """Describe why a job waits, followed by the reason's code."""
     code = reason.strip("()").partition(",")[0].strip()
     if code in ("", "None"):
         return "" if state == "PENDING" else state

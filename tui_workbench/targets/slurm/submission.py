@@ -1,4 +1,4 @@
-"""Submit the job of a run once, from whichever process and however often the connection is lost.
+"""Submit the job of a run exactly once, from any process, even if the connection is lost.
 
 One request submits. Its script on the login node does nothing if the run has a job. If an earlier request may have
 reached Slurm (`attempted` exists), it looks for the job by its name, and calls sbatch only if neither squeue nor sacct
@@ -118,14 +118,14 @@ _PREFIX = re.compile(r"^((sbatch|squeue|slurm\w*):? (error: )?)?(Batch job submi
 
 
 class Submitted(NamedTuple):
-    """The id of a job, and what sbatch said besides."""
+    """The ID of a job, and the other output of sbatch."""
 
     job_id: str
     messages: tuple[str, ...] = ()
 
 
 class SlurmSilent(TargetUnreachable):
-    """Slurm does not answer, so that the state of a job is unknown."""
+    """Slurm does not answer, so the state of a job is unknown."""
 
 
 class SubmissionRefused(WorkbenchError):
@@ -149,13 +149,13 @@ def submit(
 
 
 def job_of(host: Host, directory: str) -> str:
-    """The id of the job of a run; "" if it was never submitted. Raises TargetUnreachable."""
+    """Return the ID of the job of a run; "" if it was never submitted. Raises TargetUnreachable."""
     text = host.check(["sh", "-c", _JOB, "sh", directory]).text.strip()
     return text if text.isdecimal() else ""
 
 
 def refusal(label: str, done: Completed, clean: str, words: Sequence[str]) -> WorkbenchError:
-    """The error of a submission with the options `words` that failed."""
+    """Return the error of a submission with the options `words` that failed."""
     text = "; ".join(messages(done)[-MOST_MESSAGES:]) or f"exit code {done.code}"
     if done.code == _UNKNOWN and not is_disk_full(text):
         return SlurmSilent(
@@ -200,7 +200,7 @@ _REMEDIES = (
 
 
 def remedy_of(text: str, words: Sequence[str] = ()) -> str:
-    """What to change after an error of sbatch, which had the options `words`."""
+    """Return the fix for an error of sbatch, which had the options `words`."""
     lower = text.lower()
     for word, key, change in _REMEDIES:
         if word in lower:
@@ -209,17 +209,17 @@ def remedy_of(text: str, words: Sequence[str] = ()) -> str:
 
 
 def _present(key: str, words: Sequence[str]) -> str:
-    """The value of an option, for a sentence."""
+    """Format the value of an option for a sentence."""
     option = f"{VALUES[key]}="
     return next((f" ({word.removeprefix(option)})" for word in reversed(words) if word.startswith(option)), "")
 
 
 def is_transient(text: str) -> bool:
-    """True if another attempt may succeed after this error of Slurm's commands."""
+    """Return True if another attempt may succeed after this error of Slurm's commands."""
     return any(part in text for part in _TRANSIENT)
 
 
 def messages(done: Completed) -> list[str]:
-    """What Slurm's command wrote, without its prefixes."""
+    """Return the messages of a Slurm command without their prefixes."""
     lines = done.stderr.decode("utf-8", "replace").split("\n")
     return [shown for line in lines if (shown := _PREFIX.sub("", line.strip()))]

@@ -38,7 +38,7 @@ _TIME = "%Y-%m-%dT%H:%M:%S"
 
 
 def test_only(host: LoginHost, spec: RunSpec) -> str:
-    """Whether Slurm would accept the job of a run, and when it would start. Raises TargetUnreachable."""
+    """Describe when the job of a run would start, or why sbatch would refuse it. Raises TargetUnreachable."""
     try:
         return f"accepted; {_expected(_tried(host, resource_words(spec.slurm)))}"
     except WorkbenchError as error:
@@ -48,7 +48,7 @@ def test_only(host: LoginHost, spec: RunSpec) -> str:
 
 
 def problems(host: LoginHost, target: ComputeTarget) -> list[Problem]:
-    """The problems that prevent runs: no Slurm, wrong options, or a `runRoot` that cannot be written."""
+    """Return the problems that prevent runs: no Slurm, wrong options, or a `runRoot` that cannot be written."""
     found = []
     for key, check in (("slurm", accepted), ("runRoot", writable), ("container", container_support)):
         try:
@@ -61,12 +61,12 @@ def problems(host: LoginHost, target: ComputeTarget) -> list[Problem]:
 
 
 def accepted(host: LoginHost, target: ComputeTarget) -> str:
-    """When a job with the target's options would start. Raises WorkbenchError if Slurm would refuse it."""
+    """Return when a job with the target's options would start. Raises WorkbenchError if Slurm would refuse it."""
     return _expected(_tried(host, resource_words(target.slurm)))
 
 
 def writable(host: LoginHost, target: ComputeTarget) -> str:
-    """The folder `runRoot`, if the login node can write to it. Raises WorkbenchError."""
+    """Return the folder `runRoot` if the login node can write to it. Raises WorkbenchError."""
     done = host.ask(_WRITABLE, host.home())
     if done.code != 0:
         raise WorkbenchError(
@@ -91,7 +91,7 @@ def _tried(host: LoginHost, words: tuple[str, ...]) -> Completed:
 
 
 def _expected(done: Completed) -> str:
-    """When the job would start, and where. Both times are of the cluster's clocks."""
+    """Describe when and where the job would start. Both times are by the cluster's clock."""
     found = _START.search(done.stderr.decode("utf-8", "replace"))
     if found is None:
         return "its start is unknown"
@@ -104,7 +104,7 @@ def _expected(done: Completed) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """A time from now: `at once`, `in 5 min`, `in 3 h`, `in 2 days`."""
+    """Format a time from now: `at once`, `in 5 min`, `in 3 h`, `in 2 days`."""
     if seconds < 60:
         return "at once"
     if seconds < 2 * 3600:
