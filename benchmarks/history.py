@@ -205,10 +205,7 @@ def dashboard(total: int) -> Iterator[Dashboard]:
     """Open the workbench on a project with this number of runs."""
     with tempfile.TemporaryDirectory() as folder:
         command = [python(), "-m", "tui_workbench", index_project(os.path.join(folder, "project"), total)]
-        changes = {"HOME": folder}
-        with Terminal(
-            command, columns=COLUMNS, rows=ROWS, directory=folder, changes=changes, emulate=False
-        ) as terminal:
+        with Terminal(command, columns=COLUMNS, rows=ROWS, directory=folder, emulate=False) as terminal:
             yield Dashboard(terminal, total)
 
 
