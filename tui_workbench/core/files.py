@@ -38,7 +38,7 @@ _INFINITE = {"\ue000+": "1e999", "\ue000-": "-1e999"}
 
 
 class Signature(NamedTuple):
-    """Identifies a version of a file without reading it."""
+    """Identity of a version of a file, made without reading the file."""
 
     mtime_ns: int
     size: int

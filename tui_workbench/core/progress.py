@@ -127,7 +127,7 @@ def bar(fraction: float | None, cells: int, *, full: str = "█", empty: str = "
 
 
 class Meter:
-    """Reports the progress of a task to a listener. The task ends with the context."""
+    """Progress of a task, reported to a listener. The task ends with the context."""
 
     def __init__(self, label: str, unit: str, total: float, listener: Listener | None) -> None:
         self._listener = listener

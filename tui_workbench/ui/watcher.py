@@ -34,7 +34,7 @@ Arguments = ParamSpec("Arguments")
 
 
 class Listener(Protocol):
-    """Receives the current state of a project."""
+    """Receiver of the current state of a project."""
 
     def show_folders(self, changed: list[str]) -> None: ...
     def show_branch(self, branch: str) -> None: ...

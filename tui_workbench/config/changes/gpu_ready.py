@@ -177,7 +177,7 @@ def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[Ru
 
 
 class _Planning:
-    """Collects the hunks and notes of a plan."""
+    """Hunks and notes of a plan in the making."""
 
     def __init__(
         self, context: ProjectContext, target: ComputeTarget, configurations: list[RunConfiguration], image: str

@@ -224,7 +224,7 @@ def parser_library() -> ModuleType:
 
 
 class _Builder:
-    """Builds a tree from the events of the parser."""
+    """Builder of a tree from the events of the parser."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text = text

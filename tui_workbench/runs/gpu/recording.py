@@ -53,7 +53,7 @@ FACTS_EVERY = 300.0
 
 
 class Recorder:
-    """Records a run until it is stopped. It calls `end` with a reason when a policy ends the run."""
+    """Recorder of the GPU use of a run. Calls `end` with a reason when a policy ends the run."""
 
     def __init__(self, directory: RunDirectory, record: Record, end: Callable[[str], object]) -> None:
         self._directory = directory

@@ -24,7 +24,7 @@ class CleanupResult(NamedTuple):
 
 
 class Cleanup:
-    """Cleans up the named targets of a project, by default all of them. Raises ConfigurationError for unknown names."""
+    """Cleanup of the named targets of a project, or of all targets. Raises ConfigurationError for an unknown name."""
 
     def __init__(self, runs: Runs, names: Sequence[str] = ()) -> None:
         project: Project = runs.project

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Helpers:
-    """Records the GPUs of a run and reads its metrics while its script runs."""
+    """Threads that record the GPUs and metrics of a run while its script runs."""
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
@@ -70,7 +70,7 @@ class Helpers:
 
 
 class Controller:
-    """Executes the steps of one run.
+    """Executor of the steps of one run.
 
     The caller holds the run's lock. The descriptor `interrupted` becomes readable when a cancel request may have come;
     -1 for none. Pass `lock` if this process drives only this run: then the controller also watches the run's directory,

@@ -16,7 +16,7 @@ CLOSE_SECONDS = 5.0  # maximum time to wait for the end of the thread; a request
 
 
 class GroupThread:
-    """Owns a group. `on_ended` is called in the thread with each run that has ended, `on_broken` with an error.
+    """Owner of a group. `on_ended` is called in the thread with each run that has ended, `on_broken` with an error.
 
     After an error the thread has ended, and no run is followed any more.
     """

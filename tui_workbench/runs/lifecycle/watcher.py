@@ -62,7 +62,7 @@ class _Run:
 
 
 class Watcher:
-    """Drives the runs of one folder. The caller holds its lock."""
+    """Driver of the runs of one folder. The caller holds its lock."""
 
     def __init__(self, folder: WatchFolder, lock: ControllerLock, woken: int) -> None:
         self._folder = folder

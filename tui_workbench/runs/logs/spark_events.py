@@ -86,7 +86,7 @@ class SparkApplication(NamedTuple):
 
 
 class SparkEvents:
-    """Reads the event logs of a run. Each `refresh` continues where the last one stopped."""
+    """Reader of the event logs of a run. Each `refresh` continues where the last one stopped."""
 
     def __init__(self, directory: str) -> None:
         self._folder = os.path.join(directory, SPARK)
@@ -120,7 +120,7 @@ def read_spark(directory: str) -> list[SparkApplication]:
 
 
 class _EventLog:
-    """Reads one event log, and continues at the last byte that it has read."""
+    """Reader of one event log. Each read continues where the last one stopped."""
 
     def __init__(self, identifier: str) -> None:
         self._application = SparkApplication(_text(identifier))

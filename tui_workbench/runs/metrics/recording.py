@@ -30,7 +30,7 @@ IDLE_SHARE = 1  # seconds of rest for each second of reading: a fast log takes h
 
 
 class MetricsRecorder:
-    """Stores the metrics of one run. Errors never delay or change the run's end."""
+    """Recorder of the metrics of one run. Errors never delay or change the run's end."""
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory

@@ -18,7 +18,7 @@ def log_anything(name: "str", value: "Any", step: "Optional[float]" = None) -> "
 
 
 class AzureMLLogger:
-    """Logs metrics and files of the run."""
+    """Logger for metrics and files of the run."""
 
     def log(self, name: "str", value: "Any") -> "AzureMLLogger":
         log_anything(name, value)

@@ -119,7 +119,7 @@ def require_script(spec: RunSpec) -> None:
 
 
 def find_words(spec: RunSpec, interpreter: str, location: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The command that finds Spark for a run; `environment` has precedence over the variables of the machine."""
+    """Return the command that finds Spark for a run; `environment` has precedence over the variables of the machine."""
     merged = {**environment, **spec.run_configuration.environment_variables}
     variables = [f"{name}={merged[name]}" for name in SEARCHED if name in merged]
     return ("env", *variables, "/bin/sh", "-c", FIND, "sh", interpreter, location if location != SUBMIT else "")
@@ -159,12 +159,12 @@ def require_spark(spec: RunSpec, spark: Spark, where: str, *, spark_remedy: str,
 
 
 def pip_remedy(interpreter: str) -> str:
-    """The advice to install Spark into a Python, with the command."""
+    """Return the advice to install Spark into a Python, with the command."""
     return f"`{shlex.join((interpreter, '-m', 'pip', 'install', 'pyspark'))}` installs it, or set SPARK_HOME."
 
 
 def conda_remedy(spec: RunSpec, package: str) -> str:
-    """The advice to add a package to the environment that is built for the run."""
+    """Return the advice to add a package to the environment that is built for the run."""
     return f"Add `{package}` to {spec.run_configuration.conda_file}."
 
 
@@ -172,13 +172,13 @@ JAVA_REMEDY = "`sudo apt-get install default-jre-headless` installs it (Debian, 
 
 
 def framework_reason(configuration: RunConfiguration) -> str:
-    """The reason why a run uses Spark."""
+    """Return the reason why a run uses Spark."""
     key = configuration.key("Framework")
     return f"{key} is PySpark" if key in configuration.values else f"{key} is missing, which means PySpark"
 
 
 def dependencies_of(spec: RunSpec) -> SparkDependencies:
-    """The Spark dependencies of a run, from its working copy once that exists. Raises ConfigurationError.
+    """Return the Spark dependencies of a run, from its working copy if it exists. Raises ConfigurationError.
 
     A property that looks like a secret is refused: other users could read it in the command of the driver.
     """
@@ -203,30 +203,30 @@ def _line_of(path: str, name: str) -> int:
 
 
 def master_of(spec: RunSpec) -> str:
-    """The master of a run. Raises ConfigurationError."""
+    """Return the Spark master of a run. Raises ConfigurationError."""
     named = dependencies_of(spec).configuration.get(MASTER_PROPERTY)
     return named or spec.target.kind.spark_master or DEFAULT_MASTER
 
 
 def driver_is_in_cluster(spec: RunSpec) -> bool:
-    """True if YARN chooses the node of the driver. Raises ConfigurationError."""
+    """Return True if YARN chooses the node of the driver. Raises ConfigurationError."""
     return wants_cluster_mode(spec) and master_of(spec) == YARN
 
 
 def wants_cluster_mode(spec: RunSpec) -> bool:
-    """True if a run with the master YARN has its driver in the cluster."""
+    """Return True if a run with the master YARN has its driver in the cluster."""
     target = spec.target
     is_wanted = target.kind.reads(_DEPLOY_MODE_KEY) and target.yarn_deploy_mode == _CLUSTER_MODE
     return is_wanted and spec.run_configuration.uses_spark
 
 
 def tag_of(run_id: str) -> str:
-    """The tag of a run's application. Its end is unique."""
+    """Return the tag of a run's Spark application: the end of the run ID, which is unique."""
     return run_id[-LONGEST_TAG:]
 
 
 def submit_words(spec: RunSpec, spark: Spark, run_directory: str) -> tuple[str, ...]:
-    """`spark-submit` and its options; the script and its arguments follow. Raises ConfigurationError.
+    """Return `spark-submit` and its options, up to the script. Raises ConfigurationError.
 
     `run_directory` is a path from the point of view of `spark-submit`.
     """
@@ -263,7 +263,7 @@ def submit_words(spec: RunSpec, spark: Spark, run_directory: str) -> tuple[str, 
 
 
 def _cluster_properties(spec: RunSpec, given: Mapping[str, str]) -> dict[str, str]:
-    """The properties of an application whose driver runs in the cluster. Raises ConfigurationError.
+    """Return the properties of an application whose driver runs in the cluster. Raises ConfigurationError.
 
     The driver inherits no variables of `spark-submit`, except the interpreters.
     """
@@ -282,7 +282,7 @@ def _cluster_properties(spec: RunSpec, given: Mapping[str, str]) -> dict[str, st
 
 
 def packages_for(dependencies: SparkDependencies, spark: Spark) -> tuple[list[str], list[str]]:
-    """The packages for this Spark, and those that are compiled for another version of Scala, which it cannot load."""
+    """Return the packages that this Spark can load, and those compiled for another version of Scala."""
     fitting: list[str] = []
     others: list[str] = []
     for package in dependencies.packages:
@@ -292,13 +292,13 @@ def packages_for(dependencies: SparkDependencies, spark: Spark) -> tuple[list[st
 
 
 def variables(interpreter: str, spark: Spark) -> dict[str, str]:
-    """The variables that make Spark use this interpreter and the files of this installation."""
+    """Return the variables that make Spark use this interpreter and the files of this installation."""
     home = {"SPARK_HOME": spark.home} if spark.home else {}
     return {"PYSPARK_PYTHON": interpreter, "PYSPARK_DRIVER_PYTHON": interpreter, **home}
 
 
 def plan_step(spec: RunSpec, spark: Spark) -> Step:
-    """The step of a plan that names the installation, the master and the packages. Raises ConfigurationError."""
+    """Return the step of a plan that names the installation, the master and the packages. Raises ConfigurationError."""
     dependencies = dependencies_of(spec)
     which = f"Spark {spark.version} (Scala {spark.scala})" if spark.version else "Spark"
     title = f"use {which} with master {master_of(spec)}"

@@ -228,7 +228,7 @@ class LogPosition(NamedTuple):
 
 
 class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
-    """Appends a container's log to the file `output` in the run directory, from the stored position on."""
+    """Copier that appends a container's log to the file `output` in the run directory, from the stored position on."""
 
     def __init__(self, engine: Engine, container: str, directory: str, output: str) -> None:
         self._engine = engine

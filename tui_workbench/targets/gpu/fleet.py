@@ -83,7 +83,7 @@ class MachineState(NamedTuple):
 
 
 class Fleet(contextlib.AbstractContextManager["Fleet"]):
-    """Follows the GPU feeds of the machines of some targets. Calls block only while a few files are read."""
+    """Follower of the GPU feeds of the machines of some targets. Calls block only while a few files are read."""
 
     def __init__(self, targets: Iterable[ComputeTarget] = ()) -> None:
         self._listeners: dict[str, _Listener] = {}
@@ -136,7 +136,7 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
 
 
 class _Listener:
-    """Follows one machine. Its `state` is replaced only when something has changed."""
+    """Follower of one machine. Its `state` is replaced only when something has changed."""
 
     def __init__(self, key: str, target: ComputeTarget) -> None:
         self.login = _login(target)

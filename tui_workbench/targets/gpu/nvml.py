@@ -199,7 +199,7 @@ def _thousandth(value: Any) -> float | None:
 
 
 class Owners:
-    """Finds the owners of processes in /proc, and caches them."""
+    """Owners of processes, read from /proc and cached."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bytes], Owner] = {}

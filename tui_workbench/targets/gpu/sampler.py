@@ -31,7 +31,7 @@ LARGEST = 4 << 20
 
 
 class Sampler:
-    """Writes the samples of a machine to the file in `folder`."""
+    """Writer of the samples of a machine to the file in `folder`."""
 
     def __init__(self, folder: str, target: ComputeTarget) -> None:
         self._folder = folder

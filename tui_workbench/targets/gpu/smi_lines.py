@@ -69,7 +69,7 @@ replace, prints the run to whose job a process belongs.
 
 
 class SmiLines:
-    """Reads the lines. `wall` is the time of samples, in seconds since the epoch; `steady` measures intervals."""
+    """Parser of the lines. `wall` is the time of samples, in seconds since the epoch; `steady` measures intervals."""
 
     def __init__(self, wall: Callable[[], float], steady: Callable[[], float]) -> None:
         self.fields = {"m": DEVICE, "g": READING, "p": RUNNING}

@@ -228,7 +228,7 @@ class _Output(asyncio.BaseProtocol):
 
 
 class _Input(asyncio.Protocol):
-    """Copies a pipe to the program's input."""
+    """Copier from a pipe to the program's input."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell

@@ -38,7 +38,7 @@ REQUEST_SECONDS = 10.0
 
 
 class Link:
-    """Answers requests on a listening socket until it is idle."""
+    """Server of requests on a listening socket, until it is idle."""
 
     def __init__(self, login: wire.Login, listener: socket.socket, paths: wire.LinkPaths) -> None:
         self._login = login

@@ -152,7 +152,7 @@ class Screens(AppService):
 
 
 class Server(TextualServer):
-    """Serves the screens of one project."""
+    """Server of the screens of one project."""
 
     def __init__(self, project: str, port: int) -> None:
         """Listen on the port. Raises UsageError if it is in use, and StorageError if only root may use it."""

@@ -22,7 +22,7 @@ from tui_workbench.ui.widgets.pieces import Piece, hanging
 
 
 class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
-    """Shows and applies a change. Its result is the applied change set, or None."""
+    """Screen that shows and applies a change. Its result is the applied change set, or None."""
 
     def __init__(self, change: Change, history: ChangeHistory, editor: EditorPane, source: str = "") -> None:
         """`source` is the path of a file that the change reads, besides those that it writes."""

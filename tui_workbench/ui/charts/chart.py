@@ -24,7 +24,7 @@ AT_ONCE = 20_000  # up to this many points a picture is prepared within a frame,
 
 
 class Chart(Widget, can_focus=True, inherit_bindings=False):
-    """Draws the curves of the latest call of `show`."""
+    """Widget that draws the curves of the latest call of `show`."""
 
     heading = "Chart"
     DEFAULT_CSS = "Chart { height: 1fr; width: 1fr; }"

@@ -37,7 +37,7 @@ class Section(NamedTuple):
 
 
 class HelpScreen(DialogScreen[None], inherit_bindings=False):
-    """Shows the help in sections."""
+    """Screen of the help, in sections."""
 
     BINDINGS = HELP.bindings
     DEFAULT_CSS = "HelpScreen > TextView.-fitted { width: 96; padding: 0 2; }"

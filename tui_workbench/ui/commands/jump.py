@@ -60,7 +60,7 @@ def _place_of(widget: Widget) -> JumpPlace:
 
 
 class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
-    """Shows labels over the screen below. Its result is the chosen place, or None."""
+    """Labels over the screen below. Its result is the chosen place, or None."""
 
     BINDINGS = JUMP.bindings
     # Only the labels are painted; dimming would send the whole screen over a slow connection.

@@ -95,7 +95,7 @@ class Marks:
 
 
 class RunsView(RunContainer, inherit_bindings=False):
-    """Shows the runs of a project; posts `RunRequested` and `RunBarRequested` for the main screen."""
+    """Table and charts of the runs of a project. Posts `RunRequested` and `RunBarRequested` for the main screen."""
 
     BINDINGS = DASHBOARD.bindings
     DEFAULT_CSS = "RunsView { height: 1fr; }"

@@ -102,7 +102,7 @@ class Heading(NamedTuple):
 
 
 class RowMaker:
-    """Creates rows of the table. `sparks` holds sparklines by run ID and metric."""
+    """Factory of the rows of the table. `sparks` holds sparklines by run ID and metric."""
 
     def __init__(self, keys: Sequence[str], sparks: Mapping[tuple[str, str], str], group: str = "") -> None:
         self._keys = keys
@@ -234,7 +234,7 @@ _CELLS = {column.key: cell for column, cell in COLUMNS}
 
 
 class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
-    """Lets the user choose columns. Its result is their keys in order."""
+    """Screen to choose columns. Its result is their keys in order."""
 
     BINDINGS = COLUMN_CHOICE.bindings
     DECLARED_COMMANDS = COLUMN_CHOICE

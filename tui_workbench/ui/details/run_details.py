@@ -58,7 +58,7 @@ NO_SNAPSHOT = ("This run has no snapshot.", "Only runs with TrackedRun: true hav
 
 
 class RunView(RunContainer, inherit_bindings=False):
-    """Shows the details of a run in tabs."""
+    """Details of a run in tabs."""
 
     BINDINGS = RUN_DETAILS.bindings
     DECLARED_COMMANDS = RUN_DETAILS

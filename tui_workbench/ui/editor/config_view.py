@@ -38,7 +38,7 @@ from tui_workbench.ui.terminal.stand_ins import has_stand_ins
 
 
 class Checker:
-    """Checks configuration files, including unsaved texts of the editor. May be called from any thread."""
+    """Checker of configuration files, including unsaved texts of the editor. May be called from any thread."""
 
     def __init__(self, images_used: tuple[str, ...] = ()) -> None:
         self.images_used = images_used  # images of earlier runs, which are suggested
@@ -82,7 +82,7 @@ def view_of(file: TextFile, checker: Checker) -> FileView:
 
 
 class ConfigView(Widget):
-    """Shows an open `.compute`, `.runconfig` or dependency file as a form or as text."""
+    """View of an open `.compute`, `.runconfig` or dependency file as a form or as text."""
 
     DEFAULT_CSS = "ConfigView { layout: vertical; height: 1fr; }"
 

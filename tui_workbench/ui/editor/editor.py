@@ -38,7 +38,7 @@ MIDDLE_BUTTON = 2
 
 
 class EditorPane(Pane):
-    """Shows open files in tabs."""
+    """Pane of open files in tabs."""
 
     DEFAULT_CSS = "EditorPane { content-align: center middle; color: $text-muted; }"
 

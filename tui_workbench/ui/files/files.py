@@ -62,7 +62,7 @@ class FileLooks:
 
 
 class FilesPane(Pane):
-    """Shows a `FileTree` and searches in it."""
+    """Pane with a `FileTree` and a search in it."""
 
     number = 1
     title = "Files"

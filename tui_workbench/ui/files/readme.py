@@ -30,7 +30,7 @@ _LOUD = re.compile(r"(\*\*|__|`)(.+?)\1")
 
 
 class ReadmeScreen(HistoryScreen, inherit_bindings=False):
-    """Shows the readme."""
+    """Screen of the readme."""
 
     BINDINGS = HISTORY.bindings
     AUTO_FOCUS = "TextView"

@@ -152,7 +152,7 @@ def _finish(segments: list[Segment], look: Look) -> Strip:
 
 
 class FormHelp(Widget):
-    """Shows help for the current row."""
+    """Help for the current row."""
 
     DEFAULT_CSS = """
     FormHelp { height: 2; padding: 0 1; background: $panel; color: $text-muted; }

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class FormView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Shows and edits the form of a configuration file."""
+    """Editable form of a configuration file."""
 
     DEFAULT_CSS = "FormView { height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
     BINDINGS = FORM.bindings + FORM_VALUE.bindings

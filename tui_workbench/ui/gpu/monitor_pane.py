@@ -52,7 +52,7 @@ class GpusSeen(Message):
 
 
 class MonitorPane(Pane):
-    """Shows the GPUs of all targets. Posts `RunOpened`, `CheckRequested` and `Updated`."""
+    """Pane of the GPUs of all targets. Posts `RunOpened`, `CheckRequested` and `Updated`."""
 
     number = 7
     title = "GPUs"
@@ -219,7 +219,7 @@ class MonitorPane(Pane):
 
 
 class GpuWatch:
-    """Reads the machines in a thread and posts `GpusSeen`. `post` must be thread-safe."""
+    """Thread that reads the machines and posts `GpusSeen`. `post` must be thread-safe."""
 
     def __init__(
         self, targets: Sequence[ComputeTarget], runs: Iterable[Run], post: Callable[[GpusSeen], object]

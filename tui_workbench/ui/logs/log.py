@@ -41,7 +41,7 @@ NO_RUN = f"{shown_key('run.start', 'ctrl+r')} runs the script in the run bar."
 
 
 class LogPane(Pane):
-    """Shows the log of the selected run. Posts `FileChosen` when the user clicks the location of an error."""
+    """Pane of the log of the selected run. Posts `FileChosen` when the user clicks the location of an error."""
 
     number = 4
     title = "Log"

@@ -28,7 +28,7 @@ PROGRESS_SECONDS = 0.1  # interval at which progress of counting is published
 
 
 class LogReader:
-    """Reads one log at a time. `deliver` is called in the thread when `take` has a new state."""
+    """Reader of one log at a time. `deliver` is called in the thread when `take` has a new state."""
 
     def __init__(self, deliver: Callable[[], None]) -> None:
         self._deliver = deliver

@@ -41,7 +41,7 @@ ANNOUNCE_SECONDS = 0.2  # shortest time between two messages about changing coun
 
 
 class LogView(QuickRows, can_focus=True, inherit_bindings=False):
-    """Shows the log at the path given to `set_log`. `state` is its current content."""
+    """View of the log at the path given to `set_log`. `state` is its current content."""
 
     heading = "In the log"
     DEFAULT_CSS = """

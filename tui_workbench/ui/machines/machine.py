@@ -65,7 +65,7 @@ CONNECTING = ("Connecting...", "muted")
 
 
 class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
-    """Attaches a machine to the project, as one step that can be undone. Its result is the check, or None."""
+    """Screen to attach a machine to the project, as one step that can be undone. Its result is the check, or None."""
 
     def __init__(self, project: Project, history: ChangeHistory, written: Callable[[], None]) -> None:
         """`written` is called after the files were written, before the machine is checked."""

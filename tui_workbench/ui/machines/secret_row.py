@@ -16,7 +16,7 @@ from tui_workbench.ui.widgets.pieces import Piece
 
 
 class SecretRow(Line, can_focus=True, inherit_bindings=False):
-    """Asks for one secret and posts `Answered`."""
+    """Row that asks for one secret and posts `Answered`."""
 
     BINDINGS = SECRET.bindings
 

@@ -64,7 +64,7 @@ class ShownTarget(NamedTuple):
 
 
 class TargetsPane(Pane):
-    """Lists the targets. Posts `FileChosen`, `TargetChosen`, `AttachRequested`, `CheckRequested`, `ChangeRequested`."""
+    """List of targets. Posts `FileChosen`, `TargetChosen`, `AttachRequested`, `CheckRequested`, `ChangeRequested`."""
 
     number = 2
     title = "Compute targets"

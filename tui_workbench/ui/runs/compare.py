@@ -44,7 +44,7 @@ SECTION_NAMES = {
 
 
 class CompareScreen(HistoryScreen, inherit_bindings=False):
-    """Compares runs in a chart and a table."""
+    """Comparison of runs in a chart and a table."""
 
     BINDINGS = COMPARE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*COMPARE, *HISTORY)

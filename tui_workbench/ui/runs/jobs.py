@@ -48,7 +48,7 @@ VERDICT_SECONDS = 3  # interval at which the verdicts of active runs are read ag
 
 
 class JobsPane(Pane):
-    """Lists the runs. Posts `RunSelected` when the cursor moves, and the requests of its commands on a run."""
+    """Pane of the runs. Posts `RunSelected` when the cursor moves, and the requests of its commands on a run."""
 
     number = 5
     title = "Jobs"

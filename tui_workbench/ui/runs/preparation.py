@@ -37,7 +37,7 @@ AROUND = 3  # lines of the dialog around the plan: borders and keys
 
 
 class PlanScreen(DialogScreen[str], inherit_bindings=False):
-    """Shows the plan of a request. Its result is RUN, PREPARE, LOG_IN (then show the plan again) or ""."""
+    """Screen of the plan of a request. Its result is RUN, PREPARE, LOG_IN (then show the plan again) or ""."""
 
     RUN, PREPARE, LOG_IN = "run", "prepare", "log in"
 
@@ -244,7 +244,7 @@ class PreparationLine(Line):
 
 
 class PrepareScreen(DialogScreen[bool], inherit_bindings=False):
-    """Shows a preparation. Its result is True if the environment is ready."""
+    """Screen of a preparation. Its result is True if the environment is ready."""
 
     BINDINGS = PREPARING.bindings
     DEFAULT_CSS = "PrepareScreen > Vertical { width: 110; height: 80%; }"

@@ -29,7 +29,7 @@ SCRIPT_CELLS = 10
 
 
 class RecentPane(Pane):
-    """Shows the newest runs. Posts `Chosen` when the user opens a run."""
+    """Pane of the newest runs. Posts `Chosen` when the user opens a run."""
 
     number = 6
     title = "All runs"

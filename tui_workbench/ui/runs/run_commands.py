@@ -285,7 +285,7 @@ UNDO_TITLE = "restore project files"
 
 
 class RestoreScreen(HistoryScreen, inherit_bindings=False):
-    """Shows the changes that a restore would make; enter makes them."""
+    """Screen of the changes that a restore would make; enter makes them."""
 
     BINDINGS = RESTORE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*RESTORE, *HISTORY)

@@ -91,7 +91,7 @@ class RunButton(Line, can_focus=True):
 
 
 class RunBar(Widget, inherit_bindings=False):
-    """Shows and edits the request of the next run."""
+    """Editable request of the next run."""
 
     heading = "Run bar"
     about = (

@@ -27,7 +27,7 @@ RETRY_SECONDS = 2.0  # between checks of a request that cannot be run
 
 
 class RunCommands:
-    """Executes the run commands of keys and panes."""
+    """Executor of the run commands of keys and panes."""
 
     def __init__(self, context: MainContext, state: ProjectState, starting: Starting) -> None:
         self._context = context

@@ -58,7 +58,7 @@ MIN_TEXT_WIDTH = 20
 
 
 class TraceScreen(HistoryScreen, inherit_bindings=False):
-    """Shows the calls of one run or of all runs. Its result is always ""."""
+    """Screen of the calls of one run or of all runs. Its result is always ""."""
 
     BINDINGS = TRACE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*TRACE, *HISTORY)
@@ -201,7 +201,7 @@ class FoundCalls(NamedTuple):
 
 
 class CallReader:
-    """Reads the trace of a folder and makes the rows. Thread-safe; blocks."""
+    """Reader of the trace of a folder, as rows. Thread-safe; blocks."""
 
     def __init__(self, folder: str) -> None:
         self._file = TraceFile(folder)

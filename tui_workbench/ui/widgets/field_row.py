@@ -64,7 +64,7 @@ class FieldRow(Horizontal):
 
 
 class PromptRow(FieldRow):
-    """Asks for one value."""
+    """Row that asks for one value."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from tui_workbench.ui.widgets.pieces import MIN_TEXT_WIDTH, Piece, draw_line, ha
 
 
 class Notice(Widget):
-    """Shows messages; posts `Changed` when the text or the number of lines changes."""
+    """Row of messages. Posts `Changed` when the text or the number of lines changes."""
 
     @dataclass(eq=False)
     class Changed(Message):

@@ -52,7 +52,7 @@ _KEY = "bold $warning"
 
 
 class QuestionRow(Widget, can_focus=True):
-    """Shows a question; posts `Answered` when a key or the mouse gives an answer."""
+    """Row with a question. Posts `Answered` when a key or the mouse gives an answer."""
 
     DEFAULT_CSS = """
     QuestionRow {

@@ -26,7 +26,7 @@ class NarrowField(TextField, inherit_bindings=False):
 
 
 class SearchList(Vertical):
-    """Filters its rows while you type, and selects the best match.
+    """List that filters its rows while you type, and selects the best match.
 
     `choose` is called with the key of the chosen row, or with "" on escape.
     """
