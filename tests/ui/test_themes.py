@@ -114,12 +114,16 @@ def test_errors_name_line_and_remedy(tmp_path: Path, old: str, new: str, said: s
 
 def test_missing_colors_are_named(tmp_path: Path) -> None:
     text = "\n".join(line for line in slate().split("\n") if not line.startswith(("faint:", "dark:")))
-    assert "missing: dark, faint" in error_of(tmp_path, text)
+    assert "missing names: dark, faint" in error_of(tmp_path, text)
 
 
 @pytest.mark.parametrize("text", ["", "just words\n", "- a\n- list\n"])
 def test_file_without_mapping_is_refused(tmp_path: Path, text: str) -> None:
     assert "mine.yaml" in error_of(tmp_path, text)
+
+
+def test_theme_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    assert "invalid YAML: " in error_of(tmp_path, "[" * 20_000)
 
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.core import directories
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.ui import user_yaml
 from tui_workbench.ui.commands.command import KEY_LABELS, Scope, character_key, key_label
 from tui_workbench.ui.commands.registry import COMMANDS, SCOPE_OF, SCOPES, TYPED_SCOPES
 
@@ -117,16 +118,7 @@ def _entries(text: str, path: str) -> tuple[list[Entry], list[ConfigurationError
     """The entries of the file, in order. Raises ConfigurationError when the file as a whole is invalid."""
     import yaml
 
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise ConfigurationError(
-            f"invalid YAML: {error.problem}", file=path, line=line, column=column, remedy=_QUOTES
-        ) from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigurationError(f"invalid YAML: {str(error).splitlines()[0]}", file=path, remedy=_QUOTES) from error
+    root = user_yaml.compose(text, path, _QUOTES)
     if root is None:
         return [], []
     if not isinstance(root, yaml.MappingNode):

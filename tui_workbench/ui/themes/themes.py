@@ -23,6 +23,7 @@ from textual.theme import Theme
 from tui_workbench.core import directories
 from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import write_if_changed
+from tui_workbench.ui import user_yaml
 
 DEFAULT_THEME = "slate"
 SUFFIX = ".yaml"
@@ -192,18 +193,7 @@ def _yaml_values(text: str, path: str) -> dict[str, _Value]:
     """The values of any flat YAML mapping. Raises ConfigurationError."""
     import yaml
 
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise ConfigurationError(
-            f"invalid YAML: {error.problem}", file=path, line=line, column=column, remedy=_LINE_REMEDY
-        ) from error
-    except yaml.YAMLError as error:
-        raise ConfigurationError(
-            f"invalid YAML: {str(error).splitlines()[0]}", file=path, remedy=_LINE_REMEDY
-        ) from error
+    root = user_yaml.compose(text, path, _LINE_REMEDY)
     if not isinstance(root, yaml.MappingNode):
         raise ConfigurationError("expected lines of `name: value`", file=path, line=1, remedy=_LINE_REMEDY)
     values: dict[str, _Value] = {}
