@@ -264,12 +264,12 @@ class Engine:
         with self._translated("wait for the removal"), contextlib.suppress(_errors().APIError):
             self._api.wait(container, timeout=TIMEOUT, condition="removed")
 
-    def execute(self, container: str, argv: Sequence[str], *, user: str = "") -> tuple[int, bytes]:
+    def execute(self, container: str, argv: Sequence[str]) -> tuple[int, bytes]:
         """Run a program in a running container; return its exit code and output.
 
         Raises EngineRefused if the container is not running. The code of a missing program is 126 or 127.
         """
-        *chunks, code = self.stream(container, argv, user=user)
+        *chunks, code = self.stream(container, argv)
         return int(code), b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))
 
     def stream(

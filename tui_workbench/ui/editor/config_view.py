@@ -88,9 +88,9 @@ class ConfigView(Widget):
 
     BINDINGS = CONFIGURATION.bindings
 
-    def __init__(self, file: TextFile, checker: Checker, *, as_form: bool = True) -> None:
+    def __init__(self, file: TextFile, checker: Checker) -> None:
         super().__init__()
-        self.as_form = as_form
+        self.as_form = True
         self.findings: Sequence[Finding] = ()
         self.form = FormView(self)
         self.view = FileView(file, self)
