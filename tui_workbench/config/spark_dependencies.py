@@ -19,7 +19,7 @@ _SWITCHES = frozenset(("true", "false"))
 
 
 class SparkDependencies(NamedTuple):
-    """The Spark dependencies of a run; `path` is their file, or "" if there is none."""
+    """The Spark dependencies of a run; `path` is their file, or "" without a file."""
 
     path: str = ""
     configuration: Mapping[str, str] = {}  # Spark properties

@@ -82,7 +82,7 @@ def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[st
     for name in ("objects", "refs"):
         os.makedirs(os.path.join(shadow, name), mode=0o700, exist_ok=True)
     for name, text in (("config", _CONFIG), ("HEAD", "ref: refs/heads/none\n")):
-        # Other threads and processes use it meanwhile, and without its files git reports that it is no repository.
+        # Other threads and processes use it meanwhile, and without its files git reports that it is not a repository.
         path = os.path.join(shadow, name)
         if not os.path.exists(path) or not os.path.getsize(path):
             write_below(shadow, name, text.encode())

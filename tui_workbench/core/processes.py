@@ -43,7 +43,7 @@ def find_program(name: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def find_executable(name: str, folders: Iterable[str]) -> str:
-    """Return the path of the first executable file of this name in the folders; "" if there is none."""
+    """Return the path of the first executable file of this name in the folders; "" if not found."""
     paths = (os.path.join(folder, name) for folder in folders)
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), "")
 

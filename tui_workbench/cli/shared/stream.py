@@ -141,7 +141,7 @@ class OutputStream:
                 os.close(controller)
 
     def _watch_controller(self) -> int:
-        """Return a descriptor that becomes readable when the run's controller ends; -1 if there is none."""
+        """Return a descriptor that becomes readable when the run's controller ends; -1 without a controller."""
         holder = ControllerLock.holder(self._directory)
         if self._directory.is_waiting:
             self._check_queue()

@@ -91,7 +91,7 @@ class ChangeHistory:
         self._done.append(change_set)
 
     def undo(self) -> ChangeSet | None:
-        """Undo the last change set and return it; None if there is none. Raises as `ChangeSet.apply` does."""
+        """Undo the last change set and return it; None if nothing can be undone. Raises as `ChangeSet.apply` does."""
         if not self._done:
             return None
         self._done[-1].inverse.apply()

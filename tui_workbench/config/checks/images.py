@@ -125,7 +125,7 @@ _FIRST_LASTING_MMLSPARK = (0, 7, 91)
 
 
 def mmlspark_version(tag: str) -> Version:
-    """Return the version in a tag like `plus-gpu-0.10.9`; () if there is none."""
+    """Return the version in a tag like `plus-gpu-0.10.9`; () if it has no version."""
     match = re.search(r"(?:\A|-)(\d+(?:\.\d+)*)", tag)
     return packages.parse_version(match[1]) if match else ()
 

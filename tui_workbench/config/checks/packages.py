@@ -169,7 +169,7 @@ class Requirement(NamedTuple):
 
     @property
     def pin(self) -> Version:
-        """The exact version as numbers; () if there is none."""
+        """The exact version as numbers; () if it is not pinned."""
         return parse_version(self.version)
 
 
@@ -182,7 +182,7 @@ def requirements_of(root: Node | None) -> list[Requirement]:
 
 
 def python_of(requirements: Iterable[Requirement]) -> Version:
-    """Return the pinned version of Python; () if there is none."""
+    """Return the pinned version of Python; () if it is not pinned."""
     return next((one.pin for one in requirements if one.manager == "conda" and one.name == "python"), ())
 
 

@@ -115,7 +115,7 @@ class FileKind(NamedTuple):
         return next((field for field in self.fields if field.key == key), None)
 
     def field_at(self, path: tuple[str | int, ...]) -> Field | None:
-        """Return the field at or above a path, None if there is none."""
+        """Return the field at or above a path, or None."""
         fields = (self.field(".".join(map(str, path[:length]))) for length in range(len(path), 0, -1))
         return next((field for field in fields if field is not None), None)
 

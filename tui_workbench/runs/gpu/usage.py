@@ -203,7 +203,7 @@ class Usage:
         return made
 
     def add_line(self, line: bytes) -> None:
-        """Add a line of `gpu.jsonl`; an invalid one is skipped."""
+        """Add a line of `gpu.jsonl`; skip an invalid line."""
         with contextlib.suppress(*UNSOUND):
             if line.startswith(b'{"facts":'):
                 self.facts.update(json.loads(line)["facts"])

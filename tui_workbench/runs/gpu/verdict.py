@@ -134,7 +134,7 @@ def from_json(value: Mapping[str, Any]) -> Verdict:
 
 
 def stored_verdict(directory: str) -> Verdict | None:
-    """Return the verdict stored at the end of the run; None if there is no valid one."""
+    """Return the verdict stored at the end of the run; None if it is missing or invalid."""
     try:
         return from_json(load_json(os.path.join(directory, GPU_VERDICT)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):

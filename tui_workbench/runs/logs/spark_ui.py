@@ -74,7 +74,7 @@ def _tracking_address(path: str) -> tuple[str, int, str] | None:
 
 
 def _port_in(path: str) -> int:
-    """Return the port in the driver's log; 0 if there is none. Spark counts up from 4040 while ports are in use."""
+    """Return the port in the driver's log; 0 if not found. Spark counts up from 4040 while ports are in use."""
     found = [int(one or other) for one, other in _PORT.findall(_head_of(path))]
     return next((port for port in reversed(found) if 0 < port < 1 << 16), 0)
 

@@ -109,7 +109,7 @@ class RunIndex:
 
     @_rebuilds
     def id_of(self, number: int) -> str:
-        """Return the ID of the newest run with a number; "" if there is none."""
+        """Return the ID of the newest run with a number; "" if not found."""
         rows = self._execute(f"SELECT run_id FROM listed WHERE number = ? {_NEWEST_FIRST} LIMIT 1", number)
         return next((str(run_id) for (run_id,) in rows), "")
 

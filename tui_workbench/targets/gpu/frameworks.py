@@ -270,7 +270,7 @@ class FrameworkReport(NamedTuple):
 
 
 def parse_report(output: bytes) -> FrameworkReport | None:
-    """Return the report in the output of PROGRAM; None if there is no valid one."""
+    """Return the report in the output of PROGRAM; None if it is missing or invalid."""
     _, mark, rest = output.rpartition(MARK)
     if not mark:
         return None

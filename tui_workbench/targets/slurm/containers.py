@@ -60,7 +60,7 @@ def container_words(target: ComputeTarget, root: str, directory: str) -> Contain
 
 
 def container_support(host: LoginHost, target: ComputeTarget) -> str:
-    """Describe the support for the target's containers. Raises WorkbenchError if there is none.
+    """Describe the support for the target's containers. Raises WorkbenchError if they are not supported.
 
     Only compute nodes know whether they have apptainer.
     """

@@ -134,7 +134,7 @@ class ConnectionPool:
         return {**server_facts(self._open[0].connection), "shell": self._open[0].shell_seconds}
 
     async def first(self) -> PooledConnection:
-        """The first connection, opened with one attempt if there is none. Raises TargetUnreachable."""
+        """The first connection; if needed, one attempt is made to open it. Raises TargetUnreachable."""
         return self._open[0] if self._open else await self._add()
 
     async def shell(self) -> Shell:

@@ -102,7 +102,7 @@ def points_of(curve: Curve, view: View) -> Points:
 def smoothed(values: Sequence[float], weight: float) -> Sequence[float]:
     """Return an exponential moving average with bias correction.
 
-    Values that are not finite stay as they are and do not count.
+    Values that are not finite are kept and do not count.
     """
     if not weight:
         return values

@@ -152,7 +152,7 @@ class ConfigView(Widget):
             self.action_change_view()
 
     def go_to(self, line: int, column: int) -> None:
-        """Go to the form row for a line of the text; if there is none, switch to the text."""
+        """Go to the form row for a line of the text; without such a row, switch to the text."""
         if self.as_form and not self.form.go_to_line(line):
             self._change_view()
 

@@ -82,7 +82,7 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.empty = EMPTY
-        """What is shown without machines."""
+        """The text shown without machines."""
         self._states: Sequence[MachineState] = ()
         self._known = KnownRuns()
         self._needles: tuple[str, ...] = ()

@@ -87,7 +87,7 @@ def latest_text(run: Run) -> str:
 
 
 def last_line(path: str) -> bytes:
-    """Return the last line of a file that is not blank, at most its last 4 KiB; b"" if there is none. Blocks."""
+    """Return the last line of a file that is not blank, at most its last 4 KiB; b"" if not found. Blocks."""
     try:
         with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))

@@ -90,7 +90,7 @@ class Picture(NamedTuple):
         return [Segment(self._number(y), look.quiet), *segments] if self.gutter else segments
 
     def _note(self, row: Row) -> str:
-        """The note beside a row, in at most half of its cells; "" if there is none."""
+        """The note beside a row, in at most half of its cells; "" without a note."""
         texts = [text for offset, text in self.notes.items() if row.line.start <= offset < row.line.end]
         if not texts or not row.starts_line:
             return ""

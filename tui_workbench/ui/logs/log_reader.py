@@ -115,7 +115,7 @@ class LogReader:
                 self._session.close()
 
     def _next_delay(self) -> float | None:
-        """Return the seconds until the next poll or work; None if there is none."""
+        """Return the seconds until the next poll or work; None if nothing is due."""
         moments = [self._next_poll] if self._watched and self._session is not None else []
         if self._working:
             moments.append(self._next_work)

@@ -112,7 +112,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
             self.post(lambda session: session.return_to(top))
 
     def post(self, command: Callable[[LogSession], None]) -> None:
-        """Run a command on the log, if one is shown."""
+        """Run a command on the shown log, if any."""
         self._sent = self.reader.post(command)
 
     def search(self, pattern: Pattern | None) -> None:

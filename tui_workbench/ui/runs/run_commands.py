@@ -45,7 +45,7 @@ from tui_workbench.ui.widgets.text_view import Line, TextView
 
 
 class RunContainer(Vertical, inherit_bindings=False):
-    """A part of a screen that shows runs, of which one is selected."""
+    """A part of a screen that shows runs and has a selected run."""
 
     def __init__(self, project: Project, *children: Widget) -> None:
         super().__init__(*children)

@@ -84,7 +84,7 @@ class SourceDocument(TextDocument):
         return result
 
     def highlights(self, first_row: int, last_row: int) -> dict[str, list[Node]]:
-        """The nodes in these rows by the name of their highlight; empty if there is no language."""
+        """The nodes in these rows by the name of their highlight; empty without a language."""
         from tree_sitter import Parser, QueryCursor
 
         if self._grammar is None or self.query is None:

@@ -68,7 +68,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         return self._rows[self._cursor].key if self._rows else ""
 
     def show_rows(self, rows: Sequence[Row], *, empty: tuple[str, ...] = (), current: str | None = None) -> None:
-        """Show these rows, filtered; if there are none, show the lines of `empty`.
+        """Show these rows, filtered; without rows, show the lines of `empty`.
 
         The cursor moves to the key `current`. If that is None, the cursor stays on its key, or else at its index.
         """
