@@ -19,13 +19,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.conftest import open_folder
 from tests.targets.conftest import link_processes
 from tests.targets.slurm.project import SlurmProject, project_on_cluster
 from tui_workbench.core.model import Run, RunRequest, RunState
@@ -46,8 +46,12 @@ LONGEST_PAUSE = 3.0
 LONGEST_ABSENCE = 2.0
 """Seconds until a daemon is started again."""
 
-LOST_STATES = frozenset(("BOOT_FAIL", "CANCELLED", "NODE_FAIL"))
-"""States in which jobs end that Slurm has killed, and that no user has canceled."""
+LIMIT_MINUTES = 4
+"""Time limit of the jobs, whose scripts take seconds. A restarted slurmctld may list a job as running that no node has
+received: it is lost, and Slurm ends it as TIMEOUT."""
+
+LOST_STATES = frozenset(("BOOT_FAIL", "CANCELLED", "NODE_FAIL", "TIMEOUT"))
+"""States in which jobs end that Slurm has killed or lost, and that no user has canceled."""
 
 SCRIPT = """\
 import os, sys, time
@@ -104,6 +108,7 @@ class Soak:
             "link": self._kill_link,
             "submit": self._kill_submit,
         }
+        project.configure({"slurm": {"partition": "gpu", "time": str(LIMIT_MINUTES)}})
         project.write(SCRIPT)
         self.runs = Runs(Project.find(str(project.folder)))
 
@@ -245,18 +250,15 @@ def _content(path: Path) -> bytes:
 def main(count: int, seed: int) -> int:
     """Kill `count` times, print what became of the runs, and return 1 if something went wrong."""
     print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="wb-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        with project_on_cluster(folder) as (project, connections):
-            soak = Soak(project, connections, seed)
-            soak.kill(count)
-            soak.finish(PATIENCE)
-            verdict = soak.verdict()
-            if KEEP:
-                shutil.copytree(folder / "project", f"{KEEP}/project", dirs_exist_ok=True)
-                shutil.copytree(project.cluster.folder / "log", f"{KEEP}/log", dirs_exist_ok=True)
-                shutil.copytree(project.cluster.run_root, f"{KEEP}/there", dirs_exist_ok=True)
+    with open_folder() as folder, project_on_cluster(folder) as (project, connections):
+        soak = Soak(project, connections, seed)
+        soak.kill(count)
+        soak.finish(PATIENCE)
+        verdict = soak.verdict()
+        if KEEP:
+            shutil.copytree(folder / "project", f"{KEEP}/project", dirs_exist_ok=True)
+            shutil.copytree(project.cluster.folder / "log", f"{KEEP}/log", dirs_exist_ok=True)
+            shutil.copytree(project.cluster.run_root, f"{KEEP}/there", dirs_exist_ok=True)
     print(f"{soak.kills.total()} kills: {dict(soak.kills)}")
     for name, runs in verdict._asdict().items():
         print(f"{name}: {len(runs)}", *(() if name == "right" else runs), sep="\n  ")

@@ -10,8 +10,16 @@ import pytest
 
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.hosts.host_run import Placing
 from tui_workbench.targets.slurm.cluster import LoginHost
-from tui_workbench.targets.slurm.submission import SubmissionRefused, Submitted, job_of, submit
+from tui_workbench.targets.slurm.submission import (
+    Submission,
+    SubmissionRefused,
+    Submitted,
+    job_of,
+    place_and_submit,
+    submit,
+)
 
 ACCEPT = 'cat >>"$BOX/batch"; echo "$@" >>"$BOX/sbatch"; env >"$BOX/environment"; echo 12'
 NO_ANSWER = "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1"
@@ -37,8 +45,16 @@ class Login:
         path.write_text(f"#!/bin/sh\nBOX={self.folder}\n{script}\n")
         path.chmod(0o755)
 
+    @property
+    def job(self) -> Submission:
+        return Submission(str(self.run), "wb-exp_1", b"step", b"batch", ("--parsable", "-x"), "`clean`")
+
     def submit(self) -> Submitted:
-        return submit(self.host, str(self.run), "wb-exp_1", b"step", b"batch", ("--parsable", "-x"), "`clean`")
+        return submit(self.host, self.job)
+
+    def place_and_submit(self, script: str) -> Submitted | None:
+        """Submit after a script in place of that which makes the run's copy."""
+        return place_and_submit(self.host, Placing(script, ("", str(self.run), "", "", "", "6"), b"record"), self.job)
 
     @property
     def submissions(self) -> int:
@@ -63,6 +79,18 @@ def test_the_batch_script_goes_to_sbatch_and_the_step_to_a_file(login: Login) ->
     assert job_of(login.host, str(login.run)) == "12"
 
 
+def test_one_request_makes_the_copy_and_submits(login: Login) -> None:
+    assert login.place_and_submit('cat >"$2/run.json"; echo placed') == Submitted("12")
+    assert (login.run / "run.json").read_text() == "record"
+    assert (login.folder / "batch").read_text() == "batch"
+
+
+@pytest.mark.parametrize("script", ["exit 1", "cat >/dev/null", "cat >/dev/null; echo absent; echo placed"])
+def test_nothing_is_submitted_without_the_copy(login: Login, script: str) -> None:
+    assert login.place_and_submit(script) is None
+    assert login.submissions == 0
+
+
 def test_several_requests_submit_once(login: Login) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = [future.result() for future in [pool.submit(login.submit) for _ in range(4)]]
@@ -78,9 +106,10 @@ def test_the_callers_job_does_not_change_the_new_one(login: Login, monkeypatch: 
     assert [line for line in lines if line.endswith("=of the caller")] == ["SLURM_CONF=of the caller"]
 
 
-def test_an_uncertain_submission_is_looked_up_by_name_first(login: Login) -> None:
-    login.command("sbatch", "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1")
-    with pytest.raises(TargetUnreachable, match="Socket timed out"):
+@pytest.mark.parametrize("said", ["Socket timed out on send/recv operation", "Unexpected missing socket error"])
+def test_an_uncertain_submission_is_looked_up_by_name_first(login: Login, said: str) -> None:
+    login.command("sbatch", f"echo 'sbatch: error: {said}' >&2; exit 1")
+    with pytest.raises(TargetUnreachable, match=said):
         login.submit()
     login.command("sbatch", ACCEPT)
     login.command("squeue", "echo '15|PENDING|None'")

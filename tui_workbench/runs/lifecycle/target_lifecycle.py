@@ -84,15 +84,18 @@ class TargetLifecycle:
         """
         if self._target.starts_at_once:
             return
-        if "prepare" not in self._directory.status().done:
-            spec, plan = self._record.spec, self._record.plan
+        from tui_workbench.runs.snapshots.working_copy import files_of_run
+
+        spec, plan = self._record.spec, self._record.plan
+        is_prepared = "prepare" in self._directory.status().done
+        if not is_prepared:
             self.progress.enter(RunState.PREPARING)
             self.progress.begin("prepare", f"preparing {spec.target.name}")
             if not self._was_reached():
                 self._connect()
-            from tui_workbench.runs.snapshots.working_copy import files_of_run
-
+        if not is_prepared or self._target.sends_at_start:
             self.persist(lambda: self._target.prepare(spec, plan, lambda: files_of_run(self._record)))
+        if not is_prepared:
             self.progress.done("prepare")
         self._check_gpu()
 

@@ -66,6 +66,9 @@ class Target(abc.ABC):
     Then `start` may return before the script runs; the group reports when it does.
     """
 
+    sends_at_start: ClassVar[bool] = False
+    """True if `start` sends the files that `prepare` was given; then `prepare` is called before each `start`."""
+
     keeps_runs: ClassVar[bool] = False
     """True if the target keeps records of runs that other machines can read."""
 

@@ -7,13 +7,14 @@ is replaced until the script has started. The SDK is sent once per version.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
 import posixpath
 import shlex
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import StorageError, WorkbenchError, storage_errors
@@ -198,6 +199,17 @@ def sdk_archive() -> bytes:
     return packed.getvalue()
 
 
+class Placing(NamedTuple):
+    """A script of `sh` that makes a run's copy of files that were sent before, its arguments, and its input.
+
+    It prints only `placed` if the copy and the SDK exist. Otherwise they have to be sent.
+    """
+
+    script: str
+    arguments: tuple[str, ...]  # the last is the size of the input
+    input: bytes
+
+
 class HostRunState(NamedTuple):
     """The state of a run, according to the files in its directory on the host."""
 
@@ -271,20 +283,18 @@ class HostRun:
                 self.send_sdk()
         report.done("copy")
 
-    def place(self, tree: Sequence[Entry], report: Report) -> bool:
-        """Make the run's copy on another machine with one request; return False if files have to be sent first.
-
-        Raises Interrupted, TargetUnreachable or StorageError.
-        """
+    def placing(self, tree: Sequence[Entry]) -> Placing:
+        """The script that makes the run's copy of these files. Execute it while `locked`."""
         spec, record = self._spec, self._record()
         destination = self.layout.project_tree(spec.project_root, spec.project_name)
-        arguments = [self.layout.home, self.directory, destination, self.sdk_folder, digest(tree), str(len(record))]
+        arguments = (self.layout.home, self.directory, destination, self.sdk_folder, digest(tree), str(len(record)))
+        return Placing(_PLACE_SENT, arguments, record)
+
+    @contextlib.contextmanager
+    def locked(self, report: Report) -> Iterator[None]:
+        """Let no other run of the project send its files within the context. Raises Interrupted."""
         with lock_file(self._lock, report.interrupted):
-            done = self._host.run(["sh", "-c", _PLACE_SENT, "sh", *arguments], stdin=record, timeout=COPY_SECONDS)
-            lines = self.require(done, "copy the project").text.split("\n")
-            if "absent" in lines:
-                self.send_sdk()
-        return "placed" in lines
+            yield
 
     @property
     def sdk_folder(self) -> str:

@@ -43,7 +43,14 @@ from tui_workbench.targets.slurm.options import job_name, job_words, nodes_of, r
 from tui_workbench.targets.slurm.squeue import SQUEUE, parse
 from tui_workbench.targets.slurm.states import ENDED
 from tui_workbench.targets.slurm.stopping import stop
-from tui_workbench.targets.slurm.submission import ANSWER_SECONDS, job_of, submit
+from tui_workbench.targets.slurm.submission import (
+    ANSWER_SECONDS,
+    Submission,
+    Submitted,
+    job_of,
+    place_and_submit,
+    submit,
+)
 from tui_workbench.targets.slurm.trying import problems, test_only
 
 CANCELED = "it was canceled before its script started"
@@ -59,9 +66,11 @@ class SlurmTarget(Target):
 
     keeps_runs = True
     drives_together: ClassVar[bool] = True
+    sends_at_start: ClassVar[bool] = True
 
     def __init__(self, target: ComputeTarget, host: Host | None = None) -> None:
         self.login = LoginHost(host or host_of(target), target.run_root)
+        self._files: dict[str, Sequence[Entry]] = {}  # of prepared runs
         super().__init__(target, self.login)
 
     def plan(self, spec: RunSpec) -> Plan:
@@ -100,12 +109,7 @@ class SlurmTarget(Target):
             reach(self.target, self.login, self.report)
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
-        run = HostRun(self.login, spec)
-        files = tree()
-        if not run.place(files, self.report):
-            run.make_folders()
-            run.send(files, self.report)
-            run.keep_record()
+        self._files[spec.run_id] = tree()
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         root = self.login.home()
@@ -128,15 +132,15 @@ class SlurmTarget(Target):
             container=container_words(self.target, root, directory),
         )
         self.report.begin("submit", "submit the job")
-        submitted = submit(
-            self.login,
+        job = Submission(
             directory,
             job_name(spec.run_id),
             step.encode("utf-8", "surrogateescape"),
             batch.encode("utf-8", "surrogateescape"),
-            job_words(spec.slurm, spec.run_id, directory),
+            tuple(job_words(spec.slurm, spec.run_id, directory)),
             f"`workbench-tui experiment clean -t {self.target.name}`",
         )
+        submitted = self._send_and_submit(spec, job)
         for message in submitted.messages:
             self.report.line(f"  {message}")
         try:
@@ -145,6 +149,21 @@ class SlurmTarget(Target):
             self.report.line("  the job's id was not written: it is found by its name")
         self.report.done("submit", job=submitted.job_id)
         self.report.job(ClusterJob(submitted.job_id))
+
+    def _send_and_submit(self, spec: RunSpec, job: Submission) -> Submitted:
+        """Send the files, if the machine does not have them, and submit the job."""
+        run, files = HostRun(self.login, spec), self._files.get(spec.run_id)
+        submitted = None
+        if files is not None:
+            with run.locked(self.report):
+                submitted = place_and_submit(self.login, run.placing(files), job)
+            if submitted is None:
+                run.make_folders()
+                run.send(files, self.report)
+                run.keep_record()
+        submitted = submitted or submit(self.login, job)
+        self._files.pop(spec.run_id, None)
+        return submitted
 
     def started(self, spec: RunSpec) -> bool:
         return bool(job_of(self.login, HostLayout(self.login.home()).run(spec.run_id)))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.targets.hosts.host import Completed, Host, is_disk_full
+from tui_workbench.targets.hosts.host_run import COPY_SECONDS, Placing
 from tui_workbench.targets.slurm.batch import STEP
 from tui_workbench.targets.slurm.options import VALUES
 from tui_workbench.targets.slurm.squeue import CLEAN
@@ -46,6 +47,7 @@ _TRANSIENT = (
     "Zero Bytes were transmitted",
     "Message receive failure",
     "Message send failure",
+    "missing socket error",
     "Transport endpoint",
     "Resource temporarily unavailable",
     "Slurm temporarily unable to accept job",
@@ -110,6 +112,15 @@ rm -f attempted
 exit {_REFUSED}
 """
 
+# $1: the script of `Placing`, $2 to $7: its arguments, then _SUBMIT and its arguments. The input is that of both.
+# Unless the run's copy exists then, nothing is submitted and nothing printed.
+_PLACE_AND_SUBMIT = """\
+placed=$(head -c "$7" | sh -c "$1" sh "$2" "$3" "$4" "$5" "$6" "$7" 2>/dev/null) && [ "$placed" = placed ] || exit 0
+script=$8
+shift 8
+exec sh -c "$script" sh "$@"
+"""
+
 # $1: run directory. Prints the id of the job, or nothing if the run was never submitted.
 _JOB = f'cd -- "$1" 2>/dev/null || exit 0; for file in {JOB} pid; do [ ! -s "$file" ] || exec head -n 1 "$file"; done'
 
@@ -132,20 +143,50 @@ class SubmissionRefused(WorkbenchError):
     """sbatch refused the job."""
 
 
-def submit(
-    host: Host, directory: str, name: str, step: bytes, batch: bytes, words: Sequence[str], clean: str
-) -> Submitted:
-    """Submit a job, unless an earlier call did. `clean` is the command that frees space.
+class Submission(NamedTuple):
+    """A job to submit: the run's directory, the name of the job, its step and batch script, and options of sbatch."""
+
+    directory: str
+    name: str
+    step: bytes
+    batch: bytes
+    options: tuple[str, ...]
+    clean: str  # the command that frees space, for errors
+
+    @property
+    def words(self) -> list[str]:
+        """The script that submits, and its arguments."""
+        sizes = [str(len(self.step)), str(len(self.batch))]
+        return [_SUBMIT, self.directory, *sizes, self.name, "|".join(_TRANSIENT), *self.options]
+
+
+def submit(host: Host, job: Submission) -> Submitted:
+    """Submit a job, unless an earlier call did.
 
     Raises SlurmSilent or another TargetUnreachable if it is unknown whether the job was accepted; call it again then.
     Raises SubmissionRefused or StorageError if there is no job.
     """
-    arguments = [directory, str(len(step)), str(len(batch)), name, "|".join(_TRANSIENT), *words]
-    done = host.run(["sh", "-c", _SUBMIT, "sh", *arguments], stdin=step + batch, timeout=SUBMIT_SECONDS)
+    script, *arguments = job.words
+    done = host.run(["sh", "-c", script, "sh", *arguments], stdin=job.step + job.batch, timeout=SUBMIT_SECONDS)
+    return _submitted(host, job, done)
+
+
+def place_and_submit(host: Host, placing: Placing, job: Submission) -> Submitted | None:
+    """Make the run's copy and submit the job with one request. Raises as `submit` does.
+
+    Returns None if the copy could not be made: then send the files, and call `submit`.
+    """
+    command = ["sh", "-c", _PLACE_AND_SUBMIT, "sh", placing.script, *placing.arguments, *job.words]
+    data = placing.input + job.step + job.batch
+    done = host.run(command, stdin=data, timeout=COPY_SECONDS + SUBMIT_SECONDS)
+    return _submitted(host, job, done) if done.code or done.stdout else None
+
+
+def _submitted(host: Host, job: Submission, done: Completed) -> Submitted:
     found = re.search(r"^job (\d+)$", done.text, re.MULTILINE)
     if done.code == 0 and found is not None:
         return Submitted(found[1], tuple(messages(done)))
-    raise refusal(host.label, done, clean, words)
+    raise refusal(host.label, done, job.clean, job.options)
 
 
 def job_of(host: Host, directory: str) -> str:
