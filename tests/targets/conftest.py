@@ -37,6 +37,7 @@ from tests.targets.slurm_fixtures import (  # noqa: F401  (fixtures)
     slurm_newer,
 )
 from tests.targets.slurm_harness import localslurm_harness, slurm_harness  # noqa: F401  (fixtures)
+from tests.targets.spark_harness import cluster_harness  # noqa: F401  (a fixture)
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_host import SshHost
 

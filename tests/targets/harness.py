@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tui_workbench.targets.base.protocol import Target
 
 HARNESSES = (
-    "fake", "fakecluster", "local", "localdocker", "shellless", "remotedocker", "remote", "slurm", "localslurm",
+    "fake", "fakecluster", "local", "localdocker", "shellless", "remotedocker", "remote", "cluster", "slurm",
+    "localslurm",
 )  # fmt: skip
 
 
@@ -71,6 +72,9 @@ class Harness:
 
     has_processes = True
     """False if scripts are not processes."""
+
+    unusual_path = "/only/here"
+    """A PATH that a run can have."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
