@@ -84,6 +84,7 @@ def test_driver_in_the_cluster_ends_with_its_final_status(head: Remote, yarn: St
     planned = head.run("experiment", "submit", "-c", "box", "--dry-run", "train.py")
     assert "use Spark with master yarn, the driver in the cluster" in planned.out
     assert "build no environment: /usr/bin/python3 on all nodes needs the packages" in planned.out
+    assert "fetch the log of the driver, but not outputs/, which stays on its node" in planned.out
     done = head.run("az", "ml", "experiment", "submit", "-c", "box", "train.py", "0.01")
     assert done.code == 0, done
     run_id = head.history()[0]["run_id"]

@@ -82,7 +82,7 @@ class RemoteTarget(Target):
                 mask_variables(variables),
             ),
             Step("follow", "wait for the end; the output goes to output.log"),
-            Step("collect", "fetch outputs/ and all other files that the run created"),
+            Step("collect", _collect_title(spec)),
             Step("remove", f"remove the run's copy on {label}"),
         )
         return Plan(self.target.name, self.target.type, self.target.python_location, steps)
@@ -344,6 +344,12 @@ def _spark_to_find(spec: RunSpec) -> Spark | None:
         return None
     spark.require_script(spec)
     return spark.UNKNOWN
+
+
+def _collect_title(spec: RunSpec) -> str:
+    if spark.driver_is_in_cluster(spec):
+        return "fetch the log of the driver, but not outputs/, which stays on its node"
+    return "fetch outputs/ and all other files that the run created"
 
 
 def _command(spec: RunSpec, interpreter: str, run_directory: str, installed: Spark | None) -> tuple[str, ...]:
