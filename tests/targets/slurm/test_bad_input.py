@@ -9,6 +9,7 @@ import pytest
 
 from tests.faults.support import until
 from tests.targets.slurm.project import SlurmProject
+from tui_workbench.runs.store.cluster_job import read_job
 from tui_workbench.targets.slurm.batch import NOT_STARTED
 from tui_workbench.targets.slurm.ends import outcome_with_code, outcome_without_code
 
@@ -112,6 +113,19 @@ def test_a_requeue_without_requeue_is_the_reason(project: SlurmProject) -> None:
     project.until_status(run_id, "Failed")
     assert "the job was requeued; with `requeue: true` below `slurm`" in project.info(run_id)["reason"]
     assert project.log(run_id) == "began\n"
+
+
+def test_a_suspended_job_goes_on_where_it_stopped(project: SlurmProject) -> None:
+    run_id = project.begin("print('went on')")
+    project.cluster.manage("suspend", project.job)
+    project.cluster.until_state(project.job, "SUSPENDED")
+    project.gate.touch()
+    until(lambda: read_job(str(project.run_directory(run_id))).nodes, "an answer of squeue")
+    assert project.status(run_id) == "Running"
+    assert project.log(run_id) == "began\n"
+    project.cluster.manage("resume", project.job)
+    assert project.run("logs", "-f", run_id).out == "began\nwent on\n"
+    project.until_status(run_id, "Completed")
 
 
 def test_runs_on_two_clusters_end_on_their_own(
