@@ -119,6 +119,14 @@ def test_other_image_changes_the_plan(root: Path) -> None:
     assert any(line.endswith(image) for line in shown(planned(change, image=image)))
 
 
+def test_a_cluster_has_no_image_to_choose(root: Path) -> None:
+    (root / "aml_config" / "slurm.compute").write_text("type: slurm\naddress: login\nslurm: {partition: gpu}\n")
+    (root / "aml_config" / "slurm.runconfig").write_text("Target: slurm\nFramework: Python\n")
+    change = make_gpu_ready(str(root), "slurm")
+    assert change.asked == ()
+    assert any("gpus: 1" in line for line in shown(change.plan({})))
+
+
 def test_missing_target_cannot_be_made_gpu_ready(root: Path) -> None:
     with pytest.raises(WorkbenchError) as caught:
         planned(make_gpu_ready(str(root), "nowhere"))

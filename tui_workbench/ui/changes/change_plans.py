@@ -132,7 +132,7 @@ def make_gpu_ready(root: str, name: str) -> Change:
     """Return the change that makes all edits that a target or run configuration needs to use a GPU."""
 
     def plan(values: Mapping[str, str]) -> Plan:
-        plan = plan_gpu_ready(root, name, image=values["image"])
+        plan = plan_gpu_ready(root, name, image=values.get("image", ""))
         hunks = tuple(
             Hunk(os.path.relpath(hunk.path, root), _lines(hunk.diff), hunk.id, hunk.title, hunk.reason)
             for hunk in plan.hunks
@@ -144,7 +144,11 @@ def make_gpu_ready(root: str, name: str) -> Change:
         left = [f"Not fixed: {os.path.basename(one.file)}:{one.line}: {one.message}." for one in plan.problems]
         return Plan(hunks, (*plan.notes, *left), plan.change_set, {"image": images}, done)
 
-    return Change(f"Make {name} GPU-ready", (DialogField("image", "Image"),), plan)
+    # A target outside of containers has no image to choose.
+    target = ProjectContext(root).target(name)
+    has_image = target is None or target.kind.runs_in_container
+    fields = (DialogField("image", "Image"),) if has_image else ()
+    return Change(f"Make {name} GPU-ready", fields, plan)
 
 
 def _choice(key: str, label: str, value: str, choices: Iterable[str]) -> DialogField:
