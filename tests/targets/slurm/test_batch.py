@@ -170,6 +170,22 @@ def test_a_failed_node_is_no_success(job: Job) -> None:
     assert job.text("exit").strip() == ""
 
 
+@pytest.mark.parametrize("requeues", [False, True])
+def test_a_job_that_is_pending_again_starts_later(job: Job, requeues: bool) -> None:
+    """After a crash, a controller may not know that it has started the job, and starts it again."""
+    job.write("print('ran')")
+    (job.root / "bin" / "srun").write_text("#!/bin/sh\necho 'Job is pending execution' >&2\nexit 1\n")
+    squeue = job.root / "bin" / "squeue"
+    squeue.write_text("#!/bin/sh\necho PENDING\n")
+    squeue.chmod(0o755)
+    assert job.start(requeues=requeues).returncode == 0
+    assert not (job.run / "exit").exists()
+    (job.root / "bin" / "srun").write_text(f"#!/bin/sh\n{SRUN}\n")
+    assert job.start(requeues=requeues).returncode == 0
+    assert job.text("exit").strip() == "0"
+    assert job.text("output.log") == "ran\n"
+
+
 def test_a_full_disk_starts_nothing(job: Job) -> None:
     job.write("print('never')")
     (job.run / "exit").mkdir()

@@ -42,11 +42,12 @@ TRIES, PAUSE_SECONDS = 60, 5
 ATTEMPT_LINE = "workbench-tui: attempt %s on node %s"
 """A line of slurm.log: the number of the attempt that begins, and its first node."""
 
-# The redirection is on printf: in `sh`, a failed redirection of a special command such as `exec` or `:` ends the shell.
-# Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only the script's
-# bytes. srun forwards no CPUs per task since 22.05. It needs the controller, which may be restarting; a step writes to
-# its file in `unfinished` when it begins. It ends with 0 when a node has failed: only tasks that have ended
-# remove their files in `unfinished`.
+# The redirection is on printf: in `sh`, a failed redirection of a special command such as `exec` or `:` ends the
+# shell. Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only the
+# script's bytes. srun forwards no CPUs per task since 22.05. It needs the controller, which may be restarting; a step
+# writes to its file in `unfinished` when it begins. A controller that was killed may have lost that it started the
+# job. The job is pending again, and this start of it must leave no trace, because the next start executes the step.
+# It ends with 0 when a node has failed: only tasks that have ended remove their files in `unfinished`.
 _BATCH = """\
 #!{shell}
 run={run}
@@ -70,6 +71,10 @@ end() {{
     [ -z "$sampler" ] || {{ kill -USR1 "$sampler"; (sleep 2; kill -KILL "$sampler") & wait "$sampler"; }} 2>/dev/null
     exit "$1"
 }}
+abandon() {{
+    rm -rf "$run/{exit}" "$run/{pid}" ${{attempt:+"$attempt"}}
+    exit 0
+}}
 setup_failed() {{
     printf '{setup_failed} with exit code %s: %s\\n' "$1" "$2" | tee -a "$run/{output}"
     end "$1"
@@ -90,6 +95,7 @@ while [ "$code" -ne 0 ] && ! has_begun && [ "$left" -gt 0 ]; do
     state=$(squeue -h -j "$SLURM_JOB_ID" -o %T 2>&1)
     case $state$again in
         RUNNINGyes) again= && execute ;;
+        PENDING*) abandon ;;
         *"Invalid job id"*) left=0 ;;
         *"error: "*) again=yes && sleep {pause} ;;
         *) left=0 ;;

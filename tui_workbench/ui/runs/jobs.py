@@ -253,11 +253,11 @@ def _row(run: Run, columns: list[int], state: str, start: str, spent: str, verdi
 
 
 def _note(run: Run, now: float) -> str:
-    """Return what is worth knowing about an active job of a cluster, the most important first. Untrusted text."""
+    """Return facts about a queued run or an active job of a cluster, the most important first. Untrusted text."""
+    if run.state == RunState.QUEUED:
+        return ", ".join(filter(None, (queue_words(run, now) if run.job.job_id else "", run.reason)))
     if not run.is_active or not run.job.job_id:
         return ""
-    if run.state == RunState.QUEUED:
-        return ", ".join(filter(None, (queue_words(run, now), run.reason)))
     return ", ".join(filter(None, (run.job.nodes, left_words(run, now))))
 
 
