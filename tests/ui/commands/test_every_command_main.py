@@ -77,7 +77,7 @@ async def test_what_opens_over_everything(project: Project) -> None:
         await driver.does("changes.undo", shows(pilot, "/nothing"))
 
 
-@proves("palette.open palette.close search_field.up search_field.down")
+@proves("palette.open palette.choose palette.close search_field.up search_field.down")
 async def test_the_palette(project: Project) -> None:
     async with opened(project) as pilot:
         driver = CommandDriver(pilot)
@@ -87,8 +87,9 @@ async def test_the_palette(project: Project) -> None:
         first = rows.current
         await driver.changes("search_field.down", lambda: rows.current)
         await driver.becomes("search_field.up", lambda: rows.current, first)
-        pilot.app.screen.set_focus(None)
         await driver.does("palette.close", lambda: pilot.app.screen is screen_of(pilot))
+        await pilot.press("ctrl+p", *"help")
+        await driver.does("palette.choose", on(pilot, HelpScreen))
 
 
 @proves("help.close help.up help.down help.page_up help.page_down help.first help.last")

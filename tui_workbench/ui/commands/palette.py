@@ -47,6 +47,9 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
         self.choices.show_choices(self._rows, self._current)
         self.choices.take_focus()
 
+    def action_choose(self) -> None:
+        self.choices.action_choose()
+
     def action_close(self) -> None:
         self.dismiss("")
 

@@ -28,6 +28,7 @@ JUMP = Scope("jump", "Jump mode", (
 ), about="Type a label to go there. Any other key leaves jump mode.")
 
 PALETTE = Scope("palette", "Palette", (
+    Command("palette.choose", "enter", "choose", "Choose", "Choose the selected row."),
     Command("palette.close", "escape,ctrl+p", "close", "Close", "Close the palette."),
 ))
 

@@ -26,7 +26,7 @@ from tui_workbench.ui.runs.run_table import TableColumn, TableRow
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 from tui_workbench.ui.widgets.pieces import Piece, Row
-from tui_workbench.ui.widgets.search_list import NarrowField, SearchList
+from tui_workbench.ui.widgets.search_list import SearchList
 
 METRIC = "metric "  # prefix of the column key of a metric, so that metrics cannot collide with other columns
 SPARK_CELLS = 6
@@ -245,8 +245,8 @@ class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
 
     def __init__(self, chosen: Sequence[str], metrics: Sequence[tuple[str, int]]) -> None:
         """`metrics` holds the names of all metrics and the number of runs that have each."""
-        field = NarrowField(placeholder="type to find a metric or column")
-        self._list = SearchList(lambda _: self.action_tick(), field, empty="No matching column.")
+        find = "type to find a metric or column"
+        self._list = SearchList(lambda _: self.action_tick(), find, empty="No matching column.")
         self._list.list.can_focus = False
         super().__init__(box_of("Columns", self._list))
         self._chosen = list(chosen)

@@ -13,14 +13,14 @@ from tui_workbench.ui.commands.command import bindings
 from tui_workbench.ui.commands.editor_commands import SEARCH_STEPS, TEXT_KEYS
 from tui_workbench.ui.widgets.pieces import Row
 from tui_workbench.ui.widgets.row_list import RowList
-from tui_workbench.ui.widgets.text_field import SearchField, TextField, matches
+from tui_workbench.ui.widgets.text_field import TextField, matches
 
 MAX_SHOWN = 500
 """Maximum number of rows; each costs time at every key."""
 
 
 class NarrowField(TextField, inherit_bindings=False):
-    """A search field without bindings for enter and escape."""
+    """A search field without bindings for enter and escape. The owner of the list binds them."""
 
     BINDINGS = bindings((*TEXT_KEYS, *SEARCH_STEPS))
 
@@ -28,7 +28,7 @@ class NarrowField(TextField, inherit_bindings=False):
 class SearchList(Vertical):
     """List that filters its rows while you type, and selects the best match.
 
-    `choose` is called with the key of the chosen row, or with "" on escape.
+    `choose` is called with the key of the chosen row, or with "" when the user leaves.
     """
 
     DEFAULT_CSS = """
@@ -39,15 +39,12 @@ class SearchList(Vertical):
     def __init__(
         self,
         choose: Callable[[str], object],
-        search: TextField | str,
+        placeholder: str,
         *,
         empty: str = "No matches.",
         preview: Callable[[str], object] | None = None,
     ) -> None:
-        """`search` is the field, or the placeholder of a new field that handles enter and escape.
-
-        `preview` is called with the key of each row that the cursor moves to.
-        """
+        """`preview` is called with the key of each row that the cursor moves to."""
         super().__init__()
         self._choose = choose
         self._empty = empty
@@ -56,9 +53,7 @@ class SearchList(Vertical):
         self.last: frozenset[str] = frozenset()
         """Keys of rows that come after all others."""
         self._shown_for = ""
-        if isinstance(search, str):
-            search = SearchField(search, choose=self.action_choose, leave=self.action_leave)
-        self.search = search
+        self.search = NarrowField(placeholder=placeholder)
         self.list = RowList()
 
     def compose(self) -> ComposeResult:

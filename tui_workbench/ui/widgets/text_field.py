@@ -6,7 +6,7 @@ The cursor does not blink: Textual would repaint it twice a second, which costs 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from textual.message import Message
@@ -52,34 +52,9 @@ class BareField(TextField, inherit_bindings=False):
 
 
 class SearchField(TextField):
-    """A field over a list: up and down move in the list, escape leaves.
-
-    Enter and escape call `choose` and `leave` if given, so that they take effect before the next key.
-    """
+    """A field over a list: up and down move in the list, escape leaves."""
 
     BINDINGS = SEARCH_FIELD.bindings
-
-    def __init__(
-        self,
-        placeholder: str = "",
-        *,
-        choose: Callable[[], object] | None = None,
-        leave: Callable[[], object] | None = None,
-    ) -> None:
-        super().__init__(placeholder=placeholder)
-        self._choose, self._leave = choose, leave
-
-    async def action_submit(self) -> None:
-        if self._choose is None:
-            await super().action_submit()
-        else:
-            self._choose()
-
-    def action_leave(self) -> None:
-        if self._leave is None:
-            super().action_leave()
-        else:
-            self._leave()
 
 
 def matches(needle: str, candidates: Iterable[str]) -> list[str]:
