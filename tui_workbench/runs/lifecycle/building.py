@@ -110,7 +110,15 @@ def remove_unfinished(project: Project) -> None:
 
 
 def discard_run(directory: RunDirectory, final: str) -> None:
-    """Remove an unfinished run directory, and its entry in the registry; `final` is its intended path."""
+    """Remove an unfinished run directory, and its entry in the registry; `final` is its intended path.
+
+    A published directory is renamed first, so that no other process sees a run without run.json.
+    """
+    folder, name = os.path.split(final)
+    hidden = os.path.join(folder, BUILDING_PREFIX + name)
+    with contextlib.suppress(OSError):
+        os.rename(directory.path, hidden)
+    discard(hidden)
     discard(directory.path)
     ownership.forget(os.path.join(final, rundir.RECORD))
 

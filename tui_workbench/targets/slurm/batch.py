@@ -47,7 +47,7 @@ ATTEMPT_LINE = "workbench-tui: attempt %s on node %s"
 # script's bytes. srun forwards no CPUs per task since 22.05. It needs the controller, which may be restarting; a step
 # writes to its file in `unfinished` when it begins. A controller that was killed may have lost that it started the
 # job. The job is pending again, and this start of it must leave no trace, because the next start executes the step.
-# It ends with 0 when a node has failed: only tasks that have ended remove their files in `unfinished`.
+# srun ends with 0 when a node has failed: only tasks that have ended remove their files in `unfinished`.
 _BATCH = """\
 #!{shell}
 run={run}
