@@ -6,7 +6,7 @@
 VENV ?= .venv
 PYTHON ?=
 SAMPLE ?= sample_project
-# Tests at a time. They mostly wait for other programs; `tests/conftest.py` says which run in the same process.
+# Tests at a time. They mostly wait for other programs; each worker has machines and engines of its own.
 WORKERS ?= 3
 
 # An environment without bytecode makes every start of the program compile it again.
@@ -23,7 +23,7 @@ run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
 
 test: check
-	@$(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder
+	@$(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check

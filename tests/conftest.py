@@ -37,33 +37,6 @@ hypothesis.settings.register_profile("workbench", deadline=None, print_blob=True
 hypothesis.settings.load_profile("workbench")
 
 
-ENGINES = (
-    "session_slurm",
-    "session_slurm_accounting",
-    "session_slurm_newer",
-    "session_engine",
-    "session_gpubox_engine",
-)
-"""Fixtures that start an engine or a cluster, the longest tests first."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process run all tests of an engine or a cluster, first; the tests of a file stay together otherwise."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            names = getattr(item, "fixturenames", ())
-            group = next((name for name in ENGINES if name in names), item.path.stem)
-            item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=_order)
-
-
-def _order(item: pytest.Item) -> int:
-    marker = item.get_closest_marker("xdist_group")
-    group = marker.args[0] if marker else ""
-    return ENGINES.index(group) if group in ENGINES else len(ENGINES)
-
-
 def on_ci() -> bool:
     """Return True if a missing program fails tests instead of skipping them."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")

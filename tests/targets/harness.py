@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pytest
-
 from tests.faults.support import until
 from tests.targets.fake import FakeTarget
 from tests.targets.fake_cluster import NAME, FakeCluster
@@ -22,7 +20,7 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.local.local_target import LocalTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from tui_workbench.targets.base.protocol import Target
 
@@ -30,23 +28,6 @@ HARNESSES = (
     "fake", "fakecluster", "local", "localdocker", "shellless", "remotedocker", "remote", "cluster", "slurm",
     "localslurm",
 )  # fmt: skip
-
-
-ENGINES = {
-    "localdocker": "session_engine",
-    "shellless": "session_engine",
-    "remotedocker": "session_gpubox_engine",
-    "slurm": "session_slurm",
-    "localslurm": "session_slurm",
-}
-"""Fixtures of `tests.conftest.ENGINES` that harnesses use."""
-
-
-def parameters(names: Iterable[str]) -> list[Any]:
-    """Return harnesses as parameters of a test; those of an engine run in the process of its other tests."""
-    return [
-        pytest.param(name, marks=[pytest.mark.xdist_group(ENGINES[name])] if name in ENGINES else []) for name in names
-    ]
 
 
 class Script(NamedTuple):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.faults.support import is_running, until
 from tests.runs.metrics.support import curve, read
-from tests.targets.harness import HARNESSES, FakeClusterHarness, FakeHarness, Harness, LocalHarness, Script, parameters
+from tests.targets.harness import HARNESSES, FakeClusterHarness, FakeHarness, Harness, LocalHarness, Script
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted
@@ -44,7 +44,7 @@ def local_harness(tmp_path: Path) -> Harness:
     return LocalHarness(tmp_path)
 
 
-@pytest.fixture(params=parameters(HARNESSES))
+@pytest.fixture(params=HARNESSES)
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     harness: Harness = request.getfixturevalue(f"{request.param}_harness")
     yield harness

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tui_workbench.core.model import RunSpec
     from tui_workbench.targets.base.values import Outcome
 
-pytestmark = pytest.mark.xdist_group("session_engine")
-
 NEVER = -1
 
 

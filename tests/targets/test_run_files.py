@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tests.machines import Machine
     from tui_workbench.core.model import Run
 
-pytestmark = pytest.mark.xdist_group("session_engine")
-
 NANOGPT = ".DS_Store\n*.bin\n*.pt\n*.pkl\nout-*/\n__pycache__/\n.env\n"
 """The ignore rules of nanoGPT, in short."""
 
