@@ -24,6 +24,7 @@ from tui_workbench.core.errors import ImportedRun
 from tui_workbench.core.moments import current_boot_id
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.lifecycle.building import new_directory
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.rundir import RECORD, ControllerLock, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
@@ -179,6 +180,15 @@ class TestOwnRuns:
         shutil.rmtree(directory.path)
         Runs(project).resume()
         assert list(Path(ownership.registry()).iterdir()) == []
+
+    def test_entry_of_a_run_being_created_is_kept(self, project: Project) -> None:
+        """A project may be opened while another process submits a run."""
+        os.makedirs(project.runs_directory, mode=0o700)
+        with new_directory(project, "20260101-000000-hello") as (folder, lock):
+            Runs(project).resume()
+            lock.release()
+        record = os.path.join(project.runs_directory, "20260101-000000-hello", RECORD)
+        assert ownership.is_claimed(folder.path, record)
 
     def test_run_folders_are_private_to_the_user(self, project: Project, directory: RunDirectory) -> None:
         for path in (project.state_directory, project.runs_directory, directory.path, ownership.registry()):

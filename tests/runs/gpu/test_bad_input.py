@@ -25,7 +25,7 @@ from tui_workbench.runs.gpu import recording
 from tui_workbench.runs.gpu.judging import fresh_verdict
 from tui_workbench.runs.gpu.recording import Owners, Recorder
 from tui_workbench.runs.gpu.usage import read_usage
-from tui_workbench.runs.store.rundir import GPU_SAMPLES
+from tui_workbench.runs.store.rundir import GPU_SAMPLES, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
 from tui_workbench.runs.submission.planning import prepare
 from tui_workbench.targets.gpu.sample import Process, Sample
@@ -115,18 +115,21 @@ def test_driver_that_hangs_until_the_end_is_reported(
         sampler = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_sampler(pid))
         os.kill(sampler, signal.SIGSTOP)
         try:
-            last = read_usage(directory.file(GPU_SAMPLES))
-            assert last is not None
-            until(lambda: time.time() - last.last > 2.0, "silence")
+            until(
+                lambda: (found := read_usage(directory.file(GPU_SAMPLES))) and time.time() - found.last > 4.0, "silence"
+            )
             recorder.stop()
+            until(lambda: _hung_at_the_end(directory), "the verdict that lists the silence")
         finally:
             os.kill(sampler, signal.SIGCONT)
     finally:
         recorder.stop()
         lock.release()
+
+
+def _hung_at_the_end(directory: RunDirectory) -> bool:
     verdict = fresh_verdict(directory.path, {}, final=True)
-    assert verdict is not None
-    assert any("reported nothing in the last" in text for text in verdict.unseen)
+    return verdict is not None and any("reported nothing in the last" in text for text in verdict.unseen)
 
 
 def _is_sampler(pid: int) -> bool:

@@ -21,9 +21,9 @@ from tui_workbench.core.files import load_json, open_below, remove_below, unlink
 from tui_workbench.core.masking import mask_value
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store import ownership, rundir
+from tui_workbench.runs.store.ownership import BUILDING_PREFIX
 from tui_workbench.runs.store.rundir import ControllerLock, Record, RunDirectory, json_bytes
 
-BUILDING_PREFIX = ".new-"  # folders with this prefix are not runs yet
 BUILDING_SECONDS = 10.0  # age from which a folder without its creator's lock counts as abandoned
 
 

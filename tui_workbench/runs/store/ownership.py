@@ -25,6 +25,7 @@ from tui_workbench.core.files import open_folder, open_regular, write_below
 
 FOLDER = "registry"  # in the user's state directory
 LARGEST_RECORD = 64 << 20  # bytes
+BUILDING_PREFIX = ".new-"  # folders with this prefix are not runs yet
 
 _LARGEST_ENTRY = 64 << 10
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK
@@ -91,7 +92,10 @@ def prune(runs_directory: str) -> None:
     for name in names:
         run_id = name.rpartition(".")[0]
         known = _read_entry(os.path.join(folder, name)) if run_id not in present else None
-        if known is not None and os.path.dirname(os.path.dirname(known.path)) == parent:
+        if known is None or os.path.dirname(os.path.dirname(known.path)) != parent:
+            continue
+        # Another process may be creating this run: it builds the folder under the first name, then renames it.
+        if not any(os.path.lexists(os.path.join(parent, each)) for each in (BUILDING_PREFIX + run_id, run_id)):
             forget(known.path)
 
 
