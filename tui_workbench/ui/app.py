@@ -37,7 +37,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
     """The workbench on one project. Its result is the list of runs that are active when the user leaves."""
 
     TITLE = "workbench-tui"
-    ENABLE_COMMAND_PALETTE = False  # ours shows the registry of commands
+    ENABLE_COMMAND_PALETTE = False  # the workbench has its own palette, which lists the registry of commands
     BINDINGS = APP.bindings
     CSS = """
     .pane { border: round $border-blurred; border-title-color: $text-muted; border-subtitle-color: $text-muted; }
@@ -95,7 +95,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     @property
     def available_themes(self) -> dict[str, Theme]:
-        """The loaded themes of the workbench, without those of Textual."""
+        """The loaded themes of the workbench, without Textual's own themes."""
         return self._themes
 
     def get_default_screen(self) -> Screen[None]:
@@ -108,7 +108,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         return line_filters(self.current_theme, self.terminal, usual)
 
     def pop_screen(self) -> AwaitComplete:
-        """Close the top screen. Cancels its workers first, because its widgets are removed before the screen."""
+        """Close the top screen. Cancel its workers first, because its widgets are removed before the screen."""
         closing = self.screen
         for worker in list(self.workers):
             if worker is not active_worker.get(None) and closing in (worker.node, *worker.node.ancestors):
@@ -139,7 +139,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
             self._keep_edits()
 
     def end_with(self, report: str) -> None:
-        """Leave because of SIGQUIT. Call it from a thread other than the event loop's."""
+        """Exit after SIGQUIT; `report` is the path of the crash report. Do not call this in the event loop's thread."""
         self.crash_report = report
         self.call_later(self._leave)
 

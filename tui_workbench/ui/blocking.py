@@ -1,7 +1,7 @@
 """Run blocking calls in threads, so that leaving the program never waits for another machine.
 
 The event loop joins the threads of its executor before it ends: those of `asyncio.to_thread` and of Textual's thread
-workers. `QuickShutdownExecutor` replaces that executor. Work that must not be cut short uses `hold_exit`.
+workers. `QuickShutdownExecutor` replaces that executor. Work that must not be interrupted uses `hold_exit`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tui_workbench.ui.terminal.safetext import safe_text
 
 Result = TypeVar("Result")
 
-GRACE = 0.3  # seconds that threads get to end by themselves when the event loop ends
-LONGEST_HOLD = 10.0  # seconds that the exit waits for work that must not be cut short
+GRACE = 0.3  # seconds for which the ending event loop waits for threads
+LONGEST_HOLD = 10.0  # seconds for which the exit waits for work that must not be interrupted
 
 
 class QuickShutdownExecutor(ThreadPoolExecutor):
-    """An executor whose shutdown waits for its threads for `GRACE` seconds only."""
+    """An executor whose shutdown waits at most `GRACE` seconds for its threads."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        # Threads that hang are left behind; they end with the process.
+        # Threads that hang are abandoned; they end with the process.
         super().shutdown(wait=False, cancel_futures=cancel_futures or wait)
         end = time.monotonic() + (GRACE if wait else 0)
         for thread in list(self._threads):
@@ -44,7 +44,7 @@ _holds = 0
 
 @contextlib.contextmanager
 def hold_exit() -> Iterator[None]:
-    """Keep the process alive while this block runs. Can be used in any thread."""
+    """Delay the end of the process while this block runs. May be used in any thread."""
     global _holds
     with _holds_changed:
         _holds += 1
@@ -57,7 +57,7 @@ def hold_exit() -> Iterator[None]:
 
 
 def wait_for_exit_holds() -> None:
-    """Wait until no `hold_exit` block is active, at most `LONGEST_HOLD` seconds. Called before the process ends."""
+    """Wait at most `LONGEST_HOLD` seconds until no `hold_exit` block is active. Call this before the process ends."""
     with _holds_changed:
         _holds_changed.wait_for(lambda: not _holds, LONGEST_HOLD)
 
@@ -65,7 +65,7 @@ def wait_for_exit_holds() -> None:
 async def in_thread(call: Callable[[], Result]) -> Result:
     """Make a call in a new thread; return its result or raise its exception.
 
-    Cancelling the wait does not stop the call: its result is then dropped.
+    Canceling the wait does not stop the call; its result is then dropped.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
@@ -87,7 +87,7 @@ async def in_thread(call: Callable[[], Result]) -> Result:
 
 
 def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
-    """Read something in a thread and pass the result to `then`; a WorkbenchError is posted as `BackendFailed`.
+    """Make a reading call in a thread and pass its result to `then`. Post a WorkbenchError as `BackendFailed`.
 
     A result that arrives after the widget was removed, or after a newer call for the same `what`, is dropped. For calls
     that write, use `CallQueue`.
@@ -106,10 +106,10 @@ def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[R
 
 
 class CallQueue:
-    """Runs functions for a widget in threads, one at a time and in order, even after the widget is removed.
+    """A queue of calls that run in threads, one at a time, even after their widget was removed.
 
-    The results are passed on in that case, too: for example, an undo step is recorded even if the user leaves the
-    screen immediately.
+    The results are passed on in that case, too: an undo step is recorded even if the user leaves the screen
+    immediately.
     """
 
     def __init__(self, widget: Widget) -> None:
@@ -117,8 +117,8 @@ class CallQueue:
         self._lock = asyncio.Lock()
 
     def add(self, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
-        """Run `call` after the earlier calls and pass its result to `then`. A WorkbenchError is shown."""
-        # A worker of the app: those of a widget are cancelled when it is removed.
+        """Run `call` after the earlier calls and pass its result to `then`. Show a WorkbenchError."""
+        # A worker of the app, because workers of a widget are canceled when it is removed.
         self._widget.app.run_worker(self._make(call, then), group="call queue")
 
     async def _make(self, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
@@ -142,7 +142,7 @@ async def messages_handled(widget: Widget) -> None:
 
 
 class OneAtATime:
-    """Runs `work` for a widget on demand, but never twice at the same time."""
+    """A worker of a widget that runs `work` on demand, never twice at the same time."""
 
     def __init__(self, widget: Widget, work: Callable[[], Awaitable[None]]) -> None:
         self._widget = widget

@@ -24,7 +24,7 @@ from tui_workbench.core import directories
 from tui_workbench.core.masking import mask_text
 from tui_workbench.ui.terminal.safetext import safe_text
 
-PATIENCE = 2.0  # seconds that the event loop gets to end the screens after SIGQUIT
+PATIENCE = 2.0  # seconds for which the event loop may end the screens after SIGQUIT
 QUIT_CODE = 128 + signal.SIGQUIT
 
 
@@ -79,7 +79,7 @@ def thread_errors_to(handle: Callable[[BaseException], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quit_signal_to(leave: Callable[[str], None], restore_terminal: Callable[[], None]) -> Iterator[None]:
-    """On SIGQUIT, write a report of all threads and call `leave` with its path, in a thread.
+    """Write a report of all threads on SIGQUIT, and call `leave` with its path in a thread.
 
     If the process still runs after `PATIENCE`, restore the terminal and end the process immediately.
     """

@@ -21,7 +21,7 @@ class StateLook(NamedTuple):
     role: str
 
 
-# "out of reach" is in records of older versions.
+# Records of older versions contain "out of reach".
 _SINCE = re.compile(r"(?:out of reach|unreachable) since (\d\d:\d\d)")
 
 RUN_STATES = {
@@ -106,12 +106,12 @@ def reason_of(run: Run) -> str:
     return ""
 
 
-# Words that are never the name of a target.
+# First words that are never the name of a target.
 _OPENERS = frozenset({"a", "an", "it", "no", "nothing", "runs", "the", "there", "this", "you"})
 
 
 def capitalized(clause: str) -> str:
-    """Capitalize a clause, unless its first word may be a name such as `gpu-box`."""
+    """Return a clause capitalized, unless its first word may be a name such as `gpu-box`."""
     return clause[:1].upper() + clause[1:] if clause.partition(" ")[0] in _OPENERS else clause
 
 
@@ -136,7 +136,7 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(run: Run, now: float) -> str:
-    """Format the time that a run took or has been active; "" for an ended run that never started."""
+    """Format the time that a run has taken so far or took in total; "" for an ended run that never started."""
     if not run.start:
         return duration(now - run.created) if run.is_active and run.created else ""
     return duration((run.end or now) - run.start)

@@ -22,7 +22,7 @@ class _DataMessage(Message):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        dataclass(eq=False, repr=False)(cls)  # each method is compiled at import
+        dataclass(eq=False, repr=False)(cls)  # fewer generated methods, because each is compiled at import
 
 
 class Request(_DataMessage):
@@ -34,14 +34,14 @@ class Update(_DataMessage):
 
 
 class FileChosen(Request):
-    """Open a file in the editor, at `line` (from 1) unless that is 0."""
+    """A request to open a file in the editor, at `line` (from 1) unless that is 0."""
 
     path: str
     line: int = 0
 
 
 class EditorRequested(Request):
-    """Open a file in the user's own editor, at `line` and `column` (from 1) unless they are 0.
+    """A request to open a file in the user's own editor, at `line` and `column` (from 1) unless they are 0.
 
     A `read_only` file is opened as a copy.
     """
@@ -53,7 +53,7 @@ class EditorRequested(Request):
 
 
 class ChangeRequested(Request):
-    """Show a change of configuration files and apply it if the user agrees.
+    """A request to show a change of configuration files, and to apply it if the user agrees.
 
     `kind` is `gpu-ready`, `duplicate`, `rename`, `delete`, `detach`, `new-target` or `new-configuration`; `path` is a
     `.compute` or `.runconfig` file, or "".
@@ -64,13 +64,13 @@ class ChangeRequested(Request):
 
 
 class ScriptChosen(Request):
-    """Choose the script in the run bar. `script` is relative to the project."""
+    """A request to choose the script in the run bar. `script` is relative to the project."""
 
     script: str
 
 
 class MonitorRequested(Request):
-    """Show the GPUs of a project's targets; `selected` is the id of the current run, or ""."""
+    """A request to show the GPUs of a project's targets. `selected` is the ID of the current run, or ""."""
 
     project: Project
     selected: str
@@ -83,12 +83,12 @@ class ProgressReported(Update):
 
 
 class StatusPosted(Update):
-    """Show a sentence (untrusted text) in the status line."""
+    """A request to show a sentence (untrusted text) in the status line."""
 
     text: str
 
 
 class BackendFailed(Update):
-    """A call in a thread failed."""
+    """Posted when a call in a thread has failed."""
 
     error: WorkbenchError

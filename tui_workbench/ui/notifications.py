@@ -48,7 +48,7 @@ def place_toasts(app: App[Any]) -> None:
 
 
 class RunNotifier:
-    """Notifies the user about ended runs and keeps the window title up to date."""
+    """The notifications about ended runs, and the window title."""
 
     def __init__(self, app: App[Any], project: str) -> None:
         self._app = app
@@ -60,7 +60,7 @@ class RunNotifier:
         self._title = WindowTitle(app)
 
     def begin(self, settings: Settings) -> None:
-        """Apply the settings and show the window title. Called after the screens are drawn."""
+        """Apply the settings and show the window title. Call this after the screens are drawn."""
         self._settings = settings
         if settings.window_title == "on":
             self._title.begin()
@@ -70,7 +70,7 @@ class RunNotifier:
         self._title.end()
 
     def focus_changed(self, is_here: bool) -> None:
-        """Remove the ended run from the title when the user is back."""
+        """Remove the ended run from the title when the terminal gets the focus."""
         if is_here:
             self._ended = ""
             self._show_title()

@@ -1,7 +1,7 @@
-"""Recovery files: unsaved edits on disk, for when the terminal, the connection or the machine fails.
+"""Recovery files, which keep unsaved edits when the terminal, the connection or the machine fails.
 
-Each process of the workbench has a separate folder below the user's state directory, with one file per text, and holds
-a lock beside it. On start, a process takes over the folders whose lock is free.
+Each process of the workbench has its own folder below the user's state directory, with a file for each text, and holds
+a lock beside it. At its start, a process takes over the folders whose locks are free.
 
 The invariants: no process touches the folder of a live process; a text is deleted only after the user saved or
 discarded it, or after the process that took it over has written it; only the user can read the texts.
@@ -37,7 +37,7 @@ class Unsaved(NamedTuple):
 
 
 class Recovery:
-    """The unsaved texts of this process in the project at `root`. All methods block; call one at a time."""
+    """The unsaved texts of this process in the project at `root`. All methods block. Not thread-safe."""
 
     def __init__(self, root: str) -> None:
         self._base = os.path.join(directories.user_state_directory(), "recovery", project_key(root))
@@ -98,7 +98,7 @@ class Recovery:
             try:
                 lock = _locked(folder)
             except OSError:
-                continue  # its process is alive
+                continue  # the process of this folder is alive
             self._taken.append((folder, lock))
             for path in _texts(folder):
                 try:
@@ -132,7 +132,7 @@ def _texts(folder: str) -> list[str]:
 
 
 def _discard(folder: str, lock: int) -> None:
-    """Remove a folder with its texts and its lock; a folder that contains other files stays."""
+    """Remove a folder with its texts and its lock. Keep a folder that contains other files."""
     for path in _texts(folder):
         _remove(path)
     with contextlib.suppress(OSError):
@@ -154,7 +154,7 @@ def _encoded(unsaved: Unsaved) -> bytes:
 
 
 def _read(path: str) -> Unsaved:
-    """Read a recovery file. If it is invalid, rename it, so that it is reported once, and raise StorageError."""
+    """Read a recovery file. Rename an invalid file, so that it is reported only once, and raise StorageError."""
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read())
@@ -165,7 +165,7 @@ def _read(path: str) -> Unsaved:
         version = TextFile(
             base.text("path"),
             base.text("text"),
-            Signature(**signature) if isinstance(signature, dict) else Signature(*signature),  # a list: until 0.1.0
+            Signature(**signature) if isinstance(signature, dict) else Signature(*signature),  # a list in old files
             encoding=base.text("encoding"),
             newline=base.text("newline"),
             has_bom=base.flag("has_bom"),

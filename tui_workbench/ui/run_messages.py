@@ -7,68 +7,68 @@ from tui_workbench.ui.messages import Request
 
 
 class TargetChosen(Request):
-    """Choose a run configuration of the compute target in the run bar."""
+    """A request to choose a run configuration of the compute target in the run bar."""
 
     name: str
 
 
 class AttachRequested(Request):
-    """Attach a machine."""
+    """A request to attach a machine."""
 
 
 class CheckRequested(Request):
-    """Check a compute target."""
+    """A request to check a compute target."""
 
     name: str
 
 
 class RunSelected(Request):
-    """Select a run; with `opened`, focus its log."""
+    """A request to select a run and, with `opened`, to focus its log."""
 
     run_id: str
     opened: bool
 
 
 class RunRequestReused(Request):
-    """Fill the run bar with the request of a run."""
+    """A request to fill the run bar with the request of a run."""
 
     run_id: str
 
 
 class RunDetailsRequested(Request):
-    """Show the details of a run."""
+    """A request to show the details of a run."""
 
     run_id: str
 
 
 class RerunRequested(Request):
-    """Rerun a run, unchanged or with another `request`."""
+    """A request to rerun a run, unchanged or with another `request`."""
 
     run: Run
     request: RunRequest | None
 
 
 class ReconnectRequested(Request):
-    """Try now to reach the target of a run whose state is unknown."""
+    """A request to connect now to the target of a run whose state is unknown."""
 
     run_id: str
 
 
 class CancelConfirmed(Request):
-    """Cancel a run; the user has confirmed it."""
+    """A request to cancel a run, which the user has confirmed."""
 
     run_id: str
 
 
 class RunRequested(Request):
-    """Start a run: its button or key was pressed."""
+    """A request to start a run, made with its button or key."""
 
 
 class RunBarRequested(Request):
-    """Focus the run bar."""
+    """A request to focus the run bar."""
 
 
 class RequestChanged(Request):
-    """The request in the run bar has changed; None while it is incomplete."""
+    """Posted when the request in the run bar changes. `request` is None while it is incomplete."""
 
     request: RunRequest | None

@@ -1,8 +1,8 @@
 """Screens and panes that are imported when they are opened: dashboard, run details, GPUs and others.
 
-Together they take as long to import as everything else and need a third of the memory, and most sessions open few of
-them. Only this module of `ui` imports screens inside functions. Screens over the main screen do not import this module
-but post a message (`ui.messages`), so that no two screens import each other.
+Together they take half of the import time and a third of the memory, and most sessions open few of them. Only this
+module of `ui` imports screens inside functions. Screens over the main screen post a message (`ui.messages`) instead of
+importing this module, so that screens do not import each other.
 """
 
 from __future__ import annotations

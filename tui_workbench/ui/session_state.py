@@ -16,8 +16,8 @@ from tui_workbench.core import directories
 from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.files import write_atomically
 
-SCHEMA = 1  # of the file; later versions may write a higher number
-LARGEST = 1 << 20  # bytes; a larger file was not written by the workbench
+SCHEMA = 1  # version of the file format; later versions of the program may write a higher number
+LARGEST = 1 << 20  # limit in bytes; the workbench writes no larger file
 
 
 class Values:
@@ -27,29 +27,29 @@ class Values:
         self._values: Mapping[str, Any] = values if isinstance(values, Mapping) else {}
 
     def part(self, name: str) -> Values:
-        """Return the nested object, or an empty one."""
+        """Return the nested object with this key, or an empty object."""
         return Values(self._values.get(name))
 
     def text(self, name: str) -> str:
-        """Return the value, or "" if it is not a string."""
+        """Return the string with this key, or ""."""
         value = self._values.get(name)
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> int:
-        """Return the value, or 0 if it is not a non-negative integer."""
+        """Return the non-negative integer with this key, or 0."""
         value = self._values.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
     def flag(self, name: str) -> bool:
-        """Return True if the value is true."""
+        """Return True if the value with this key is true."""
         return self._values.get(name) is True
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return the strings in a list; () if the value is not a list."""
+        """Return the strings of the list with this key, or ()."""
         return tuple(value for value in self._list(name) if isinstance(value, str))
 
     def parts(self, name: str) -> tuple[Values, ...]:
-        """Return the objects in a list; () if the value is not a list."""
+        """Return the objects of the list with this key, or ()."""
         return tuple(Values(value) for value in self._list(name))
 
     def _list(self, name: str) -> list[object]:

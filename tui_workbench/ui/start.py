@@ -23,7 +23,7 @@ def run(project_path: str, *, ascii_only: bool = False) -> int:
     project = Project.find(project_path)
     keymap_error = use_keymap()
     with textual_environment(terminal):
-        # Imported here: Textual reads its environment, and the widgets bind their keys, at import.
+        # Textual reads its environment, and the widgets bind their keys, when they are imported.
         from tui_workbench.ui.program import show
 
     return show(project, terminal, keymap_error)
@@ -33,7 +33,7 @@ def use_keymap() -> WorkbenchError | None:
     """Apply the valid lines of the user's keymap; return the first error, if any."""
     if not os.path.lexists(directories.keymap_path()):
         return None
-    # Few users have a keymap, and without one the first frame does not need the registry of commands.
+    # Without a keymap, which is the usual case, the first frame does not need the registry of commands.
     from tui_workbench.ui.commands.keymap import load_keymap
 
     keymap = load_keymap()

@@ -1,8 +1,8 @@
 """Undo of annotations, archived runs, restored files, filters and the theme.
 
 The invariant: one key undoes the newest step, on any screen. Changes of configuration files have separate
-undo steps (`config.changes`); each step here records how many of them came before it, so that the newest of all is
-found.
+undo steps (`config.changes`). Each step here records the number of those changes before it, so that the newest of all
+steps is found.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class UndoSteps:
 
     @property
     def is_newest(self) -> bool:
-        """True if the newest step is newer than every change of configuration files."""
+        """Return True if the newest step is newer than every change of configuration files."""
         return bool(self._steps) and self._steps[-1].changes_before >= self.count_changes()
 
     def forget(self, title: str) -> None:

@@ -25,16 +25,16 @@ from tui_workbench.targets.base.interpreter import version_without_project
 from tui_workbench.targets.local.local_target import find_interpreter
 from tui_workbench.ui.files.changed_files import ChangedFiles
 
-IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # between polls, without and with active runs
+IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # seconds between polls, without and with active runs
 CONFIGURATION_SUFFIXES = (".compute", ".runconfig", ".yml", ".yaml")
-PROGRESS_NS = 3_000_000_000  # between reads of the progress of preparations, which read all runs
+PROGRESS_NS = 3_000_000_000  # time between reads of the progress of preparations, because each reads all runs
 
 FileSignature = tuple[str, int, int]  # path, time of change in ns, size; zeros for a missing file
 Arguments = ParamSpec("Arguments")
 
 
 class Listener(Protocol):
-    """Receiver of the current state of a project."""
+    """A receiver of the current state of a project."""
 
     def show_folders(self, changed: list[str]) -> None: ...
     def show_branch(self, branch: str) -> None: ...
@@ -47,7 +47,7 @@ class Listener(Protocol):
 
 
 class ProjectWatcher:
-    """Reports changes in a project to a listener until `stop`. The first poll reports everything.
+    """A thread that reports changes in a project to a listener until `stop`. The first poll reports everything.
 
     `call_later` schedules a call on the event loop and must be callable from any thread.
     """
@@ -74,7 +74,7 @@ class ProjectWatcher:
         self._call_later(partial(call, *arguments, **options))
 
     def stop(self) -> None:
-        """Stop polling. Returns immediately; the thread ends after its current call."""
+        """Stop polling. The thread ends after its current call; this method does not wait for it."""
         self._stopped = True
         self._wake.set()
 
@@ -90,7 +90,7 @@ class ProjectWatcher:
         self._wake.set()
 
     def _watch(self) -> None:
-        # Rebuilding a large index takes a while.
+        # Rebuilding a large index is slow.
         with listening(lambda progress: self._report(self._listener.show_progress, progress)):
             runs = Runs(self._project)
             self._poll(runs)
@@ -166,7 +166,7 @@ class ProjectWatcher:
 
     def _read_runs(self, runs: Runs) -> None:
         listed: list[Run] = runs.list(adopt=True)
-        # The signature is from before the reading, so the next poll finds changes that were made meanwhile.
+        # The signature was taken before the read, so the next poll finds changes that were made meanwhile.
         self._active = tuple(run.run_id for run in listed if run.is_active)
         steps = steps_of(run for run in listed if run.state != RunState.RUNNING)
         self._report(self._listener.show_runs_read, listed, steps)

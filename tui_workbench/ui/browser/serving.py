@@ -28,7 +28,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 
 HOST = "127.0.0.1"
 NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""Accepted host names; others indicate DNS rebinding."""
+"""Accepted host names. A request with another name may be a DNS rebinding attack."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self' data:; "
@@ -111,7 +111,7 @@ class Access:
         self._cookies: list[str] = []
 
     def exchange(self, token: str) -> str | None:
-        """Issue a cookie for the token and replace the token. Returns None for a wrong token."""
+        """Return a new cookie for the token and replace the token. Return None for a wrong token."""
         if not _equal(token, self.token):
             return None
         self.token = secrets.token_urlsafe(32)
@@ -120,7 +120,7 @@ class Access:
 
     def allows(self, cookie: str) -> bool:
         """Return True if the cookie was issued by this server."""
-        return sum(_equal(cookie, known) for known in self._cookies) > 0  # compares all: constant time
+        return sum(_equal(cookie, known) for known in self._cookies) > 0  # compares every cookie, in constant time
 
 
 def _equal(value: str, secret: str) -> bool:
@@ -152,7 +152,7 @@ class Screens(AppService):
 
 
 class Server(TextualServer):
-    """Server of the screens of one project."""
+    """The server of the screens of one project."""
 
     def __init__(self, project: str, port: int) -> None:
         """Listen on the port. Raises UsageError if it is in use, and StorageError if only root may use it."""
@@ -173,7 +173,7 @@ class Server(TextualServer):
         return f"workbench-tui-{self.port}"
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Serve until SIGINT, SIGTERM or SIGHUP. Calls `started` when browsers can connect."""
+        """Serve until SIGINT, SIGTERM or SIGHUP. Call `started` when browsers can connect."""
         ending = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -233,7 +233,7 @@ class Server(TextualServer):
             return False
         origin = request.headers.get("Origin")
         if origin is None:
-            # Without Origin, only a page can be requested, not the connection for keys.
+            # Without the header Origin, only a page can be requested, not the connection for keys.
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
 
@@ -303,7 +303,7 @@ def _print(text: str) -> None:
 
 
 def startup_message(server: Server) -> str:
-    """The address of the server, and the command to reach it from another machine."""
+    """Return the address of the server, and the command to reach it from another machine."""
     return f"""\
 Open:  {server.address}
 From another machine, run first:  {tunnel_command(server.port)}
@@ -311,7 +311,7 @@ The link works once. ctrl+c stops the server; runs continue."""
 
 
 def tunnel_command(port: int) -> str:
-    """The `ssh` command that forwards the port to another machine."""
+    """Return the `ssh` command that forwards the port to another machine."""
     import getpass
 
     # The address of the user's SSH connection is reachable; the host name may not resolve elsewhere.

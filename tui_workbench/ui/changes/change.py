@@ -22,7 +22,7 @@ from tui_workbench.ui.widgets.pieces import Piece, hanging
 
 
 class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
-    """Screen that shows and applies a change. Its result is the applied change set, or None."""
+    """The screen that shows and applies a change. Its result is the applied change set, or None."""
 
     def __init__(self, change: Change, history: ChangeHistory, editor: EditorPane, source: str = "") -> None:
         """`source` is the path of a file that the change reads, besides those that it writes."""
@@ -134,7 +134,7 @@ class ChangeView(DialogView, inherit_bindings=False):
     def show_plan(self, plan: Plan) -> None:
         self.plan, self._error = plan, ""
         for index, field in enumerate(self._asked):
-            # Only once, because later plans put the chosen value first.
+            # Only for the first plan, because later plans put the chosen value first.
             if not field.choices and (choices := plan.choices.get(field.key)):
                 self._asked[index] = field._replace(choices={choice: choice for choice in choices})
                 if not self.buffer(field.key).text:
@@ -171,7 +171,7 @@ class ChangeView(DialogView, inherit_bindings=False):
 
     @property
     def _empty_label(self) -> str:
-        """The label of the name field with an article (`a name`) if the field is empty, else "".
+        """Return the label of the name field with an article (`a name`) if the field is empty, else "".
 
         A change cannot be planned without a name.
         """

@@ -24,7 +24,7 @@ from tui_workbench.ui.widgets.dialog_view import DialogField
 class Hunk(NamedTuple):
     """A part of a change. A hunk with an `id` is optional."""
 
-    path: str  # relative to the project
+    path: str  # of the changed file, relative to the project
     lines: tuple[tuple[str, str], ...]  # kind (`+`, `-`, ` `) and text
     id: str = ""
     title: str = ""
@@ -36,14 +36,14 @@ class Plan(NamedTuple):
 
     hunks: tuple[Hunk, ...]
     notes: tuple[str, ...]
-    change_set: Callable[[Collection[str]], ChangeSet]  # takes the ids of hunks to leave out
+    change_set: Callable[[Collection[str]], ChangeSet]  # makes the change set without the hunks with these ids
     choices: Mapping[str, tuple[str, ...]] = {}  # the current choices of fields, by key
-    done: str = ""  # the reason if there is nothing to change
+    done: str = ""  # the reason why there is nothing to change
 
 
 @dataclass
 class Change:
-    """A kind of change: title, fields, and a function that plans it for the values of the fields.
+    """A kind of change: its title, its fields, and the function that plans it for their values.
 
     `plan` reads files, and raises WorkbenchError when the change cannot be made.
     """
@@ -51,7 +51,7 @@ class Change:
     title: str
     asked: tuple[DialogField, ...]
     plan: Callable[[Mapping[str, str]], Plan]
-    detachment: Detachment | None = None  # of the latest plan, if the change detaches a target
+    detachment: Detachment | None = None  # the latest plan of the detachment, if the change detaches a target
 
 
 def create_target(root: str) -> Change:

@@ -30,13 +30,13 @@ OPENED = NEW | {"duplicate", "rename"}  # kinds of changes whose new file is ope
 
 
 class ProjectChanges:
-    """Makes changes, each as one step of `history`. All methods may raise WorkbenchError."""
+    """The changes of a project's files, each one step of `history`. All methods may raise WorkbenchError."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context
         self.history = ChangeHistory()
         undo_steps(context.app).count_changes = self.history.__len__
-        self._removed_secrets: dict[ChangeSet, dict[str, str]] = {}  # by reference, for undo
+        self._removed_secrets: dict[ChangeSet, dict[str, str]] = {}  # secrets by reference, which undo stores again
 
     async def make(self, wanted: ChangeRequested) -> None:
         """Show a change, and make it if the user agrees."""

@@ -20,11 +20,11 @@ from tui_workbench.ui.commands.screen_commands import CHART
 from tui_workbench.ui.themes.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece, draw_line
 
-AT_ONCE = 20_000  # up to this many points a picture is prepared within a frame, without a thread
+AT_ONCE = 20_000  # number of points up to which a picture takes less than a frame, and needs no thread
 
 
 class Chart(Widget, can_focus=True, inherit_bindings=False):
-    """Widget that draws the curves of the latest call of `show`."""
+    """A widget that draws the curves of the latest call of `show`."""
 
     heading = "Chart"
     DEFAULT_CSS = "Chart { height: 1fr; width: 1fr; }"
@@ -143,7 +143,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._change(self.view._replace(smoothing=SMOOTHINGS[(place + 1) % len(SMOOTHINGS)]))
 
     def action_toggle_by(self) -> None:
-        self.cursor = None  # its x value has no meaning on the other axis
+        self.cursor = None  # the x value of the cursor has no meaning on the other axis
         self._change(self.view._replace(by=STEP if self.view.by == TIME else TIME, window=None))
 
     def action_read_out(self, columns: int) -> None:

@@ -27,7 +27,7 @@ SMOOTHINGS = (0.0, 0.6, 0.9, 0.98)
 
 
 class Curve(NamedTuple):
-    """One line of a chart. `label` is safe text; the arrays have equal lengths; `times` are seconds since the epoch."""
+    """A curve of a chart. `label` is safe text; the arrays have equal lengths; `times` are seconds since the epoch."""
 
     label: str
     steps: Sequence[float]
@@ -65,12 +65,12 @@ class Points(NamedTuple):
 
     curve: Curve
     xs: Sequence[float]
-    ys: Sequence[float]  # as logged
+    ys: Sequence[float]  # the logged values
     smooth: Sequence[float]  # smoothed, or `ys` itself
     left_out: int  # number of values that cannot be drawn
 
     def nearest(self, x: float) -> tuple[float, float] | None:
-        """Return x and logged value of the point nearest to x; None for a curve without points."""
+        """Return the x and the logged value of the point nearest to x; None for a curve without points."""
         place = bisect_left(self.xs, x)
         near = range(max(0, place - 1), min(place + 1, len(self.xs)))
         best = min(near, key=lambda index: abs(self.xs[index] - x), default=None)
@@ -78,7 +78,7 @@ class Points(NamedTuple):
 
 
 def points_of(curve: Curve, view: View) -> Points:
-    """Return the points of a curve, sorted and smoothed. Points with equal x, as after a restart, keep their order."""
+    """Return the points of a curve, sorted by x and smoothed. Points with the same x keep their order."""
     xs, ys = curve.times if view.by == TIME else curve.steps, curve.values
     left_out = 0
     if not math.isfinite(sum(xs)):
@@ -102,7 +102,7 @@ def points_of(curve: Curve, view: View) -> Points:
 def smoothed(values: Sequence[float], weight: float) -> Sequence[float]:
     """Return an exponential moving average with bias correction.
 
-    Values that are not finite are kept and do not count.
+    Values that are not finite are kept, and are not part of the average.
     """
     if not weight:
         return values

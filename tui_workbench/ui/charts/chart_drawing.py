@@ -40,8 +40,8 @@ _BRAILLE = 0x2800
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot in a braille character, by row and column."""
 
-MARK_EVERY = 24  # number of dot columns between two marks on a curve
-MOST_MARKS = 2  # up to this many points per column, all points of a chart without lines are marked
+MARK_EVERY = 24  # columns of dots between two marks on a curve
+MOST_MARKS = 2  # points per column up to which a chart without lines marks every point
 LEGEND_LINES = 2
 LEAST_AXIS_HEIGHT = 5  # height of a chart that has room for the rule above the labels of the x axis
 
@@ -51,8 +51,8 @@ class Look(NamedTuple):
 
     title: str = ""
     joined: bool = True  # draw lines between the points
-    durations: bool = False  # values are seconds
-    x_name: str = ""  # "" for `View.by`
+    durations: bool = False  # the values of the y axis are seconds
+    x_name: str = ""  # the meaning of the x axis; "" for that of `View.by`
 
 
 def look_of(index: int) -> tuple[str, str]:

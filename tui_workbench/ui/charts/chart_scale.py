@@ -25,14 +25,14 @@ class Scale(NamedTuple):
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Map a finite value to its place: 0 at the low end, 1 at the high end."""
+        """Return the place of a finite value: 0 at the low end, 1 at the high end."""
         if self.log:
             return (math.log10(value) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
         # Halves, because the difference of two large numbers can overflow.
         return (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
 
     def value(self, place: float) -> float:
-        """Map a place to its value: the inverse of `place`."""
+        """Return the value at a place: the inverse of `place`."""
         if self.log:
             return float(self.low * (self.high / self.low) ** place)
         return self.low * (1 - place) + self.high * place
@@ -44,7 +44,7 @@ def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
     if not known:
         return Scale(0.1, 1.0, log=True) if log else Scale(0.0, 1.0)
     low, high = min(known), max(known)
-    # Values closer than that cannot be told apart by their labels.
+    # The labels of closer values would be equal.
     if high - low > ALIKE * max(abs(low), abs(high)) and high - low > SMALLEST:
         return Scale(max(low, SMALLEST), high, log) if log else Scale(low, high)
     if log:
@@ -69,7 +69,7 @@ def ticks(scale: Scale, most: int) -> list[float]:
 def even_ticks(scale: Scale, rows: int, most: int, dots: int, *, durations: bool = False) -> tuple[Scale, list[float]]:
     """Extend the scale so that round values are the same number of rows apart, and return it with these values.
 
-    `dots` is the number of dots per row. Return the scale unchanged and no values where that is impossible.
+    `dots` is the number of dots per row. If this is impossible, return the scale unchanged and no values.
     """
     span = scale.high - scale.low
     if scale.log or rows < 4 or not SMALLEST < span < LARGEST:
@@ -231,7 +231,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 def _bar(value: float, scale: Scale) -> str:
     if not math.isfinite(value):
         return " "
-    # Compared by halves, as `place` divides by the difference of the halves, which can be 0.
+    # Halves are compared, because `place` divides by the difference of the halves, which can be 0.
     is_flat = scale.low / 2 == scale.high / 2
     return BARS[3] if is_flat else BARS[min(len(BARS) - 1, int(scale.place(value) * len(BARS)))]
 

@@ -14,7 +14,7 @@ from tui_workbench.ui.terminal.textual_internals import binding_chain, bindings_
 
 @runtime_checkable
 class ExplainsUnavailable(Protocol):
-    """A widget that gives the reason why an action is unavailable now, or ""."""
+    """A widget with a method that returns the reason why an action is unavailable now."""
 
     def why_not(self, action: str) -> str: ...
 
@@ -28,7 +28,7 @@ class CommandState(NamedTuple):
 
 
 def command_states(node: DOMNode) -> list[CommandState]:
-    """The named commands of a widget with their states. Commands of the same name and action are merged."""
+    """Return the named commands of a widget with their states. Merge commands of the same name and action."""
     found: dict[tuple[str, str], CommandState] = {}
     for command in _declared(node):
         if not command.name:
@@ -43,7 +43,7 @@ def command_states(node: DOMNode) -> list[CommandState]:
 
 
 _NAVIGATION = frozenset({"list", "table", "text_editor", "field_text", "search_field"})
-"""Scopes of commands that move the cursor; the palette leaves them out."""
+"""Scopes of commands that move the cursor. The palette omits them."""
 
 _LISTED_ANYWAY = frozenset({"list.filter", "text_editor.comment", "text_editor.undo", "text_editor.redo"})
 
@@ -58,7 +58,7 @@ def is_in_palette(command: Command) -> bool:
 
 
 def without_duplicates(states: Iterable[CommandState]) -> list[CommandState]:
-    """Keep one state of each command, in order: the first in which it is available, else the first."""
+    """Return the first available state of each command, or its first state if none is available, in order."""
     kept: dict[str, CommandState] = {}
     for state in states:
         identity = state.command.id or f"{state.command.action} {state.command.name}"
@@ -73,7 +73,7 @@ def is_ours(node: DOMNode) -> bool:
 
 
 def unavailable_reason(node: DOMNode, action: str) -> str:
-    """The reason why the widget would refuse the action now, or ""."""
+    """Return the reason why the action is unavailable in the widget now, or ""."""
     name = action.partition("(")[0]
     if isinstance(node, ExplainsUnavailable) and (reason := node.why_not(name)):
         return reason
@@ -81,9 +81,9 @@ def unavailable_reason(node: DOMNode, action: str) -> str:
 
 
 def why_refused(screen: Screen[Any], key: str) -> str:
-    """The reason why the command of a key is unavailable now, or "".
+    """Return the reason why the command of a key is unavailable now, or "".
 
-    If several widgets bind the key, the outermost counts: the inner ones, such as a filter, come and go.
+    If several widgets bind the key, the outermost counts, because inner widgets such as a filter are temporary.
     """
     found = ""
     for node, bound in binding_chain(screen):
@@ -94,7 +94,7 @@ def why_refused(screen: Screen[Any], key: str) -> str:
 
 
 def _declared(node: DOMNode) -> Iterable[Command]:
-    """The commands of a widget: its `DECLARED_COMMANDS` if it has any, or those of its bindings."""
+    """Return the `DECLARED_COMMANDS` of a widget if it has any, else the commands of its bindings."""
     if declared := getattr(node, "DECLARED_COMMANDS", ()):
         yield from declared
         return

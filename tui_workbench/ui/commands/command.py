@@ -17,7 +17,7 @@ _chosen: dict[str, str] = {}
 
 
 def use_keys(keys: Mapping[str, str]) -> None:
-    """Replace the default keys of commands; `keys` maps command ids to comma-separated keys."""
+    """Set the user's keys, which replace default keys; `keys` maps command ids to comma-separated keys."""
     _chosen.clear()
     _chosen.update(keys)
 
@@ -25,7 +25,7 @@ def use_keys(keys: Mapping[str, str]) -> None:
 class Command(NamedTuple):
     """A command of a widget. `id` is `scope.verb` and names the command in a keymap.
 
-    `default_keys` are comma-separated names of keys, an empty string for a command that is only in the palette.
+    `default_keys` are comma-separated names of keys; "" for a command that is only in the palette.
     """
 
     id: str
@@ -55,7 +55,7 @@ class Command(NamedTuple):
 
 
 def quiet(id: str, default_keys: str, action: str, name: str, help: str, *, priority: bool = False) -> Command:
-    """A command that is not shown in the footer."""
+    """Return a command that the footer does not show."""
     return Command(id, default_keys, action, name, help, footer=False, priority=priority)
 
 
@@ -77,7 +77,7 @@ class Scope:
 
 
 def bindings(commands: Iterable[Command]) -> list[BindingType]:
-    """The `BINDINGS` of a widget that has these commands."""
+    """Return the `BINDINGS` of a widget that has these commands."""
     return [command.binding for command in commands if command.keys]
 
 
@@ -95,7 +95,7 @@ _CHARACTER_NAMES = {
 
 
 def character_key(character: str) -> str:
-    """Textual's name for the key of a character."""
+    """Return Textual's name for the key of a character."""
     if character == " ":
         return "space"
     if character.isalnum():
@@ -111,18 +111,18 @@ KEY_LABELS = {
 
 
 def key_label(keys: str) -> str:
-    """The label of the first of the comma-separated keys: `?`, `esc`, `ctrl+r`."""
+    """Return the label of the first of the comma-separated keys: `?`, `esc`, `ctrl+r`."""
     *modifiers, key = keys.split(",")[0].split("+")
     return "+".join([*modifiers, KEY_LABELS.get(key, key)])
 
 
 def all_key_labels(keys: str) -> str:
-    """The labels of all comma-separated keys: `↑ k`."""
+    """Return the labels of all comma-separated keys: `↑ k`."""
     return " ".join(dict.fromkeys(key_label(key) for key in keys.split(",")))
 
 
 def shown_key(command_id: str, default: str) -> str:
-    """The label of a command's key in the user's keymap, else `default`."""
+    """Return the label of a command's key in the user's keymap, else `default`."""
     keys = _chosen.get(command_id)
     if keys is None:
         return default

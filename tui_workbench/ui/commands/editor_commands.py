@@ -53,7 +53,7 @@ FORM_VALUE = Scope("form value", "A value being edited", (
 ))
 
 TEXT_EDITOR = Scope("text", "Text of a file", (
-    # Escape is the only key that leaves a text. It has priority because a text area takes escape for itself.
+    # Escape is the only key that leaves a text. It has priority, because a text area handles escape itself.
     Command("text_editor.leave", "escape", "leave", "Back", "Return to the previous pane.", priority=True),
     quiet("text_editor.up", "up", "cursor_up", "Up", "Move up a line."),
     quiet("text_editor.down", "down", "cursor_down", "Down", "Move down a line."),

@@ -37,7 +37,7 @@ class Section(NamedTuple):
 
 
 class HelpScreen(DialogScreen[None], inherit_bindings=False):
-    """Screen of the help, in sections."""
+    """The help screen, in sections."""
 
     BINDINGS = HELP.bindings
     DEFAULT_CSS = "HelpScreen > TextView.-fitted { width: 96; padding: 0 2; }"
@@ -60,7 +60,7 @@ class HelpScreen(DialogScreen[None], inherit_bindings=False):
 
 
 def sections(screen: Screen[Any]) -> list[Section]:
-    """The sections for the focused widget, the widgets around it, and the screen."""
+    """Return the sections for the focused widget, the widgets around it, and the screen."""
     nodes = list(screen.focused.ancestors_with_self) if screen.focused is not None else [screen]
     # The purpose of a pane comes before the keys of the list in it.
     nodes.sort(key=lambda node: not getattr(node, "about", ""))
@@ -80,7 +80,7 @@ def _heading(node: DOMNode) -> str:
 
 
 def help_lines(sections: Sequence[Section], width: int) -> list[Line]:
-    """The sections as a table of keys, names and explanations, each wrapped in its column."""
+    """Format sections as a table of keys, names and explanations, each wrapped in its column."""
     commands = [state.command for section in sections for state in section.commands]
     name_width = max((len(command.name) for command in commands), default=0) + COLUMN_GAP
     key_width = max((len(_keys_of(command)) for command in commands), default=0) + COLUMN_GAP

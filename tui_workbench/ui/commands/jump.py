@@ -1,6 +1,6 @@
 """Jump mode: a label on each visible widget that takes the focus, each tab and each link to a file.
 
-Typing a label goes there. Going to a place never starts or changes anything.
+Typing a label moves the focus to its place, and never starts or changes anything.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 
 
 def places_on(screen: Screen[Any]) -> list[JumpPlace]:
-    """The places of a screen except the focused one, in reading order, at most one for each cell."""
+    """Return the places of a screen except the focused one, in reading order, at most one for each cell."""
     places: dict[tuple[int, int], JumpPlace] = {}
     for widget in screen.walk_children(Widget):
         if not _is_visible(widget):
@@ -40,7 +40,7 @@ def places_on(screen: Screen[Any]) -> list[JumpPlace]:
 
 
 def labels_for(count: int) -> list[str]:
-    """Labels of one letter, or of two if there are more places than letters."""
+    """Return labels of one letter, or of two letters if there are more places than letters."""
     if count <= len(LETTERS):
         return list(LETTERS[:count])
     return [first + second for first in LETTERS for second in LETTERS][:count]
@@ -51,7 +51,7 @@ def _is_visible(widget: Widget) -> bool:
 
 
 def _place_of(widget: Widget) -> JumpPlace:
-    """The place of a widget: its first cell, or the corner of the pane that it fills."""
+    """Return the place of a widget: its first cell, or the corner of the pane that it fills."""
     region = widget.region
     pane = next((node for node in widget.ancestors if isinstance(node, Widget) and node.has_class("pane")), None)
     if pane is not None and region.y <= pane.region.y + 1:
@@ -60,7 +60,7 @@ def _place_of(widget: Widget) -> JumpPlace:
 
 
 class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
-    """Labels over the screen below. Its result is the chosen place, or None."""
+    """A screen of labels over the screen below. Its result is the chosen place, or None."""
 
     BINDINGS = JUMP.bindings
     # Only the labels are painted; dimming would send the whole screen over a slow connection.
@@ -99,7 +99,7 @@ class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
         self.dismiss(None)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Leave, because the places have moved."""
+        # After a resize, the labels would be in the wrong places.
         if self._laid_out_for not in (None, event.size):
             self.dismiss(None)
         self._laid_out_for = event.size
@@ -109,7 +109,7 @@ class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
 
 
 async def jump(app: App[Any]) -> bool:
-    """Enter or leave jump mode. Returns False if the screen has nothing to label."""
+    """Enter or leave jump mode. Return False if the screen has nothing to label."""
     if isinstance(app.screen, JumpScreen):
         app.screen.action_leave()
         return True

@@ -37,7 +37,7 @@ _OTHER_NAMES = dict(
 )  # fmt: skip
 
 _SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
-"""Keys for which a terminal sends the same bytes as for another key, with that key."""
+"""Keys for which a terminal sends the same bytes as for another key, and that other key."""
 
 
 class Entry(NamedTuple):
@@ -93,7 +93,7 @@ def read_keymap(text: str, path: str) -> Keymap:
 
 
 def key_name(written: str) -> str:
-    """Textual's name of a key in the user's spelling (`?`, `Esc`, `ctrl+R`, `page_up`); "" for an unknown key."""
+    """Return Textual's name of a key in the user's spelling (`?`, `Esc`, `ctrl+R`, `page_up`); "" if unknown."""
     if len(written) == 1:
         return character_key(written)
     base, modifiers = written, []
@@ -105,7 +105,7 @@ def key_name(written: str) -> str:
         modifiers.append(modifier)
     base = base.strip()
     if len(base) == 1:
-        # With ctrl or alt a terminal sends no capital letter.
+        # Terminals do not send capital letters with ctrl or alt.
         base = character_key(base.lower() if modifiers else base)
     else:
         base = _OTHER_NAMES.get(base.lower(), base.lower())
@@ -115,7 +115,7 @@ def key_name(written: str) -> str:
 
 
 def _entries(text: str, path: str) -> tuple[list[Entry], list[ConfigurationError]]:
-    """The entries of the file, in order. Raises ConfigurationError when the file as a whole is invalid."""
+    """Return the entries of the file, in order. Raises ConfigurationError when the file as a whole is invalid."""
     import yaml
 
     root = user_yaml.compose(text, path, _QUOTES)
@@ -143,14 +143,14 @@ def _entry(name: str, keys: tuple[str, ...], path: str, node: yaml.Node) -> Entr
 
 
 def _listed(values: Sequence[str]) -> tuple[str, ...]:
-    """The keys of a list, or of a single value with commas."""
+    """Return the keys of a list, or of a comma-separated value."""
     if len(values) == 1 and values[0].strip() != ",":
         values = values[0].split(",")
     return tuple(value if value == " " else value.strip() for value in values if value.strip() or value == " ")
 
 
 def _checked(entry: Entry) -> Entry:
-    """The entry with Textual's names for its keys. Raises ConfigurationError for an unknown command or key."""
+    """Return the entry with Textual's names for its keys. Raises ConfigurationError for an unknown command or key."""
     command = COMMANDS.get(entry.id)
     if command is None:
         raise entry.error(f"unknown command {entry.id!r}", _nearest(entry.id, COMMANDS) or _LIST)
@@ -174,7 +174,7 @@ def _is_text(name: str) -> bool:
 
 
 def _drop_clashes(usable: dict[str, Entry]) -> list[ConfigurationError]:
-    """Remove the entries that give a key to a second command of a scope. Returns their errors."""
+    """Remove the entries that give a key to a second command of a scope. Return their errors."""
     errors = []
     for scope in SCOPES.values():
         while clash := _clash(scope, usable):
@@ -186,7 +186,7 @@ def _drop_clashes(usable: dict[str, Entry]) -> list[ConfigurationError]:
 
 
 def _clash(scope: Scope, usable: Mapping[str, Entry]) -> tuple[Entry, str, str] | None:
-    """The last entry whose key another command of the scope has, that command, and the key; or None."""
+    """Return the last entry whose key another command of the scope has, that command, and the key; or None."""
     owners: dict[str, str] = {}
     found: list[tuple[Entry, str, str]] = []
     for command in scope:

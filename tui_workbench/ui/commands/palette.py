@@ -55,9 +55,9 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
 
 
 async def choose_command(app: App[object], states: Sequence[CommandState], say: Callable[[str], None]) -> None:
-    """Let the user choose a command, and run it or say the reason why it is unavailable.
+    """Let the user choose a command, and run it or show the reason why it is unavailable.
 
-    Returns as soon as the palette takes keys, so that keys typed ahead reach it.
+    Return as soon as the palette takes keys, so that keys typed ahead reach it.
     """
 
     async def run(chosen: str | None) -> None:
@@ -75,7 +75,7 @@ async def choose_command(app: App[object], states: Sequence[CommandState], say: 
 
 
 def command_rows(states: Sequence[CommandState]) -> dict[str, Row]:
-    """The rows for commands, by the text to search in. The key of a row is the index in `states`.
+    """Return the rows for commands, by the text to search in. The key of a row is the index in `states`.
 
     An unavailable command is listed with the reason.
     """

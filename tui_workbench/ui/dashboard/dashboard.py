@@ -67,7 +67,7 @@ NOTHING_FOUND = (
 
 
 class Marks:
-    """The marked runs. Each keeps the index of its glyph and color until it is unmarked."""
+    """The marked runs. A run keeps the index of its glyph and color until it is unmarked."""
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[Run, int]] = {}
@@ -95,7 +95,7 @@ class Marks:
 
 
 class RunsView(RunContainer, inherit_bindings=False):
-    """Table and charts of the runs of a project. Posts `RunRequested` and `RunBarRequested` for the main screen."""
+    """The table and charts of a project's runs. Posts `RunRequested` and `RunBarRequested` for the main screen."""
 
     BINDINGS = DASHBOARD.bindings
     DEFAULT_CSS = "RunsView { height: 1fr; }"
@@ -184,7 +184,7 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._sparks.known.update(found)
             self._redraw_rows(self.table.known)
 
-    # --- Above the table
+    # --- Title, notice and charts
 
     def _ask_overview(self) -> None:
         ask(self, "overview", partial(read_overview, self.project, self.query_shown), self._show_overview)
@@ -249,7 +249,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         if before is not None and before != found:
             self.reload()
         elif found.active:
-            self._redraw_rows(self.table.numbers_shown)  # their durations have changed
+            self._redraw_rows(self.table.numbers_shown)  # the durations of active runs have changed
 
     def reload(self) -> None:
         if self._seen is not None:
@@ -308,8 +308,8 @@ class RunsView(RunContainer, inherit_bindings=False):
     def _to_compare(self) -> list[Run]:
         """Return the runs to compare.
 
-        These are the marked runs if there are at least two, else the selected run and the only marked run, or the run
-        below the selected one.
+        These are the marked runs if there are at least two, else the selected run with the only marked run, or with the
+        run below it.
         """
         marked = [run for run, _ in sorted(self._marks.runs, key=lambda each: each[1])]
         row = self.current_run()

@@ -54,14 +54,14 @@ class ChartRequest(NamedTuple):
     mode: str
     query: RunQuery
     metrics: tuple[str, ...]
-    runs: tuple[tuple[Run, int], ...]  # for CURVES: each with the index of its color and mark
+    runs: tuple[tuple[Run, int], ...]  # the runs with curves, each with the index of its color and mark
 
 
-Drawn = tuple[Sequence[Curve], Look]  # the content of a chart
+Drawn = tuple[Sequence[Curve], Look]  # the curves of a chart, and how they are drawn
 
 
 class StateBars(Widget, inherit_bindings=False):
-    """Bars that show the number of runs in each state."""
+    """The number of runs in each state as bars."""
 
     DEFAULT_CSS = "StateBars { height: 1fr; width: 1fr; }"
 
@@ -103,15 +103,15 @@ class DashboardCharts(Horizontal):
     def __init__(self, project: Project) -> None:
         self._charts = [Chart() for _ in range(MOST_CHARTS - 1)]
         self.states = StateBars()
-        super().__init__(*self._charts, self.states)  # charts without room are not displayed
+        super().__init__(*self._charts, self.states)  # a chart is hidden if there is no room for it
         self._project = project
-        self._mode: str | None = None  # the user's choice
+        self._mode: str | None = None  # the user's choice, or None
         self._wanted: ChartRequest | None = None
         self._current: int | None = None
 
     @property
     def mode(self) -> str:
-        """One of MODES: the user's choice, or a default that depends on the height of the screen."""
+        """The user's choice from MODES, or a default that depends on the height of the screen."""
         return self._mode or (BY_RUN if self.app.size.height >= LEAST_SCREEN else NONE)
 
     def next_mode(self) -> None:
@@ -173,7 +173,7 @@ def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Dr
 def _values(project: Project, query: RunQuery, name: str, look: Look) -> Drawn:
     with RunIndex(project) as index:
         found = index.column(query, name, MOST_RUNS)
-    # Without texts.
+    # Values that are texts have no place on the y axis.
     known = [(float(number), float(value)) for _, number, value in found if isinstance(value, int | float)]
     numbers = [number for number, _ in known]
     return ([Curve(look.title, numbers, [value for _, value in known], numbers)] if known else [], look)

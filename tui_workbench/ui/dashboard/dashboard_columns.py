@@ -30,10 +30,10 @@ from tui_workbench.ui.widgets.search_list import SearchList
 
 METRIC = "metric "  # prefix of the column key of a metric, so that metrics cannot collide with other columns
 SPARK_CELLS = 6
-VALUE_CELLS, WIDEST_VALUE = 9, 14  # cells of a value, and its limit below a long title
-WITH_SPARKS = 100  # width of the table from which sparklines are preferred to more columns
+VALUE_CELLS, WIDEST_VALUE = 9, 14  # cells of a value, and their maximum below a long title
+WITH_SPARKS = 100  # least width of a table that prefers sparklines to more columns
 LONGEST_CELL = 200  # limit of characters per cell: the arguments of a script can be megabytes long
-COLUMNS_FILE = "dashboard.json"  # the chosen columns, in the state directory of the project
+COLUMNS_FILE = "dashboard.json"  # holds the chosen columns, in the state directory of the project
 USUAL_METRICS = 3
 
 
@@ -102,7 +102,7 @@ class Heading(NamedTuple):
 
 
 class RowMaker:
-    """Factory of the rows of the table. `sparks` holds sparklines by run ID and metric."""
+    """A factory of table rows. `sparks` holds sparklines by run ID and metric."""
 
     def __init__(self, keys: Sequence[str], sparks: Mapping[tuple[str, str], str], group: str = "") -> None:
         self._keys = keys
@@ -142,7 +142,7 @@ class RowMaker:
 
 # --- Columns other than metrics
 
-Cell = Callable[[RunRow, float], tuple[Piece, ...]]  # returns the pieces of a run in a column at a given time
+Cell = Callable[[RunRow, float], tuple[Piece, ...]]  # returns the pieces of a cell for a run and the current time
 
 
 def _text(text: Callable[[RunRow], str], role: str = "muted") -> Cell:
@@ -234,7 +234,7 @@ _CELLS = {column.key: cell for column, cell in COLUMNS}
 
 
 class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
-    """Screen to choose columns. Its result is their keys in order."""
+    """The screen to choose columns. Its result is their keys in order."""
 
     BINDINGS = COLUMN_CHOICE.bindings
     DECLARED_COMMANDS = COLUMN_CHOICE

@@ -25,10 +25,10 @@ GROUPS = ("", "script", "target", "state", "sweep")
 class Overview(NamedTuple):
     """Facts about all runs of a project."""
 
-    metrics: tuple[tuple[str, int], ...] = ()  # names and numbers of runs
-    states: Mapping[str, int] = {}  # numbers of runs
-    chosen: tuple[str, ...] = ()  # the user's columns
-    has_gpus: bool = False  # a run has a GPU verdict; only read without chosen columns
+    metrics: tuple[tuple[str, int], ...] = ()  # names, each with the number of its runs
+    states: Mapping[str, int] = {}  # the number of runs in each state
+    chosen: tuple[str, ...] = ()  # keys of the columns that the user has chosen
+    has_gpus: bool = False  # True if a run has a GPU verdict; read only if no columns were chosen
 
 
 class FileTimes(NamedTuple):

@@ -58,7 +58,7 @@ NO_SNAPSHOT = ("This run has no snapshot.", "Only runs with TrackedRun: true hav
 
 
 class RunView(RunContainer, inherit_bindings=False):
-    """Details of a run in tabs."""
+    """The details of a run in tabs."""
 
     BINDINGS = RUN_DETAILS.bindings
     DECLARED_COMMANDS = RUN_DETAILS
@@ -251,7 +251,7 @@ class RunDetailsScreen(HistoryScreen):
 
 
 def _read_run(project: Project, run: Run) -> RunRow:
-    """Read a run again. If that fails, return the old values with the error as the reason."""
+    """Read a run again. On an error, return the old values with the error as the reason."""
     runs = Runs(project)
     try:
         return RunRow(runs.get(run.run_id), runs.facts(run.run_id))
@@ -266,7 +266,7 @@ def _bring(project: Project, run: Run, name: str) -> str:
 
 
 LONGEST = 1_000
-_FIGURES = ": GPU"  # separates the sentence of a verdict from its figures
+_FIGURES = ": GPU"  # between the sentence of a verdict and its figures
 
 
 class RunHead(Widget, inherit_bindings=False):
@@ -340,6 +340,6 @@ def _verdict(row: RunRow, width: int) -> list[Piece]:
     room = width - width_of(pieces) - 3
     text = safe_text(str(row.facts.gpu.get("text", ""))[:LONGEST])
     if _FIGURES in text and (word == "proven" or cell_len(text) > room):
-        # Only the figures; the GPU tab shows the whole text.
+        # Only the figures, because the GPU tab shows the whole text.
         text = text[text.rfind(_FIGURES) + 2 :]
     return [*pieces, Piece(f"  {truncate_middle(text, room)}", "text")]

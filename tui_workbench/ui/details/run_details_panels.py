@@ -42,7 +42,7 @@ EMPTY = ("No metrics logged.", "workbench.log('loss', loss), TensorBoard events 
 
 
 class Logged(NamedTuple):
-    """All metrics of a run, and the values of the shown metrics."""
+    """The metrics of a run, and the values of those that are shown."""
 
     summary: Mapping[str, MetricSummary]
     notes: tuple[str, ...]
@@ -96,7 +96,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._metrics = RunMetrics(self._directory)
         self._metrics.refresh()
         summary = self._metrics.summary()
-        names = [name for name in wanted if name in summary] or list(summary)[:1]  # the first will be selected
+        names = [name for name in wanted if name in summary] or list(summary)[:1]  # selects the first
         curves = {name: self._metrics.series(name) for name in names if summary[name].kind == "scalar"}
         kinds = {summary[name].kind for name in names} - {"scalar", "text"}
         items = [item for kind in sorted(kinds) for item in self._metrics.items(kind) if item.name in names]
@@ -172,9 +172,9 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._reading.start()
 
 
-SIDE_BY_SIDE = 150  # width from which all charts are shown side by side
+SIDE_BY_SIDE = 150  # least width that shows all charts side by side
 MOST_TEXT = 0.6  # largest share of the height for the text; the charts get the rest
-READ_SECONDS = 3.0  # interval at which samples and log of an active run are read
+READ_SECONDS = 3.0  # interval between reads of the samples and the log of an active run
 LEAST_WIDTH = 30
 
 MIB_IN_GIB = 1024.0
@@ -205,7 +205,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
         self._chosen = 0
         self._run: Run | None = None
         self._curves: GpuCurves | None = None
-        self._make: Callable[[int], Sequence[Line]] = lambda width: ()  # the text for a width
+        self._make: Callable[[int], Sequence[Line]] = lambda width: ()  # returns the text for a width
         self._read_at = 0.0
         self._reading = OneAtATime(self, self._read)
         for chart in self.charts:

@@ -45,22 +45,22 @@ _KINDS = {
 
 
 def outputs_of(run: Run) -> list[tuple[str, str]]:
-    """List the outputs and other files of a run: paths with slashes, and sizes."""
+    """Return the outputs and other files of a run: paths with slashes, and sizes."""
     found = []
     for name in attachments(run.directory):
-        with suppress(OSError):  # gone meanwhile
+        with suppress(OSError):  # the file was removed meanwhile
             found.append((name, size_text(os.lstat(os.path.join(run.directory, name)).st_size)))
     return found
 
 
 def snapshot_of(state_directory: str, run: Run) -> list[tuple[str, str]]:
-    """List the files of the run's snapshot with sizes. Raises StorageError."""
+    """Return the files of the run's snapshot with their sizes. Raises StorageError."""
     files = snapshot_files(state_directory, run.commit_id) if run.commit_id else ()
     return [(file.path, "link" if file.is_link else size_text(file.size)) for file in files]
 
 
 def output_preview(run: Run, name: str) -> list[Line]:
-    """Read the beginning of an output. Raises WorkbenchError for an unknown name."""
+    """Return the beginning of an output as lines. Raises WorkbenchError for an unknown name."""
     path = artifact_path(run.directory, name)
     try:
         with open_regular(path) as file:
@@ -70,13 +70,13 @@ def output_preview(run: Run, name: str) -> list[Line]:
 
 
 def snapshot_preview(state_directory: str, run: Run, path: str) -> list[Line]:
-    """Read the beginning of a file of the snapshot. Raises StorageError."""
+    """Return the beginning of a file of the snapshot as lines. Raises StorageError."""
     data = snapshot_content(state_directory, run.commit_id, path)
     return preview(data[:PREVIEW_BYTES], len(data))
 
 
 def preview(data: bytes, size: int) -> list[Line]:
-    """Show the first bytes of a file as lines; describe a binary file."""
+    """Return the first bytes of a file as lines, or a description of a binary file."""
     if b"\0" in data[:8192]:
         return [(Piece(f"{_kind_of(data)}, {size:,} bytes.", "muted"),)]
     if not data:
@@ -107,7 +107,7 @@ def uses_spark(run: Run) -> bool:
 
 
 def plan_of(run: Run, now: float) -> list[Line]:
-    """Show the steps of the plan with commands and durations, and the states of the run."""
+    """Return the steps of the plan with commands and durations, and the states of the run."""
     directory = RunDirectory(run.directory)
     events = list(directory.events())
     lines: list[Line] = []
@@ -209,7 +209,7 @@ def provenance_of(run: Run) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def environment_of(run: Run) -> list[Line]:
-    """Show the environment of a run: user, commit, interpreter, image, machine, packages, configuration."""
+    """Return the environment of a run: user, commit, interpreter, image, machine, packages, configuration."""
     found, problem = provenance_of(run)
     facts = {
         "interpreter": run.interpreter,
@@ -241,7 +241,7 @@ def _configuration_lines(run: Run) -> Iterator[Line]:
 
 
 def gpu_of(run: Run) -> list[Line]:
-    """Show the GPUs of the run's machine."""
+    """Return the GPUs of the run's machine as lines."""
     found, problem = provenance_of(run)
     gpus = found.get("gpus") if found is not None else None
     if found is None:
@@ -278,7 +278,7 @@ def _label(name: str, value: str, cells: int = LABEL_CELLS, *, role: str = "text
 
 
 def logged_lines(items: Sequence[Any]) -> list[Line]:
-    """Show lists, rows, tables, confusion matrices and images (`LoggedItem`s of one name)."""
+    """Draw lists, rows, tables, confusion matrices and images (`LoggedItem`s of one name)."""
     lines: list[Line] = []
     rows = [item.value for item in items if item.kind == "row" and isinstance(item.value, dict)]
     if rows:
@@ -337,7 +337,7 @@ def _cell(value: Any) -> str:
 
 
 def error_lines(error: WorkbenchError) -> list[Line]:
-    """Show an error and its remedy."""
+    """Return an error and its remedy as lines."""
     return [(Piece(f"✗ {safe_text(error.message)}", "error"),), (Piece(f"  {safe_text(error.remedy)}", "muted"),)]
 
 

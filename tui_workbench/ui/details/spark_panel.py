@@ -30,7 +30,7 @@ _SHORTEST_NAME = 12
 
 
 class Shown(NamedTuple):
-    """The applications of a run, and the address of the user interface of each, if it has one now."""
+    """The applications of a run, and the address of each one's user interface, if it is running."""
 
     is_active: bool
     applications: tuple[SparkApplication, ...]
@@ -103,7 +103,7 @@ def _head(application: SparkApplication, address: SparkAddress | None, width: in
     if address is not None:
         yield (Piece("Spark UI  ", "muted"), Piece(safe_text(address.url), "string"))
         if address.forward:
-            # On one line, so that it can be copied.
+            # The address is on one line, so that it can be copied.
             yield (Piece("          first run  ", "muted"), Piece(safe_text(address.forward), "string"))
     if not application.has_events:
         yield from hanging((), IN_CLUSTER, width, "muted")

@@ -9,14 +9,14 @@ from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.tab_title import Label, TabTitle, short_names, tab_title
 
-if TYPE_CHECKING:  # loaded when the first file is opened
+if TYPE_CHECKING:  # imported when the first file is opened
     from tui_workbench.ui.editor.file_view import FileView
 
-TITLE_OFFSET, NARROW_TITLE_OFFSET = 3, 1  # cells before the title of a border, with and without a left border
+TITLE_OFFSET, NARROW_TITLE_OFFSET = 3, 1  # cells before the title, with and without a left border
 
 
 class BorderTabs:
-    """Draws a tab for each view into the border of a pane, and finds the view at a position."""
+    """The tabs in the border of a pane, one for each view."""
 
     def __init__(self, pane: Pane) -> None:
         self._pane = pane
@@ -39,7 +39,7 @@ class BorderTabs:
         self._title = title = tab_title(pane.number, labels, views.index(active), width, palette_of(pane))
         subtitle = active.presenter.subtitle
         shown = (title.content, title.content.spans, subtitle, subtitle.spans)
-        if shown != self._shown:  # with the spans, because `Content` compares only texts
+        if shown != self._shown:  # `shown` includes the spans, because `Content` compares only texts
             self._shown = shown
             pane.border_title, pane.border_subtitle = title.content, subtitle
 

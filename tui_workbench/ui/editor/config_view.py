@@ -38,10 +38,10 @@ from tui_workbench.ui.terminal.stand_ins import has_stand_ins
 
 
 class Checker:
-    """Checker of configuration files, including unsaved texts of the editor. May be called from any thread."""
+    """A checker of configuration files that knows the editor's unsaved texts. May be called from any thread."""
 
     def __init__(self, images_used: tuple[str, ...] = ()) -> None:
-        self.images_used = images_used  # images of earlier runs, which are suggested
+        self.images_used = images_used  # images of earlier runs, suggested for image fields
         self._lock = Lock()
         self._contexts: dict[str, ProjectContext | None] = {}
 
@@ -61,7 +61,7 @@ class Checker:
                 context.show_unsaved(path, None)
 
     def suggestions(self, path: str, field: Field, folder: str) -> Sequence[Suggestion]:
-        """Suggest values for a field of the file at `path`. Suggested files are in `folder` ("" or ending in `/`)."""
+        """Return suggested values for a field of the file at `path`, with files in `folder` ("" or ending in `/`)."""
         with self._lock:
             return suggestions(field, folder, self._context(path), self.images_used)
 
@@ -82,7 +82,7 @@ def view_of(file: TextFile, checker: Checker) -> FileView:
 
 
 class ConfigView(Widget):
-    """View of an open `.compute`, `.runconfig` or dependency file as a form or as text."""
+    """A view of an open `.compute`, `.runconfig` or dependency file as a form or as text."""
 
     DEFAULT_CSS = "ConfigView { layout: vertical; height: 1fr; }"
 
@@ -99,14 +99,14 @@ class ConfigView(Widget):
         self._checker = checker
         self._checked_text = ""
         self._checks = OneAtATime(self, self._check_text)
-        # Kept, because it knows the original bytes of values.
+        # One document for all versions of the text, because it knows the original bytes of values.
         self._document = Document(file)
         self._order: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield self.view
 
-    # --- As the presenter of the file
+    # --- Presenter of the file
 
     @property
     def root(self) -> Widget:
@@ -182,7 +182,7 @@ class ConfigView(Widget):
             self.screen.set_focus(self.body)
         self.view.draw()
 
-    # --- As the owner of the form
+    # --- Owner of the form
 
     def change(self, change: Callable[[Document], object]) -> None:
         """Change the document and the text as one undo step. Raises WorkbenchError."""
@@ -257,7 +257,7 @@ class ConfigView(Widget):
     # --- Status
 
     def note(self, note: Note) -> Note:
-        """Return the problem at the cursor, else `note`, else the first problem elsewhere."""
+        """Return a note about the problem at the cursor, else `note`, else a note about the first other problem."""
         if note.role == "error" or not self.findings:
             return note
         if here := self._finding_here():

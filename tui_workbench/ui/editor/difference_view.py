@@ -1,7 +1,7 @@
 """The difference between the version on disk and the version in the editor, in one column.
 
-The invariant: comparing takes less than a second, however long the texts are; a difference of too many lines is shown
-as one block that replaces another.
+The invariant: a comparison takes less than a second for texts of any length. A difference of too many lines is shown as
+one block that replaces another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tui_workbench.ui.editor.languages import common_start
 from tui_workbench.ui.terminal.safetext import safe_text
 
 CONTEXT_LINES = 3
-MOST_COMPARED_LINES = 3_000  # the comparison is quadratic at worst
+MOST_COMPARED_LINES = 3_000  # the time of the comparison can grow with the square of the lines
 KINDS = {"+": "added", "-": "removed", " ": "same", "@": "gap"}
 
 
@@ -29,7 +29,7 @@ class DifferenceLine(NamedTuple):
 
     kind: str
     text: str
-    number: int = 0  # from 1, in the new text; for removed lines, in the old text
+    number: int = 0  # line number from 1: in the old text for removed lines, else in the new text
 
 
 def compare(old: str, new: str) -> list[DifferenceLine]:
@@ -61,7 +61,7 @@ def compare(old: str, new: str) -> list[DifferenceLine]:
 
 
 class DifferenceView(ScrollView, can_focus=True, inherit_bindings=False):
-    """A scrollable difference; escape posts `Closed`."""
+    """A scrollable difference. Escape posts `Closed`."""
 
     DEFAULT_CSS = """
     DifferenceView {
@@ -80,7 +80,7 @@ class DifferenceView(ScrollView, can_focus=True, inherit_bindings=False):
     BINDINGS = DIFFERENCE.bindings
 
     class Closed(Message):
-        """Escape was pressed."""
+        """Posted when escape is pressed."""
 
     def __init__(self, lines: list[DifferenceLine], *, removed: str, added: str) -> None:
         """`removed` and `added` are the legend of `-` and `+` lines."""

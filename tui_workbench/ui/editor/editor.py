@@ -27,7 +27,7 @@ from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 
-if TYPE_CHECKING:  # a text area and its grammars: 130 ms that the first frame does not wait for
+if TYPE_CHECKING:  # importing a text area and its grammars takes 130 ms, too long for the first frame
     from tui_workbench.ui.editor.config_view import Checker
     from tui_workbench.ui.editor.file_view import FileView
 
@@ -38,7 +38,7 @@ MIDDLE_BUTTON = 2
 
 
 class EditorPane(Pane):
-    """Pane of open files in tabs."""
+    """The pane of open files in tabs."""
 
     DEFAULT_CSS = "EditorPane { content-align: center middle; color: $text-muted; }"
 
@@ -49,15 +49,15 @@ class EditorPane(Pane):
     about = "Opens any text file of the project. Saving is atomic and keeps all bytes that you did not edit."
 
     class FileSaved(Update):
-        """A file was written."""
+        """Posted when a file was written."""
 
         path: str
 
     class Left(Message):
-        """The user leaves the editor; the focus should return to the previous pane."""
+        """Posted when the user leaves the editor. The focus should return to the previous pane."""
 
     class DirtyChanged(Update):
-        """The set of files with unsaved edits has changed."""
+        """Posted when the set of files with unsaved edits has changed."""
 
         paths: frozenset[str]
 
@@ -71,7 +71,7 @@ class EditorPane(Pane):
         self._tabs = BorderTabs(self)
         self._checker: Checker | None = None
         self._images_used: tuple[str, ...] = ()
-        self._places: dict[str, tuple[int, int]] = {}  # saved line and column, from 1
+        self._places: dict[str, tuple[int, int]] = {}  # the saved line and column of the cursor, from 1
         super().__init__(id=id)
         self.can_focus = True
 
@@ -80,9 +80,9 @@ class EditorPane(Pane):
         self.set_interval(DISK_INTERVAL, lambda: self.check_disk() if self._views and self.is_on_screen else None)
 
     async def open_file(self, path: str, line: int = 0, column: int = 0, *, focus: bool = True) -> bool:
-        """Show the file at an absolute path, at `line` and `column` (from 1) unless `line` is 0. Call it from a worker.
+        """Show the file at an absolute path, at `line` and `column` (from 1) unless `line` is 0. Call this in a worker.
 
-        Returns False when the file cannot be read; the pane then shows the error.
+        Return False when the file cannot be read; the pane then shows the error.
         """
         self._wanted = path
         view = self._view_of(path)
@@ -106,7 +106,7 @@ class EditorPane(Pane):
             self._activate(view, focus=focus)
 
     async def save_all(self) -> list[str]:
-        """Save all edited files; return the paths that cannot be saved. Their tabs show an error or a question."""
+        """Save all edited files and return the paths that cannot be saved. Their tabs show an error or a question."""
         return await self.save({view.path for view in self._views})
 
     async def save(self, paths: Collection[str]) -> list[str]:
@@ -163,7 +163,7 @@ class EditorPane(Pane):
         return {view.path: Unsaved(view.file, view.editor.source) for view in self._views if view.path in wanted}
 
     async def restore_unsaved(self, unsaved: Unsaved) -> None:
-        """Restore an unsaved text as an edit of its file; if the file has changed since, ask which version to keep."""
+        """Restore an unsaved text as an edit. If its file has changed since, ask which version to keep."""
         view = self._view_of(unsaved.file.path)
         if view is None:
             with self.app.batch_update():
@@ -300,7 +300,7 @@ class EditorPane(Pane):
         places = self._tabs.places()
         return [JumpPlace(x, y, partial(self._activate, view)) for x, y, view in places if view is not self._active]
 
-    # --- Drawing
+    # --- Border and layout
 
     def render(self) -> Content:
         return Content("" if self._views else self._error or EMPTY)

@@ -23,7 +23,7 @@ LEAST_ROOM = 20  # smallest width of the note, in cells
 
 
 class Note(NamedTuple):
-    """A sentence, its color in the palette, and a key that helps (`f9 fix`)."""
+    """A sentence, its color in the palette, and a key with its label (`f9 fix`)."""
 
     text: str = ""
     role: str = "muted"
@@ -31,7 +31,7 @@ class Note(NamedTuple):
 
 
 class EditorStatus(Widget):
-    """Shows a note, which wraps, and facts: `▲ 12: nvidiaDocker is not true or false       12:4   YAML`."""
+    """A note, which wraps, and facts: `▲ 12: nvidiaDocker is not true or false       12:4   YAML`."""
 
     DEFAULT_CSS = "EditorStatus { dock: bottom; padding: 0 1; height: auto; }"
 

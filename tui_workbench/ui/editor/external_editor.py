@@ -20,7 +20,7 @@ from tui_workbench.core.errors import StorageError, UsageError
 from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.messages import EditorRequested
 
-LARGEST_COPY = 256 << 20  # bytes of a read-only file
+LARGEST_COPY = 256 << 20  # size limit of a read-only file, in bytes
 
 
 class Edit(NamedTuple):
@@ -54,7 +54,7 @@ def command_for(editor: list[str], edit: Edit) -> list[str]:
     name = os.path.basename(editor[0]).removesuffix(".exe")
     line, column = edit.line, max(edit.column, 1)
     if name in _WAITING and not {"--wait", "-w"} & set(editor):
-        editor = [*editor, "--wait"]  # otherwise the command returns immediately
+        editor = [*editor, "--wait"]  # without this option, the command returns immediately
     if line < 1:
         return [*editor, edit.path]
     for names, arguments in _AT_PLACE:
@@ -63,7 +63,7 @@ def command_for(editor: list[str], edit: Edit) -> list[str]:
     return [*editor, edit.path]
 
 
-# The arguments that open a file at a place, by the names of editors.
+# The arguments that open a file at a line and column, by editor.
 _AT_PLACE = (
     ("vim nvim gvim mvim", ("+call cursor({line},{column})", "{path}")),
     ("vi view nvi joe jed mg ne pico less", ("+{line}", "{path}")),
@@ -109,7 +109,7 @@ async def open_in_editor(context: MainContext, wanted: EditorRequested) -> None:
     """Save a file of the main screen, open it in the user's editor, and reload it. Raises WorkbenchError."""
     editor = context.panes.editor
     if wanted.path in editor.dirty_paths() and wanted.path in await editor.save({wanted.path}):
-        return  # its tab shows why
+        return  # the tab of the file shows the reason
     try:
         if not wanted.read_only:
             enter_editor(context.app, Edit(wanted.path, wanted.line, wanted.column))

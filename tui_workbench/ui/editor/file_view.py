@@ -46,18 +46,18 @@ if TYPE_CHECKING:
 
 
 class TextPresenter:
-    """Shows a file as text. `ConfigView` has the same methods and shows a form or the text."""
+    """A presenter that shows a file as text. `ConfigView` has the same methods and shows a form or the text."""
 
-    subtitle = Content("")  # of the lower border
-    is_editing = is_typing = False  # whether a value of the form is open; whether its typed text is not in the file yet
-    line = 0  # from 1; 0: the line of the cursor in the text
+    subtitle = Content("")  # the title in the lower border
+    is_editing = is_typing = False  # a value of a form is open; its new text is not in the file
+    line = 0  # line of the cursor, from 1; 0 stands for the line in the text
 
     def __init__(self, view: FileView) -> None:
-        self.root: Widget = view  # holds all of the view
+        self.root: Widget = view  # contains all widgets of the view
         self.body: Widget = view.editor  # has the focus while the file is edited
 
     def parts(self) -> Iterable[Widget]:
-        """The widgets above the text."""
+        """Return the widgets above the text."""
         return ()
 
     def show(self, *, shown: bool) -> None:
@@ -91,15 +91,15 @@ class FileView(Widget):
 
     @dataclass(eq=False)
     class Changed(Message):
-        """The file became dirty or clean, was deleted, or got a question."""
+        """Posted when the file becomes dirty or clean, is deleted, or gets a question."""
 
         view: FileView
 
     class Saved(Changed):
-        """The file was written."""
+        """Posted when the file was written."""
 
     class ClosingDecided(Changed):
-        """The user has decided to close the file."""
+        """Posted when the user has decided to close the file."""
 
     def __init__(self, file: TextFile, presenter: ConfigView | None = None) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class FileView(Widget):
         self._question: QuestionRow | None = None
         self._difference: DifferenceView | None = None
         self._search: FindRow | None = None
-        self.busy = asyncio.Lock()  # held while the file is written, so that this does not count as a change on disk
+        self.busy = asyncio.Lock()  # held while the file is written, which is no change on disk
 
     def compose(self) -> ComposeResult:
         self.editor.load_source(self.file.text, "" if self.file.is_binary else language_of(self.path, self.file.text))
@@ -139,7 +139,7 @@ class FileView(Widget):
 
     @property
     def holds_unsaved_text(self) -> bool:
-        """True when closing would lose text."""
+        """True if closing the file would lose text."""
         return self.dirty or (self.deleted and not self.file.read_only)
 
     def take_focus(self) -> None:
@@ -158,13 +158,13 @@ class FileView(Widget):
     # --- Saving
 
     async def flush_input(self) -> None:
-        """Wait until earlier key presses are in the text. The text's own message handlers must not call this."""
+        """Wait until earlier key presses are in the text. Message handlers of the text must not call this."""
         await self.presenter.flush_input()
         await messages_handled(self.editor)
         self._compare()
 
     async def save(self) -> bool:
-        """Write the file. Returns False if that fails; the view then shows an error or asks a question."""
+        """Write the file. Return False on failure; the view then shows an error or asks a question."""
         await self.flush_input()
         async with self.busy:
             self.error = ""
@@ -185,7 +185,7 @@ class FileView(Widget):
 
     @property
     def has_edits(self) -> bool:
-        """True if there are unsaved edits now, including a value that is being typed."""
+        """Return True if there are unsaved edits, including a value that is being typed."""
         return self._differs or self.presenter.is_typing
 
     @property
@@ -238,7 +238,7 @@ class FileView(Widget):
             elif theirs is not None and answer == Answer.TAKE:
                 self._take(theirs)
             elif theirs is not None:
-                # Encoding and line endings stay; only the version to compare with is the one on disk.
+                # The text keeps its encoding and line endings, and is compared with the version on disk from now on.
                 self.file = self.file._replace(text=theirs.text, signature=theirs.signature)
                 self.theirs = None
                 self._compare()
@@ -283,10 +283,10 @@ class FileView(Widget):
     async def restore_unsaved(self, unsaved: Unsaved) -> None:
         """Restore an unsaved text as an edit, which undo reverts."""
         if not self.dirty and not unsaved.file.same_content(self.file):
-            self.file = unsaved.file  # the version that was edited; `disk_changed` gets the current one below
+            self.file = unsaved.file  # the version that was edited; `disk_changed` handles the current version below
         self.editor.replace_source(unsaved.text)
         await self.flush_input()
-        await messages_handled(self)  # of the edit
+        await messages_handled(self)  # until the edit is in the text
         now = await asyncio.to_thread(reread, self.file)
         if now is not self.file:
             await self.disk_changed(now)

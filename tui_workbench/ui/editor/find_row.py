@@ -1,6 +1,6 @@
 """Search in the open file: a row with a text field and the number of matches, which are marked in the text.
 
-The invariant: while the pattern is typed, each search starts from where the cursor was before the search.
+The invariant: while the pattern is typed, each search starts at the position of the cursor before the search.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def find_all(lines: Sequence[str], wanted: str) -> list[Match]:
 
 
 def line_wanted(wanted: str) -> int:
-    """Return the line number of a text such as `:12`, and 0 for other texts."""
+    """Return the line number in a text such as `:12`, or 0 for other texts."""
     number = wanted[1:].strip()
     return int(number) if wanted.startswith(":") and number.isascii() and number.isdigit() and len(number) < 10 else 0
 
@@ -71,7 +71,7 @@ class FindRow(Horizontal):
     BINDINGS: ClassVar[list[BindingType]] = FIND_ROW.bindings
 
     class Closed(Message):
-        """The search was closed."""
+        """Posted when the search is closed."""
 
     def __init__(self, editor: TextEditor) -> None:
         super().__init__()
@@ -87,12 +87,12 @@ class FindRow(Horizontal):
         yield self._count
 
     def start(self) -> None:
-        """Focus the field; text that is selected within a line becomes the pattern."""
+        """Focus the field. A selection within a line becomes the pattern."""
         self._origin = min(self._editor.selection)
         selected = self._editor.selected_text
         if selected and "\n" not in selected:
             self._field.value = selected
-        # Directly and not by a message, because the next keys may already be queued.
+        # Without a message, because the next keys may already be queued.
         self.screen.set_focus(self._field)
         self._field.action_select_all()
 

@@ -26,7 +26,7 @@ from tui_workbench.ui.terminal.key_queue import run_binding
 from tui_workbench.ui.terminal.stand_ins import name_of, to_document, to_screen, to_source
 from tui_workbench.ui.themes.themes import Palette, palette_of
 
-MOST_UNDO_STEPS = 2_000  # a few hundred bytes each
+MOST_UNDO_STEPS = 2_000  # a step takes a few hundred bytes
 
 # Names in the highlight queries, by field of the palette. Text with any other name has no color.
 _KINDS = {
@@ -68,7 +68,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
     BINDINGS = TEXT_EDITOR.bindings
 
     class Left(Message):
-        """The user leaves the text; the focus should return to the previous pane."""
+        """Posted when the user leaves the text. The focus should return to the previous pane."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         self._marks: Mapping[int, Mark] = {}
@@ -92,7 +92,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
         self.load_text(to_document(source))
 
     def replace_source(self, source: str) -> None:
-        """Replace the part of the text that differs as one edit. Cursor, scroll position and undo steps are kept."""
+        """Replace the different part of the text as one edit. Keep cursor, scroll position and undo steps."""
         old, new = self.document.text, to_document(source)
         if old == new:
             return
@@ -129,7 +129,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
     # --- Marks
 
     def mark_problems(self, marks: Sequence[Mark]) -> None:
-        """Mark problems. If a line has several, only the last of them is marked."""
+        """Mark problems, of each line only the last one."""
         before, self._marks = self._marks, {mark.line - 1: mark for mark in marks}
         for row in before.keys() | self._marks.keys():
             if before.get(row) != self._marks.get(row):
@@ -159,7 +159,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
         return line
 
     def finish_line(self, strip: Strip, row: int) -> Strip:
-        """Add the marks of matches and problems, and show stand-ins as glyphs."""
+        """Add the marks of matches and problems, and replace stand-ins by glyphs."""
         for start, end in self._matches.get(row, ()):
             strip = self._mark_match(strip, row, start, end)
         mark = self._marks.get(row)
@@ -172,7 +172,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
         return Strip([Segment(to_screen(text), style, control) for text, style, control in segments], strip.cell_length)
 
     def _mark_match(self, strip: Strip, row: int, start: int, end: int) -> Strip:
-        # On top of the finished line: in Textual's layers, the cursor line and syntax colors have priority.
+        # Marks are drawn over the finished line, because Textual gives the cursor line and syntax colors priority.
         palette = palette_of(self)
         is_current = self.selection == Selection((row, start), (row, end))
         style = (

@@ -12,9 +12,9 @@ import time
 
 from tui_workbench.core.git import GitError, run_git, status_environment
 
-REST_SECONDS = 15.0  # between counts without a known change: no event tells that a file was edited
-LEAST_SECONDS = 2.0  # between counts
-SHARE = 100  # after a count of one second, none for a hundred seconds
+REST_SECONDS = 15.0  # interval of counts without a known change, because an edit causes no event
+LEAST_SECONDS = 2.0  # least interval of counts
+SHARE = 100  # after a count of one second, the next count waits a hundred seconds
 LIMIT_SECONDS = 20.0
 
 _COMMAND = (
@@ -23,7 +23,7 @@ _COMMAND = (
 
 
 class ChangedFiles:
-    """Counts the files of a repository that differ from the last commit. All calls block."""
+    """The number of files of a repository that differ from the last commit. All methods block."""
 
     def __init__(self, root: str) -> None:
         self.number = 0
@@ -33,11 +33,11 @@ class ChangedFiles:
         self._index = 0
 
     def expect(self) -> None:
-        """Let one of the next calls of `update` count, because a file has changed."""
+        """Make a later call of `update` count, because a file has changed."""
         self._next = 0.0
 
     def update(self) -> bool:
-        """Count if it is time; return True if the number has changed."""
+        """Count the files if a count is due; return True if the number has changed."""
         now = time.monotonic()
         index = self._time_of_index()
         due = now >= self._next or index != self._index
@@ -57,7 +57,7 @@ class ChangedFiles:
             return 0
 
     def _count(self) -> int:
-        """Return the count, or 0 if git is missing, takes too long, or does not trust the folder."""
+        """Return the number of changed files; 0 if git is missing, takes too long, or does not trust the folder."""
         try:
             environment = status_environment(self._root)
             changed = run_git(*_COMMAND, environment=environment, folder=self._root, timeout=LIMIT_SECONDS)

@@ -14,9 +14,9 @@ from tui_workbench.core.progress import meter
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, read_ignore_file
 
 HIDDEN_FOLDERS = frozenset({".git", ".workbench", "__pycache__", ".azuremlhistory_git"})
-WALK_LIMIT = 50_000  # files in search results: a larger project contains a data set
+WALK_LIMIT = 50_000  # limit of files in a search; a larger project contains a data set
 FIRST_OPEN = ("", "aml_config")  # folders that are open at first
-IGNORE_FILES = (".amlignore", ".gitignore")  # of the root only; the first that mentions a file counts
+IGNORE_FILES = (".amlignore", ".gitignore")  # only those in the root are read; the first that matches a file counts
 
 
 class Entry(NamedTuple):
@@ -59,7 +59,7 @@ class FileTree:
         return True
 
     def to_read(self) -> list[str]:
-        """Return the visible open folders that were not read yet."""
+        """Return the visible open folders that have not been read yet."""
         return [folder for folder in self.shown_folders() if folder not in self._listings]
 
     def shown_folders(self) -> list[str]:
@@ -116,7 +116,7 @@ def read_folder(root: str, folder: str) -> Listing:
 
 
 def walk(root: str, is_canceled: Callable[[], bool] = lambda: False) -> list[str]:
-    """Return the sorted files of the project; incomplete if canceled. Blocks.
+    """Return the sorted files of the project; an incomplete list if canceled. Blocks.
 
     Linked and hidden folders, virtual environments and `node_modules` are left out.
     """
@@ -135,7 +135,7 @@ def walk(root: str, is_canceled: Callable[[], bool] = lambda: False) -> list[str
 
 
 def scripts_among(files: list[str]) -> list[str]:
-    """Return the files that can be the script of a run."""
+    """Return the files that can be scripts of runs."""
     return [path for path in files if path.endswith(".py")]
 
 

@@ -30,11 +30,11 @@ from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import SearchField, matches
 
-MOST_FOUND = 1000  # search results shown: each costs time at every key
+MOST_FOUND = 1000  # limit of shown search results, because each takes time at every key
 
 
 class FileLooks:
-    """Draws the rows of files and folders. Unsaved files have a mark, ignored files a muted color."""
+    """The drawing of rows of files and folders. Unsaved files have a mark, ignored files a muted color."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -62,7 +62,7 @@ class FileLooks:
 
 
 class FilesPane(Pane):
-    """Pane with a `FileTree` and a search in it."""
+    """The pane of a `FileTree`, with a search."""
 
     number = 1
     title = "Files"
@@ -73,29 +73,29 @@ class FilesPane(Pane):
     BINDINGS = FILES.bindings + CHANGES.bindings
 
     class FilesWalked(Update):
-        """All files of the project were listed, and the ignore files were read. `files` holds relative paths."""
+        """Posted when all files were listed and the ignore files read. `files` holds paths relative to the project."""
 
         files: list[str]
         ignored: tuple[IgnoreFile, ...]
 
     @dataclass(eq=False)
     class FolderRead(Message):
-        """A thread has read a folder."""
+        """Posted when a thread has read a folder."""
 
         folder: str
         listing: file_tree.Listing
 
     class FolderToggled(Update):
-        """A folder was opened or closed."""
+        """Posted when a folder was opened or closed."""
 
     def __init__(self, tree: file_tree.FileTree, *, id: str) -> None:
         super().__init__(id=id)
         self.file_tree = tree
         self._list = RowList()
         self._search: SearchField | None = None
-        self.all_files: list[str] | None = None  # relative paths; None until they were listed once
+        self.all_files: list[str] | None = None  # relative paths; None until the files are listed for the first time
         self._looks = FileLooks(tree.root)
-        self._wanted = ""  # a path that gets the cursor once its folders are read
+        self._wanted = ""  # the path to select when its folders are read
 
     def compose(self) -> ComposeResult:
         yield self._list
@@ -147,7 +147,7 @@ class FilesPane(Pane):
             self._read(folder)
 
     def show_dirty(self, paths: frozenset[str]) -> None:
-        """Mark the files with unsaved edits, by absolute path."""
+        """Mark the files with unsaved edits, given by absolute paths."""
         if paths != self._looks.dirty:
             self._looks.dirty = paths
             self._show()
@@ -161,7 +161,7 @@ class FilesPane(Pane):
         event.stop()
         if self.file_tree.accept(event.folder, event.listing):
             self._show()
-            # Not on every change: a run may write a file every second.
+            # The files are not listed after every change, because a run may write a file every second.
             if self._search is not None or self._scripts_changed(event.folder, event.listing):
                 self.walk_all()
         self._read_missing()
@@ -236,7 +236,7 @@ class FilesPane(Pane):
     def _clicked(self, event: RowList.Clicked) -> None:
         event.stop()
         entry = self._entry()
-        # Not on the second click of a double click, which would close a folder again.
+        # The second click of a double click would close the folder again.
         if entry is not None and not (entry.is_folder and event.count > 1):
             self.action_open()
 
@@ -283,7 +283,7 @@ class FilesPane(Pane):
         self.file_tree.toggle(folder)
         self._wanted = ""
         self._show()
-        # Show the old content immediately, and read it again.
+        # The old content is shown until the folder is read again.
         if folder in self.file_tree.open_folders:
             self._read(folder)
         self.post_message(self.FolderToggled())

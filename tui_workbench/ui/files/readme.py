@@ -19,8 +19,8 @@ from tui_workbench.ui.widgets.text_view import Line, TextView
 
 NAMES = ("README.md", "readme.md", "Readme.md", "README.rst", "README.txt", "README", "readme.txt")
 MOST_BYTES = 1 << 20
-WIDEST = 100  # cells of a line
-COLUMN_GAP, LEAST_COLUMN = 2, 6  # cells between table columns, and of the narrowest column
+WIDEST = 100  # longest line, in cells
+COLUMN_GAP, LEAST_COLUMN = 2, 6  # cells between the columns of a table, and of its narrowest column
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _ITEM = re.compile(r"(\s*)([-*+]|\d+[.)])\s+(.*)")
@@ -30,7 +30,7 @@ _LOUD = re.compile(r"(\*\*|__|`)(.+?)\1")
 
 
 class ReadmeScreen(HistoryScreen, inherit_bindings=False):
-    """Screen of the readme."""
+    """The screen of the readme."""
 
     BINDINGS = HISTORY.bindings
     AUTO_FOCUS = "TextView"

@@ -12,7 +12,7 @@ from tui_workbench.ui.form.form_rows import FormRow
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 from tui_workbench.ui.widgets.text_field import matches
 
-MOST_SUGGESTIONS = 8  # shown at a time
+MOST_SUGGESTIONS = 8  # number of options that are shown at a time
 WHILE_EDITING = frozenset({"accept", "cancel", "complete"})  # the actions that are available only while editing
 
 
@@ -27,8 +27,8 @@ class Editing:
         self.options: Sequence[Suggestion] = ()
         self.chosen = -1
         self.error = ""
-        self.error_lines: list[str] = []  # wrapped for the width of the last `lines_below`
-        self.listed: list[Suggestion] = []  # the options shown by the last `lines_below`
+        self.error_lines: list[str] = []  # the error, wrapped by the last call of `lines_below`
+        self.listed: list[Suggestion] = []  # the options returned by the last call of `lines_below`
         if self.must_match:
             self.options = [Suggestion(choice) for choice in row.field.offered]
             self.chosen = row.field.offered.index(row.text) if row.text in row.field.offered else -1
@@ -58,7 +58,7 @@ class Editing:
 
     @property
     def result(self) -> str:
-        """The value that `accept` would set."""
+        """Return the value that `accept` would set."""
         shown = self.shown
         if 0 <= self.chosen < len(shown):
             return shown[self.chosen].value

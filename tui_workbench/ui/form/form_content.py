@@ -14,7 +14,7 @@ class FormContent:
 
     def __init__(self) -> None:
         self.rows: list[FormRow] = []
-        self.findings: Mapping[str, Finding] = {}  # the worst of each row, by the row's key
+        self.findings: Mapping[str, Finding] = {}  # the worst problem of each row, by the key of the row
         self.cursor = 0
 
     @property
@@ -56,7 +56,7 @@ class FormContent:
 def _by_row(rows: Sequence[FormRow], findings: Sequence[Finding]) -> dict[str, Finding]:
     """Return the worst problem of each row.
 
-    A problem belongs to the entry in its line, else to the row of its field.
+    A problem belongs to the list entry in its line if there is one, else to the row of its field.
     """
     found: dict[str, Finding] = {}
     for finding in sorted(findings, key=severity_rank):

@@ -26,7 +26,7 @@ from tui_workbench.ui.widgets.pieces import draw_typed
 
 INDENT = 2
 HELP_LINES = 2
-SHORTEST_REMARK = 16  # cells; in less room, only the mark of a remark is shown
+SHORTEST_REMARK = 16  # least cells for the text of a remark; in less room, only its mark is shown
 
 
 class Look(NamedTuple):
@@ -39,7 +39,7 @@ class Look(NamedTuple):
 
 
 def label_width(rows: Sequence[FormRow], width: int) -> int:
-    """Return the width of the label column: that of the longest label, limited to leave room for values."""
+    """Return the width of the label column: the longest label, limited to leave room for values."""
     longest = max((cell_len(safe_text(row.label)) + INDENT * row.depth for row in rows), default=0)
     return min(longest + 2, max(width * 2 // 5, 12))
 
@@ -134,7 +134,7 @@ def _role_of_value(row: FormRow) -> str:
 
 
 def _remark(row: FormRow, finding: Finding | None) -> tuple[str, str]:
-    """Return the remark after the value and its color."""
+    """Return the remark after the value, and the color of the remark."""
     if finding is not None:
         role = finding.severity if finding.severity in ("error", "warning") else "muted"
         return f"▲ {safe_text(finding.message)}", role
@@ -152,7 +152,7 @@ def _finish(segments: list[Segment], look: Look) -> Strip:
 
 
 class FormHelp(Widget):
-    """Help for the current row."""
+    """The help for the current row."""
 
     DEFAULT_CSS = """
     FormHelp { height: 2; padding: 0 1; background: $panel; color: $text-muted; }

@@ -12,7 +12,7 @@ from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path,
 
 COLLECTIONS = (field_types.STRINGS, field_types.MAPPING, field_types.ROWS, field_types.DEPENDENCIES)
 REFERENCE = "AzureMlSecret="
-PIP = "pip"  # in the path of a pip section that does not exist yet
+PIP = "pip"  # the key, in paths, of a pip section that does not exist yet
 _NOUNS = {"ArgumentVector": "argument", "arguments": "argument", "channels": "channel"}
 
 
@@ -20,17 +20,17 @@ class FormRow(NamedTuple):
     """A row of kind `field`, `item` (of a list or map), or `add` (a place for a new item)."""
 
     kind: str
-    path: Path  # of the value; of an `add` row: of the list or map
+    path: Path  # path of the value, or of the list or map of an `add` row
     field: Field
     label: str
-    value: str = ""  # to show
-    text: str = ""  # to edit
+    value: str = ""  # the value as it is shown
+    text: str = ""  # the value as it is edited
     depth: int = 0
     is_set: bool = True
     is_known: bool = True
-    is_editable: bool = True  # False for values that only the text view can change
-    line: int = 0  # of the value in the text, 0 when unset
-    noun: str = ""  # of an `add` row: the kind of item
+    is_editable: bool = True  # False for values that can be changed only in the text
+    line: int = 0  # line of the value in the text; 0 for an unset value
+    noun: str = ""  # the kind of item that an `add` row adds
 
     @property
     def key(self) -> str:

@@ -1,7 +1,7 @@
 """The form of a configuration file: rows with a cursor, edited in place.
 
-The invariants: one widget draws and edits the rows, so keys that are typed ahead keep their meaning; the owner makes
-all changes and then shows the new rows.
+The invariants: one widget draws and edits the rows, so that keys that are typed ahead reach the intended row; the
+owner makes all changes and then shows the new rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class FormView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Editable form of a configuration file."""
+    """The editable form of a configuration file."""
 
     DEFAULT_CSS = "FormView { height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
     BINDINGS = FORM.bindings + FORM_VALUE.bindings

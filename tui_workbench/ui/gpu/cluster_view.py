@@ -1,6 +1,6 @@
 """The GPUs of clusters by partition and the nodes of the user's jobs, below the GPUs of other machines.
 
-A cluster is asked when the monitor opens, and then every 30 seconds while it is visible. Compute nodes are never
+A cluster is queried when the monitor opens, and every 30 seconds while the monitor is visible. Compute nodes are never
 contacted.
 """
 
@@ -27,11 +27,11 @@ from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
 ASK_SECONDS = 30.0
-Answer = ClusterGpus | str  # or the text of an error
+Answer = ClusterGpus | str  # the state of a cluster, or the text of an error
 
 
 class ClusterView(Vertical):
-    """Hidden without a target on a cluster. The filter of the monitor applies to partitions and jobs."""
+    """A view of clusters, hidden without a target on a cluster. The monitor's filter applies to partitions and jobs."""
 
     DEFAULT_CSS = """
     ClusterView { height: auto; max-height: 70%; display: none; }
@@ -61,7 +61,7 @@ class ClusterView(Vertical):
             self.follow(is_visible=self._timer is not None)
 
     def show_runs(self, runs: Sequence[Run]) -> None:
-        # The cluster may list the job of a run that has ended since the last answer.
+        # The last answer may contain the job of a run that has ended since.
         self._runs |= {run.run_id: run for run in runs}
         self.text.rebuild()
 
@@ -71,7 +71,7 @@ class ClusterView(Vertical):
         self.text.rebuild()
 
     def follow(self, *, is_visible: bool) -> None:
-        """Ask the clusters now and every 30 seconds, or stop."""
+        """Query the clusters now and every 30 seconds, or stop."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
@@ -101,7 +101,7 @@ class ClusterView(Vertical):
 
 
 def _gpus_of(target: ComputeTarget) -> Answer:
-    """Ask a cluster. Blocks."""
+    """Query a cluster. Blocks."""
     try:
         implementation = target_for(target)
         try:
@@ -113,7 +113,7 @@ def _gpus_of(target: ComputeTarget) -> Answer:
 
 
 def cluster_lines(name: str, found: Answer, runs: dict[str, Run], width: int, words: Sequence[str] = ()) -> list[Line]:
-    """Draw a cluster: its partitions with GPUs, and the jobs of this user, if they match all words of a filter."""
+    """Draw the partitions with GPUs and the user's jobs of a cluster that match all words of a filter."""
     head = (Piece(f" {truncate_middle(safe_text(name), max(12, width // 3))}", "accent", bold=True),)
     if isinstance(found, str):
         return [head, (Piece(f" ✗ {truncate_middle(safe_text(found), width - 4)}", "error"),)]
@@ -139,7 +139,7 @@ def _matches(words: Sequence[str], *texts: str) -> bool:
 
 
 def _state(partition: ClusterPartition) -> str:
-    """The words of the filter for the state of GPUs."""
+    """Return the words by which the filter finds GPUs in this state."""
     return " ".join(("free idle" if partition.free else "", "busy" if partition.used else ""))
 
 

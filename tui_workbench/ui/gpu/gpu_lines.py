@@ -21,7 +21,7 @@ from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
 from tui_workbench.ui.widgets.text_view import Line
 
 NOT_REPORTED = "—"
-HOT, TOO_HOT = 80.0, 90.0  # temperatures in °C that are shown as a warning and as an error
+HOT, TOO_HOT = 80.0, 90.0  # temperatures in °C from which a warning and an error are shown
 BUSY_PERCENT = 5.0  # utilization from which a GPU counts as busy, as in the verdict
 LONGEST = 200
 
@@ -123,7 +123,7 @@ LABEL_CELLS = 6
 
 
 class Columns(NamedTuple):
-    """Widths of the parts of a GPU's line; 0 for a part without room."""
+    """The widths of the parts of a GPU's line; 0 for a part without room."""
 
     name: int
     temperature: int
@@ -131,7 +131,7 @@ class Columns(NamedTuple):
     memory_meter: int
     memory: int
     power: int
-    limit: bool  # show the power limit
+    limit: bool  # True if the power limit is shown
     clock: int
     trouble: int
     who: int
@@ -145,7 +145,7 @@ class GpuState(NamedTuple):
     device: Device
     reading: Reading
     processes: tuple[Process, ...]
-    is_reported: bool = True  # the latest sample includes this GPU
+    is_reported: bool = True  # True if the latest sample includes this GPU
 
     @property
     def curves(self) -> RecentCurves:
@@ -156,7 +156,7 @@ class GpuState(NamedTuple):
         return (self.reading.utilization or 0.0) >= BUSY_PERCENT
 
     def troubles(self) -> list[tuple[str, str]]:
-        """Return errors and throttling, each with its color, the worst first."""
+        """Return errors and reasons of throttling, each with its color, the worst first."""
         found, ecc = [], self.reading.ecc
         if not self.is_reported and self.state.sample is not None:
             found.append(("✗ stopped responding", "error"))
@@ -172,7 +172,7 @@ class GpuState(NamedTuple):
 
 
 def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False) -> Columns:
-    """Distribute a width among the columns of these devices.
+    """Return the columns of these devices for a line of this width.
 
     With `is_head`, graphs and processes have their own lines below.
     """
@@ -364,7 +364,7 @@ def fitted(text: str, width: int) -> str:
 
 FULL = 8  # steps per cell
 _STEPS = " ▁▂▃▄▅▆▇█"
-_FILL = "░"  # fills cells below the edge of an area; full blocks would hide the edge
+_FILL = "░"  # fills cells below the edge of an area, because full blocks would hide the edge
 
 
 def graph(values: Sequence[float], width: int, height: int, top: float) -> list[str]:

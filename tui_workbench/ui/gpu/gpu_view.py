@@ -38,7 +38,7 @@ from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 from tui_workbench.ui.widgets.text_view import Line
 
-GRAPH_WIDTH = 96  # width from which each GPU has graphs side by side
+GRAPH_WIDTH = 96  # least width that shows the graphs of each GPU side by side
 MOST_GRAPH, LEAST_GRAPH = 8, 2
 
 EMPTY: tuple[str, ...] = (
@@ -46,7 +46,7 @@ EMPTY: tuple[str, ...] = (
     "",
     "a in Compute targets attaches a machine over SSH, or local Docker.",
 )
-WITH_SPAN = 7  # height of the details from which the time span of the graphs is shown
+WITH_SPAN = 7  # least height of the details that shows the time span of the graphs
 
 NOTHING_FOUND = (
     "No GPU matches the filter.",
@@ -58,13 +58,13 @@ NOTHING_FOUND = (
 class Entry(NamedTuple):
     """A line about a machine, GPU or process."""
 
-    key: str  # of the machine, GPU or process
+    key: str  # the key of the machine, GPU or process
     draw: Callable[[], Line]
     state: MachineState
     shown: GpuState | None = None
-    run_id: str = ""  # of the user's run on the GPU or of the process
+    run_id: str = ""  # the ID of the user's run on the GPU or of the process
     pid: int = 0
-    is_first: bool = True  # False for further lines with the same key
+    is_first: bool = True  # False for all but the first line with the same key
 
 
 class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
@@ -74,22 +74,22 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
     BINDINGS = LIST.bindings
 
     class CursorMoved(Message):
-        """The cursor moved to another entry."""
+        """Posted when the cursor moves to another entry."""
 
     class Chosen(Message):
-        """The user double-clicked an entry."""
+        """Posted when an entry is double-clicked."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.empty = EMPTY
-        """The text shown without machines."""
+        """The text that is shown if there are no machines."""
         self._states: Sequence[MachineState] = ()
         self._known = KnownRuns()
         self._needles: tuple[str, ...] = ()
         self.entries: list[Entry] = []
         self._key = ""
-        self._is_moved = False  # the user has moved the cursor
-        self._line_cache: dict[int, Line] = {}  # cache of drawn lines by index of the entry
+        self._is_moved = False  # True if the user has moved the cursor
+        self._line_cache: dict[int, Line] = {}  # cached lines by index of the entry
         self._drawn_for: tuple[int, int, KnownRuns] = (0, 0, KnownRuns())
         self._drawn: dict[int, tuple[Line, str]] = {}  # lines on the screen and their background colors
 
@@ -140,7 +140,7 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
         return next((place for place, entry in enumerate(self.entries) if entry.key == self._key), -1)
 
     def _nearest(self, place: int) -> str:
-        """Return the key of the entry at `place`, or of the last entry if there are fewer; for -1, of the first GPU."""
+        """Return the key of the entry at `place` or of the last entry before it; for -1, that of the first GPU."""
         if place < 0:
             place = next((number for number, entry in enumerate(self.entries) if entry.shown is not None), 0)
         near = self.entries[min(place, len(self.entries) - 1)] if self.entries else None
@@ -240,7 +240,7 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 class GpuDetails(Widget, inherit_bindings=False):
-    """Details of the selected GPU, for lists with one line per GPU."""
+    """The details of the selected GPU, for lists with one line per GPU."""
 
     DEFAULT_CSS = "GpuDetails { height: 8; border-top: solid $border-blurred; }"
 
@@ -346,7 +346,7 @@ def entries_of(
     height: int,
     matches: Callable[[str], bool] | None = None,
 ) -> list[Entry]:
-    """Return all lines. `matches` gets the search text of a GPU and returns True to show it; None shows all GPUs."""
+    """Return all lines. `matches` returns True for the search text of a GPU that is shown; None shows all GPUs."""
     shown = {state.key: gpus_of(state) for state in states}
     high = graph_height(states, width, height)
     devices = [each.device for group in shown.values() for each in group]

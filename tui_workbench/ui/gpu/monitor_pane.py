@@ -1,7 +1,7 @@
 """The GPU monitor: the live state of all GPUs of all targets, with processes and their owners.
 
-A thread listens to the machines while the pane is visible. It never asks for a login; for a machine that needs
-one, the pane shows the key to press.
+A thread listens to the machines while the pane is visible. It never asks for a login. For a machine that needs a
+login, the pane shows the key to press.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.pane import Pane
 
-WITH_DETAILS = 15  # height from which details of the selected GPU are shown
+WITH_DETAILS = 15  # least height that shows details of the selected GPU
 
 POLL_SECONDS, SLOW_POLL_SECONDS = 0.5, 1.0
 """Half of the sampling interval, so that samples are shown early; the whole interval for many GPUs."""
@@ -52,7 +52,7 @@ class GpusSeen(Message):
 
 
 class MonitorPane(Pane):
-    """Pane of the GPUs of all targets. Posts `RunOpened`, `CheckRequested` and `Updated`."""
+    """The pane of the GPUs of all targets. Posts `RunOpened`, `CheckRequested` and `Updated`."""
 
     number = 7
     title = "GPUs"
@@ -69,13 +69,13 @@ class MonitorPane(Pane):
 
     @dataclass(eq=False)
     class RunOpened(Message):
-        """The user opened a run."""
+        """Posted when the user opens a run."""
 
         run_id: str
 
     @dataclass(eq=False)
     class Updated(Message):
-        """New values: a summary (safe text), the IDs of the user's runs on GPUs, and the states of the machines."""
+        """Posted with new values: a summary (safe text), the IDs of the user's runs on GPUs, and all states."""
 
         text: str
         runs: frozenset[str]
@@ -117,7 +117,7 @@ class MonitorPane(Pane):
             self.on_show()
 
     def show_runs(self, runs: Sequence[Run], selected: str) -> None:
-        """Recognize the processes of these runs; `selected` is the ID of the selected run."""
+        """Set the runs whose processes are recognized; `selected` is the ID of the selected run."""
         if runs is self._runs and selected == self._known.selected:
             return
         self._runs = runs
@@ -219,7 +219,7 @@ class MonitorPane(Pane):
 
 
 class GpuWatch:
-    """Thread that reads the machines and posts `GpusSeen`. `post` must be thread-safe."""
+    """A thread that reads the machines and posts `GpusSeen`. `post` must be thread-safe."""
 
     def __init__(
         self, targets: Sequence[ComputeTarget], runs: Iterable[Run], post: Callable[[GpusSeen], object]

@@ -24,7 +24,7 @@ from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
 
-POLL_SECONDS = 2.0  # interval at which targets and active runs are read again
+POLL_SECONDS = 2.0  # interval between reads of targets and active runs
 
 
 class MonitorScreen(HistoryScreen):

@@ -1,6 +1,6 @@
 """The last output line of the selected run, shown while the Log pane is hidden.
 
-The end of the file is read in a thread, and polled only while the run is active and the widget is visible.
+A thread reads the end of the file. It is polled only while the run is active and the widget is visible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POLL_SECONDS = 0.5
 
 
 class LatestLine(Line):
-    """The latest output of a run: `● train.py [7]  epoch 3/5 ...`."""
+    """A line with the latest output of a run: `● train.py [7]  epoch 3/5 ...`."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -87,7 +87,7 @@ def latest_text(run: Run) -> str:
 
 
 def last_line(path: str) -> bytes:
-    """Return the last line of a file that is not blank, at most its last 4 KiB; b"" if not found. Blocks."""
+    """Return the last line of a file that is not blank, from its last 4 KiB; b"" if not found. Blocks."""
     try:
         with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))

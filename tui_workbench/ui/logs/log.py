@@ -36,12 +36,12 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.progress_line import RunProgressLine
 
-ALL_RANKS = -1  # selects the combined output instead of a rank
+ALL_RANKS = -1  # the choice of the combined output instead of a rank
 NO_RUN = f"{shown_key('run.start', 'ctrl+r')} runs the script in the run bar."
 
 
 class LogPane(Pane):
-    """Pane of the log of the selected run. Posts `FileChosen` when the user clicks the location of an error."""
+    """The pane of the selected run's log. Posts `FileChosen` when the user clicks the location of an error."""
 
     number = 4
     title = "Log"
@@ -57,10 +57,10 @@ class LogPane(Pane):
         self._progress = RunProgressLine()
         self._run: Run | None = None
         self._hint = ""
-        self._ranks: Ranks | None = None  # of a torchrun run, once known
+        self._ranks: Ranks | None = None  # the ranks of a torchrun run; None while unknown
         self._rank = ALL_RANKS
         self._attempts: list[Attempt] = []
-        self._setup_wanted: bool | None = None  # the user's choice; None: depends on the state of the run
+        self._setup_wanted: bool | None = None  # the user's choice; None to depend on the state of the run
         self._search_row: LogSearchRow | None = None
         self._traceback = TracebackLine()
         self._reason = ReasonLines()
@@ -109,7 +109,7 @@ class LogPane(Pane):
         self._keep_time()
 
     def _keep_time(self) -> None:
-        """Show the time left of a job with a time limit every second."""
+        """Update the time left of a job with a time limit every second."""
         is_needed = self._run is not None and bool(left_words(self._run, time.time()))
         if is_needed and self._timer is None:
             self._timer = self.set_interval(1, self._show_time)
@@ -133,7 +133,7 @@ class LogPane(Pane):
         shows_all = run is not None and path == run.log_path
         self.view.set_notes({each.start: safe_text(each.note) for each in self._attempts} if shows_all else {})
         if run is not None and path == run.log_path and ranks is not None and ranks.failed >= 0:
-            # Tracebacks of torchrun and of disconnected ranks follow that of the failed rank.
+            # The last traceback may be that of torchrun, or of a rank that has lost the connection to the failed one.
             mark = rank_prefix(ranks.failed)
             self.view.post(lambda session: session.set_traceback_prefix(mark))
         self._show_title()
@@ -259,7 +259,7 @@ class LogPane(Pane):
             self._reason.show_reason(WARNING, f"{capitalized(warning)}.")
 
     def _in_project(self, path: str) -> tuple[str, str]:
-        """Return the project's directory and the path of a file in it. A file of the run's working copy counts, too.
+        """Return the project's directory and the path of a file in the project or in the working copy of the run.
 
         The path of any other file is returned unchanged.
         """

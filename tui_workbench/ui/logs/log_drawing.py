@@ -21,7 +21,7 @@ from tui_workbench.ui.logs.log_viewport import Row
 from tui_workbench.ui.terminal.safetext import truncate_middle
 from tui_workbench.ui.themes.themes import Palette, style
 
-CONTINUES = "›"  # shown in the last cell of a line that continues to the right
+CONTINUES = "›"  # in the last cell of a line that continues to the right
 
 
 class Look(NamedTuple):
@@ -49,24 +49,24 @@ def look_of(palette: Palette) -> Look:
     )
 
 
-Layer = tuple[int, int, Style]  # a span of characters and its style: first, end (exclusive), style
+Layer = tuple[int, int, Style]  # a span of characters (first, end) and its style
 
 
 class Picture(NamedTuple):
-    """The data that is needed to draw the visible part of a log."""
+    """The data to draw the visible part of a log."""
 
     rows: tuple[Row, ...]
     width: int
     height: int
-    left: int = 0  # cells scrolled to the right
-    gutter: int = 0  # cells for line numbers
+    left: int = 0  # number of cells that are scrolled out at the left
+    gutter: int = 0  # number of cells for line numbers
     top_number: int | None = None  # number of the first row's line, from 0
     pattern: Pattern | None = None
     chosen: int = -1  # offset of the marked line
     selection: Selection | None = None
     selection_style: Style = Style.null()
     placeholder: tuple[str, ...] = ()  # shown in the middle when there are no rows
-    notes: Mapping[int, str] = {}  # shown beside the lines that have the bytes at these offsets
+    notes: Mapping[int, str] = {}  # notes beside the lines with the bytes at these offsets
 
     def segments(self, y: int, look: Look) -> list[Segment]:
         """Draw one row of the screen, in exactly `width` cells."""
@@ -90,7 +90,7 @@ class Picture(NamedTuple):
         return [Segment(self._number(y), look.quiet), *segments] if self.gutter else segments
 
     def _note(self, row: Row) -> str:
-        """The note beside a row, in at most half of its cells; "" without a note."""
+        """Return the note beside a row, cut to half of its cells; "" without a note."""
         texts = [text for offset, text in self.notes.items() if row.line.start <= offset < row.line.end]
         if not texts or not row.starts_line:
             return ""
@@ -167,7 +167,7 @@ def _over(below: Style, above: Style) -> Style:
 
 
 def _cut_left(plain: str, row: Row, left: int) -> tuple[int, int]:
-    """Return the first character that begins at or after the cell `left`, and the number of blank cells before it."""
+    """Return the first character at or after the cell `left`, and the number of blank cells before it."""
     if plain.isascii():
         return min(row.first + left, row.last), 0
     used = 0

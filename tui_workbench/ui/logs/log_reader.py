@@ -1,8 +1,8 @@
 """A thread that reads logs for a view, so that a slow disk does not block the keys.
 
-Commands go in, states come out; nothing else is shared. The thread polls a watched log at frame rate; otherwise it
-sleeps until the next command once all work is done. A slice of work is short, so a command waits for less than a frame.
-Only the latest state is kept.
+The view sends commands and receives states; nothing else is shared. The thread polls a watched log at frame rate.
+Without a watched log and without work, it sleeps until the next command. It works in short slices, so that a command
+waits for less than a frame. Only the latest state is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tui_workbench.ui.logs.log_session import LogSession, LogState
 if TYPE_CHECKING:
     Command = Callable[[LogSession], None]
 
-FRAME_SECONDS = 1 / 36  # delay after a poll that found something, in which the result is drawn
+FRAME_SECONDS = 1 / 36  # delay after a poll that found something, so that the result is drawn first
 
 QUIET_SECONDS = 1 / 125
 """Delay after a poll that found nothing. It is short, because a poll costs only one or two system calls."""
@@ -28,7 +28,7 @@ PROGRESS_SECONDS = 0.1  # interval at which progress of counting is published
 
 
 class LogReader:
-    """Reader of one log at a time. `deliver` is called in the thread when `take` has a new state."""
+    """A reader of one log at a time. `deliver` is called in the thread when `take` has a new state."""
 
     def __init__(self, deliver: Callable[[], None]) -> None:
         self._deliver = deliver
@@ -37,7 +37,7 @@ class LogReader:
         self._latest: LogState | None = None
         self._error: Exception | None = None
         self._sent = 0
-        # Used only in the thread:
+        # The following attributes are used only in the thread.
         self._session: LogSession | None = None
         self._received = 0
         self._commanded = False
@@ -87,7 +87,7 @@ class LogReader:
         self._commands.put(call)
         return self._sent
 
-    # In the thread
+    # --- In the thread
 
     def _open(self, path: str | None, width: int, height: int, wrap: bool) -> None:
         self._next_work = 0.0
@@ -106,7 +106,7 @@ class LogReader:
         try:
             while self._run_commands(self._next_delay()):
                 self._poll_and_work()
-        except Exception as error:  # raised again by `take`, in the thread of the screens
+        except Exception as error:  # `take` raises it again, in the thread of the screens
             with self._lock:
                 self._error = error
             self._deliver()
@@ -143,7 +143,7 @@ class LogReader:
                 self._publish(LogState(revision=self._received))
             return
         if publish or (self._watched and now >= self._next_poll):
-            # Not faster than states are taken, so that a busy screen is not slowed down further.
+            # A state is made only after the last one was taken, so that a busy screen is not slowed down further.
             found = (publish or self._latest is None) and session.poll()
             publish |= found
             self._working |= publish

@@ -19,7 +19,7 @@ from tui_workbench.ui.widgets.text_field import BareField
 
 
 class LogSearchRow(Horizontal):
-    """Incremental search in a log. Posts `Canceled` when the user cancels it."""
+    """A row for incremental search in a log. Posts `Canceled` when the user cancels the search."""
 
     DEFAULT_CSS = """
     LogSearchRow {
@@ -35,7 +35,7 @@ class LogSearchRow(Horizontal):
     BINDINGS = LOG_SEARCH.bindings
 
     class Canceled(Message):
-        """The user canceled the search."""
+        """Posted when the user cancels the search."""
 
     def __init__(self, log: LogView) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class LogSearchRow(Horizontal):
         yield self._count
 
     def take_focus(self) -> None:
-        # Directly, because the app's queue may hold keys typed for this field already.
+        # Without a message, because the app's queue may already contain keys for this field.
         self.screen.set_focus(self._field)
         self._field.action_select_all()
 

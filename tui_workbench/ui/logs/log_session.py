@@ -26,16 +26,16 @@ class SearchState(NamedTuple):
 
     pattern: Pattern
     matches: int  # matching lines found so far
-    counted: bool  # `matches` is final
+    counted: bool  # True if `matches` is final
     ordinal: int | None  # number of the marked match, from 1; None: no match marked, or unknown
-    looking: bool  # the next match is being searched
-    wrapped: bool  # the last step continued at the other end of the log
+    looking: bool  # True while the next match is being searched
+    wrapped: bool  # True if the last step continued at the other end of the log
 
 
 class LogState(NamedTuple):
-    """Everything that is shown of a log at one moment."""
+    """The values that are shown of a log."""
 
-    revision: int = 0  # of the last command that is included
+    revision: int = 0  # revision of the last command that is included
     rows: tuple[Row, ...] = ()
     size: int = 0
     pinned: bool = True
@@ -43,7 +43,7 @@ class LogState(NamedTuple):
     top_number: int | None = 0  # number of the first row's line, from 0; None: unknown
     new_lines: int | None = 0  # lines added since the user left the end; None: unknown
     total: float = 0  # lines of the log, estimated until they are counted
-    position: float = 0  # lines above the first row, estimated likewise
+    position: float = 0  # lines above the first row, estimated until they are counted
     mark: int = NO_LINE  # offset of the line marked by a search, a jump or a click
     search: SearchState | None = None
     traceback: Traceback | None = None
@@ -51,7 +51,7 @@ class LogState(NamedTuple):
 
     @property
     def line_in_view(self) -> int:
-        """Number, from 1, of the marked line if visible, else of the first visible line; 0 while unknown."""
+        """The number, from 1, of the marked line if visible, else of the first visible line; 0 while unknown."""
         number = self.top_number
         if number is None or not self.rows:
             return 0
@@ -78,7 +78,7 @@ class LogSession:
         self._log = LogFile(path)
         self.viewport = Viewport(self._log)
         self.mark = NO_LINE
-        self.news = False  # `work` has found something since the last call of `state`
+        self.news = False  # True if `work` has found something since the last call of `state`
         self._mark_matches = False
         self._ordinal: int | None = None
         self._generation = 0
@@ -121,7 +121,7 @@ class LogSession:
         self._traceback_finder: Iterator[int | None] | None = None
         self._traceback_until = 0  # offset up to which tracebacks were searched
 
-    # Moving
+    # --- Moving
 
     def _moves(self) -> None:
         self._finder = None
@@ -149,7 +149,7 @@ class LogSession:
         self.viewport.go_to_end()
 
     def go_to_line(self, number: float) -> None:
-        """Go to a line by number, from 0; approximately where lines are not counted yet."""
+        """Go to a line by number, from 0. The position is approximate where lines are not counted yet."""
         self._moves()
         total, _ = self._measure()
         offset = self._log.line_offset(round(number))
@@ -184,7 +184,7 @@ class LogSession:
             self._header = header
             self._reset_traceback()
 
-    # Searching
+    # --- Searching
 
     def begin_search(self) -> None:
         """Save the position; each following `search` starts there."""
@@ -219,7 +219,7 @@ class LogSession:
         self._finder = self._find(self._search, start, direction > 0)
 
     def end_search(self, *, keep: bool) -> None:
-        """Stay at the match if `keep`, else drop the search and return to the position where it began."""
+        """End the search. Stay at the match if `keep`, else return to the position where the search began."""
         if not keep:
             if self._origin is not None:
                 self._go_back(self._origin)
@@ -243,12 +243,12 @@ class LogSession:
             self.viewport.return_to(view.top)
 
     def _find(self, search: Search, start: int, forward: bool) -> Iterator[int | None]:
-        """Find the next match from `start`, continuing at the other end of the log."""
+        """Find the next match from `start` on, wrapping at the end of the log."""
         yield from search.forward(start) if forward else search.backward(start)
         self._wrapped = True
         yield from search.forward(0) if forward else search.backward(self._log.size)
 
-    # Work
+    # --- Work
 
     @property
     def is_awaited(self) -> bool:
@@ -306,7 +306,7 @@ class LogSession:
         self._traceback = read_syntax_error(log) or self._traceback
         self.news |= self._traceback != before
 
-    # State
+    # --- State
 
     def _measure(self) -> tuple[float, float]:
         """Return the number of lines of the log and above the top, estimated from the visible lines until counted."""

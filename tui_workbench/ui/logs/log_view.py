@@ -33,15 +33,15 @@ from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.quick_rows import QuickRows
 from tui_workbench.ui.themes.themes import palette_of
 
-SCROLL_BAR_CELLS = 1  # as in the style sheet below, where reading it would take 2 % of a frame
+SCROLL_BAR_CELLS = 1  # the same as in the style sheet below; reading it there would take 2 % of a frame
 WHEEL_ROWS = 3
 PAN_CELLS = 8
-SMALLEST_GUTTER = 7  # cells for line numbers up to 99,999, so that the text seldom moves
+SMALLEST_GUTTER = 7  # enough cells for line numbers up to 99,999, so that the text seldom moves
 ANNOUNCE_SECONDS = 0.2  # shortest time between two messages about changing counts
 
 
 class LogView(QuickRows, can_focus=True, inherit_bindings=False):
-    """View of the log at the path given to `set_log`. `state` is its current content."""
+    """A view of the log at the path given to `set_log`. `state` is its current content."""
 
     heading = "In the log"
     DEFAULT_CSS = """
@@ -51,26 +51,26 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
     BINDINGS = LOG_VIEW.bindings
 
     class StateChanged(Message):
-        """`LogView.state` changed in more than its rows."""
+        """Posted when `LogView.state` changes in more than its rows."""
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, LogView.StateChanged)
 
     @dataclass(eq=False)
     class Copied(Message):
-        """Text was copied to the clipboard."""
+        """Posted when text was copied to the clipboard."""
 
         lines: int
 
     class _NewsArrived(Message):
-        """The reader has a new state."""
+        """Posted when the reader has a new state."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.state = LogState()
         self.reader = LogReader(self._post_news)
         self.path: str | None = None
-        self.pattern: Pattern | None = None  # of the latest search, which the reader may not have begun
+        self.pattern: Pattern | None = None  # the pattern of the latest search, which the reader may not have begun yet
         self._active = False
         self._seen = False
         self._watched = False
@@ -96,7 +96,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
 
     @property
     def saved_state(self) -> dict[str, object]:
-        """Position and display options, to restore at the next start."""
+        """The position and the display options, to restore at the next start."""
         state = self.state
         top = state.rows[0].line.start if state.rows else 0
         return {"at_end": state.pinned, "top": top, "wrap": self._wrap, "numbers": self._numbers}
@@ -116,17 +116,17 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._sent = self.reader.post(command)
 
     def search(self, pattern: Pattern | None) -> None:
-        """Search for another pattern, or for none while the input is not valid."""
+        """Search for another pattern; None while the input is invalid."""
         self.pattern = pattern
         self.post(lambda session: session.search(pattern))
 
     def end_search(self, *, keep: bool) -> None:
-        """Stay at the match if `keep`, else drop the search and return to the position where it began."""
+        """End the search. Stay at the match if `keep`, else return to the position where the search began."""
         self.pattern = self.pattern if keep else None
         self.post(lambda session: session.end_search(keep=keep))
 
     def set_active(self, active: bool) -> None:
-        """Set whether the log may still grow. Its current end is shown in either case."""
+        """Set whether the log may still grow, and show its current end."""
         self._active = active
         self._watch()
 
@@ -176,7 +176,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
     def _width(self) -> int:
         return max(1, self.size.width - SCROLL_BAR_CELLS)
 
-    # --- News from the reader
+    # --- States from the reader
 
     def _post_news(self) -> None:
         """Announce a new state. Called in the reader's thread."""
@@ -194,8 +194,8 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         if _overlay(old) != _overlay(state) or (self._numbers and old.top_number != state.top_number) or not old.rows:
             self.refresh()
         elif old.rows != state.rows:
-            self.refresh(Region(0, 0, self._width, self.size.height))  # without the scroll bar
-        if state.revision >= self._sent:  # otherwise a command that may scroll is still queued
+            self.refresh(Region(0, 0, self._width, self.size.height))  # the width without the scroll bar
+        if state.revision >= self._sent:  # if it is older, a command that may scroll is still queued
             self._scroll_bar.show(state.total, state.position)
         if _command_state(old) != _command_state(state):
             self.refresh_bindings()
@@ -211,7 +211,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         return ([*picture.segments(y, look), beside] for y in rows)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one row with the positions of its characters, for the mouse. Painting uses `draw_rows`."""
+        """Draw a row with the positions of its characters, which mouse events need. Painting uses `draw_rows`."""
         return self._picture().strip_with_places(y, look_of(palette_of(self)))
 
     def _picture(self) -> Picture:
@@ -339,7 +339,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
 
 
 class _ScrollBar:
-    """Moves the scroll bar of a view without scrolling or a new layout, and draws it only if it looks different."""
+    """The scroll bar of a view. It moves without scrolling or a new layout, and is drawn only if it looks different."""
 
     def __init__(self, view: LogView) -> None:
         self._view = view
@@ -365,7 +365,7 @@ class _ScrollBar:
 
 
 class _Announcer:
-    """Posts `StateChanged` for a view."""
+    """A helper that posts `StateChanged` for a view."""
 
     def __init__(self, view: LogView) -> None:
         self._view = view
@@ -390,7 +390,7 @@ class _Announcer:
 
 
 def _overlay(state: LogState) -> tuple[Pattern | None, int]:
-    """The state that is drawn over the rows."""
+    """Return the part of the state that is drawn over the rows."""
     return state.search.pattern if state.search is not None else None, state.mark
 
 
@@ -399,12 +399,12 @@ def _digits(state: LogState) -> int:
 
 
 def _status(state: LogState) -> tuple[object, ...]:
-    """The state that is shown outside the view."""
+    """Return the part of the state that is shown outside the view."""
     return state._replace(revision=0, rows=(), total=0, position=0)
 
 
 def _command_state(state: LogState) -> tuple[object, ...]:
-    """The state that decides which commands are available."""
+    """Return the part of the state that decides which commands are available."""
     search = state.search
     progress = search is not None and (search.ordinal, search.looking, search.counted, search.matches > 0)
     return (state.pinned, progress, state.traceback, not state.rows, state.mark, state.problem)

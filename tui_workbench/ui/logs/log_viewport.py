@@ -1,8 +1,8 @@
 """The visible part of a log: an anchor in bytes, and the rows that fit below it.
 
 The anchor is the byte offset of the first line and, if lines wrap, the number of a row in it. It stays on its text
-while the log grows, needs no line count, and costs the same anywhere in a file of any size. A pinned viewport follows
-the end. Used by one thread at a time.
+while the log grows, and needs no line count. The cost is the same at every position of a file of any size. A pinned
+viewport follows the end. A viewport is used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _PAGE = 1_000
 
 
 class ShownLine(NamedTuple):
-    """A line prepared for drawing. `text` ends with `note`, the size of the part of a long line that is not shown."""
+    """A line prepared for drawing. `text` ends with `note`, the size of the part that is not shown of a long line."""
 
-    start: int  # byte offset
+    start: int  # the byte offset of the line
     end: int
     text: SafeLine
     note: str = ""
@@ -67,7 +67,7 @@ class Viewport:
         self.height = 0
         self.wrap = False
         self.top = Anchor()
-        self.pinned = True  # follows the end
+        self.pinned = True  # True while the viewport follows the end
         self._generation = log.generation
         self._shown: dict[tuple[int, int], ShownLine] = {}
         self._shown_bytes = 0
@@ -94,7 +94,7 @@ class Viewport:
         self.top = self._end() if self.pinned else min(self.top, self._end())
 
     def refresh(self) -> None:
-        """Follow the end if pinned; start over if the log was replaced."""
+        """Show the end if pinned; start at the beginning if the log was replaced."""
         if self._generation != self.log.generation:
             self._generation = self.log.generation
             self._clear_cache()
@@ -129,7 +129,7 @@ class Viewport:
         self._go_down_to(Anchor(offset))
 
     def return_to(self, anchor: Anchor) -> None:
-        """Go back to an anchor, or as near to it as the end allows, and unpin."""
+        """Go to an anchor, or as near to it as the end allows, and unpin."""
         self.top = anchor
         self.pinned = False
         self._limit_top()
@@ -230,7 +230,7 @@ def selected_text(path: str, selection: Selection) -> str:
 
 
 def wrap_points(text: str, width: int) -> list[int]:
-    """Return the indexes where a text wraps at `width` cells. Wide characters are never split."""
+    """Return the indexes at which a text wraps at `width` cells, without splitting wide characters."""
     if text.isascii():
         return list(range(width, len(text), width))
     points: list[int] = []

@@ -1,4 +1,4 @@
-"""The reason of a failed or unreachable run, shown above its log."""
+"""The reason why a run has failed or is unreachable, shown above its log."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def reason_lines(text: str, width: int) -> list[str]:
     """Wrap a safe text to at most `MOST_LINES` lines of this width."""
     lines = textwrap.wrap(text, width, break_on_hyphens=False)
     if len(lines) > MOST_LINES:
-        # The beginning says what happened, the end what to do.
+        # The beginning of the text says what happened, and the end how to fix it, so the middle is omitted.
         rest = " ".join(lines[MOST_LINES - 1 :])
         lines = [*lines[: MOST_LINES - 1], truncate_middle(rest, width)]
     return lines
 
 
 class ReasonLines(Widget, inherit_bindings=False):
-    """The reason of a run's state: `? Unreachable since 14:03:12: gpu-box: ...`."""
+    """The reason for a run's state: `? Unreachable since 14:03:12: gpu-box: ...`."""
 
     DEFAULT_CSS = "ReasonLines { height: auto; }"
 
@@ -45,7 +45,7 @@ class ReasonLines(Widget, inherit_bindings=False):
         self._reason = ""
 
     def show_reason(self, look: StateLook, reason: str) -> None:
-        """Show a state and its reason, which may be unsafe text."""
+        """Show a state and its reason, which is untrusted text."""
         if (look, safe_text(reason)) != (self._look, self._reason):
             self._look, self._reason = look, safe_text(reason)
             self.refresh(layout=True)
@@ -73,11 +73,11 @@ class TracebackLine(Line):
     """
 
     class Chosen(Message):
-        """The user clicked the exception."""
+        """Posted when the exception is clicked."""
 
     @dataclass(eq=False)
     class PlaceChosen(Message):
-        """The user clicked the location of the error."""
+        """Posted when the location of the error is clicked."""
 
         frame: Frame
 

@@ -1,7 +1,7 @@
 """The screens to attach a machine and to check a target.
 
 Nothing is written before the login succeeds. An unknown host key is shown and must be accepted. A secret is only kept
-in the view and passed to the connection. Leaving a screen never waits.
+in the view and passed to the connection. Closing a screen never waits for the machine.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ NAME_WIDTH = 16
 LOOKS = {OK: ("✓", "success"), WARNING: ("▲", "warning"), UNNEEDED: ("·", "muted"), BROKEN: ("✗", "error")}
 """Glyphs and colors of check results."""
 
-Remark = tuple[str, str]  # a text, which may be unsafe, and its color
+Remark = tuple[str, str]  # an untrusted text and its color
 
 
 class Phase(Enum):
-    """The state of the view: filling in fields, working, asking a question, or done."""
+    """A state of the view: filling in fields, working, asking a question, or done."""
 
     ASKING = "asking"
     WORKING = "working"
@@ -65,10 +65,10 @@ CONNECTING = ("Connecting...", "muted")
 
 
 class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
-    """Screen to attach a machine to the project, as one step that can be undone. Its result is the check, or None."""
+    """The screen that attaches a machine to the project, as one undo step. Its result is the check, or None."""
 
     def __init__(self, project: Project, history: ChangeHistory, written: Callable[[], None]) -> None:
-        """`written` is called after the files were written, before the machine is checked."""
+        """`written` is called when the files are written, before the machine is checked."""
         self.view = MachineView(attach_fields, self._proceed)
         super().__init__(box_of("Attach a machine", self.view))
         self._project = project
@@ -140,7 +140,7 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
 
 
 class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
-    """Checks a target, and asks for a missing secret or about a new host key. Its result is the check."""
+    """The screen that checks a target, and asks for missing secrets and about new host keys. Returns the check."""
 
     def __init__(self, target: ComputeTarget) -> None:
         self.view = MachineView(self._fields, self._proceed, self._conclude)
@@ -232,12 +232,12 @@ class MachineView(DialogView, inherit_bindings=False):
     # --- Work
 
     def work(self, work: Coroutine[None, None, None], *remarks: Remark) -> None:
-        """Run `work` instead of the previous work, and show the remarks."""
+        """Run `work` instead of the previous work, and show the remarks meanwhile."""
         self.show(Phase.WORKING, *remarks)
         self.run_worker(work, group="machine", exclusive=True)
 
     async def accepts(self, error: HostKeyRefused) -> bool:
-        """Show an unknown host key and return the user's answer."""
+        """Show an unknown host key. Return True if the user accepts it."""
         if error.known or not error.presented:
             return False
         self._answer = asyncio.get_running_loop().create_future()
@@ -292,7 +292,7 @@ class MachineView(DialogView, inherit_bindings=False):
 
     @property
     def fix(self) -> str:
-        """The command that fixes the failed check or completes the attaching, or ""."""
+        """The command that fixes the failed check or completes the attachment, or ""."""
         return self._command or (self._results[-1].command if self._is_broken else "")
 
     @property
@@ -378,5 +378,5 @@ def _result_remark(checked: Checked) -> Remark:
 
 
 def _error_remark(error: WorkbenchError, label: str) -> Remark:
-    """Describe an error without the name of the machine, which is shown above."""
+    """Describe an error without the name of the machine, which the view already shows."""
     return capitalized(error_text(error).removeprefix(f"{label}: ")), "error"

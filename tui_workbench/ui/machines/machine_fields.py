@@ -1,6 +1,6 @@
 """The fields to attach a machine, which depend on each other, and the request that they form.
 
-They match the options of `computetarget attach`.
+The fields correspond to the options of `computetarget attach`.
 """
 
 from __future__ import annotations

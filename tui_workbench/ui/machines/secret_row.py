@@ -1,4 +1,4 @@
-"""A row that asks for a secret. Typed characters are drawn as dots. The secret is passed on once, in `Answered`."""
+"""A row that asks for a secret. Typed characters are drawn as dots. Only `Answered` contains the secret."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tui_workbench.ui.widgets.pieces import Piece
 
 
 class SecretRow(Line, can_focus=True, inherit_bindings=False):
-    """Row that asks for one secret and posts `Answered`."""
+    """A row that asks for one secret and posts `Answered`."""
 
     BINDINGS = SECRET.bindings
 
     @dataclass(eq=False, repr=False)  # without `repr`, so that error reports do not show the secret
     class Answered(Message):
-        """The user entered the secret, or canceled ("")."""
+        """Posted when the user enters the secret, or cancels ("")."""
 
         row: SecretRow
         answer: str
 
     def __init__(self, prompt: str, *, focus_key: str = "") -> None:
-        """`prompt` may be unsafe text; `focus_key` focuses the row and is shown while the row has no focus."""
+        """`prompt` is untrusted text; `focus_key` focuses the row and is shown while the row has no focus."""
         super().__init__()
         self._prompt = safe_text(prompt)
         self._focus_key = focus_key
@@ -44,7 +44,7 @@ class SecretRow(Line, can_focus=True, inherit_bindings=False):
             self.refresh()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Reserve letters for the secret instead of commands."""
+        """Return True for letters, which belong to the secret and are not commands."""
         return character is not None and character.isprintable()
 
     def _on_paste(self, event: events.Paste) -> None:

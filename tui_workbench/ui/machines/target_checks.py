@@ -1,4 +1,4 @@
-"""The latest check results of targets. A target whose file has changed counts as unchecked."""
+"""The latest check of each target. A target whose file has changed since counts as unchecked."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tui_workbench.targets.gpu.fleet import MachineState
 
 
 class Checked(NamedTuple):
-    """The results of a check, and the target at that time. `results` is empty if the check could not run yet."""
+    """The results of a check, and the target at that time. `results` is empty if the check could not run."""
 
     target: ComputeTarget
     results: Sequence[CheckResult] = ()
 
     @property
     def error(self) -> WorkbenchError | None:
-        """The failed check as an error, if any."""
+        """The failed check as an error, or None."""
         last = self.results[-1] if self.results else None
         if last is None or last.error is None:
             return None
@@ -27,15 +27,15 @@ class Checked(NamedTuple):
 
 
 class TargetChecks:
-    """The latest check of each target. For other targets, the problem if the GPU monitor cannot reach the machine."""
+    """The latest check of each target, and for unchecked targets the problem that the GPU monitor has reported."""
 
     def __init__(self) -> None:
         self._checked: dict[str, Checked] = {}
         self._unreached: dict[str, tuple[str, str]] = {}  # problem and remedy by target name
-        self.gpus: dict[str, int] = {}  # number of GPUs by target name, where known
+        self.gpus: dict[str, int] = {}  # known numbers of GPUs by target name
 
     def see(self, states: Iterable[MachineState]) -> bool:
-        """Update from the states of the GPU monitor. Return True if anything changed."""
+        """Update the problems and GPUs from the states of the GPU monitor. Return True if anything changed."""
         before = self.gpus, self._unreached
         self.gpus, self._unreached = dict(self.gpus), {}
         for state in states:

@@ -33,9 +33,9 @@ class ShownTarget(NamedTuple):
     """A compute target and its known state."""
 
     target: ComputeTarget
-    version: str = ""  # of a local interpreter
-    problem: str = ""  # safe text
-    is_good: bool = False  # its check succeeded
+    version: str = ""  # the version of a local interpreter
+    problem: str = ""  # the problem of the target as safe text
+    is_good: bool = False  # True if the check of the target succeeded
     gpus: int = 0
 
     @property
@@ -64,7 +64,7 @@ class ShownTarget(NamedTuple):
 
 
 class TargetsPane(Pane):
-    """List of targets. Posts `FileChosen`, `TargetChosen`, `AttachRequested`, `CheckRequested`, `ChangeRequested`."""
+    """A list of targets. Its commands post requests to the main screen."""
 
     number = 2
     title = "Compute targets"
@@ -80,7 +80,7 @@ class TargetsPane(Pane):
 
     @dataclass(eq=False)
     class HeightWanted(Message):
-        """The number of lines that the pane needs has changed."""
+        """Posted when the pane needs another number of lines."""
 
         lines: int
 

@@ -1,4 +1,4 @@
-"""Save the session and unsaved edits every second, and restore both at the next start.
+"""Save the session and unsaved edits every second, and restore them at the next start.
 
 The invariants: a change is on disk within a second; nothing is written while nothing changes; the event loop writes
 only once, at the end. SIGHUP and SIGTERM end the program without questions: unsaved edits stay in recovery files.
@@ -21,12 +21,12 @@ from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.recovery import Recovery, Unsaved
 from tui_workbench.ui.session_state import Values, save_session
 
-INTERVAL = 1.0  # seconds between comparisons with what was written last
+INTERVAL = 1.0  # seconds between comparisons with the last written state
 ENDING = (signal.SIGHUP, signal.SIGTERM)
 
 
 class Autosave:
-    """Saves the editor's texts and the screen's `state`; `leave` ends the program without questions."""
+    """A timer that saves the editor's texts and the screen's `state`. `leave` ends the program without questions."""
 
     def __init__(
         self, context: MainContext, state: Callable[[], dict[str, object]], leave: Callable[[int], None]
@@ -89,7 +89,7 @@ class Autosave:
             return None if self._ended else self._save(values, texts, saved)
 
     def _save(self, values: dict[str, object], texts: dict[str, Unsaved], saved: set[str]) -> StorageError | None:
-        """Write texts and values, and delete the recovery files of saved texts. Blocks; returns the first error."""
+        """Write texts and values, and delete the recovery files of saved texts. Return the first error. Blocks."""
         first_error = None
         try:
             self._recovery.keep(texts)

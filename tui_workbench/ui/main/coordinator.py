@@ -53,7 +53,7 @@ SAVE, DISCARD = "save", "discard"
 
 
 class MainCoordinator:
-    """Creates the parts of the main screen and dispatches requests to them."""
+    """The parts of the main screen, to which it dispatches requests."""
 
     def __init__(self, screen: Screen[None], project: Project, area: MainArea, saved: Values | None) -> None:
         self._area = area
@@ -96,7 +96,7 @@ class MainCoordinator:
             self.restore_runs(self._saved)
         self.state.begin(self._saved)
         self._area.focus_pane()
-        # A standing notice, because the status of the run comes a moment later and would replace it.
+        # A permanent notice, because the status of the run bar would soon replace a message.
         if standing := " ".join(filter(None, (self.context.project.notice, str(startup_error or "")))):
             self.panes.run_bar.notice.show_standing(standing)
 
@@ -149,7 +149,7 @@ class MainCoordinator:
         self.context.say(f"Undone: {await undo_steps(self.context.app).undo()}.")
 
     def all_commands(self) -> list[CommandState]:
-        """The commands of the active pane, then those of the screen, then those of the other panes."""
+        """Return the commands of the active pane, then those of the screen, then those of the other panes."""
         active = self._area.view.active
         here, *others = (self._area.get_child_by_id(name) for name in sorted(PANES, key=lambda name: name != active))
         nodes = [here, *here.walk_children(), self.context.screen, self.context.app]
@@ -212,12 +212,12 @@ class MainCoordinator:
         self.context.app.exit(self.state.active_runs)
 
     def keep_edits(self) -> None:
-        """Write unsaved edits for the next start, and nothing afterwards."""
+        """Write unsaved edits for the next start. Nothing is written afterwards."""
         if self._autosave is not None:
             self._autosave.end(keep_texts=True)
 
     def leave(self, return_code: int = 0) -> None:
         """Leave the program without questions; the next start restores unsaved edits."""
         self.keep_edits()
-        # Without active runs as the result: after a signal the terminal may be gone, so no closing lines.
+        # The result contains no active runs, because the terminal may be gone and cannot show the closing lines.
         self.context.app.exit(None, return_code)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.main.main_context import Panes
     from tui_workbench.ui.runs.recent import RecentPane
 
-FIRST_FRAME_SECONDS = 0.05  # before the other parts are imported, so that the imports do not delay the first frame
+FIRST_FRAME_SECONDS = 0.05  # wait before the other parts are imported, which would delay the first frame
 
 
 class MainScreen(Screen[None], inherit_bindings=False):
@@ -45,7 +45,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     AUTO_FOCUS = ""
 
     class Completed(Message):
-        """All parts are mounted and restored, so keys can be handled."""
+        """Posted when all parts are mounted and restored, so that keys can be handled."""
 
     def __init__(
         self, project: Project, tree: FileTree, startup_error: WorkbenchError | None = None, saved: Values | None = None
@@ -68,7 +68,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     @property
     def is_complete(self) -> bool:
-        """True when all parts are mounted."""
+        """True if all parts are mounted."""
         return self._coordinator is not None
 
     @property
@@ -83,7 +83,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     async def complete(self) -> None:
         """Import and mount the other parts of the screen."""
-        make = await asyncio.to_thread(_load_coordinator)  # the first frame is written meanwhile
+        make = await asyncio.to_thread(_load_coordinator)  # in a thread, because the first frame is written meanwhile
         coordinator = make(self, self.project, self.area, self._saved)
         await coordinator.show()
         self._coordinator = coordinator
@@ -230,7 +230,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.app.exit([])
 
     def keep_edits(self) -> None:
-        """Write unsaved edits for the next start, and nothing afterwards."""
+        """Write unsaved edits for the next start. Nothing is written afterwards."""
         if self.is_complete:
             self.coordinator.keep_edits()
 

@@ -46,14 +46,14 @@ TABS = (("files", "Files"), ("targets", "Targets"), ("editor", "Editor"), ("log"
 
 @runtime_checkable
 class TakesFocus(Protocol):
-    """A part that can focus one of its widgets."""
+    """A part that focuses one of its widgets."""
 
     def take_focus(self) -> None: ...
 
 
 @runtime_checkable
 class Typing(Protocol):
-    """A widget in which keys are sometimes text."""
+    """A widget whose keys may be text input."""
 
     @property
     def is_typing(self) -> bool: ...
@@ -63,11 +63,11 @@ _COUNTED = (RunState.RUNNING, RunState.FINALIZING, RunState.PREPARING, RunState.
 
 
 class Header(Line):
-    """Shows project and branch, the number of active runs, and the state of each compute target."""
+    """A line with project and branch, the number of active runs, and the state of each compute target."""
 
     branch: reactive[str] = reactive("")  # untrusted text
-    changes: reactive[int] = reactive(0)  # files that differ from the last commit
-    states: reactive[Sequence[str]] = reactive(())  # of the active runs
+    changes: reactive[int] = reactive(0)  # number of files that differ from the last commit
+    states: reactive[Sequence[str]] = reactive(())  # the states of the active runs
     targets: reactive[tuple[tuple[str, StateLook], ...]] = reactive(())
 
     def __init__(self, project: str, *, id: str) -> None:
@@ -102,15 +102,15 @@ class Slot(Widget):
 
 
 class MainArea(Widget, inherit_bindings=False):
-    """Container of the header, the run bar, the panes, the open question, and the footer."""
+    """A container of the header, the run bar, the panes, the open question and the footer."""
 
     DEFAULT_CSS = "MainArea { width: 1fr; height: 1fr; }"
 
     class PaneChanged(Message):
-        """The focus has moved to another pane."""
+        """Posted when the focus has moved to another pane."""
 
     class Widened(Message):
-        """There is room for the right panes, which are not mounted yet."""
+        """Posted when there is room for the right panes, which are not mounted yet."""
 
     def __init__(self, project: str, tree: FileTree, view: View) -> None:
         super().__init__(id="area")
@@ -154,7 +154,7 @@ class MainArea(Widget, inherit_bindings=False):
         slots = [(self.children.index(slot), slot) for slot in self.query_children(Slot)]
         with self.app.batch_update():
             await self.remove_children(Slot)
-            # In order, because each place counts the parts before it.
+            # Parts are mounted in order, because each place is the number of parts before it.
             mounts = [self.mount(parts[str(slot.id)], before=place) for place, slot in slots]
             for mount in mounts:
                 await mount
@@ -174,7 +174,7 @@ class MainArea(Widget, inherit_bindings=False):
 
     def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
         arranged = super().arrange(size, optimal)
-        placed = {placement.widget for placement in arranged.placements}  # other parts get a hide event
+        placed = {placement.widget for placement in arranged.placements}  # hidden parts get a hide event
         return DockArrangeResult(arranged.placements, placed, arranged.scroll_spacing)
 
     def _show_view(self, **changes: Any) -> None:
@@ -215,7 +215,7 @@ class MainArea(Widget, inherit_bindings=False):
 
     @property
     def focused_pane(self) -> str:
-        """The id of the pane that has the focus or had it last."""
+        """The ID of the pane that has the focus or had it last."""
         focused = self.screen.focused
         for node in focused.ancestors_with_self if focused is not None else ():
             if node.id in (*PANES, *RIGHT_PANES):
@@ -223,7 +223,7 @@ class MainArea(Widget, inherit_bindings=False):
         return self.view.active
 
     def focus_pane(self, name: str = "") -> None:
-        """Focus the part with this id, or without an id the pane that had the focus last."""
+        """Focus the part with this ID, or without an ID the pane that had the focus last."""
         part = self.get_child_by_id(name or self.view.active)
         if isinstance(part, TakesFocus):
             part.take_focus()

@@ -16,17 +16,17 @@ from textual.widget import Widget
 
 from tui_workbench.ui.session_state import Values
 
-PANES = ("files", "targets", "editor", "log", "jobs")  # ids, in the order of their numbers
-RIGHT_PANES = ("history", "gpus")  # ids of the panes in the right column; keys 6 and 7 show them as full screens
+PANES = ("files", "targets", "editor", "log", "jobs")  # IDs of the panes, in the order of their numbers
+RIGHT_PANES = ("history", "gpus")  # IDs of the panes in the right column; keys 6 and 7 show them as full screens
 
-WIDE_WIDTH, WIDE_HEIGHT = 100, 22  # the least size that shows all panes
-RIGHT_WIDTH = 180  # the least width that shows the right column
-USUAL_RIGHT = 62  # cells of the right column: room for two metrics in the table of runs
-LEAST_LISTS, LEAST_MIDDLE, LEAST_RIGHT = 24, 40, 30  # least cells of each column
-LEAST_LINES = 4  # of a pane
-WHOLE = 1000  # the unit of `Sizes` is 1/WHOLE
+WIDE_WIDTH, WIDE_HEIGHT = 100, 22  # least size of a screen that shows all panes
+RIGHT_WIDTH = 180  # least width of a screen that shows the right column
+USUAL_RIGHT = 62  # usual width of the right column, with room for two metrics in the table of runs
+LEAST_LISTS, LEAST_MIDDLE, LEAST_RIGHT = 24, 40, 30  # least width of each column
+LEAST_LINES = 4  # least height of a pane
+WHOLE = 1000  # `Sizes` are multiples of 1/WHOLE of the shared room
 BORDERS = 2
-STEP_X, STEP_Y = 4, 2  # cells that a key moves a border
+STEP_X, STEP_Y = 4, 2  # cells by which a key moves a border
 MOST_NOTICE_LINES = 4
 
 
@@ -44,13 +44,13 @@ class Sizes(NamedTuple):
 class View(NamedTuple):
     """The state that the layout depends on, besides the size of the screen."""
 
-    active: str = "files"  # the id of the pane that narrow screens show
+    active: str = "files"  # ID of the pane that narrow screens show
     zoomed: bool = False
     target_lines: int = 3
-    notice_lines: int = 1  # of the status under the run bar
-    has_error: bool = False  # the status is an error, which narrow screens show, too
-    question_lines: int = 0  # of the open question
-    has_right: bool = False  # the panes of the right column exist
+    notice_lines: int = 1  # lines of the status under the run bar
+    has_error: bool = False  # True if the status is an error, which narrow screens show, too
+    question_lines: int = 0  # lines of the open question
+    has_right: bool = False  # True if the panes of the right column are mounted
     sizes: Sizes = Sizes()
 
 
@@ -68,7 +68,7 @@ def is_wide(size: Size) -> bool:
 
 
 def regions(size: Size, view: View) -> dict[str, Region]:
-    """Return the region of each visible part, by id."""
+    """Return the region of each visible part, by ID."""
     width, height = size
     placed = {"header": Region(0, 0, width, 1), "footer": Region(0, max(0, height - 1), width, 1)}
     bottom = height - 1
@@ -87,7 +87,7 @@ def regions(size: Size, view: View) -> dict[str, Region]:
 
 
 def _notice_lines(view: View) -> int:
-    """Return the number of lines of the status. A question takes its lines from the status, not from the panes."""
+    """Return the number of lines of the status, reduced by those of a question, so that the panes keep their size."""
     return min(view.notice_lines, MOST_NOTICE_LINES - max(0, view.question_lines - 1))
 
 
@@ -200,7 +200,7 @@ def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
     grows = -1 if border in ("right", "jobs", "targets") else 1
     wanted = max(1, getattr(now, border) + grows * cells)
     sizes = view.sizes._replace(**{border: -(-wanted * WHOLE // room)})
-    # The possible size is saved, not the wanted one: otherwise keys in the other direction would seem to do nothing.
+    # The limited size is saved, not the wanted one. Otherwise keys in the other direction would first have no effect.
     given = getattr(grid(body, view._replace(sizes=sizes)), border)
     return sizes._replace(**{border: -(-given * WHOLE // room)})
 
@@ -212,7 +212,7 @@ def _body(size: Size, view: View) -> Size:
 
 
 class MainLayout(Layout):
-    """Places the children of the main screen by `regions`; other children are hidden."""
+    """A layout that places the children of the main screen by `regions` and hides all others."""
 
     name = "main"
 
@@ -229,7 +229,7 @@ class MainLayout(Layout):
 
 
 class Borders:
-    """Moves the borders of a widget with a `MainLayout`; `show` applies the new sizes."""
+    """The movable borders of a widget with a `MainLayout`. `show` applies the new sizes."""
 
     def __init__(self, area: Widget, layout: MainLayout, show: Callable[[Sizes], None]) -> None:
         self._area = area

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.runs.recent import RecentPane
 
-PROGRESS_SECONDS = 1.0  # the shortest duration that shows progress
-LONGEST_NAME = 12  # cells of a name in the empty Jobs pane, whose sentence must fit into a line
-RUNS_WITH_IMAGES = 200  # newest runs whose images are suggested
+PROGRESS_SECONDS = 1.0  # least duration of a task whose progress is shown
+LONGEST_NAME = 12  # limit of a name in the sentence of the empty Jobs pane, which must fit into a line
+RUNS_WITH_IMAGES = 200  # number of newest runs whose images are suggested
 
 
 class ProjectState:
-    """Receives updates and shows them in the panes."""
+    """The state of the project, which receives updates and shows them in the panes."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context
@@ -52,14 +52,14 @@ class ProjectState:
         self._notifier: RunNotifier | None = None
         self.runs: list[Run] = []
         self.targets: Sequence[ComputeTarget] = ()
-        self.selected = ""  # id of a run
-        self._started = ""  # id of a run that was started here and is not among the runs that were read yet
+        self.selected = ""  # ID of the selected run
+        self._started = ""  # ID of a run that was started here, until it is read from the project
         self._steps: Mapping[str, str] = {}
         self._saved: Values | None = None
         self._checks = TargetChecks()
         self._versions: Mapping[str, str] = {}
         self._interpreter_errors: Mapping[str, WorkbenchError] = {}
-        self._awaited = ""  # a new target, to be chosen when it is listed
+        self._awaited = ""  # name of a new target, which is chosen when it is listed
         self._shows_progress = False
         self._has_failed = False
         self._unread = {"files", "configuration"}  # needed to start a run
@@ -184,12 +184,12 @@ class ProjectState:
         self.show_right()
 
     def see_machines(self, states: Sequence[MachineState]) -> None:
-        """Show in the other panes the states of the machines that the GPU pane has read."""
+        """Show the states of machines that the GPU pane has read in the other panes."""
         if self._checks.see(states):
             self._show_targets()
 
     def was_checked(self, checked: Checked | None) -> None:
-        """Show the result of a check. It is None if the user left the check."""
+        """Show the result of a check; None if the user left the check."""
         if checked is not None:
             self._checks.add(checked)
             self._show_targets()
@@ -252,7 +252,7 @@ class ProjectState:
         self.show_runs([run, *(other for other in self.runs if other.run_id != run.run_id)], select=run.run_id)
 
     def show_runs(self, runs: list[Run], select: str | None = None) -> None:
-        """Show the current runs; `select` is the id of a run to select."""
+        """Show the current runs; `select` is the ID of a run to select."""
         self.runs = runs
         if self._notifier is not None:
             self._notifier.update_runs(runs, self.selected if self._context.screen.is_current else "")

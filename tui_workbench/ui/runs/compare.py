@@ -1,7 +1,7 @@
 """Compare any number of runs: a chart of one metric of all runs, and a table of their differences.
 
-Rows that differ come first, by section; equal rows follow, collapsed. A run has the same mark and color in the chart
-and over its column.
+Rows that differ come first, by section. Equal rows follow and are collapsed. A run has the same mark and color in the
+chart and in the title of its column.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SECTION_NAMES = {
 
 
 class CompareScreen(HistoryScreen, inherit_bindings=False):
-    """Comparison of runs in a chart and a table."""
+    """The comparison of runs in a chart and a table."""
 
     BINDINGS = COMPARE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*COMPARE, *HISTORY)
@@ -68,7 +68,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         self.filter_row: FilterRow = FilterRow("/", "filter rows: learning_rate, metrics, 0.01", self.table)
         self.content = (self.chart, self.filter_row, self.table)
         self._comparison: Comparison | None = None
-        self._metrics: list[str] = []  # metrics with a curve, those that differ first
+        self._metrics: list[str] = []  # metrics with curves, those with different values first
         self._base = 0
         self._shows_same = False
         self._metric = 0
@@ -86,7 +86,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
     def _show(self, found: tuple[Comparison, list[str]]) -> None:
         self._comparison, self._metrics = found
         self._show_rows()
-        self.table.move_to(1)  # below the first heading
+        self.table.move_to(1)  # the cursor starts below the first heading
         self._show_metric()
 
     @on(FilterRow.Changed)
@@ -201,7 +201,7 @@ class DifferenceScreen(HistoryScreen):
 
 
 def read_comparison(project: Project, runs: Sequence[Run]) -> tuple[Comparison, list[str]]:
-    """Compare the runs and list the metrics with a curve, those that differ first. Blocks; raises WorkbenchError."""
+    """Return the comparison, and the metrics with curves, differing ones first. Blocks; raises WorkbenchError."""
     comparison = compare(Runs(project), [run.run_id for run in runs])
     counts: dict[str, int] = {}
     for run in runs:
@@ -213,11 +213,11 @@ def read_comparison(project: Project, runs: Sequence[Run]) -> tuple[Comparison, 
 
 
 def columns_of(runs: Sequence[Run], base: int) -> list[TableColumn]:
-    """Return a column of names and a column for each run, titled with the mark of its curve."""
+    """Return a column of names, and a column for each run with the mark of its curve in the title."""
     columns = [TableColumn("what", "", 26)]
     for place, run in enumerate(runs):
         mark = look_of(place)[1]
-        # The number comes last: a long title is cut in its middle.
+        # The number is at the end, because the middle of a long title is cut.
         title = f"{mark} {'(base) ' if place == base else ''}{safe_text(run_title(run)[-60:])}"
         columns.append(TableColumn(run.run_id, title, 20, least=14, stretches=True))
     return columns
@@ -309,7 +309,7 @@ def read_difference(project: Project, found: Comparison, row: ComparedRow, base:
 
 
 def _git_lines(base: Run, other: Run) -> list[Line]:
-    """Return the uncommitted changes of the user's git repository, for both runs."""
+    """Return the uncommitted changes in the user's git repository at the time of each run."""
     lines: list[Line] = []
     for run in (base, other):
         lines.append((Piece(f"Uncommitted changes of {safe_text(run_title(run))}", "accent", bold=True),))

@@ -52,7 +52,7 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         super().__init__()
         install_compositor(self)
         self.project = project
-        self.content: tuple[Widget, ...] = ()  # between the title and the notice
+        self.content: tuple[Widget, ...] = ()  # the widgets between the title and the notice
         self.filter_row: FilterRow | None = None
         self.notice = Notice(id="said")
 

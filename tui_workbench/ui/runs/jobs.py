@@ -1,6 +1,6 @@
 """The Jobs pane: all runs of the project, newest first, with state, GPU verdict, start and duration.
 
-The caller provides the runs; the pane reads only their GPU verdicts, in a thread, and once for runs that have ended.
+The caller provides the runs. The pane reads only their GPU verdicts, in a thread, and only once after a run has ended.
 The timer for durations and verdicts stops while no run is active.
 """
 
@@ -39,16 +39,16 @@ from tui_workbench.ui.widgets.progress_line import WITH_STEPS
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.row_list import RowList
 
-SHOWN_RUNS = 500  # number of listed runs: each listed run costs time at every change
-MIN_NAME = 12  # cells kept for the name of a run; the start time is dropped first
-USUAL_NAME = 20  # cells kept for the name of a run beside a verdict, as long as the start time can be dropped
-MIN_NOTE = 12  # cells from which a note about a run is shown
+SHOWN_RUNS = 500  # limit of listed runs, because each takes time at every change
+MIN_NAME = 12  # least cells for the name of a run; the start time is dropped first
+USUAL_NAME = 20  # cells for the name beside a verdict, while the start time can be dropped
+MIN_NOTE = 12  # least cells for a note about a run
 MARGINS = 5  # cells around the name, the note and the columns of a row
-VERDICT_SECONDS = 3  # interval at which the verdicts of active runs are read again
+VERDICT_SECONDS = 3  # seconds between reads of the verdicts of active runs
 
 
 class JobsPane(Pane):
-    """Pane of the runs. Posts `RunSelected` when the cursor moves, and the requests of its commands on a run."""
+    """The pane of the runs. Posts `RunSelected` when the cursor moves, and the requests of its commands."""
 
     number = 5
     title = "Jobs"
@@ -67,10 +67,10 @@ class JobsPane(Pane):
         self._canceling: set[str] = set()
         self._empty: tuple[str, ...] = ()
         self._question: QuestionRow | None = None
-        self._asked = ""  # the run of the question
+        self._asked = ""  # ID of the run in the question
         self.timer: Timer | None = None
-        self._verdicts: dict[str, str] = {}  # by run ID; "" for runs without a GPU
-        self._final: set[str] = set()  # runs whose verdict no longer changes
+        self._verdicts: dict[str, str] = {}  # verdicts by run ID; "" for a run without a GPU
+        self._final: set[str] = set()  # IDs of runs whose verdict no longer changes
         self._verdict_reader = OneAtATime(self, self._read_verdicts)
         self._ticks = 0
 
@@ -155,7 +155,7 @@ class JobsPane(Pane):
         starts = [moment(run.start or run.created, now) for run in runs]
         times = [elapsed(run, now) for run in runs]
         columns = [max(map(len, column), default=0) for column in (states, starts, times)]
-        # 9 cells are taken by the glyph and the blanks around columns.
+        # The glyph and the blanks around columns take 9 cells.
         room = self._list.scrollable_content_region.width - sum(columns) - 9 - MIN_NAME
         longest = max((len(run_title(run)) for run in runs), default=0)
         words = [self._verdicts.get(run.run_id, "") for run in runs]
@@ -253,7 +253,7 @@ def _row(run: Run, columns: list[int], state: str, start: str, spent: str, verdi
 
 
 def _note(run: Run, now: float) -> str:
-    """Return facts about a queued run or an active job of a cluster, the most important first. Untrusted text."""
+    """Return facts about a queued run or an active job of a cluster, most important first, as untrusted text."""
     if run.state == RunState.QUEUED:
         return ", ".join(filter(None, (queue_words(run, now) if run.job.job_id else "", run.reason)))
     if not run.is_active or not run.job.job_id:
@@ -262,7 +262,7 @@ def _note(run: Run, now: float) -> str:
 
 
 def _with_note(row: Row, note: str, width: int) -> Row:
-    """Add as much of a note behind the name as fits between the name and the columns."""
+    """Add the note after the name, cut to the room before the columns."""
     room = width - width_of((*row.before, row.name, *row.right)) - MARGINS
     if not note or room < MIN_NOTE:
         return row

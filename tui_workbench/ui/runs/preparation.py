@@ -37,7 +37,7 @@ AROUND = 3  # lines of the dialog around the plan: borders and keys
 
 
 class PlanScreen(DialogScreen[str], inherit_bindings=False):
-    """Screen of the plan of a request. Its result is RUN, PREPARE, LOG_IN (then show the plan again) or ""."""
+    """The screen of a request's plan. Its result is RUN, PREPARE, LOG_IN (then the plan is shown again) or ""."""
 
     RUN, PREPARE, LOG_IN = "run", "prepare", "log in"
 
@@ -150,7 +150,7 @@ _LOOKS = {WORKING: ("◌", "running"), DONE: ("✓", "success"), FAILED: ("✗",
 
 
 class Preparation(Report):
-    """Prepares the environment of a run configuration in a thread, and receives the target's report."""
+    """The preparation of an environment in a thread. It receives the target's reports."""
 
     def __init__(self, project: Project, configuration: str) -> None:
         self.configuration = configuration
@@ -158,7 +158,7 @@ class Preparation(Report):
         self.state = WORKING
         self.step = ""
         self.message = ""
-        self.progress: Progress | None = None  # of the current step
+        self.progress: Progress | None = None  # progress of the current step
         self.begun = time.monotonic()
         self.seconds = 0.0
         self._project = project
@@ -175,7 +175,7 @@ class Preparation(Report):
         except Interrupted:
             self._end(STOPPED, "stopped")
         except WorkbenchError as error:
-            # The line below the log is too short for it.
+            # The error does not fit into the line below the log.
             self.line(str(error))
             self._end(FAILED, str(error))
         title = {DONE: "Prepared", STOPPED: "Stopped preparing"}.get(self.state, "Could not prepare")
@@ -244,13 +244,13 @@ class PreparationLine(Line):
 
 
 class PrepareScreen(DialogScreen[bool], inherit_bindings=False):
-    """Screen of a preparation. Its result is True if the environment is ready."""
+    """The screen of a preparation. Its result is True if the environment is ready."""
 
     BINDINGS = PREPARING.bindings
     DEFAULT_CSS = "PrepareScreen > Vertical { width: 110; height: 80%; }"
 
     def __init__(self, preparation: Preparation, *, closes: bool = False) -> None:
-        """With `closes` the screen closes when the environment is ready, for a run that waits for it."""
+        """If `closes`, the screen closes when the environment is ready, because a run waits for it."""
         self._view = LogView()
         self._line = PreparationLine(preparation)
         super().__init__(box_of(f"Prepare {preparation.configuration}", self._view, self._line))

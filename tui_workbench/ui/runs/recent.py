@@ -24,12 +24,12 @@ from tui_workbench.ui.runs.run_table import RunTable, TableColumn
 from tui_workbench.ui.widgets.pane import Pane
 
 COLUMNS = ("number", "script", "state", "duration")
-METRICS = 2  # number of columns for metrics; the most common metrics get one
+METRICS = 2  # number of columns for metrics, which show the most common metrics
 SCRIPT_CELLS = 10
 
 
 class RecentPane(Pane):
-    """Pane of the newest runs. Posts `Chosen` when the user opens a run."""
+    """The pane of the newest runs. Posts `Chosen` when the user opens a run."""
 
     number = 6
     title = "All runs"
@@ -38,7 +38,7 @@ class RecentPane(Pane):
 
     @dataclass(eq=False)
     class Chosen(Message):
-        """The user opened a run."""
+        """Posted when the user opens a run."""
 
         run: Run
 

@@ -69,7 +69,7 @@ class RunContainer(Vertical, inherit_bindings=False):
 
 
 class RunCommands(Vertical, inherit_bindings=False):
-    """Wraps a `RunContainer` and executes the commands on its selected run."""
+    """The commands on the selected run of a `RunContainer`."""
 
     BINDINGS = ONE_RUN.bindings
     DEFAULT_CSS = "RunCommands { height: 1fr; }"
@@ -285,7 +285,7 @@ UNDO_TITLE = "restore project files"
 
 
 class RestoreScreen(HistoryScreen, inherit_bindings=False):
-    """Screen of the changes that a restore would make; enter makes them."""
+    """The screen of the changes that a restore would make. Enter makes them."""
 
     BINDINGS = RESTORE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*RESTORE, *HISTORY)

@@ -1,7 +1,7 @@
-"""A table with a cursor, of any length: it requests, keeps and draws only the rows in and near the visible part.
+"""A table with a cursor and any number of rows. It requests, keeps and draws only rows in and near the visible part.
 
 The owner answers `RowsWanted` with `set_rows`. The cursor is on a row and a column; it stays on its row, by key, when
-rows around it change. No operation takes longer because the table is longer.
+rows around it change. The duration of an operation does not depend on the length of the table.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 
 GAP = 2  # cells between two columns
 MARK_CELLS = 2
-LEAST_CUT = 5  # cells kept of the first piece of a cell when the cell is cut
-AHEAD = 50  # rows before and after the visible rows that are requested too
+LEAST_CUT = 5  # least cells of the first piece of a cell that is cut
+AHEAD = 50  # number of rows before and after the visible rows that are also requested
 MOST_KEPT = 2_000
 
 
@@ -35,10 +35,10 @@ class TableColumn(NamedTuple):
     key: str
     title: str
     width: int
-    right: bool = False  # right-aligned
-    stretches: bool = False  # takes the remaining room
+    right: bool = False  # True if the cells are right-aligned
+    stretches: bool = False  # True if the column takes the remaining room
     least: int = 0  # smallest width; 0 for `width`
-    drops: bool = False  # when cut, drops later pieces before it shortens the first
+    drops: bool = False  # if too long, later pieces are dropped before the first is cut
 
 
 class TableRow(NamedTuple):
@@ -47,7 +47,7 @@ class TableRow(NamedTuple):
     key: str
     cells: tuple[tuple[Piece, ...], ...]
     is_heading: bool = False
-    value: object = None  # for the owner
+    value: object = None  # a value for the owner, such as the run
 
 
 class Placed(NamedTuple):
@@ -109,22 +109,22 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
 
     @dataclass(eq=False)
     class RowsWanted(Message):
-        """Rows `first` to `first + number - 1` are needed."""
+        """Posted when the rows `first` to `first + number - 1` are needed."""
 
         first: int
         number: int
 
     class CursorMoved(Message):
-        """The cursor moved to another row or column."""
+        """Posted when the cursor moves to another row or column."""
 
     class Chosen(Message):
-        """A row was double-clicked."""
+        """Posted when a row is double-clicked."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._columns: Sequence[TableColumn] = ()
         self._sorted = ("", False)
-        self.total = 0  # number of rows, requested or not
+        self.total = 0  # number of all rows
         self.known: dict[int, TableRow] = {}  # the received rows by number
         self.cursor = 0  # the number of the row under the cursor
         self._marks: Mapping[str, tuple[str, str]] = {}
@@ -189,7 +189,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         if replace and before and self.cursor:
             self.cursor = next((number for number, row in self.known.items() if row.key == before), self.cursor)
         if replace:
-            self._asked = None  # otherwise rows that the owner did not provide would be requested again and again
+            self._asked = None  # rows that the owner did not provide would be requested forever
         self.move_to(self.cursor, force=self.current != before)
         self.refresh()
 

@@ -32,14 +32,14 @@ from tui_workbench.ui.widgets.notice import Notice
 from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.text_field import TextField
 
-FILE_VARIABLE = "$file"  # in an ArgumentVector: the script that is chosen in the run bar
-HISTORY_RUNS = 500  # past runs whose arguments are offered
-USUAL_SCRIPTS = ("train.py", "main.py", "run.py")  # preferred where the configuration names no script
-_LABEL_CELLS = 34  # cells that the labels and the button of a `RequestLine` take
+FILE_VARIABLE = "$file"  # stands for the script of the run bar in an ArgumentVector
+HISTORY_RUNS = 500  # number of past runs whose arguments are offered
+USUAL_SCRIPTS = ("train.py", "main.py", "run.py")  # preferred if the configuration names no script
+_LABEL_CELLS = 34  # cells for the labels and the button of a `RequestLine`
 
 
 class ArgumentsField(TextField):
-    """The arguments of the script; up and down show those of earlier runs."""
+    """The field for the arguments of the script. Up and down show the arguments of earlier runs."""
 
     BINDINGS = ARGUMENTS.bindings
 
@@ -91,7 +91,7 @@ class RunButton(Line, can_focus=True):
 
 
 class RunBar(Widget, inherit_bindings=False):
-    """Editable request of the next run."""
+    """The editable request of the next run."""
 
     heading = "Run bar"
     about = (
@@ -116,7 +116,7 @@ class RunBar(Widget, inherit_bindings=False):
     """
 
     class Left(Message):
-        """Escape was pressed; the focus should return to the previous pane."""
+        """Posted when escape is pressed. The focus should return to the previous pane."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -130,7 +130,7 @@ class RunBar(Widget, inherit_bindings=False):
         self._scripts: list[str] = []
         self._runs: Sequence[Run] = ()
         self._posted: RunRequest | None = None
-        self._status = ("", False)  # of the request: a text, and True if it is an error
+        self._status = ("", False)  # status of the request: a text, and True if it is an error
         self._known: set[str] = set()
 
     def compose(self) -> ComposeResult:
@@ -172,7 +172,7 @@ class RunBar(Widget, inherit_bindings=False):
             self._slurm.value = saved.text("slurm")
 
     def holds(self, request: RunRequest) -> bool:
-        """Return True if this is the current request, so that a result for it is still valid."""
+        """Return True if this is the current request, so that a result for the request is still valid."""
         return request == self._posted
 
     def take_focus(self) -> None:
@@ -199,7 +199,7 @@ class RunBar(Widget, inherit_bindings=False):
                 f"cannot parse the arguments: {str(error).lower()}",
                 remedy="Close the quote, or write a backslash before it.",
             ) from error
-        # Exact, because the field contains the arguments of the configuration, unless the user removed them.
+        # The field contains the arguments of the configuration already, unless the user has removed them.
         slurm = self._slurm.value.strip() if self._is_for_slurm else ""
         return RunRequest(self._environment.value, self._script.value, arguments, exact_arguments=True, slurm=slurm)
 
@@ -240,7 +240,7 @@ class RunBar(Widget, inherit_bindings=False):
         self.notice.say(message, wrong=wrong)
 
     def show_gpu_check(self) -> None:
-        """If the run needs a GPU, show that this is being checked. The first check of a framework takes seconds."""
+        """Show that GPUs are being checked, if the run needs one. The first check of a framework takes seconds."""
         configuration, target = self.chosen
         if configuration is not None and target is not None and asked_for(target, configuration):
             self.show_status("Checking that the run would use a GPU...")
@@ -259,7 +259,7 @@ class RunBar(Widget, inherit_bindings=False):
         if self._environment.value not in self._configurations:
             self._choose(self._first_choice())
         elif self._environment.value:
-            # The file may have changed.
+            # The file of the chosen configuration may have changed.
             self._mark_environment()
             self._request_changed(always=True)
 
@@ -307,9 +307,9 @@ class RunBar(Widget, inherit_bindings=False):
         )
 
     def _first_choice(self) -> str:
-        """Return the name of the default configuration, or "" if there are no configurations.
+        """Return the name of the default configuration, or "" without configurations.
 
-        It is preferably one without problems that runs on this machine.
+        Prefer a configuration without problems that runs on this machine.
         """
 
         def order(configuration: RunConfiguration) -> tuple[bool, bool]:
@@ -355,7 +355,7 @@ class RunBar(Widget, inherit_bindings=False):
             request = self.request()
         except UsageError as error:
             self._posted = None
-            # Not while the project is still being read.
+            # A missing script is no error while the project is still being read.
             if self._known == {"configurations", "scripts"}:
                 self._set_status(str(error), wrong=True)
             self.post_message(RequestChanged(None))
@@ -376,7 +376,7 @@ class RunBar(Widget, inherit_bindings=False):
 
 
 class RequestLine(Line):
-    """Shows the request of the run bar, if any.
+    """A line that shows the request of the run bar, if any.
 
     A click on the button starts the run; a click on a value focuses the run bar.
     """

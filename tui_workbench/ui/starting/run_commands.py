@@ -23,11 +23,11 @@ from tui_workbench.ui.main.project_state import ProjectState
 from tui_workbench.ui.starting.shell import enter_shell
 from tui_workbench.ui.starting.starting import Starting
 
-RETRY_SECONDS = 2.0  # between checks of a request that cannot be run
+RETRY_SECONDS = 2.0  # seconds between checks of a request that cannot be run
 
 
 class RunCommands:
-    """Executor of the run commands of keys and panes."""
+    """The run commands, which keys and panes request."""
 
     def __init__(self, context: MainContext, state: ProjectState, starting: Starting) -> None:
         self._context = context
@@ -47,7 +47,7 @@ class RunCommands:
                 return
             self._bar.show_gpu_check()
             _, target = self._bar.chosen
-            # No login and no environment build: the run starts at once, or fails with an error.
+            # The run needs no login and no environment build, so it starts or fails immediately.
             starts_at_once = (
                 target is None or target.problem or (target.kind.runs_here and not target.builds_environment)
             )
@@ -93,7 +93,7 @@ class RunCommands:
 
     async def _cancel(self, run_id: str) -> None:
         try:
-            # `to_thread`, because leaving the program waits a moment for its threads.
+            # `to_thread`, because the exit waits a moment for its threads.
             await asyncio.to_thread(Runs(self._context.project).cancel, run_id)
         except WorkbenchError:
             self._context.panes.jobs.cancel_failed(run_id)
@@ -105,7 +105,7 @@ class RunCommands:
         self._state.show_how_to_run()
 
     async def _plan(self, request: RunRequest) -> None:
-        """Plan the request; on an error retry until it works, because the user may fix the cause anywhere."""
+        """Plan the request. Retry after an error, because the user may fix its cause outside the workbench."""
         try:
             plan, version = await in_thread(lambda: self._plan_of(request))
         except WorkbenchError as error:

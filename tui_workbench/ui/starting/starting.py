@@ -37,7 +37,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.question_row import Choice, yes_no
 
 NOTE_SECONDS = 15.0
-SECRET_ATTEMPTS = 3  # as many as `ssh` gives
+SECRET_ATTEMPTS = 3  # the same as in `ssh`
 
 ACCEPTED = "accepted"
 YES, ON_CPU, COPY = "yes", "cpu", "copy"
@@ -45,7 +45,7 @@ DECLARE, LEAVE_OUT = "declare", "leave out"
 
 
 class Login:
-    """Logs in on targets, and asks for host keys and secrets."""
+    """The login on targets, with questions about host keys and secrets."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context
@@ -58,7 +58,7 @@ class Login:
         """
         if not _is_elsewhere(target):
             return True
-        # Two runs that start at the same time ask only once.
+        # If two runs start at the same time, only the first asks.
         async with self._locks.setdefault(target.path, asyncio.Lock()):
             self._context.say(f"Connecting to {target.address}...")
             try:
@@ -67,7 +67,7 @@ class Login:
                 self._context.say("")
 
     async def needs_person(self, target: ComputeTarget | None) -> bool:
-        """Return True if a login needs the user, for a secret or a host key. Other errors are reported later."""
+        """Return True if a login needs a secret or an answer about a host key. The run reports other errors."""
         if not _is_elsewhere(target):
             return False
         try:
@@ -126,7 +126,7 @@ class Login:
 
 
 class Starting:
-    """Starts runs, after login and preparation. All methods may raise WorkbenchError, which `MainContext.run` shows."""
+    """The start of runs, with login and preparation. All methods may raise WorkbenchError."""
 
     def __init__(self, context: MainContext, state: ProjectState, changes: ProjectChanges) -> None:
         self._context = context
@@ -208,7 +208,7 @@ class Starting:
         """Ask whether to link files that are too large for a snapshot as data, or to exclude them."""
         paths = [path for path, _ in error.paths]
         choices = [Choice("s", "exclude them", LEAVE_OUT), Choice("n", "cancel", "")]
-        # A rerun uses the data of the original run.
+        # A rerun uses the data of the original run, so there is nothing to ask.
         if not request.origin or request.run_configuration:
             choices.insert(0, Choice("l", "link them as data", DECLARE))
         answer = await self._context.questions.choose(f"{safe_text(capitalized(error.message))}.", *choices)
@@ -246,7 +246,7 @@ class Starting:
     async def prepare(self, *, runs_afterwards: bool = False) -> bool:
         """Build the environment of the chosen run configuration on a screen; return True if it is ready.
 
-        With `runs_afterwards`, the screen closes at the end of the build.
+        If `runs_afterwards`, the screen closes at the end of the build.
         """
         configuration, target = self._context.panes.run_bar.chosen
         if configuration is None:

@@ -7,7 +7,7 @@ from textual.drivers.web_driver import WebDriver
 
 
 class BrowserDriver(WebDriver):
-    """Focuses the app at the start; Textual's driver waits for a click on the page."""
+    """A driver that focuses the app at the start. Textual's driver waits for a click on the page."""
 
     def start_application_mode(self) -> None:
         super().start_application_mode()

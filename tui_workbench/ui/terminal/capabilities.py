@@ -1,6 +1,6 @@
-"""Detect the abilities of the terminal from its environment, before anything is written to it.
+"""Detect the capabilities of the terminal from its environment, before anything is written to it.
 
-The terminal itself is not asked: on a slow connection its answer would arrive among the first keys.
+The terminal is not queried, because on a slow connection its answer would arrive among the first keys.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class UnsupportedTerminal(WorkbenchError):
-    """The terminal cannot show the screens."""
+    """The error for a terminal that cannot show the screens."""
 
     exit_code = 2
 
@@ -65,10 +65,10 @@ def detect_terminal(*, ascii_only: bool = False) -> Terminal:
 
 
 def prepare_for_browser() -> bool:
-    """Prepare a process whose screens a browser shows. Returns False in a terminal.
+    """Prepare a process whose screens are shown by a browser. Return False in a terminal.
 
-    Removes the server's variables from the environment, so that runs do not inherit them, and ends this process when
-    the server dies.
+    Remove the server's variables from the environment, so that runs do not inherit them. End this process when the
+    server dies.
     """
     if IN_BROWSER not in os.environ:
         return False
@@ -99,9 +99,9 @@ def check_size(columns: int, lines: int) -> None:
 
 @contextmanager
 def textual_environment(terminal: Terminal) -> Iterator[None]:
-    """Set the variables with which Textual draws for this terminal; variables that the user has set take precedence.
+    """Set the variables that tell Textual how to draw, unless the user has set them.
 
-    Textual reads them once, while it is imported. They are removed afterwards, so that runs do not inherit them.
+    Textual reads them only while it is imported. They are removed afterwards, so that runs do not inherit them.
     """
     systems = {"truecolor": "truecolor", "256": "256", "16": "standard", "none": "standard"}
     wanted = {"TEXTUAL_COLOR_SYSTEM": systems[terminal.colors]}
@@ -145,7 +145,7 @@ _REMEDY = (
 
 
 def _family(name: str) -> str:
-    """The first part of a terminal's name: `screen` of `screen.xterm-256color`."""
+    """Return the first part of a terminal's name: `screen` of `screen.xterm-256color`."""
     for mark in "-.+":
         name = name.partition(mark)[0]
     return name
@@ -162,7 +162,7 @@ def _is_truecolor(name: str) -> bool:
 
 
 def _cursor_movement(name: str) -> bytes | None:
-    """The terminfo entry `cup`, b"" if the terminal has none; None for an unknown terminal."""
+    """Return the terminfo entry `cup`; b"" if the terminal has none, None for an unknown terminal."""
     import curses
 
     try:
@@ -197,7 +197,7 @@ def _has_unicode(environ: Mapping[str, str], name: str) -> bool:
 
 
 def _locale(environ: Mapping[str, str]) -> str:
-    """The user's locale, from the variables in the order of POSIX."""
+    """Return the user's locale from the variables, in the order of POSIX."""
     # Python itself sets LC_CTYPE when LANG is C.
     by_python = environ.get("LC_CTYPE") == "C.UTF-8" and not _was_set_at_start("LC_CTYPE")
     names = ("LC_ALL", "LANG") if by_python else ("LC_ALL", "LC_CTYPE", "LANG")

@@ -42,19 +42,19 @@ _WITHOUT_CLIPBOARD = re.compile(r"linux|vt\d|ansi|pcansi|cygwin|mach|hurd")
 
 
 def sequences(text: str, environ: Mapping[str, str]) -> str:
-    """The sequences that copy the text, for a terminal or a remote tmux. A local tmux is called as a program."""
+    """Return the sequences that copy the text in a terminal or a remote tmux. A local tmux is called as a program."""
     bare = _bare(text)
     name = environ.get("TERM", "")
     if environ.get("STY"):
         return through_screen(bare)
     if name.startswith("tmux"):
         return bare + through_tmux(bare)
-    # Over SSH, `screen` can be tmux or GNU screen. tmux ignores the form for screen, and screen ignores the bare one.
+    # Over SSH, TERM=screen can mean tmux or GNU screen. Each ignores the sequence for the other.
     return bare + through_screen(bare) if name.startswith("screen") else bare
 
 
 def why_not(text: str, environ: Mapping[str, str]) -> str:
-    """The known reason why the text cannot reach a clipboard, or ""."""
+    """Return the reason why the text cannot reach a clipboard, or "" if no reason is known."""
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogateescape")) > MAX_BYTES:
         return "The text is too long for a terminal clipboard"
     if _WITHOUT_CLIPBOARD.match(environ.get("TERM", "")):
@@ -65,7 +65,7 @@ def why_not(text: str, environ: Mapping[str, str]) -> str:
 
 
 def desktop_command(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The program that copies on this desktop if the terminal does not, or ()."""
+    """Return the command that copies to the desktop's clipboard if the terminal cannot; () without one."""
     if not _refuses(environ):
         return ()
     for variable, command in _DESKTOPS:
@@ -81,7 +81,7 @@ def _refuses(environ: Mapping[str, str]) -> bool:
 
 
 def copy(app: App[Any], text: str) -> bool:
-    """Copy the text. Returns False if it is saved to a file instead; a notification then shows the path."""
+    """Copy the text. Return False if it was saved to a file instead; a notification then shows the path."""
     app._clipboard = text
     command, why = desktop_command(os.environ), ""
     if command:
@@ -98,7 +98,7 @@ def copy(app: App[Any], text: str) -> bool:
 
 
 def save(text: str) -> str:
-    """Save the text to a private file. Returns its path. Blocks; raises StorageError."""
+    """Save the text to a private file and return its path. Blocks; raises StorageError."""
     folder = directories.user_state_directory()
     path = os.path.join(folder, "copied.txt")
     try:
@@ -146,7 +146,7 @@ def _to_desktop(app: App[Any], text: str, command: tuple[str, ...]) -> None:
 
 
 def _pipe_to(command: Sequence[str], text: str) -> bool:
-    """Send the text to a program. Returns True on success."""
+    """Send the text to a program. Return True on success."""
     data = text.encode(errors="surrogateescape")
     try:
         done = run(command, input=data, output=subprocess.DEVNULL, timeout=PROGRAM_SECONDS)

@@ -1,6 +1,6 @@
-"""A text area that is fast in long texts: it highlights visible rows only, once per frame.
+"""A text area that is fast for long texts. It highlights only visible rows, once per frame.
 
-Subclasses draw over finished lines in `finish_line`, and set the colors in `show_colors`.
+Subclasses draw over finished lines in `finish_line` and set the colors in `show_colors`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CodeArea(TextArea, inherit_bindings=False):
     # --- The text
 
     def _set_document(self, text: str, language: str | None) -> None:
-        # Textual would make its slow document and compile the query again for each editor.
+        # Textual would create its slow document, and compile the query again for each editor.
         self.document = SourceDocument(text, self.source_language)
         self.wrapped_document = UnwrappedDocument(self.document, tab_width=self.indent_width)
         self.navigator = DocumentNavigator(self.wrapped_document)

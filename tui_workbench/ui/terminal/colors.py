@@ -30,7 +30,7 @@ RGB = tuple[int, int, int]
 
 
 class Reduced(NamedTuple):
-    """The replacement of a color: one of 16 in a dark and in a light theme, and without colors an attribute."""
+    """The replacement of a color: one of 16 colors in a dark and in a light theme, or an attribute without colors."""
 
     dark: int
     light: int
@@ -64,7 +64,7 @@ BACKGROUNDS = {
 
 
 def line_filters(theme: Theme, terminal: Terminal, usual: Sequence[LineFilter]) -> Sequence[LineFilter]:
-    """The line filters for a theme on a terminal; `usual` are Textual's own."""
+    """Return the line filters for a theme on a terminal; `usual` are Textual's own filters."""
     if terminal.colors == "truecolor" or not isinstance(theme, WorkbenchTheme):
         recolored: Sequence[LineFilter] = usual
     elif terminal.colors == "256":
@@ -81,12 +81,12 @@ _ASCII_ONLY = AsciiOnly()
 
 @lru_cache(8)
 def _recolored(kind: type[_Recolored], palette: Palette, dark: bool) -> LineFilter:
-    # Cached, because Textual caches lines by their filters.
+    # The filters are cached, because Textual caches lines by their filters.
     return kind(palette, dark)
 
 
 class _Recolored(LineFilter):
-    """Base of filters that replace styles; caches each replacement."""
+    """The base of filters that replace styles. Replacements are cached."""
 
     def __init__(self, palette: Palette, dark: bool) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class _Recolored(LineFilter):
 
 
 class In256(_Recolored):
-    """Replaces each color by the most similar of 256. The 16 colors of the terminal stay."""
+    """A filter that replaces each color by the most similar of 256. The terminal's 16 colors stay."""
 
     def __init__(self, palette: Palette, dark: bool) -> None:
         super().__init__(palette, dark)
@@ -136,7 +136,7 @@ class In256(_Recolored):
 
 
 class _Roles:
-    """Finds the role of a color in the palette; a blended color has the role of the most similar one."""
+    """The roles of colors in the palette. A blended color has the role of the most similar color."""
 
     def __init__(self, palette: Palette) -> None:
         named = {name: _rgb(value) for name, value in palette._asdict().items()}
@@ -149,12 +149,12 @@ class _Roles:
         return _role(color, self._foregrounds)
 
     def background(self, color: RichColor | None) -> str:
-        """The role of a background color. Cursors and bars have the role of a foreground."""
+        """Return the role of a background color. Cursors and bars have the role of a foreground."""
         return _role(color, self._backgrounds)
 
 
 class InSixteen(_Recolored):
-    """Replaces each color by one of 16, by its role."""
+    """A filter that replaces each color by one of 16, according to its role."""
 
     def recolor(self, style: Style) -> Style:
         role = self.roles.background(style.bgcolor)
@@ -168,7 +168,7 @@ class InSixteen(_Recolored):
             reduced = BACKGROUNDS.get(name) or FOREGROUNDS[name]
             number: int | None = reduced.dark if self.dark else reduced.light
         else:
-            # The output of a run uses color numbers.
+            # The output of a run uses the terminal's own colors by number.
             number = None if color is None or color.is_default else color.downgrade(ColorSystem.STANDARD).number
         return None if number is None else RichColor.from_ansi(number)
 
@@ -178,7 +178,7 @@ _HEAVY = str.maketrans("─│╭╮╰╯┌┐└┘├┤┬┴┼", "━┃�
 
 
 class WithoutColor(_Recolored):
-    """Replaces colors by attributes, and draws heavy lines around the focus."""
+    """A filter that replaces colors by attributes, and draws heavy lines around the focused widget."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [Segment(self._lines(text, style), self._style(style), control) for text, style, control in segments]
@@ -209,7 +209,7 @@ class WithoutColor(_Recolored):
 
 
 def nearest_of_256(color: RGB, taken: frozenset[int] = frozenset()) -> int:
-    """The number, from 16 on, of the most similar color that is not taken."""
+    """Return the number, from 16 on, of the most similar color that is not taken."""
     levels = [sorted(range(6), key=lambda index, part=part: abs(CUBE[index] - part))[:2] for part in color]  # type: ignore[misc]
     found = {
         16 + 36 * red + 6 * green + blue: (CUBE[red], CUBE[green], CUBE[blue])
@@ -224,7 +224,7 @@ def nearest_of_256(color: RGB, taken: frozenset[int] = frozenset()) -> int:
 
 
 def _cursor_background(palette: Palette) -> int:
-    """The color of the selected row, of 256: the most similar one with its hue on which muted text is readable."""
+    """Return the most similar of 256 colors of this hue on which muted text is readable, for the selected row."""
     color = _rgb(palette.selected)
     _, green_red, blue_yellow = _oklab(color)
 
@@ -239,7 +239,7 @@ def _cursor_background(palette: Palette) -> int:
 
 
 def _distance(one: RGB, other: RGB) -> float:
-    """The squared distance of two colors in Oklab; hue counts twice."""
+    """Return the squared distance of two colors in Oklab, in which hue counts twice."""
     light, *hues = (a - b for a, b in zip(_oklab(one), _oklab(other), strict=True))
     return light * light + 2 * sum(hue * hue for hue in hues)
 

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 
 class RepaintingCompositor(Compositor):
-    """Compares each layout with the previous layout instead of `full_map`."""
+    """A compositor that compares each layout with the previous layout instead of `full_map`."""
 
     def __init__(self) -> None:
         super().__init__()

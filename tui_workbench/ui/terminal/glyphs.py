@@ -86,7 +86,7 @@ _TABLE = _Table({ord(character): form for form, characters in _FORMS.items() for
 
 
 class AsciiOnly(LineFilter):
-    """Draws every line in ASCII."""
+    """A filter that draws every line in ASCII."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [Segment(_drawn(text, style), style, control) for text, style, control in segments]

@@ -26,7 +26,7 @@ MAX_HOLD = 10.0
 
 
 async def run_binding(widget: Widget, key: str) -> bool:
-    """Run the widget's own binding of the key immediately. Returns False if no binding is available.
+    """Run the widget's own binding of the key immediately. Return False if no binding is available.
 
     Textual runs bindings after the key has bubbled up to the app. In a widget that also takes text, later letters would
     be inserted first, at the old cursor.
@@ -38,7 +38,7 @@ async def run_binding(widget: Widget, key: str) -> bool:
 
 
 class KeyQueue:
-    """Passes keys and pastes to `dispatch` one at a time."""
+    """A queue that passes keys and pastes to `dispatch` one at a time."""
 
     def __init__(self, app: App[Any], dispatch: Callable[[events.Key | events.Paste], Awaitable[None]]) -> None:
         self._app = app
@@ -53,7 +53,7 @@ class KeyQueue:
 
     @property
     def is_at_work(self) -> bool:
-        """Return True while a key is being handled or keys are held."""
+        """True while a key is being handled or keys are held."""
         return self._at_work_since is not None
 
     def hold(self) -> None:
@@ -63,7 +63,7 @@ class KeyQueue:
     async def take(self, event: events.Key | events.Paste) -> None:
         """Dispatch a key or paste now, or after the previous one."""
         if isinstance(event, events.Key) and event.key.startswith("alt+"):
-            event.character = None  # Textual sets the letter, and text fields would insert it
+            event.character = None  # Textual sets the character of these keys, and text fields would insert it
         self._waiting.append(event)
         if self._at_work_since is None or time.monotonic() - self._at_work_since > PATIENCE:
             await self.release()
@@ -78,13 +78,13 @@ class KeyQueue:
             self._follow(target, self._number)
 
     def _follow(self, node: MessagePump | None, number: int) -> None:
-        # Follows the key through the queues of its widgets.
+        # The key passes through the queues of these widgets.
         while node is not None and node is not self._app:
             parent = node._parent
             if node.call_later(self._follow, parent, number):
                 return
             node = parent
-        # Twice, because a change of focus is itself queued by the effect of the key.
+        # Twice, because the effect of the key queues a change of focus.
         self._app.call_later(self._app.call_later, self._done, number)
 
     async def _done(self, number: int) -> None:

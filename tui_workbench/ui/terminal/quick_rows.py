@@ -1,6 +1,6 @@
-"""A view for rows that are painted often, such as those of a growing log. Rows are cached and skip the box model.
+"""A view for rows that are painted often, such as those of a growing log. Rows are cached, without the box model.
 
-A `QuickStrip` behaves like a `Strip`, but makes its caches on demand and knows where it will be cut.
+A `QuickStrip` behaves like a `Strip`, but creates its caches on demand and knows where it will be cut.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 CACHE_SIZE = 4
 
-MAX_STYLES = 4096  # a log with color gradients can have any number
+MAX_STYLES = 4096  # limit of cached styles, because a log with color gradients has many
 
 
 class QuickStrip(Strip):
@@ -36,7 +36,7 @@ class QuickStrip(Strip):
         self._cell_count = None
 
     def __getattr__(self, name: str) -> Any:
-        """Make a cache on demand."""
+        """Create a cache on demand."""
         if not name.endswith("_cache"):
             raise AttributeError(name)
         cache: FIFOCache[Any, Any] = FIFOCache(CACHE_SIZE)
@@ -44,7 +44,7 @@ class QuickStrip(Strip):
         return cache
 
     def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
-        """The parts between the cuts; fast for the usual cut between text and scroll bar."""
+        """Return the parts between the cuts. The usual cut between text and scroll bar is fast."""
         cuts = list(cuts)
         length, beside = self.cell_length, self._beside
         if beside and cuts == [length - beside, length]:
@@ -61,7 +61,7 @@ class QuickRows(ScrollView, inherit_bindings=False):
         self._filtered: dict[Style, Style] = {}
 
     def draw_rows(self, rows: Sequence[int]) -> Iterable[list[Segment]]:
-        """The segments of rows of the screen, each with a segment of one cell under the scroll bar at its end."""
+        """Return the segments of rows of the screen. The last segment of a row is the cell under the scroll bar."""
         raise NotImplementedError
 
     def _set_dirty(self, *regions: Region) -> None:

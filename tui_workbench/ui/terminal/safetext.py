@@ -1,4 +1,4 @@
-"""Make text of any origin safe to print. All foreign text on the screens passes through this module.
+"""Make untrusted text safe to print. All untrusted text on the screens passes through this module.
 
 The result has printable characters only. Control characters, invisible or direction-changing characters and undecodable
 bytes become visible glyphs. `safe_text` returns plain text; `safe_line` returns a line of a log, with its SGR colors as
@@ -61,9 +61,9 @@ def safe_text(text: str, *, multiline: bool = False) -> str:
 
 
 def truncate_middle(text: str, width: int) -> str:
-    """The text in at most `width` cells, with `…` for the omitted middle. The text is made safe first.
+    """Make the text safe and shorten it to at most `width` cells, with `…` for the omitted middle.
 
-    For paths, names and identifiers, of which both ends matter.
+    Use this for paths, names and IDs, of which both ends matter.
     """
     text = safe_text(text)
     if width <= 0:
@@ -78,7 +78,7 @@ def truncate_middle(text: str, width: int) -> str:
 
 
 def truncate_end(text: str, width: int) -> str:
-    """The text in at most `width` cells, with `…` for the omitted end. The text is made safe first."""
+    """Make the text safe and shorten it to at most `width` cells, with `…` for the omitted end."""
     text = safe_text(text)
     return text if cell_len(text) <= width else "".join(_fitting(clusters(text), width - 1)) + "…"
 
@@ -95,7 +95,7 @@ class SafeLine(NamedTuple):
 
 
 def safe_line(data: bytes) -> SafeLine:
-    r"""A line of a log, without its newline, as a terminal would finally show it.
+    r"""Return a line of a log, without its newline, as a terminal would finally show it.
 
     SGR colors and attributes are kept, except blinking and concealing. `\r`, `\b`, tabs and the sequences of progress
     bars (cursor left, right and to a column; erase in line) are interpreted within the line. Everything else is shown:
@@ -232,14 +232,14 @@ class Pen(NamedTuple):
 
 @lru_cache(4096)
 def _style(pen: Pen) -> Style | None:
-    """The pen as a style, None for the default pen. Equal pens give the same object."""
+    """Return the style of a pen; None for the default pen. Equal pens give the same object."""
     attributes: Mapping[str, Any] = dict.fromkeys(pen.attributes, True)
     return None if pen == Pen() else Style(color=pen.color, bgcolor=pen.background, **attributes)
 
 
 @lru_cache(4096)
 def _apply(pen: Pen, parameters: str) -> Pen:
-    """The pen after an SGR sequence with these parameters. Unknown codes are ignored."""
+    """Return the pen after an SGR sequence with these parameters. Unknown codes are ignored."""
     # The colon form is one parameter: `38:2::R:G:B`, with an empty color space.
     codes = iter([_codes(part) for part in parameters.split(";")])
     for code in codes:
@@ -278,7 +278,7 @@ def _apply_code(pen: Pen, code: int) -> Pen:
 
 
 def _extended_color(inside: list[int], following: Iterator[list[int]]) -> Color | None:
-    """The color of `38;5;N`, `38;2;R;G;B` and their colon forms, or None if malformed."""
+    """Return the color of `38;5;N`, `38;2;R;G;B` and their colon forms, or None if malformed."""
     if inside:
         kind, rest = inside[0], inside[1:]
         if kind == 2:
@@ -317,7 +317,7 @@ def is_control(character: str) -> bool:
 
 
 def clusters(text: str) -> list[str]:
-    """Split the text into letters with their combining characters. It stays whole if the widths would not add up."""
+    """Split the text into letters with their combining characters; not if the sum of the widths would differ."""
     found: list[str] = []
     for character in text:
         joins = found and (cell_len(character) == 0 or found[-1][-1] == "\u200d")

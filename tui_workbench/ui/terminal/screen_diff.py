@@ -40,7 +40,7 @@ _SEEN_ON_BLANKS = frozenset({"4", "5", "6", "7", "9", "21", "51", "52", "53"})
 
 
 class CellStyle:
-    """Attributes, foreground and background of a cell as SGR parameters; "" is the default color."""
+    """The attributes, foreground and background of a cell as SGR parameters; "" is the default color."""
 
     def __init__(self, codes: str, link: str = "") -> None:
         self.codes, self.link = codes, link
@@ -67,13 +67,13 @@ class CellStyle:
 
 @lru_cache(10_000)
 def cell_style(codes: str, link: str = "") -> CellStyle:
-    """The style for these SGR parameters; the same object each time, because styles are compared by identity."""
+    """Return the style for SGR parameters, the same object each time, because styles are compared by identity."""
     return CellStyle(codes, link)
 
 
 @lru_cache(10_000)
 def transition(old: CellStyle | None, new: CellStyle) -> str:
-    """The sequence that changes the style to `new`; `old` is None for an unknown style."""
+    """Return the sequence that changes the style to `new`; `old` is None for an unknown style."""
     whole = f"\x1b[0;{new.codes}m" if new.codes else "\x1b[m"
     link = f"\x1b]8;;{new.link}\x1b\\" if new.link != (old.link if old is not None else "") else ""
     if old is None:
@@ -118,7 +118,7 @@ class ScreenBuffer:
         self.forget()
 
     def forget(self) -> None:
-        """Let the next `take` write everything, because the terminal may show anything."""
+        """Make the next `take` write everything, because the terminal may show anything."""
         self._shown = [[UNKNOWN] * self.width for _ in range(self.height)]
         self._changed = set(range(self.height))
         self._pen: CellStyle | None = None
@@ -148,14 +148,14 @@ class ScreenBuffer:
     # --- Writing
 
     def take(self, cursor: tuple[int, int]) -> str:
-        """The text that updates the terminal and places the cursor; "" if nothing has changed."""
+        """Return the text that updates the terminal and places the cursor; "" if nothing has changed."""
         for y in sorted(self._changed):
             row = self.rows[y]
             for start, end in _changes(row, self._shown[y]):
                 x = start
                 for style, cells in groupby(row[start:end], key=itemgetter(1)):
                     texts = [text for text, _ in cells]
-                    if style is not UNKNOWN[1]:  # skip cells that were never drawn
+                    if style is not UNKNOWN[1]:  # cells that were never drawn are skipped
                         self._write_run(x, y, texts, style)
                     x += len(texts)
             self._shown[y] = row
@@ -190,7 +190,7 @@ class ScreenBuffer:
         else:
             for place, text in enumerate(texts, x):
                 if is_unsure(text):
-                    # Place it between cursor moves, so that a terminal with another width spoils no other cell.
+                    # Cursor moves around the text prevent that its width in the terminal shifts other cells.
                     self._out.append(" " * cell_len(text))
                     self._place = None
                     self._move(place, y)
@@ -219,7 +219,7 @@ class ScreenBuffer:
 
 
 def _changes(row: Sequence[Cell], shown: Sequence[Cell]) -> Iterator[tuple[int, int]]:
-    """The ranges of a row that must be written: whole words, joined over gaps of up to GAP cells."""
+    """Return the ranges of a row that must be written: whole words, joined over gaps of up to GAP cells."""
     spans: list[list[int]] = []
     for x, differs in enumerate(map(ne, row, shown)):
         if differs and spans and x - spans[-1][1] <= GAP:
@@ -235,7 +235,7 @@ def _changes(row: Sequence[Cell], shown: Sequence[Cell]) -> Iterator[tuple[int, 
 
 
 def _whole_words(row: Sequence[Cell], start: int, end: int) -> tuple[int, int]:
-    """The range, extended to whole words of up to MAX_WORD cells and to whole wide characters."""
+    """Extend a range to whole words of up to MAX_WORD cells and to whole wide characters."""
     first, last = start, end
     while first > 0 and row[first][0] != " " and row[first - 1][0] != " ":
         first -= 1
@@ -264,7 +264,7 @@ def _is_narrow(character: str) -> bool:
 
 
 def _cells(text: str) -> Sequence[str]:
-    """A string for each cell of the text."""
+    """Return a string for each cell of the text."""
     if (text.isascii() and text.isprintable()) or all(map(_is_narrow, set(text))):
         return text
     cells: list[str] = []

@@ -29,7 +29,7 @@ def has_stand_ins(source: str) -> bool:
 
 
 def to_document(source: str) -> str:
-    """Replace each character that is unsafe to draw by a stand-in; tabs and line feeds stay."""
+    """Replace each character that is unsafe to draw by a stand-in, except tabs and line feeds."""
     unsafe = {character for character in set(source) - _KEPT if not is_safe(_ANCHOR + character)}
     return source.translate({ord(character): _stand_in(character) for character in unsafe}) if unsafe else source
 
@@ -45,7 +45,7 @@ def to_screen(text: str) -> str:
 
 
 def name_of(character: str) -> str:
-    """The code point behind a stand-in (`U+202E`); "" for any other character."""
+    """Return the code point of a stand-in's original (`U+202E`); "" for any other character."""
     hidden = _characters.get(character)
     return f"U+{ord(hidden):04X}" if hidden else ""
 

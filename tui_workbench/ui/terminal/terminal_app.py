@@ -37,7 +37,7 @@ MAX_STYLES = 4_000
 
 
 class FramePainter:
-    """Draws the updates of an app's screens into `frame`."""
+    """A painter that draws the updates of an app's screens into `frame`."""
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
@@ -76,7 +76,7 @@ class FramePainter:
 
 
 class TerminalApp(App[Result], inherit_bindings=False):
-    """The base of the workbench's app. `refused` publishes the reason why a key did nothing, and "" at the next key."""
+    """The base of the app. `refused` publishes the reason why a key had no effect, and "" at the next key."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,18 +88,18 @@ class TerminalApp(App[Result], inherit_bindings=False):
     # --- For subclasses
 
     def why_refused(self, key: str) -> str:
-        """The reason why the command of a key is unavailable now, or ""."""
+        """Return the reason why the command of a key is unavailable now, or ""."""
         return ""
 
     def crashed(self, error: Exception) -> None:
-        """Called when an unexpected error ends the app."""
+        """Handle an unexpected error that ends the app."""
 
     # --- Keys
 
     async def on_event(self, event: events.Event) -> None:
         """Queue keys and pastes; handle other events immediately."""
         if isinstance(event, events.Resize):
-            self.painter.frame.forget()  # terminals differ in where a resize moves the text
+            self.painter.frame.forget()  # terminals move the text differently in a resize
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
             await super().on_event(event)
             return
@@ -117,7 +117,7 @@ class TerminalApp(App[Result], inherit_bindings=False):
         return done
 
     def show_refusal(self, reason: str) -> None:
-        """Show the reason why a key did nothing, until the next key. "" hides it."""
+        """Show the reason why a key had no effect, until the next key. "" hides it."""
         self._shows_refusal = bool(reason)
         self.refused.publish(reason)
 
@@ -133,7 +133,7 @@ class TerminalApp(App[Result], inherit_bindings=False):
         self._close_messages_no_wait()
 
     def fail_later(self, error: BaseException) -> None:
-        """End the app because of an exception. To be called in the thread that raised it."""
+        """End the app because of an exception. Call this in the thread that raised it."""
         self.call_later(self._handle_exception, error)
 
     # --- The terminal
@@ -148,7 +148,7 @@ class TerminalApp(App[Result], inherit_bindings=False):
         self.screen.refresh()
 
     def restore_terminal(self) -> None:
-        """Restore the terminal immediately, for when the event loop no longer can. Can be called in any thread."""
+        """Restore the terminal without the event loop. May be called in any thread."""
         if isinstance(self._driver, TerminalDriver):
             self._driver.restore_now()
 

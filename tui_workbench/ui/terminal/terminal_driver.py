@@ -1,7 +1,7 @@
 """A driver for slow connections and for terminals that disappear.
 
-The event loop never waits for the terminal: a frame is written only after the previous one, so a slow connection gets
-fewer frames, but never old ones. If the terminal is gone, output is dropped and the process gets SIGHUP.
+The event loop never waits for the terminal. A frame is written only after the previous one, so a slow connection gets
+fewer frames, but never outdated ones. If the terminal is gone, output is dropped and the process gets SIGHUP.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TerminalDriver(LinuxDriver):
                 self._drawing_loop.call_soon_threadsafe(call)
 
     def stop_application_mode(self) -> None:
-        """Also reset the colors, which some terminals keep after the alternate screen."""
+        """Leave application mode. Reset the colors, too, which some terminals keep after the alternate screen."""
         self.write("\x1b[m")
         super().stop_application_mode()
 
@@ -80,7 +80,7 @@ class TerminalDriver(LinuxDriver):
 
 
 class TerminalFile:
-    """A file that drops writes when its terminal is gone. `count` is the number of writes that were flushed."""
+    """A file that drops writes when its terminal is gone. `count` is the number of flushed writes."""
 
     def __init__(self, file: IO[str], when_flushed: Callable[[], None]) -> None:
         self._file = file

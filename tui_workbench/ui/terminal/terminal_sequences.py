@@ -17,7 +17,7 @@ from tui_workbench.ui.formatting import RUN_STATES
 from tui_workbench.ui.terminal.capabilities import IN_BROWSER
 from tui_workbench.ui.terminal.safetext import safe_text
 
-MAX_LENGTH = 200  # of a title or message
+MAX_LENGTH = 200  # maximum length of a title or message
 
 SCREEN_CHUNK = 240
 """Bytes of a piece through GNU screen, which cuts strings at 256."""
@@ -39,7 +39,7 @@ def understands(environ: Mapping[str, str]) -> bool:
 
 
 def notification(title: str, text: str, environ: Mapping[str, str], chosen: str = "auto") -> str:
-    """The sequence for a notification, or "" if the terminal shows none. Texts may be of any origin.
+    """Return the sequence for a notification, or "" if the terminal shows none. Texts may be untrusted.
 
     Only one form is sent, because terminals that know both would notify twice.
     """
@@ -53,13 +53,13 @@ def notification(title: str, text: str, environ: Mapping[str, str], chosen: str 
     if form == OSC777:
         bare = f"\x1b]777;notify;{title.replace(';', ',')};{text.replace(';', ',')}\x1b\\"
     else:
-        # Begins with the title, because `4;` would be a progress bar.
+        # The text begins with the title, because `4;` would be a progress bar.
         bare = f"\x1b]9;{title}: {text}\x1b\\"
     return _outwards(bare, environ)
 
 
 def title(text: str, environ: Mapping[str, str]) -> str:
-    """The sequence that sets the title of the window or of the tmux pane."""
+    """Return the sequence that sets the title of the window or of the tmux pane."""
     return f"\x1b]2;{_plain(text)}\x1b\\" if understands(environ) else ""
 
 
@@ -81,7 +81,7 @@ def through_tmux(sequence: str) -> str:
 def through_screen(sequence: str) -> str:
     """Wrap a sequence for GNU screen, in pieces.
 
-    Screen ends a string at the first string terminator, so the terminator of the sequence becomes the equivalent BEL.
+    Screen ends a string at the first string terminator. The sequence therefore ends with the equivalent BEL.
     """
     data = sequence.removesuffix("\x1b\\")
     data = sequence if data == sequence else data + "\x07"
@@ -102,7 +102,7 @@ def _outwards(sequence: str, environ: Mapping[str, str]) -> str:
 
 
 def window_title(project: str, active: Sequence[str], ended: str = "") -> str:
-    """The title: `● 1 running · project`. `active` holds the states of the active runs; `ended` comes first."""
+    """Return the title: `● 1 running · project`. `active` holds the states of the active runs; `ended` comes first."""
     counted = [
         f"{RUN_STATES[state].glyph} {active.count(state)} {RUN_STATES[state].word}"
         for state in _COUNTED
@@ -112,7 +112,7 @@ def window_title(project: str, active: Sequence[str], ended: str = "") -> str:
 
 
 class WindowTitle:
-    """Sets the title of the window or tmux pane while the screens are shown, and restores it afterwards."""
+    """The title of the window or tmux pane while the screens are shown."""
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
@@ -120,14 +120,14 @@ class WindowTitle:
         self._is_shown = False
 
     def begin(self) -> None:
-        """Save the current title. To be called once, in the app's thread."""
-        main = self._app.screen_stack[0]  # other screens come and go
+        """Save the current title. Call this once, in the app's thread."""
+        main = self._app.screen_stack[0]  # screens are opened and closed meanwhile
         self._app.app_suspend_signal.subscribe(main, self.end)
         self._app.app_resume_signal.subscribe(main, self._take)
         self._take()
 
     def show(self, text: str) -> None:
-        """Set the title. `text` may be of any origin."""
+        """Set the title. `text` may be untrusted."""
         if text != self._text:
             self._text = text
             if self._is_shown:

@@ -13,7 +13,7 @@ from textual.widgets._toast import ToastRack as ToastRack
 
 
 def bindings_of(node: DOMNode) -> Mapping[str, list[Binding]]:
-    """The bindings of the node itself, by key."""
+    """Return the bindings of the node itself, by key."""
     return node._bindings.key_to_bindings
 
 
@@ -23,7 +23,7 @@ def set_bindings(node: DOMNode, bindings: Iterable[BindingType]) -> None:
 
 
 def binding_chain(screen: Screen[Any]) -> Iterable[tuple[DOMNode, BindingsMap]]:
-    """The nodes that a key reaches, from the focus outwards, with their bindings."""
+    """Return the nodes that a key reaches, from the focus outwards, with their bindings."""
     return screen._modal_binding_chain
 
 

@@ -1,6 +1,6 @@
 """The choice of a theme: the selected theme is shown immediately, and escape restores the previous one.
 
-Meanwhile theme files are polled. A theme that is edited in another window is shown when it is saved.
+Theme files are polled meanwhile, so that a theme that is edited in another window is shown when it is saved.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ async def restore_theme(app: App[Any], name: str) -> None:
 
 
 class ThemeFiles:
-    """All themes; only changed files are read again. Not thread-safe."""
+    """All themes. Only changed files are read again. Not thread-safe."""
 
     def __init__(self) -> None:
         self.loaded: Loaded = {}
         self._signatures: dict[str, tuple[str, int, int]] = {}
 
     def update(self) -> bool:
-        """Read changed files. Returns True if there are any. Blocks."""
+        """Read changed files. Return True if there are any. Blocks."""
         now = {name: _signature(name) for name in themes.theme_names()}
         if now == self._signatures:
             return False
@@ -58,7 +58,7 @@ class ThemeFiles:
 
 
 async def choose_theme(app: App[Any]) -> None:
-    """Let the user choose a theme, and save the choice. Raises WorkbenchError. To be awaited in a worker."""
+    """Let the user choose a theme, and save the choice. Raises WorkbenchError. Await this in a worker."""
     files = ThemeFiles()
     await asyncio.to_thread(files.update)
     before, loaded = app.current_theme, files.loaded
@@ -105,7 +105,7 @@ def _load(name: str) -> themes.WorkbenchTheme | WorkbenchError:
 
 
 def _signature(name: str) -> tuple[str, int, int]:
-    """The path, modification time and size of a theme's file."""
+    """Return the path, modification time and size of a theme's file."""
     for directory in directories.theme_directories():
         path = os.path.join(directory, name + themes.SUFFIX)
         try:
@@ -117,7 +117,7 @@ def _signature(name: str) -> tuple[str, int, int]:
 
 
 def _rows(loaded: Loaded) -> dict[str, Row]:
-    """The rows for themes, by the text to search in."""
+    """Return the rows for themes, by the text to search in."""
     rows = {}
     for name, theme in loaded.items():
         if isinstance(theme, WorkbenchError):

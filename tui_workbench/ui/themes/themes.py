@@ -1,7 +1,7 @@
 """Themes: flat YAML files with a value for every color.
 
-Files of `name: "value"` lines, such as the built-in themes, are read without PyYAML, whose import would take a tenth of
-the time to the first frame. All other files are read with PyYAML; the values and the checks are the same.
+Files of `name: "value"` lines, such as the built-in themes, are read without PyYAML, because its import takes a tenth
+of the time to the first frame. All other files are read with PyYAML. The values and the checks are the same.
 
 Widgets that draw their own lines take colors from `palette_of(widget)`. CSS uses Textual's variables (`$foreground`,
 `$panel`, `$border`, ...), which every theme sets.
@@ -110,7 +110,7 @@ def load_theme(name: str) -> WorkbenchTheme:
 
 
 def saved_theme() -> tuple[WorkbenchTheme, WorkbenchError | None]:
-    """The theme that was chosen last, and None. If it is invalid, the default theme and the error."""
+    """Return the saved theme and None; if it is invalid, the default theme and the error."""
     try:
         with open(_choice_path(), encoding="utf-8") as file:
             name = file.read().strip()
@@ -133,7 +133,7 @@ def _choice_path() -> str:
 
 
 def theme_names() -> list[str]:
-    """The sorted names of all themes, including invalid ones."""
+    """Return the sorted names of all themes, including invalid ones."""
     names: set[str] = set()
     for directory in directories.theme_directories():
         with contextlib.suppress(OSError):
@@ -158,14 +158,14 @@ def read_theme(path: str) -> WorkbenchTheme:
 
 
 def palette_of(node: DOMNode) -> Palette:
-    """The palette of the current theme of the node's app, or of the default theme in another app."""
+    """Return the palette of the theme of the node's app, or of the default theme in another app."""
     theme = node.app.current_theme
     return theme.palette if isinstance(theme, WorkbenchTheme) else _default_palette()
 
 
 @lru_cache(1024)
 def style(color: str, background: str | None = None, *, bold: bool = False, italic: bool = False) -> Style:
-    """A Rich style of palette colors. Equal arguments return the same object."""
+    """Return a Rich style of palette colors. Equal arguments give the same object."""
     return Style(color=color, bgcolor=background, bold=bold or None, italic=italic or None)
 
 
@@ -175,7 +175,7 @@ def _default_palette() -> Palette:
 
 
 def _flat_values(text: str) -> dict[str, _Value] | None:
-    """The values of a file with only comments and `name: "value"` lines, or None for any other file."""
+    """Return the values of a file with only comments and `name: "value"` lines, or None for any other file."""
     values: dict[str, _Value] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line or line.startswith("#"):
@@ -190,7 +190,7 @@ def _flat_values(text: str) -> dict[str, _Value] | None:
 
 
 def _yaml_values(text: str, path: str) -> dict[str, _Value]:
-    """The values of any flat YAML mapping. Raises ConfigurationError."""
+    """Return the values of any flat YAML mapping. Raises ConfigurationError."""
     import yaml
 
     root = user_yaml.compose(text, path, _LINE_REMEDY)
@@ -218,7 +218,7 @@ _LINE_REMEDY = 'Write one `name: "#rrggbb"` on each line.'
 
 
 def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
-    """The theme of these values. Raises ConfigurationError for the first error."""
+    """Return the theme of these values. Raises ConfigurationError for the first error."""
 
     def place(value: _Value) -> Any:
         return {"file": path, "line": value.line, "column": value.column}
@@ -259,7 +259,7 @@ def _nearest(key: str) -> str:
 
 
 def _css_variables(palette: Palette) -> dict[str, str]:
-    """The CSS variables of Textual's widgets, in the colors of the palette."""
+    """Return the CSS variables of Textual's widgets, in the colors of the palette."""
     return {
         "text": palette.text,
         "text-muted": palette.muted,
@@ -291,13 +291,13 @@ def _css_variables(palette: Palette) -> dict[str, str]:
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast of two colors (`#rrggbb`) by WCAG 2, from 1 to 21."""
+    """Return the contrast of two colors (`#rrggbb`) by WCAG 2, from 1 to 21."""
     light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
 def theme_warnings(palette: Palette) -> Iterator[str]:
-    """A sentence for each pair of colors that is hard to read or to distinguish. The theme can still be used."""
+    """Return a sentence for each pair of colors that is hard to read or to distinguish."""
     colors = palette._asdict()
     pairs = [(ink, ground) for ink in FOREGROUNDS for ground in BACKGROUNDS]
     pairs += [(ink, ground) for ink in SYNTAX for ground in ("background", "marked")]

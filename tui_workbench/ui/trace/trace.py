@@ -58,7 +58,7 @@ MIN_TEXT_WIDTH = 20
 
 
 class TraceScreen(HistoryScreen, inherit_bindings=False):
-    """Screen of the calls of one run or of all runs. Its result is always ""."""
+    """The screen of the calls of one run or of all runs. Its result is always ""."""
 
     BINDINGS = TRACE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*TRACE, *HISTORY)
@@ -75,7 +75,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
     """
 
     def __init__(self, project: Project, run: Run | None = None, *, of_run: bool = False) -> None:
-        """`a` switches between the calls of `run` and all calls; `of_run` begins with those of the run."""
+        """Show the calls of `run` if `of_run`, else all calls. The key `a` switches between them."""
         super().__init__(project)
         self._run = run
         self._of_run = of_run
@@ -201,7 +201,7 @@ class FoundCalls(NamedTuple):
 
 
 class CallReader:
-    """Reader of the trace of a folder, as rows. Thread-safe; blocks."""
+    """A reader of a folder's trace, which it returns as rows. Thread-safe. Blocks."""
 
     def __init__(self, folder: str) -> None:
         self._file = TraceFile(folder)
@@ -211,9 +211,9 @@ class CallReader:
         self._found = FoundCalls((), (), 0, 0)
 
     def look(self, words: str, width: int) -> FoundCalls:
-        """The newest calls that contain all words, for a list of this width.
+        """Return the newest calls that contain all words, for a list of this width.
 
-        Returns the same object as before if nothing has changed.
+        Return the same object as before if nothing has changed.
         """
         wide = width >= WIDE
         with self._lock:
@@ -245,7 +245,7 @@ class CallReader:
 
 
 def key_of(call: TracedCall) -> str:
-    """A unique key of a call. The ID alone is not unique, because process IDs are reused."""
+    """Return a unique key of a call. The ID alone is not unique, because process IDs are reused."""
     return f"{call.id} {call.started}"
 
 
@@ -264,7 +264,7 @@ def _row(call: TracedCall, *, wide: bool) -> Row:
 
 
 def duration(call: TracedCall) -> str:
-    """The duration of a call in at most eight cells, or "" while it is running."""
+    """Format the duration of a call in at most eight cells; "" while it is running."""
     if call.seconds is None:
         return ""
     if call.seconds < 1:
@@ -273,7 +273,7 @@ def duration(call: TracedCall) -> str:
 
 
 def details_of(call: TracedCall, width: int) -> list[Line]:
-    """The result, time and run of a call, its error output, and its shell command."""
+    """Return the result, time and run of a call, its error output, and its shell command."""
     glyph, role = LOOKS[call.state]
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.started))
     took = f" after {duration(call)}" if call.seconds is not None else ""

@@ -38,7 +38,7 @@ class DialogScreen(ModalScreen[Result], inherit_bindings=False):
 
 
 def box_of(title: str, *children: Widget) -> Vertical:
-    """A box with a title of any origin, the widgets, and a key footer."""
+    """Return a box with an untrusted title, the widgets, and a key footer."""
     box = Vertical(*children, KeyFooter())
     box.border_title = Content(safe_text(title))
     return box

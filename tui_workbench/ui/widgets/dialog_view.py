@@ -34,8 +34,8 @@ class DialogField(NamedTuple):
 
     key: str
     label: str
-    value: str = ""  # the initial value
-    hint: str = ""  # shown in the empty field
+    value: str = ""  # initial value
+    hint: str = ""  # text shown in the empty field
     choices: Mapping[str, str] = MappingProxyType({})
     is_secret: bool = False
 
@@ -49,7 +49,7 @@ class DialogLine(NamedTuple):
 
 
 class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Shows the lines that `lines` returns. Subclasses define the lines and the fields."""
+    """A view of the lines that `lines` returns. Subclasses define the lines and the fields."""
 
     DEFAULT_CSS = "DialogView { overflow-x: hidden; scrollbar-size: 1 1; }"
 
@@ -67,7 +67,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def fields(self) -> Sequence[DialogField]:
-        """The fields that can be edited now; they come first among the stops of the cursor."""
+        """The fields that can be edited now. The cursor reaches them before other lines."""
         raise NotImplementedError
 
     @property
@@ -77,14 +77,14 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def resting_line(self) -> int:
-        """The line that is kept visible if the cursor can reach no line."""
+        """The line that is kept visible if the cursor cannot reach any line."""
         return 0
 
     def lines(self, width: int) -> Iterable[DialogLine]:
         raise NotImplementedError
 
     def value_changed(self) -> None:
-        """Called after every edit."""
+        """Handle an edit. Called after every edit."""
         self.rebuild()
 
     def why_not(self, action: str) -> str:
@@ -168,7 +168,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         self.rebuild()
 
     def rebuild(self) -> None:
-        if not self.is_attached:  # the screen was closed meanwhile
+        if not self.is_attached:  # the screen has been closed meanwhile
             return
         if stops := self.stops:
             self._cursor = min(self._cursor, stops - 1)
@@ -213,7 +213,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def _dots(buffer: LineBuffer) -> LineBuffer:
-    """A buffer that shows a dot for each character."""
+    """Return a buffer that shows a dot for each character."""
     dots = LineBuffer("•" * len(buffer.text))
     dots.cursor, dots.is_fresh = buffer.cursor, buffer.is_fresh
     return dots

@@ -38,14 +38,14 @@ class FieldRow(Horizontal):
         super().__init__()
         self._label = Static(Content(label))
         self.field = SearchField(placeholder=placeholder)
-        self._before: Widget | None = None  # the focused widget before the row was opened
+        self._before: Widget | None = None  # the widget that had the focus before the row was opened
 
     def compose(self) -> ComposeResult:
         yield self._label
         yield self.field
 
     def open(self, value: str | None = None, *, label: str | None = None) -> None:
-        """Show the row and focus its field; `label` must be safe text."""
+        """Show the row and focus its field. `label` must be safe text."""
         self.display = True
         if label is not None:
             self._label.update(Content(label))
@@ -64,14 +64,14 @@ class FieldRow(Horizontal):
 
 
 class PromptRow(FieldRow):
-    """Row that asks for one value."""
+    """A row that asks for one value."""
 
     def __init__(self) -> None:
         super().__init__()
         self._then: Callable[[str], None] = lambda text: None
 
     def ask(self, label: str, value: str, then: Callable[[str], None]) -> None:
-        """Ask for a value and call `then` with it, except on escape; `label` must be safe text."""
+        """Ask for a value and call `then` with it, unless the user cancels. `label` must be safe text."""
         self._then = then
         self.open(value, label=label)
 
@@ -94,12 +94,12 @@ class FilterRow(FieldRow):
 
     @dataclass(eq=False)
     class Changed(Message):
-        """The filter has changed."""
+        """Posted when the filter changes."""
 
         text: str
 
     def __init__(self, label: str, placeholder: str, rows: Steps) -> None:
-        """`rows` is the list. Up and down move its cursor, and the list gets the focus back."""
+        """`rows` is the filtered list. Up and down move its cursor, and it gets the focus back."""
         super().__init__(label, placeholder)
         self._rows = rows
 

@@ -24,7 +24,7 @@ FOLDER = "/"
 
 
 class FilePanel(Horizontal, inherit_bindings=False):
-    """The tree of files and the content of the selected file."""
+    """A tree of files, and the content of the selected file."""
 
     heading = "Files"
     DEFAULT_CSS = """
@@ -37,7 +37,7 @@ class FilePanel(Horizontal, inherit_bindings=False):
 
     @dataclass(eq=False)
     class FileWanted(Message):
-        """The panel needs the content of a file."""
+        """Posted when the panel needs the content of a file."""
 
         panel: FilePanel
         path: str
@@ -64,10 +64,10 @@ class FilePanel(Horizontal, inherit_bindings=False):
         return self.list.current
 
     def show_files(self, files: Sequence[tuple[str, str]], *, empty: tuple[str, ...] = ()) -> None:
-        """Show these files: sorted paths of any origin, each with a safe remark."""
+        """Show these files: sorted untrusted paths, each with a remark, which must be safe text."""
         fresh = not self._files
         self._files, self._empty = tuple(files), empty
-        # Start on a file, not on a folder.
+        # Select a file at first, not a folder.
         self._show(self._files[0][0] if fresh and self._files else None)
 
     def show_content(self, path: str, lines: Sequence[Line]) -> None:

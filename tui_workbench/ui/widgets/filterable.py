@@ -1,7 +1,6 @@
-"""The base of lists and texts with a filter: after `/`, only lines that contain all typed words are shown.
+"""The base of lists and texts with a filter. After `/`, they show only lines that contain all typed words.
 
-The filter is drawn in the last line of the widget itself, so that the focus does not move and no key typed ahead is
-lost.
+The filter is drawn in the last line of the widget itself. The focus does not move, so that no key typed ahead is lost.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Filterable(ScrollView, inherit_bindings=False):
     # --- For subclasses
 
     def counts(self) -> tuple[int, int]:
-        """The numbers of shown and of all lines."""
+        """Return the number of shown lines and the number of all lines."""
         raise NotImplementedError
 
     def filter_changed(self) -> None:

@@ -32,7 +32,7 @@ class Line(Widget, inherit_bindings=False):
         return "raised"
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        """The pieces at the left and at the right edge. The right ones are omitted if there is no room for both."""
+        """Return the pieces at the left and at the right edge. The latter are omitted if there is no room for both."""
         raise NotImplementedError
 
     def render_line(self, y: int) -> Strip:
@@ -52,7 +52,7 @@ class Line(Widget, inherit_bindings=False):
         return draw_line(pieces, width, palette, background)
 
     def click_places(self) -> list[JumpPlace]:
-        """The first cells and the actions of the pieces that can be clicked."""
+        """Return the first cell and the action of each piece that can be clicked."""
         return [JumpPlace(self.region.x + start, self.region.y, action) for start, _, action in self._clickable]
 
     def on_focus(self) -> None:
@@ -77,13 +77,13 @@ class TitleLine(Line):
     """A bold title followed by muted text, for example `Comparison  of train.py [1], train.py [2]`."""
 
     def __init__(self, title: str, about: str) -> None:
-        """`about` follows the title and may be of any origin."""
+        """`about` is untrusted text after the title."""
         super().__init__()
         self._title = title
         self.show(about)
 
     def show(self, about: str, after: Sequence[Piece] = (), right: Sequence[Piece] = ()) -> None:
-        """Change the text, the pieces `after` it, and those at the right edge."""
+        """Set the text after the title, the pieces `after` it, and the pieces at the right edge."""
         self._shown = (about, tuple(after), tuple(right))
         self.refresh()
 
@@ -100,7 +100,7 @@ class TabRow(Line):
 
     @dataclass(eq=False)
     class Chosen(Message):
-        """A tab was clicked."""
+        """Posted when a tab is clicked."""
 
         name: str
 
@@ -108,7 +108,7 @@ class TabRow(Line):
     """The name of the visible pane."""
 
     def __init__(self, tabs: tuple[tuple[str, str], ...], *, id: str) -> None:
-        """`tabs` are the names and the titles of the panes, in order. Their keys are 1, 2, ..."""
+        """`tabs` are the names and titles of the panes. The keys of the tabs are 1, 2, ..."""
         super().__init__(id=id)
         self._tabs = tabs
         self._keys = [str(number) for number in range(1, len(tabs) + 1)]
@@ -134,5 +134,5 @@ class TabRow(Line):
         self.post_message(self.Chosen(name))
 
     def jump_places(self) -> list[JumpPlace]:
-        """The places of the inactive tabs."""
+        """Return the places of the inactive tabs."""
         return [place for place, (name, _) in zip(self.click_places(), self._tabs, strict=False) if name != self.active]

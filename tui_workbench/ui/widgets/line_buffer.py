@@ -1,7 +1,7 @@
 """An editable line of text: the text, the cursor, and the keys that change them.
 
-It is not a widget. A widget that draws itself can use it to edit in place without moving the focus, so that no key
-typed ahead is lost.
+It is not a widget. A widget that draws its own lines uses it to edit in place, without moving the focus, so that no
+key typed ahead is lost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LineBuffer:
         self.is_fresh = bool(text)
 
     def press(self, key: str, character: str | None) -> bool:
-        """Handle a key. Returns False for a key that does not edit text."""
+        """Handle a key. Return False for a key that does not edit text."""
         if character is not None and character.isprintable():
             self.insert(character)
             return True
@@ -57,11 +57,11 @@ class LineBuffer:
         self.cursor += len(text)
 
     def replace(self, text: str) -> None:
-        """Set the text, with the cursor at its end."""
+        """Set the text, and move the cursor to its end."""
         self.text, self.cursor, self.is_fresh = text, len(text), False
 
     def window(self, width: int) -> Window:
-        """The part of the line around the cursor that fits into `width` cells."""
+        """Return the part of the line around the cursor that fits into `width` cells."""
         shown = to_screen(to_document(self.text)).replace("\t", " ")
         start = 0
         while cell_len(shown[start : self.cursor]) > max(width - 2, 0):

@@ -18,11 +18,11 @@ from tui_workbench.ui.widgets.pieces import MIN_TEXT_WIDTH, Piece, draw_line, ha
 
 
 class Notice(Widget):
-    """Row of messages. Posts `Changed` when the text or the number of lines changes."""
+    """A row of messages. Posts `Changed` when the text or the number of lines changes."""
 
     @dataclass(eq=False)
     class Changed(Message):
-        """The text or the number of lines has changed."""
+        """Posted when the text or the number of lines changes."""
 
         notice: Notice
 
@@ -46,13 +46,13 @@ class Notice(Widget):
         return self._wrong or bool(self._standing)
 
     def say(self, text: str, *, wrong: bool = False) -> None:
-        """Show a text of any origin."""
+        """Show an untrusted text."""
         if (safe_text(text), wrong) != (self._text, self._wrong):
             self._text, self._wrong = safe_text(text), wrong
             self._tell()
 
     def show_standing(self, text: str) -> None:
-        """Show a text of any origin permanently, below the messages."""
+        """Show an untrusted text permanently, below the messages."""
         self._standing = safe_text(text)
         self._tell()
 

@@ -19,7 +19,7 @@ class Pane(Widget, inherit_bindings=False):
 
     number: ClassVar[int]
     title: ClassVar[str]
-    short_title: ClassVar[str] = ""  # in the palette
+    short_title: ClassVar[str] = ""  # title in the palette
     about: ClassVar[str]
 
     def __init__(self, *, id: str) -> None:

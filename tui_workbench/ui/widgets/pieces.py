@@ -36,7 +36,7 @@ class Row(NamedTuple):
     name: Piece
     before: tuple[Piece, ...] = ()
     after: tuple[Piece, ...] = ()
-    right: tuple[Piece, ...] = ()  # at the right edge
+    right: tuple[Piece, ...] = ()  # pieces at the right edge
     cut_at_end: bool = False
 
     @property
@@ -45,22 +45,22 @@ class Row(NamedTuple):
 
 
 def width_of(pieces: Sequence[Piece]) -> int:
-    """The width of the pieces in cells."""
+    """Return the width of the pieces in cells."""
     return sum(cell_len(piece.text) for piece in pieces)
 
 
 def draw_pieces(pieces: Iterable[Piece], palette: Palette, background: str) -> list[Segment]:
-    """The pieces as segments on a background color."""
+    """Return the pieces as segments on a background color."""
     return [Segment(piece.text, style(getattr(palette, piece.role), background, bold=piece.bold)) for piece in pieces]
 
 
 def draw_line(pieces: Iterable[Piece], width: int, palette: Palette, background: str) -> Strip:
-    """The pieces as a line of `width` cells."""
+    """Return the pieces as a line of `width` cells."""
     return Strip(draw_pieces(pieces, palette, background)).adjust_cell_length(width, style(palette.text, background))
 
 
 def hanging(before: Sequence[Piece], text: str, width: int, role: str = "text") -> list[tuple[Piece, ...]]:
-    """Wrap text of any origin: the first line follows `before`, the others are indented by its width."""
+    """Wrap untrusted text. The first line follows `before`; the others are indented by its width."""
     indent = width_of(before)
     parts = textwrap.wrap(safe_text(text), max(width - indent - 1, MIN_TEXT_WIDTH), break_on_hyphens=False) or [""]
     blank = (Piece(" " * indent),)
@@ -68,7 +68,7 @@ def hanging(before: Sequence[Piece], text: str, width: int, role: str = "text") 
 
 
 def draw_row(row: Row, width: int, palette: Palette, background: str, *, plain: bool = False) -> Strip:
-    """A row of `width` cells; with `plain` all of it has the text color."""
+    """Return a row as a line of `width` cells. If `plain`, all of it has the text color."""
     gap = 1 if row.right else 0
     room = width - 2 - gap - width_of((*row.before, *row.after, *row.right))
     shorten = truncate_end if row.cut_at_end else truncate_middle
@@ -81,7 +81,7 @@ def draw_row(row: Row, width: int, palette: Palette, background: str, *, plain: 
 
 
 def draw_typed(buffer: LineBuffer, room: int, palette: Palette, *, has_cursor: bool = True) -> list[Segment]:
-    """A line of `room` cells that is being typed; `has_cursor` is false when another widget gets the keys."""
+    """Return a line of `room` cells that is being typed. `has_cursor` is False when another widget gets the keys."""
     window = buffer.window(room)
     background = style(palette.text, palette.raised)
     text = style(palette.text, palette.selection) if buffer.is_fresh and has_cursor else background

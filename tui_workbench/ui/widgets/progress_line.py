@@ -34,7 +34,7 @@ WITH_STEPS = (RunState.PREPARING, RunState.FINALIZING)
 
 
 def progress_pieces(progress: Progress | None, width: int) -> tuple[list[Piece], list[Piece]]:
-    """The pieces at the left and at the right for a width. If the width is small, time left and speed are omitted."""
+    """Return the pieces at the left and at the right. Time left and speed are omitted if the width is small."""
     if progress is None:
         return [], []
     what = f" {truncate_middle(safe_text(progress.label), _LABEL):<{_LABEL}}"
@@ -54,7 +54,7 @@ def progress_pieces(progress: Progress | None, width: int) -> tuple[list[Piece],
 
 
 class RunProgressLine(Line):
-    """The progress of preparing or finalizing a run; hidden if there is none.
+    """A line with the progress of preparing or finalizing a run. Hidden if there is no progress.
 
     `sending    ███████▌░░░░  63 %   1.2 of 1.9 GB    45 MB/s    15 s left`
     """
@@ -63,7 +63,7 @@ class RunProgressLine(Line):
 
     @dataclass(eq=False)
     class Read(Message):
-        """A thread has read the progress of a run."""
+        """Posted when a thread has read the progress of a run."""
 
         run_id: str
         progress: Progress | None

@@ -28,7 +28,7 @@ class Choice(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question and its answers. Escape answers ""; enter answers like `y`, unless `needs_letter`."""
+    """A question and its answers. Escape answers "". Enter answers like `y`, unless `needs_letter`."""
 
     text: str
     choices: tuple[Choice, ...]
@@ -36,7 +36,7 @@ class Question(NamedTuple):
 
 
 def yes_no(answer: str, yes: str = "yes", no: str = "no") -> tuple[Choice, Choice]:
-    """The choices of a yes-no question; `answer` is the value of yes."""
+    """Return the choices of a yes-no question; `answer` is the value of yes."""
     return Choice("y", yes, answer), Choice("n", no, "")
 
 
@@ -52,7 +52,7 @@ _KEY = "bold $warning"
 
 
 class QuestionRow(Widget, can_focus=True):
-    """Row with a question. Posts `Answered` when a key or the mouse gives an answer."""
+    """A row with a question. Posts `Answered` when a key or the mouse gives an answer."""
 
     DEFAULT_CSS = """
     QuestionRow {
@@ -69,7 +69,7 @@ class QuestionRow(Widget, can_focus=True):
 
     @dataclass(eq=False)
     class Answered(Message):
-        """An answer was given."""
+        """Posted when the user has given an answer."""
 
         row: QuestionRow
         question: Question
@@ -86,7 +86,7 @@ class QuestionRow(Widget, can_focus=True):
         self._focus_key = focus_key
 
     def lines(self, width: int) -> int:
-        """The number of lines at this width, without the focus."""
+        """Return the number of lines at this width, without the focus."""
         return len(self._rows(max(width - PADDING, 1), hinted=True))
 
     def render(self) -> Content:
@@ -95,7 +95,7 @@ class QuestionRow(Widget, can_focus=True):
         return Content("\n").join(lines)
 
     def _rows(self, room: int, *, hinted: bool) -> list[list[_Part]]:
-        """The parts of each line. A key and its label stay together; a long text is shortened."""
+        """Return the parts of each line. A key and its label stay together; a long text is shortened."""
         groups = [
             [_Part(choice.key, _KEY, choice.answer), _Part(f" {choice.label}", answer=choice.answer)]
             for choice in self.question.choices
@@ -114,7 +114,7 @@ class QuestionRow(Widget, can_focus=True):
             event.stop()
 
     def press(self, key: str) -> bool:
-        """Give the answer of a key. Returns False if no choice has the key."""
+        """Give the answer of a key. Return False if no choice has the key."""
         if key == "enter" and not self.question.needs_letter:
             key = "y"
         answer = next((choice.answer for choice in self.question.choices if choice.key == key), None)

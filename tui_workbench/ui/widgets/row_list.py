@@ -23,7 +23,7 @@ from tui_workbench.ui.widgets.pieces import Piece, Row, draw_line, draw_row
 
 
 class RowList(Filterable, can_focus=True, inherit_bindings=False):
-    """A list of rows with a cursor and, if wanted, a filter."""
+    """A list of rows with a cursor and an optional filter."""
 
     heading = "In the list"
     ALLOW_SELECT = False
@@ -31,7 +31,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     @dataclass(eq=False)
     class CursorMoved(Message):
-        """Another row is selected: by a key, by the mouse, or because the selected row was removed."""
+        """Posted when another row is selected by a key or the mouse, or because the selected row was removed."""
 
         row_list: RowList
         key: str
@@ -42,12 +42,12 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     @dataclass(eq=False)
     class Clicked(CursorMoved):
-        """A row was clicked; it is already selected. `count` is 2 for a double click."""
+        """Posted when a row is clicked, which is then already selected. `count` is 2 for a double click."""
 
         count: int
 
     def __init__(self, *, has_filter: bool = False) -> None:
-        """With `has_filter`, `/` filters the rows."""
+        """If `has_filter`, `/` filters the rows."""
         super().__init__()
         if has_filter:
             set_bindings(self, LIST_FILTER.bindings + LIST.bindings)
@@ -64,11 +64,11 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     @property
     def current(self) -> str:
-        """The key of the row under the cursor; empty in an empty list."""
+        """The key of the row under the cursor; "" in an empty list."""
         return self._rows[self._cursor].key if self._rows else ""
 
     def show_rows(self, rows: Sequence[Row], *, empty: tuple[str, ...] = (), current: str | None = None) -> None:
-        """Show these rows, filtered; without rows, show the lines of `empty`.
+        """Show those of these rows that match the filter; without rows, show the lines of `empty`.
 
         The cursor moves to the key `current`. If that is None, the cursor stays on its key, or else at its index.
         """
@@ -139,7 +139,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         self._reveal()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        self._pressed_at = event.screen_offset  # a drag is not a click
+        self._pressed_at = event.screen_offset  # distinguishes a click from a drag
 
     def on_click(self, event: events.Click) -> None:
         index = event.y + self.scroll_offset.y

@@ -26,7 +26,7 @@ class NarrowField(TextField, inherit_bindings=False):
 
 
 class SearchList(Vertical):
-    """List that filters its rows while you type, and selects the best match.
+    """A list that filters its rows while the user types, and selects the best match.
 
     `choose` is called with the key of the chosen row, or with "" when the user leaves.
     """
@@ -92,7 +92,7 @@ class SearchList(Vertical):
             self.list.move_to(0)
 
     def action_choose(self) -> None:
-        self._narrow()  # the message about the last key may not have arrived yet
+        self._narrow()  # the message about the last typed key may still be queued
         self._choose(self.current)
 
     def action_leave(self) -> None:

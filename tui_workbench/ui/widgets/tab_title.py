@@ -21,14 +21,14 @@ _COUNTS = len("‹99 ") + len(" 99›")
 
 
 class Label(NamedTuple):
-    """The name of a tab, of any origin, and its mark: `●` not saved, `✗` deleted, or nothing."""
+    """The name of a tab (untrusted text) and its mark: `●` not saved, `✗` deleted, or nothing."""
 
     name: str
     mark: str = ""
 
 
 class TabTitle(NamedTuple):
-    """The title, and the cells of each tab in it: start, end and index."""
+    """A title, and the cells of each tab in it: start, end and index."""
 
     content: Content
     spans: tuple[tuple[int, int, int], ...]
@@ -61,7 +61,7 @@ def tab_title(number: int, labels: Sequence[Label], active: int, width: int, pal
 
 
 def _visible(sizes: Sequence[int], active: int, width: int) -> tuple[int, int]:
-    """The range of tabs that fit around the active one."""
+    """Return the range of tabs that fit around the active one."""
     room = width - sizes[active] - _COUNTS
     if sum(sizes) + len(_GAP) * (len(sizes) - 1) <= width:
         return 0, len(sizes)
@@ -78,7 +78,7 @@ def _visible(sizes: Sequence[int], active: int, width: int) -> tuple[int, int]:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """The file name of each path, preceded by folders where names would be equal."""
+    """Return the file name of each path, preceded by folders where names would be equal."""
     names = [os.path.basename(path) for path in paths]
     parts = [path.split(os.sep) for path in paths]
     depth = 1

@@ -17,7 +17,7 @@ from tui_workbench.ui.commands.editor_commands import SEARCH_FIELD, TEXT_FIELD, 
 
 
 class TextField(Input, inherit_bindings=False):
-    """A text field. Subclasses also bind keys that move in a list or leave the field."""
+    """A text field of one line. Subclasses bind keys that move the cursor of a list or leave the field."""
 
     DEFAULT_CSS = """
     TextField.-textual-compact { height: 1; padding: 0 1; background: $panel; }
@@ -27,12 +27,12 @@ class TextField(Input, inherit_bindings=False):
 
     @dataclass(eq=False)
     class Stepped(Message):
-        """Move the cursor of the list down by `rows`, or up if negative."""
+        """Posted to move the cursor of the list down by `rows`, or up if negative."""
 
         rows: int
 
     class Left(Message):
-        """Escape was pressed."""
+        """Posted when escape is pressed."""
 
     def __init__(self, value: str = "", *, placeholder: str = "", id: str | None = None) -> None:
         super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=False, id=id)
@@ -52,13 +52,13 @@ class BareField(TextField, inherit_bindings=False):
 
 
 class SearchField(TextField):
-    """A field over a list: up and down move in the list, escape leaves."""
+    """A field over a list. Up and down move the cursor of the list; escape leaves the field."""
 
     BINDINGS = SEARCH_FIELD.bindings
 
 
 def matches(needle: str, candidates: Iterable[str]) -> list[str]:
-    """The candidates that contain every word of `needle`, ignoring case, the best first.
+    """Return the candidates that contain every word of `needle`, ignoring case, best first.
 
     Matches in the last path component come first, then early matches, then short candidates. They are followed by
     candidates whose first line contains the letters of each word in order, the first one at the start of a word. An
@@ -85,7 +85,7 @@ def matches(needle: str, candidates: Iterable[str]) -> list[str]:
 
 
 def _scattered(word: str) -> re.Pattern[str]:
-    """A pattern for the letters of a word with other letters between them.
+    """Return a pattern for the letters of a word with other letters between them.
 
     Each gap ends at the next letter of the word, so that the search is linear; `textual.fuzzy` tries all positions.
     """

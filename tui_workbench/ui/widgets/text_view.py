@@ -32,7 +32,7 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
     def __init__(
         self, *, id: str | None = None, make: Callable[[int], Sequence[Sequence[Piece]]] | None = None
     ) -> None:
-        """With `make`, the view shows the lines that `make` returns for a width, and has their height."""
+        """If `make` is given, the view shows the lines that it returns for a width, and has their height."""
         super().__init__(id=id)
         self._lines: Sequence[Sequence[Piece]] = ()
         self._shown: Sequence[Sequence[Piece]] = ()
