@@ -45,7 +45,7 @@ class Command(NamedTuple):
 
     @property
     def function(self) -> str:
-        """The suffix of its two functions."""
+        """The suffix of the names of its two functions."""
         return self.words[-1].replace("-", "_")
 
 
@@ -110,7 +110,7 @@ COMMANDS = (
     Command("project sample list", "project", "list the project templates"),
 )
 AZ = "az"
-"""First word of a call by the `az` program that `workbench-tui shell` puts on the PATH."""
+"""First word of the calls of the `az` program that `workbench-tui shell` puts on the PATH."""
 
 NOUNS = frozenset(command.words[0] for command in COMMANDS)
 
@@ -133,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
         _print_error("\n".join(map(visible, error.lines)))
         return error.exit_code
     except BrokenPipeError:
-        # The reader of stdout is gone (`| head`). Otherwise the interpreter would print an error at exit.
+        # The reader of stdout is gone (`| head`). Without this, the interpreter would print an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -142,9 +142,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def report_system_error(error: OSError) -> int:
-    """Print an unhandled system error on stderr and return the exit code.
+    """Print an unhandled system error to stderr and return the exit code.
 
-    Usually writing to stdout failed: the disk is full, or the terminal is gone.
+    The usual cause is a write to stdout: the disk is full, or the terminal is gone.
     """
     remedy = "Check the file and its permissions."
     if error.errno in _NO_SPACE:
@@ -198,7 +198,7 @@ def configure(command: Command, parser: argparse.ArgumentParser) -> None:
 
 
 def _load(module: str) -> ModuleType:
-    """Import a module of this package. Only this function imports modules of the package late."""
+    """Import a module of this package. No other function imports modules of the package."""
     return importlib.import_module(f"tui_workbench.cli.{module}")
 
 
@@ -224,7 +224,7 @@ def _unknown_verb(arguments: Sequence[str]) -> int:
 
 
 def _nearest(words: Sequence[str]) -> str:
-    """Suggest the most similar command in a sentence; "" if none is similar."""
+    """Return a sentence that suggests the most similar command; "" if none is similar."""
     from difflib import get_close_matches
 
     nouns = [words[0]] if words[0] in NOUNS else get_close_matches(words[0], NOUNS, 1, 0.75)
@@ -278,7 +278,7 @@ def _without_command(arguments: Sequence[str]) -> int:
         return 0
     names = [word for word in arguments if not word.startswith("-")]
     unknown = [word for word in arguments if word.startswith("-") and word != "--ascii"]
-    # Options may follow a mistyped command.
+    # The arguments may be a mistyped command with options.
     is_first = bool(names) and (arguments[0] == names[0] or not unknown)
     if is_first and not os.path.isdir(names[0]) and os.sep not in names[0]:
         near = _nearest(names)

@@ -21,7 +21,7 @@ NOT_FOUND = 127
 class Line(NamedTuple):
     """The translation of an `az ml` command."""
 
-    renamed: Mapping[str, str] = {}  # options with another name
+    renamed: Mapping[str, str] = {}  # options that have another name
     dropped: Mapping[str, bool] = {}  # ignored options; True if the option has a value
     added: tuple[str, ...] = ()  # additional arguments
     names_script: bool = False  # the arguments after the script belong to the script
@@ -70,7 +70,7 @@ REMEDIES: Mapping[str, str] = {
         ("env", "model", "manifest", "image", "service"), f"{_GONE}. The workbench does not deploy models."
     ),
 }
-"""Hints for unsupported commands of Azure ML Workbench, by their first words."""
+"""Remedies for unsupported commands of Azure ML Workbench, by their first words."""
 
 _COMMON = {"--debug": False, "--verbose": False}
 
@@ -119,7 +119,7 @@ _SWITCHES = frozenset(("--wait", "--detach", "--dry-run", "-h", "--help"))
 
 
 def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
-    """Pass `az ml` commands to `run`, other commands to the Azure CLI. Return the exit code."""
+    """Pass `az ml` commands to `run`, and other commands to the Azure CLI. Return the exit code."""
     if arguments[:1] != ["ml"]:
         return _real_az(arguments)
     if len(arguments) == 1 or arguments[1] in ("-h", "--help"):

@@ -1,7 +1,7 @@
 """`completion SHELL`: print completion scripts, and the values that they request.
 
-The scripts are generated from the same declarations as the help, so they know every option. Values are printed one per
-line. Names with characters that are special in a shell, such as a space or a dollar sign, are left out.
+The scripts are generated from the declarations of the help, so they contain every option. Values are printed one per
+line. Names with characters that are special in a shell, such as a space or a dollar sign, are omitted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tui_workbench.runs.store.table import RunQuery
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 MOST_RUNS = 50
-"""Number of runs that are offered, the newest ones."""
+"""Number of newest runs that are offered."""
 
 _HARMLESS = "[A-Za-z0-9_%+./@][A-Za-z0-9_%+=:,./@-]*"
 

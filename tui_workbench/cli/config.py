@@ -91,7 +91,7 @@ def run_schema(arguments: argparse.Namespace) -> int:
 
 
 def project_root(arguments: argparse.Namespace, *, needed: bool) -> str | None:
-    """Return the project folder, or None outside a project. Raises ProjectNotFound instead if `needed`."""
+    """Return the project folder, or None outside a project. If `needed`, raise ProjectNotFound instead."""
     try:
         return Project.find(arguments.project).root
     except ProjectNotFound:

@@ -38,7 +38,7 @@ PROCESS_COLUMNS = ("target", "gpu", "pid", "process", "user", "run", "script", "
 DEFAULT_WAIT = 20.0
 POLL_SECONDS = 0.1
 FRESH_SECONDS = 3.0
-"""Samples that were taken longer than this before the start of the command do not count."""
+"""Samples that were taken more than this number of seconds before the start of the command do not count."""
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
@@ -175,7 +175,7 @@ def _emit(records: list[Record], arguments: argparse.Namespace, columns: Sequenc
 
 
 Titles = Callable[[str], str | None]
-"""Returns the title `train.py [7]` of a run by its ID; None for an empty ID and for a run of another project."""
+"""A function that returns the title of a run, such as `train.py [7]`, by its ID; None if it is not in the project."""
 
 
 def _titles(project: Project) -> Titles:
@@ -278,7 +278,7 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None:
-    """Log in on the machine of a target; None on an error, which the first check then reports."""
+    """Log in on the machine of a target. Return None on an error, which the first check then reports."""
     try:
         host = host_of(target)
         accept_host_keys(host, arguments.accept_host_key)
@@ -290,7 +290,7 @@ def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None
 
 
 def _run_spec(arguments: argparse.Namespace) -> RunSpec:
-    """Return the run to check: of a run configuration on its own or the given target, or of a target alone."""
+    """Return the run to check: that of a run configuration, on its own or the given target, or of a target alone."""
     project = Project.find(arguments.project)
     if arguments.run_configuration:
         configuration = project.run_configuration(arguments.run_configuration)

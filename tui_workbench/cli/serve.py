@@ -28,7 +28,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until interrupted. Raises UsageError if the extra `serve` is not installed."""
     root = Project.find(arguments.folder or arguments.project).root
     try:
-        from tui_workbench.ui.browser.serving import serve  # with the libraries of the extra `serve`
+        from tui_workbench.ui.browser.serving import serve  # imports the libraries of the extra `serve`
     except ModuleNotFoundError as error:
         raise UsageError(
             f"`serve` needs the package {error.name}, which is not installed",

@@ -65,7 +65,7 @@ def _execute(shell: Shell) -> NoReturn:
     sys.stderr.flush()
     try:
         os.chdir(shell.directory)
-        # A shell takes its working directory from PWD.
+        # A shell reads its working directory from PWD.
         environment = {**shell.environment, "PWD": shell.directory}
         trace.Call(
             trace.PROCESS, shell.argv, folder=shell.directory, variables=trace.changed_variables(environment)

@@ -50,7 +50,7 @@ def run_status(arguments: argparse.Namespace) -> int:
             return 0
         raise
     if arguments.line:
-        # tmux would execute text after a #.
+        # tmux would execute the text after a `#`.
         line = _line(project.name, active, last).replace("#", "")
         write_lines([line] if line else [])
     else:
@@ -85,6 +85,6 @@ def _summary(run: Run) -> str:
 
 
 def _details(run: Run) -> str:
-    """Return what the scheduler of a cluster says about an active run, and why it waits."""
+    """Return the details of an active run from the cluster's scheduler, such as the reason why it waits."""
     words = [job_words(run, time.time()), run.reason if run.state == RunState.QUEUED else ""]
     return "".join(f": {word}" for word in words if word and run.is_active)

@@ -115,6 +115,6 @@ def _write_script(calls: Sequence[TracedCall]) -> None:
         for line in call.error_text.split("\n") if call.error_text else ():
             sys.stdout.write(f"#   {visible(line)}\n")
         text = shell_line(call)
-        # On a terminal, control characters are shown as glyphs; a shell gets the exact command.
+        # A terminal shows control characters as glyphs. A pipe gets the exact command.
         sys.stdout.write("\n".join(map(visible, text.split("\n"))) if to_terminal else text)
         sys.stdout.write("\n")

@@ -178,7 +178,7 @@ def run_login(arguments: argparse.Namespace) -> int:
 
 
 def run_disconnect(arguments: argparse.Namespace) -> int:
-    """Close the connection that all programs of the user share; the next use logs in again."""
+    """Close the connection that all programs of the user share. The next program that needs it logs in again."""
     target = _over_ssh(Project.find(arguments.project), arguments.name)
     ssh_host_of(target).disconnect()
     text = [f"disconnected from {target.address}; runs continue there"]
@@ -246,7 +246,7 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
 def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None:
     if ASK in (arguments.password, arguments.private_key_passphrase):
         prompts.require_terminal()
-    # Otherwise `connect` asks for it after the host key is verified.
+    # If the login is checked, `connect` asks for secrets after it has verified the host key.
     asks_now = arguments.no_check
     if arguments.password_stdin:
         attachment.give_password(prompts.secret_from_stdin())

@@ -60,7 +60,7 @@ def print_checks(
 
 
 def report(checks: list[CheckResult], arguments: argparse.Namespace) -> int:
-    """Print the checks, unless `print_checks` has printed them as text. Return the exit code."""
+    """Print the checks, unless `print_checks` has already printed them as text. Return the exit code."""
     emit([record(check) for check in checks], arguments, COLUMNS, text=())
     return exit_code(checks)
 

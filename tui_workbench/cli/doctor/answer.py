@@ -14,8 +14,8 @@ OK, LIMITED, BROKEN = "ok", "limited", "broken"
 class Answer(NamedTuple):
     """The result of a check.
 
-    `cost` says in a sentence what does not work, and `remedy` how to fix it; `command` is the command of the fix. All
-    three are empty if the state is `ok`.
+    `cost` is a sentence about the affected feature, `remedy` a sentence about the fix, and `command` the command of the
+    fix. All three are empty if the state is `ok`.
     """
 
     name: str

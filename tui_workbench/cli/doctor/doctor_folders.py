@@ -13,12 +13,12 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 
 LOW_SPACE, NO_SPACE = 1 << 30, 50 << 20
-"""Bytes: below the first, the files of a run may not fit; below the second, even a log may not fit."""
+"""Limits in bytes. Below the first, the files of a run may not fit; below the second, even a log may not fit."""
 
 FEW_FILES = 1000
 
 CLOCK_SECONDS = 5.0
-"""Time limit for timedatectl."""
+"""Time limit for timedatectl, in seconds."""
 
 
 def answers(project: str) -> Iterator[Answer]:

@@ -1,7 +1,7 @@
 """Checks of the terminal, from the environment and from a query to the terminal.
 
-Terminals answer the query immediately or never. The answer is read within `QUERY_SECONDS`, so that no program takes it
-for keys.
+Terminals answer the query immediately or never. The answer is read within `QUERY_SECONDS`, so that no program reads it
+as keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tui_workbench.cli.doctor.answer import Answer, limited, ok, run_program
 from tui_workbench.ui.terminal.capabilities import Terminal, UnsupportedTerminal, check_size, examine
 
 NARROWEST, LOWEST = 80, 24
-"""Columns and rows that every screen fits in."""
+"""The smallest terminal, in columns and rows, that every screen fits in."""
 
 QUERY_SECONDS = 1.0
 """Time limit for the answer of a terminal over a slow connection."""
@@ -144,7 +144,7 @@ def clipboard(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
 
 
 def focus(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
-    """Check that the terminal reports losing the focus. Desktop notifications are sent only without the focus."""
+    """Check that the terminal reports focus changes. Desktop notifications are sent only while it has no focus."""
     cost = "The end of a run is shown on the screens only, without a desktop notification."
     if environment.get("TMUX"):
         if _tmux("focus-events") == "off":

@@ -22,12 +22,12 @@ from tui_workbench.targets.docker.engine import EngineFacts
 from tui_workbench.targets.hosts.host import LocalHost
 
 TIME_LIMIT = 5.0
-"""Seconds for a program or service."""
+"""Time limit for a program or service, in seconds."""
 
 IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 
 _LIST_KEYS, _KEYS = b"\x00\x00\x00\x01\x0b", 12
-"""The request for the keys in the protocol of SSH agents, and the type of the answer."""
+"""The message that requests the keys of an SSH agent, and the type of the answer."""
 
 _READ_CONFIGURATION = "from tui_workbench.targets.ssh.ssh_config import Hop; Hop('localhost', 0, '')"
 _ANSWER_LIMIT = 1 << 20
@@ -45,7 +45,7 @@ def python() -> Answer:
 
 
 def _wrong_packages() -> list[str]:
-    """Return missing packages and wrong versions; an empty list if the workbench is not installed as a package."""
+    """Return missing packages and wrong versions; [] if the workbench is not installed as a package."""
     from importlib import metadata
 
     try:

@@ -64,7 +64,7 @@ started.""",
 
 
 class Printer(Report):
-    """Prints the report of a target on stderr."""
+    """A report of a target that prints to stderr."""
 
     def begin(self, step: str, title: str) -> None:
         self.line(title)
@@ -77,7 +77,7 @@ class Printer(Report):
 
 
 def run_prepare(arguments: argparse.Namespace) -> int:
-    """Prepare the environment. Print progress on stderr and the name on stdout."""
+    """Prepare the environment. Print progress to stderr and the name of the environment to stdout."""
     project = Project.find(arguments.project)
     target = project.target_of(project.run_configuration(arguments.run_configuration), arguments.target)
     if (refusal := nothing_to_prepare(target)) is not None:
@@ -141,7 +141,7 @@ def _size(number: int) -> str:
 
 
 def run_sync(arguments: argparse.Namespace) -> int:
-    """Add runs that other machines submitted to the target to the history, and print them."""
+    """Add runs to the history that were submitted to the target from other machines, and print them."""
     project = Project.find(arguments.project)
     ensure_login(project.target(arguments.target))
     adopted = adopt_runs(project, arguments.target)
@@ -151,7 +151,7 @@ def run_sync(arguments: argparse.Namespace) -> int:
 
 
 def run_resume(arguments: argparse.Namespace) -> int:
-    """Start controllers for runs that have none, and print the records of these runs."""
+    """Start controllers for active runs without one, and print the records of these runs."""
     runs = Runs(Project.find(arguments.project))
     if not arguments.run:
         return emit([history_record(runs.get(run_id)) for run_id in runs.resume()], arguments, HISTORY_COLUMNS)

@@ -63,7 +63,7 @@ def run_rerun(arguments: argparse.Namespace) -> int:
         environment=tuple(_variable(text) for text in arguments.env),
         slurm=",".join(arguments.slurm),
     )
-    # The parser takes the first word after `--` for a script.
+    # The parser expects a script as the first word after `--`.
     if given := [*([arguments.script] if arguments.script else []), *arguments.arguments]:
         request = request._replace(arguments=tuple(given))
     return submit_request(project, request, arguments)

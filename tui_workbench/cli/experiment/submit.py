@@ -78,7 +78,7 @@ def run_submit(arguments: argparse.Namespace) -> int:
 
 
 def submit_request(project: Project, request: RunRequest, arguments: argparse.Namespace) -> int:
-    """Submit a run and follow it; with `--dry-run` only print the plan, with `--detach` only its ID or record."""
+    """Submit a run and follow it. With `--dry-run`, only print the plan; with `--detach`, only its ID or record."""
     request = request._replace(allow_cpu=arguments.allow_cpu)
     wants_record = bool(arguments.output or arguments.query)
     if wants_record and not (arguments.detach or arguments.dry_run or _is_plain(arguments)):

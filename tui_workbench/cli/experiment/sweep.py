@@ -32,7 +32,7 @@ from tui_workbench.runs.sweeps.sweep import Member
 
 POLL_SECONDS = 0.25
 RESUME_SECONDS = 2.0
-"""Interval of checks for runs without a controller."""
+"""Seconds between checks for runs without a controller."""
 
 configure_sweep = options(
     CONFIGURATION,

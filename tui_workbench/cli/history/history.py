@@ -24,7 +24,7 @@ TABLE_COLUMNS = ("duration", "run_id", "script_name", "start_time_utc", "status"
 """The columns after the metrics in a table of runs."""
 
 MOST_METRIC_COLUMNS = 12
-"""Only the most common metrics get a column."""
+"""Maximum number of columns for metrics. The most common metrics get a column."""
 
 _CHUNK = 1 << 16
 
@@ -49,7 +49,7 @@ configure_pin = options(RUN, option("--undo", action="store_true", help="unpin t
 def run_list(arguments: argparse.Namespace) -> int:
     runs = History(Project.find(arguments.project))
     if arguments.output == "json" and not arguments.query:
-        # The records are stored as JSON; parsing and formatting 10,000 of them would take most of the time.
+        # The records are stored as JSON. Parsing and formatting 10,000 of them would take most of the time.
         sys.stdout.flush()
         sys.stdout.buffer.writelines((*runs.history_json(hidden=arguments.all), b"\n"))
         return 0
@@ -135,7 +135,7 @@ def _annotate(arguments: argparse.Namespace, change: Callable[[Annotations], Ann
 
 
 def write_bytes(parts: Iterable[bytes]) -> None:
-    """Write untrusted bytes to stdout: every byte, or to a terminal only harmless text."""
+    """Write untrusted bytes to stdout. A terminal gets only harmless text."""
     sys.stdout.flush()
     shown = TerminalFilter() if os.isatty(sys.stdout.fileno()) else None
     for data in parts:

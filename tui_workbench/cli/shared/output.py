@@ -40,7 +40,7 @@ def output(
     *,
     has_project: bool = True,
 ) -> Part:
-    """Declare `--project`, `-o`, `--plain` and `--query`. With `TEXT` as the default, `-o text` is a choice too."""
+    """Declare `--project`, `-o`, `--plain` and `--query`. If the default is `TEXT`, `-o text` is also a choice."""
 
     def declare(parser: argparse._ActionsContainer) -> None:
         if has_project:
@@ -75,7 +75,7 @@ def emit(
 ) -> int:
     """Print a result in the requested format. Return exit code 0.
 
-    `columns` selects the columns of a table unless `--query` changes the result; `text` are the lines of `-o text`.
+    `columns` are the columns of a table unless `--query` changes the result; `text` are the lines of `-o text`.
     """
     if text is not None and is_text(arguments):
         write_lines(text)
@@ -96,7 +96,7 @@ def emit(
 
 
 def query(result: Any, expression: str) -> Any:
-    """Apply a JMESPath expression. Raises UsageError that shows the position of a syntax error."""
+    """Apply a JMESPath expression. Raises UsageError with the position of a syntax error."""
     import jmespath
     from jmespath.exceptions import JMESPathError
 

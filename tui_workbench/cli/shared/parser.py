@@ -55,7 +55,7 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 
 
 Part = Callable[[argparse._ActionsContainer], object]
-"""Adds arguments to a parser or an argument group."""
+"""A function that adds arguments to a parser or an argument group."""
 
 
 def option(*names: str, **settings: Any) -> Part:

@@ -1,7 +1,7 @@
 """Progress on stderr: a bar that redraws itself in a terminal, a line every ten seconds anywhere else.
 
-Invariants: stdout is not touched; other output appears above the bar, complete; the bar is erased at the end; short
-tasks show no bar.
+The invariants: nothing is written to stdout; other output appears complete above the bar; the bar is erased at the end;
+short tasks show no bar.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from tui_workbench.core.plaintext import columns_of, visible, write_controls
 from tui_workbench.core.progress import AMOUNT, LEFT, RATE, Progress, bar
 
 MINIMUM_SECONDS = 0.5
-"""Shortest duration of a task that shows a bar."""
+"""Least duration of a task that shows a bar, in seconds."""
 
 DRAWING_SECONDS = 0.1
 LINE_SECONDS = 10.0
-"""Interval of lines where stderr is not a terminal."""
+"""Seconds between lines where stderr is not a terminal."""
 
 LONGEST_BAR, SHORTEST_BAR = 30, 8
 _LABEL = 12
 
 
 class ProgressBar:
-    """A progress bar; print other output with `line` while it is visible."""
+    """A progress bar. While it is visible, other output must be printed with `line`."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
@@ -50,7 +50,7 @@ class ProgressBar:
             _write(f"{visible(progress.summary)}\n")
 
     def be_plain(self) -> None:
-        """Print lines in a terminal too, for screen readers."""
+        """Print lines instead of a bar in a terminal, too, for screen readers."""
         self.clear()
         self._is_terminal = False
 
@@ -73,7 +73,7 @@ def shared() -> ProgressBar:
 
 
 def drawn(progress: Progress, width: int) -> str:
-    """Format progress in at most `width` columns. If there is not enough room, the bar is left out."""
+    """Format progress in at most `width` columns, without the bar if there is not enough room."""
     what = f"{visible(progress.label):<{_LABEL}}"
     rest = f"{progress.percent}  {progress.columns()}".rstrip()
     room = width - _LABEL - 7 - AMOUNT - RATE - LEFT - 6

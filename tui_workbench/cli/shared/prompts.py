@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TERMINAL = "/dev/tty"
 
 SECRET_ATTEMPTS = 3
-"""Limit of attempts, the same as in `ssh`."""
+"""Maximum number of attempts, the same as in `ssh`."""
 
 
 def can_ask() -> bool:
@@ -59,7 +59,7 @@ def ask_secret(prompt: str) -> str:
         with contextlib.suppress(EOFError):
             secret = getpass.getpass(f"{visible(prompt)}: ")
     finally:
-        if not secret:  # the cursor is still behind the prompt
+        if not secret:  # the cursor is still in the line of the prompt
             sys.stderr.write("\n")
     if not secret:
         raise UsageError("no secret was entered", remedy="Run the command again and enter the secret.")
@@ -81,7 +81,7 @@ def warn_of_visible_secret(option: str) -> None:
 
 
 def is_accepted(error: HostKeyRefused) -> bool:
-    """Ask the user to trust an unknown host key. Return False for a changed key, or if there is no terminal."""
+    """Ask the user to trust an unknown host key. Return False for a changed key and without a terminal."""
     if error.known or not error.presented or not can_ask():
         return False
     with open(TERMINAL, "r+b", buffering=0) as terminal:
@@ -121,7 +121,7 @@ def reach(
 def ensure_login(target: ComputeTarget) -> None:
     """Log in on the machine of a target and store the secrets that the user typed. Raises TargetUnreachable.
 
-    Call it before a run, which cannot ask questions. Without a terminal nothing happens; the run reports the error.
+    Call this before a run, which cannot ask questions. Without a terminal, do nothing; the run reports the error.
     """
     if target.uses_ssh and can_ask():
         keep(log_in(ssh_host_of(target)))

@@ -23,33 +23,33 @@ from tui_workbench.runs.store.rundir import EVENTS, OUTPUT, ControllerLock, RunD
 CHUNK = 1 << 20
 FASTEST_POLL, SLOWEST_POLL = 0.002, 0.05
 POLL_GROWTH = 1.3
-"""The poll interval in seconds grows by this factor while the log does not change. The end needs no poll."""
+"""Factor by which the poll interval grows while the log does not change. The end of a run is noticed without polls."""
 
 QUEUE_SECONDS = 1.0
-"""Interval of checks on a queued run."""
+"""Seconds between checks of a queued run."""
 
 SHORT_LIFE = 5.0
 """A controller that ends within this number of seconds, before the run has ended, counts as failed."""
 
 MOST_TAKEOVERS = 8
-"""Failed controllers in a row that are replaced before an error is raised."""
+"""Number of consecutive failed controllers that are replaced before an error is raised."""
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
 """Seconds before a failed controller is replaced, doubled each time: the cause may be gone by then."""
 
 PREPARATION_SECONDS = 0.1
-"""Interval of reads of the preparation log."""
+"""Seconds between reads of the preparation log."""
 
 SLOW_SECONDS = 0.5
-"""Shortest duration of a preparation that is reported."""
+"""Least duration of a preparation that is reported, in seconds."""
 
 
 class OutputStream:
-    """Copies a run's output to stdout: every byte, or to a terminal only harmless text.
+    """A copy of a run's output on stdout. A terminal gets only harmless text.
 
-    With `plain` only lines of text are written. `path` names another file of the run than output.log, `offset` its
-    first byte to write. `take_over` gives the run a controller if it has none. As a context manager it resets the
-    colors of the terminal.
+    If `plain`, only lines of text are written. `path` is the copied file if it is not output.log, and `offset` its
+    first copied byte. If `take_over`, the run gets a controller if it has none. The context manager resets the
+    terminal's colors at the end.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class OutputStream:
             return False
         try:
             if os.fstat(descriptor).st_size < self._offset:
-                self._offset = 0  # the file was truncated, so its content is new
+                self._offset = 0  # the file was truncated, so all its content is new
             begin = self._offset
             while data := os.pread(descriptor, CHUNK, self._offset):
                 self._offset += len(data)
@@ -175,7 +175,7 @@ class OutputStream:
             )
 
     def _check_queue(self) -> None:
-        """Start the queued run if it is next: the process that would start it may have been killed."""
+        """Start the queued run if it is next, because the process that would start it may have been killed."""
         if time.monotonic() >= self._next_queue_check:
             self._give_controller(self._directory)
             self._next_queue_check = time.monotonic() + QUEUE_SECONDS
@@ -188,7 +188,7 @@ class OutputStream:
 
 
 class _PreparationReport:
-    """Shows the preparation of a run, its place in the queue and lost connections on stderr."""
+    """A report on stderr about a run's preparation, its place in the queue and lost connections."""
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
@@ -197,7 +197,7 @@ class _PreparationReport:
         self._unknown_reason = self._queue_reason = ""
 
     def update(self, *, at_line_start: bool) -> None:
-        """Write new lines and progress. Call this repeatedly."""
+        """Write new lines and the progress. Call this repeatedly."""
         now = time.monotonic()
         if now < self._next_update:
             return

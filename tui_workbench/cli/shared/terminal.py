@@ -3,7 +3,7 @@
 Pipes and files get every byte. A terminal gets text, colors, line endings, carriage returns, tabs, and sequences that
 erase a line, which progress bars use. Other control characters are shown as glyphs, because they would let a log set
 titles, write the clipboard or query the terminal. Backspaces before a carriage return, which some progress bars write,
-are left out.
+are removed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import re
 from tui_workbench.core.plaintext import GLYPHS, INVISIBLE, visible
 
 LONGEST_SEQUENCE = 64
-"""Parameter characters of a color sequence: more than any terminal accepts."""
+"""Maximum number of parameter characters of a color sequence, more than any terminal accepts."""
 
 LONGEST_BACK = 1000
-"""Backspaces that are held back until the next character shows whether a carriage return follows."""
+"""Maximum number of backspaces that are held back until it is known whether a carriage return follows."""
 
 LONGEST_HELD = 1 << 16
-"""Characters of an unfinished line that `PlainFilter` keeps."""
+"""Maximum number of characters of an unfinished line that `PlainFilter` keeps."""
 
 _PARAMETERS = f"[0-9;:]{{0,{LONGEST_SEQUENCE}}}"
 _SPECIAL = (
@@ -34,7 +34,7 @@ _RESET = "\x1b[0m"
 
 
 class _Filter:
-    """Filters a stream of bytes in chunks of any size, and holds back incomplete sequences."""
+    """A filter of a stream of bytes in chunks of any size. It holds back incomplete sequences."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
@@ -48,7 +48,7 @@ class _Filter:
         return self._shown(text[:end]).encode()
 
     def flush(self) -> bytes:
-        """Return the held back text at the end of the stream."""
+        """Return the text that is held back at the end of the stream."""
         text = self._held + self._decoder.decode(b"", final=True)
         self._held = ""
         return self._shown(text).encode()
@@ -61,15 +61,15 @@ class _Filter:
 
 
 class PlainFilter(_Filter):
-    """Passes complete lines of plain text, without colors and control characters.
+    """A filter that passes complete lines of plain text, without colors and control characters.
 
-    Of a line that was overwritten, as progress bars do, only the last version is passed.
+    If a line is overwritten, as by progress bars, only its last version is passed.
     """
 
     def feed(self, data: bytes) -> bytes:
         shown = super().feed(data)
         if len(self._held) > LONGEST_HELD:
-            # Overwritten text will not be shown.
+            # Overwritten text is dropped.
             self._held = self._held[self._held.rstrip("\r").rfind("\r") + 1 :][-LONGEST_HELD:]
         return shown
 
@@ -90,7 +90,7 @@ def _plain(line: str) -> str:
 
 
 class TerminalFilter(_Filter):
-    """Passes harmless text and sequences, and resets the colors at the end of the stream."""
+    """A filter that passes harmless text and sequences, and resets the colors at the end of the stream."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class TerminalFilter(_Filter):
         return len(text) - len(unfinished[0]) if unfinished else len(text)
 
     def _shown(self, text: str) -> str:
-        # The fast path: most output is plain text.
+        # Most output is plain text, which takes this fast path.
         plain = text.replace("\n", "").replace("\r", "").replace("\t", "")
         return text if plain.isascii() and plain.isprintable() else re.sub(_SPECIAL, self._safe, text)
 
