@@ -7,7 +7,8 @@ submits. Every script adds a line to one file when it starts, writes numbered li
 advance. A controller that is killed forgets what it has not saved, and then Slurm itself kills or loses jobs. Such a
 run must have failed, or its end be unknown, with the reason, and its log must be what the script has written until
 then. It is counted separately, and only if Slurm says so: squeue shows the job with a state of LOST_STATES, or no
-longer knows an accepted job. SOAK_KEEP is a folder for the files of the runs and the logs of the cluster.
+longer knows an accepted job, or srun refuses the step of a job that is ending. SOAK_KEEP is a folder for the files of
+the runs and the logs of the cluster.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ received: it is lost, and Slurm ends it as TIMEOUT."""
 
 LOST_STATES = frozenset(("BOOT_FAIL", "CANCELLED", "NODE_FAIL", "TIMEOUT"))
 """States in which jobs end that Slurm has killed or lost, and that no user has canceled."""
+
+REFUSED_STEP = "Job/step already completing or completed"
+"""What srun says if Slurm ends a job, for example because of its time limit, before the script could start."""
 
 SCRIPT = """\
 import os, sys, time
@@ -164,6 +168,8 @@ class Soak:
             found.wrong_ends.append(text)
 
     def _is_lost(self, run: Run) -> bool:
+        if REFUSED_STEP in run.reason and run.state == RunState.FAILED:
+            return True
         return bool(run.reason) and (run.run_id in self._forgotten or self._states.get(run.run_id) in LOST_STATES)
 
     def _ask_slurm(self) -> None:
