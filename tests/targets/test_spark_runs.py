@@ -12,7 +12,7 @@ from tests.conftest import open_folder, require
 from tests.faults.support import Workbench, until
 from tests.machines import Machine, machine
 from tests.spark import IMAGE, VERSION, load_spark_image, spark_python, standalone_cluster
-from tests.targets.docker_project import DockerProject, log
+from tests.targets.docker_project import write
 from tui_workbench.core.processes import reap
 
 if TYPE_CHECKING:
@@ -198,17 +198,34 @@ def test_standalone_cluster_runs_the_tasks_of_a_driver_over_ssh(
     assert not (box.run_directory(run_id) / "spark" / f"{found['id']}.inprogress").exists()
 
 
-def test_container_on_another_machine_has_its_own_spark(
+# As the original wrote it: JSON, with its own comments and flags.
+DOCKER_SPARK = {
+    "Description": "Run the project on your local computer inside a custom-built docker container.",
+    "ArgumentVector": ["$file"],
+    "CondaFile": None,
+    "ManagedEnvironment": True,
+    "TrackedRun": True,
+    "Target": "docker-spark",
+    "PrepareEnvironment": True,
+    "Framework": "PySpark",
+}
+
+
+def test_docker_sample_of_2017_runs_by_its_own_command(
     tmp_path: Path, spark: str, gpubox: Machine, gpubox_engine: DockerEngine, ssh_folder: Path
 ) -> None:
     load_spark_image(gpubox_engine, spark)
-    project = DockerProject(tmp_path / "project", type="remotedocker", address=gpubox.address, username="research")
-    project.compute(type="remotedocker", address=gpubox.address, username="research", baseDockerImage=IMAGE)
-    project.runconfig(Framework="PySpark")
-    (project.configuration / "spark_dependencies.yml").write_text("configuration: {spark.master: 'local[1]'}\n")
-    run = project.run(IRIS, "0.5")
-    record = Workbench(project.root).info(run.run_id)
-    assert (run.state, record["Rows"]) == ("completed", 150), (run.reason, log(run))
+    folder = tmp_path / "aml_config"
+    folder.mkdir()
+    compute = {"type": "remotedocker", "address": gpubox.address, "username": "research", "baseDockerImage": IMAGE}
+    write(folder / "docker-spark.compute", compute)
+    (folder / "docker-spark.runconfig").write_text(json.dumps(DOCKER_SPARK, indent=2))
+    (folder / "spark_dependencies.yml").write_text("configuration: {spark.master: 'local[1]'}\n")
+    (tmp_path / "iris_spark.py").write_text(IRIS)
+    project = Workbench(tmp_path)
+    done = project.run("az", "ml", "experiment", "submit", "-c", "docker-spark", "./iris_spark.py", "0.5")
+    record = last(project)
+    assert (done.code, record["status"], record["Rows"]) == (0, "Completed", 150), done
     found = application(record)
     assert (found["version"], found["name"]) == (VERSION, "Iris")
     assert [stage["done"] for stage in found["stages"]] == [4, 4, 4]
