@@ -14,6 +14,7 @@ from tests.faults.support import until
 from tests.targets.conftest import link_processes
 from tests.targets.slurm.project import SlurmProject
 from tests.waiting import PATIENCE
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
 WAIT = "echo >>{folder}/held; until [ -e {folder}/release ]; do sleep 0.02; done"
 
@@ -148,9 +149,13 @@ def test_a_renamed_job_is_followed_by_its_id(project: SlurmProject) -> None:
     assert project.run("logs", "-f", run_id).out == "began\nwent on\n"
 
 
-def test_a_new_run_waits_for_a_login_that_has_answered(project: SlurmProject) -> None:
+@pytest.mark.parametrize("is_killed", [False, True], ids=["same watcher", "new watcher"])
+def test_a_new_run_waits_for_a_login_that_has_answered(project: SlurmProject, is_killed: bool) -> None:
     first = project.begin("print('went on')")
     project.cluster.login.stop_sshd()
+    if is_killed:
+        directory = project.folder / ".workbench" / "runs" / first
+        os.kill(ControllerLock.holder(RunDirectory(str(directory))), signal.SIGKILL)
     second = project.detach("train.py", str(project.gate), configuration="cluster")
     project.until_status(second, "Unknown")
     project.cluster.login.start_sshd()

@@ -175,6 +175,7 @@ class Watcher:
             return False
         run = self._runs[name] = _Run(name, directory, lock)
         self._queued.append(run)
+        self._is_known |= "start" in directory.status().done  # started by an earlier watcher
         return True
 
     def _cancel(self, run: _Run) -> None:
