@@ -1,10 +1,10 @@
-"""Processor time of short commands.
+"""Measure the processor time of short commands.
 
     python -m benchmarks.command_line [--wall]
 
 The baseline is the interpreter of the installation: `python -c pass`, or `python script` for a command that runs a
-script. The 100 runs are written directly; everything else is the installed command. The controller of a run, which
-works beside the script, is not counted. `--wall` compares wall times, which needs a machine without other work.
+script. The 100 runs are written directly; everything else uses the installed command. The controller of a run is
+not counted, because it works beside the script. `--wall` compares wall times, which needs a machine without other work.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ SUBMIT = (COMMAND, "experiment", "submit", "--wait", "-c", "local", "hello.py")
 FILES = 200
 
 READING_LIMIT = 10.0
-"""Every command that only reads answers within 100 ms on a machine where `python -c pass` takes 10 ms."""
+"""Limit of commands that only read: 100 ms on a machine where `python -c pass` takes 10 ms."""
 
 SUBMIT_LIMIT = 8.0
-"""`submit --wait` of a script, against the script alone."""
+"""Limit of `submit --wait` of a script, as a multiple of the script alone."""
 
 TRACKED_LIMIT = 2.5
-"""A tracked run of a project of FILES files, against an untracked one."""
+"""Limit of a tracked run of a project with FILES files, as a multiple of an untracked run."""
 
 SEEN_SECONDS = 5.0
-"""Older modification times of folders and configuration files are trusted, which is the usual state."""
+"""Age in seconds from which modification times of folders and files are trusted, as is usual."""
 
 
 class Measured(Protocol):
-    """`process_time` or `processor_time`."""
+    """The type of `process_time` and `processor_time`."""
 
     def __call__(self, command: Sequence[str], *, directory: str | None = None) -> float: ...
 
@@ -84,7 +84,7 @@ def multiply_runs(root: Path, count: int) -> None:
 
 
 def compare_commands(folder: Path, measured: Measured) -> None:
-    """Measure commands that only read."""
+    """Compare commands that only read with the interpreter."""
     few = make_project(folder / "few")
     multiply_runs(few, 100)
     bare = [python(), "-c", "pass"]
@@ -110,7 +110,7 @@ def compare_commands(folder: Path, measured: Measured) -> None:
 
 
 def compare_submits(folder: Path, measured: Measured) -> None:
-    """Measure a run from the command to its exit code."""
+    """Compare a run, from the command to its exit code, with the script alone."""
     untracked = make_project(folder / "untracked")
     tracked = make_project(folder / "tracked", tracked=True, files=FILES)
     plain = make_project(folder / "plain", files=FILES)
@@ -140,7 +140,6 @@ def compare_submits(folder: Path, measured: Measured) -> None:
 
 
 def main(measured: Measured) -> int:
-    """Run the benchmark."""
     with tempfile.TemporaryDirectory(prefix="workbench-benchmark-") as name:
         os.environ["HOME"] = name
         compare_commands(Path(name), measured)

@@ -1,10 +1,10 @@
-"""Configuration files: check all real ones, edit one, refuse harmful ones, and show problems and forms on the screen.
+"""Measure configuration files: checks, edits, the refusal of harmful files, and problems and forms on the screen.
 
     python -m benchmarks.configuration
 
 Checks are compared with PyYAML's C loader, which only parses. On the screen, the time from a key in a long file to the
 problem that it causes is compared with a key in Textual's `TextArea`, and the time to the form of a file with a form of
-Textual's `Input`. Nothing is emulated during these measurements.
+Textual's `Input` widgets. No terminal is emulated during these measurements.
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ Stock().run()
 
 
 def main() -> int:
-    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         paths = _files(folder)
         measure_checks(paths)
@@ -82,7 +81,7 @@ def main() -> int:
 
 
 def _files(folder: str) -> list[str]:
-    """Return 120 paths: the real files if present, otherwise repeated files of the sample."""
+    """Return 120 paths: real files if present, otherwise the files of the sample, repeated."""
     if os.path.isdir(CORPUS):
         found = [os.path.join(root, name) for root, _, names in os.walk(CORPUS) for name in names]
         return sorted(path for path in found if not path.endswith(".md"))
@@ -132,7 +131,7 @@ def _process(command: list[str], codes: tuple[int, ...]) -> None:
 
 
 def measure_edit(folder: str) -> None:
-    """Compare the command that changes a value with an import of PyYAML."""
+    """Compare the command that changes a value with the import of PyYAML."""
     path = shutil.copy(os.path.join(SAMPLE, "aml_config", "gpu-box.compute"), folder)
     numbers = iter(range(10_000))
 
@@ -200,13 +199,13 @@ def measure_screen(folder: str) -> None:
 
 @contextmanager
 def seen_program(command: list[str], folder: str) -> Iterator[tuple[Terminal, Seen]]:
-    """Run a program in a terminal within the context."""
+    """Run a program in a terminal while the context is active."""
     with Terminal(command, emulate=False, changes={"HOME": folder}, directory=folder) as terminal:
         yield terminal, Seen(terminal)
 
 
 def _measure_form(ours: Seen, bare: Terminal, theirs: Seen) -> None:
-    """Compare enter on gpu-box.compute with mounting a form."""
+    """Compare opening the form of gpu-box.compute with mounting a form of Textual's `Input` widgets."""
     ours.after("/gpu-box.compute\r", b"nativeSharedDirectory")
 
     def open_form() -> float:
@@ -224,11 +223,11 @@ def _measure_form(ours: Seen, bare: Terminal, theirs: Seen) -> None:
 
 
 def _measure_key(terminal: Terminal, ours: Seen, bare: Terminal, theirs: Seen) -> None:
-    """Compare a key that makes an error with a key in Textual's editor."""
+    """Compare a key that causes an error with a key in Textual's editor."""
     ours.after("\x17", b"press enter")
     ours.after("1", b"enter Open")
     ours.after("/conda_dep\r", b"package0=1.0")
-    ours.after("\x14", b"YAML")  # from the form to the text
+    ours.after("\x14", b"YAML")  # switches from the form to the text
     ours.after("\x06:150\r", b"package147=")
     terminal.send("\x1b")
     terminal.settle()

@@ -1,7 +1,7 @@
-"""Time from the submit command to the first output of a script in a container, compared with `docker run`.
+"""Compare the time from the submit command to the first output of a script in a container with `docker run`.
 
-The image is present and inspected, and the project holds only the script. For another machine the baseline is `ssh
-HOST docker run`, which opens a connection each time; the workbench is measured with and without an open connection.
+The image is present and inspected, and the project contains only the script. For another machine, the baseline is `ssh
+HOST docker run`, which opens a connection each time. The workbench is measured with and without an open connection.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ RUNCONFIG = "Target: {name}\nFramework: Python\nArgumentVector: [$file]\n"
 
 
 def main() -> int:
-    """Run the benchmark."""
     if not is_possible():
         note("not measured: an engine of our own can only be started by root")
         return 0
@@ -82,7 +81,7 @@ def _measure_remote(box: Remote, engine: DockerEngine) -> None:
         plus=OPEN_PLUS,
     )
 
-    # Connections are known by the name of their target.
+    # A connection is identified by the name of its target.
     connection = SshHost(name._replace(target=TARGET))
 
     def cold() -> float:
@@ -101,7 +100,7 @@ def _measure_remote(box: Remote, engine: DockerEngine) -> None:
 
 
 def first_output(command: Sequence[str]) -> float:
-    """Seconds from starting a command until the script's line came out of it; then the command is let finish."""
+    """Return the seconds from the start of a command to the script's line in its output. Let the command end."""
     begun = time.perf_counter()
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()

@@ -1,6 +1,6 @@
-"""Time to build an environment of ten packages, compared with `python -m venv` and `pip install`.
+"""Compare the time to build an environment of ten packages with `python -m venv` and `pip install`.
 
-The packages come from an index on this machine, so no network is measured, and each round starts with empty caches. A
+The packages come from an index on this machine, so that no network is measured. Each round starts with empty caches. A
 second measurement uses the existing environment.
 """
 
@@ -19,12 +19,11 @@ from tests.package_index import PackageIndex, package_index
 
 ROUNDS = 4
 COLD_LIMIT, CACHED_LIMIT = 0.5, 0.2
-"""Of an empty cache and of the existing environment, both as multiples of venv and pip."""
+"""Limits with empty caches and with the existing environment, as multiples of venv and pip."""
 PACKAGES = tuple(f"tinypackage{number}" for number in range(10))
 
 
 def main() -> int:
-    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as name, package_index(Path(name) / "index", "127.0.0.1") as index:
         for package in PACKAGES:
             index.add(package, "1.0")

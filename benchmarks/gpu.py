@@ -1,14 +1,14 @@
-"""GPUs: the monitor with 64 of them, the sampler, the verdict of a long run, and the check before a run.
+"""Measure the monitor of 64 GPUs, the sampler, the verdict of a long run, and the GPU check before a run.
 
     python -m benchmarks.gpu [SECONDS]
 
 Monitor: the workbench runs in a pseudo-terminal of 200 x 60 with eight machines of eight busy GPUs. This script writes
-the files of the samplers: each second one sample per machine with all values changed. Reading them is measured,
-querying a driver is not. The baseline is a Textual app with one `Static` that shows as many lines.
+the files of the samplers: each second one sample per machine, in which all values have changed. The time to read the
+files is measured, not the time to query a driver. The baseline is a Textual app with one `Static` of as many lines.
 
-The drivers of the sampler and of the check are the stand-ins of the tests; a real driver takes additional time. The
-baseline of the check is one `nvidia-smi`, and that of the verdict parses the same file. The sampler has no peer: its
-limit is a share of a core.
+The drivers of the sampler and of the check are the stand-ins of the tests. A real driver takes additional time. The
+baseline of the check is one call of `nvidia-smi`, and that of the verdict parses the same file. The sampler has no
+baseline. Its limit is a share of a core.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ PAST_SECONDS = 300
 KEY_LIMIT = 2.0
 PROCESSOR_LIMIT = 12.0
 BYTES_LIMIT = 0.6
-"""Of the monitor, as multiples of the bare `Static`."""
+"""Limit of the bytes that the monitor writes, as a multiple of the bare `Static`."""
 
 BYTES = Unit("bytes/s", 1.0, 0)
 
 SAMPLER_LIMIT = 0.01
-"""Share of one processor: sampling must leave the machine to training."""
+"""Limit of the sampler as a share of one core, which training could use."""
 
 DAY = 24 * 3600
 VERDICT_LIMIT = 0.1
@@ -124,7 +124,7 @@ class Farm:
             write(os.path.join(folder, SAMPLES), encode(self._machine) + past)
 
     def tell(self) -> None:
-        """A sample of each machine."""
+        """Write a new sample of each machine."""
         now = time.time()
         for folder in self._folders:
             with open(os.path.join(folder, SAMPLES), "ab") as file:
@@ -145,7 +145,7 @@ class Farm:
 
 
 class Watched:
-    """Processor time, memory and key times of a program."""
+    """The processor time, output and key times of a program."""
 
     def __init__(self) -> None:
         self.processor = 0.0
@@ -154,7 +154,6 @@ class Watched:
 
 
 def main(seconds: float) -> int:
-    """Run the benchmark."""
     measure_monitor(seconds)
     for library in (True, False):
         measure_sampler(GPUS, library=library)
@@ -194,7 +193,7 @@ def measure_monitor(seconds: float) -> None:
 
 @contextmanager
 def monitor(project: str, folder: str, changes: dict[str, str]) -> Iterator[Terminal]:
-    """The workbench on its monitor."""
+    """Run the workbench with its monitor open while the context is active."""
     command = [python(), "-m", "tui_workbench", project]
     with Terminal(command, columns=COLUMNS, rows=ROWS, directory=folder, changes=changes) as terminal:
         terminal.until_text("train.py")
@@ -205,7 +204,7 @@ def monitor(project: str, folder: str, changes: dict[str, str]) -> Iterator[Term
 
 
 def watch(terminal: Terminal, tell: Callable[[], None], seconds: float, keep: Callable[[str], None]) -> Watched:
-    """Write a sample and press a key each second; keep the screen after each key."""
+    """Write a sample and press a key each second. Call `keep` with the screen after each key."""
     found = Watched()
     before, received = processor_seconds(terminal.pid), terminal.received
     start = time.perf_counter()
@@ -229,7 +228,6 @@ def watch(terminal: Terminal, tell: Callable[[], None], seconds: float, keep: Ca
 
 
 def write(path: str, data: bytes) -> None:
-    """Write a file."""
     with open(path, "wb") as file:
         file.write(data)
 
@@ -249,7 +247,7 @@ def processor_seconds_of(marks: tuple[bytes, bytes]) -> float:
 
 
 def measure_sampler(gpus: int, *, library: bool) -> None:
-    """Measure the sampler with its children, with the driver's library or `nvidia-smi`."""
+    """Measure the processor time of the sampler and its children, with the driver's library or `nvidia-smi`."""
     with tempfile.TemporaryDirectory(prefix="wb-gpu-") as name:
         os.environ["XDG_STATE_HOME"] = name
         parts = build(Path(name))
@@ -258,7 +256,7 @@ def measure_sampler(gpus: int, *, library: bool) -> None:
         os.environ.update(standin.variables)
         if not library:
             (parts.libraries / "libnvidia-ml.so.1").unlink()
-        # The shell that listens to nvidia-smi has it in its text; the stand-in's own time says nothing of a real one's.
+        # The command line of the shell that reads nvidia-smi matches. The time of the stand-in itself is not counted.
         marks = (b"gpu.sampler", b"nvidia-smi --query")
         with Feed(ComputeTarget("local", "/x", "local")) as feed:
             while not feed.machine:
@@ -293,7 +291,7 @@ def write_day(path: Path) -> None:
 
 
 def measure_verdict() -> None:
-    """Compare the verdict of a run of a day, from its last sum, with parsing the lines of its samples."""
+    """Compare the verdict of a run of a day, from its last stored sum, with parsing the lines of its samples."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "gpu.jsonl")
         write_day(path)

@@ -1,8 +1,8 @@
 """Measure the workbench and a baseline in turns on the same machine.
 
 Ratios of values that were measured in turns are comparable between machines, because a busy moment affects both. Each
-line names the comparison, both medians, both 95th percentiles, the ratio of the medians, and whether the limit is
-kept. A script ends with `sys.exit(finish())`: 1 if a limit is exceeded.
+line names the comparison, both medians, both 95th percentiles, the ratio of the medians, and whether the limit is kept.
+A script ends with `sys.exit(finish())`, which is 1 if a limit was exceeded.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 Measure = Callable[[], "float | None"]
-"""One round: returns the measured value (seconds, bytes, ...), or None to use the wall time of the call."""
+"""A round of a measurement. It returns the measured value (seconds, bytes, ...), or None to measure its wall time."""
 
 
 class Unit(NamedTuple):
-    """The format of a value: divided by `scale`, followed by the name."""
+    """The unit of a printed value. A value is divided by `scale` and followed by the name."""
 
     name: str
     scale: float
@@ -71,10 +71,10 @@ def compare(
     unit: Unit = MILLISECONDS,
     warmup: int = 1,
 ) -> Comparison:
-    """Measures both in turns and prints one line. The promise: median of ours <= `limit` x the baseline's + `plus`.
+    """Measure both in turns and print one line. The limit of our median is `limit` x the baseline's median + `plus`.
 
-    `plus` is in the unit of what is measured (seconds for times). `warmup` rounds are run first and thrown away. Which
-    of the two goes first changes from round to round.
+    `plus` has the unit of the measured values (seconds for times). The first `warmup` rounds are not counted. The order
+    of the two alternates between rounds.
     """
     pair = (ours, baseline)
     measured: tuple[list[float], list[float]] = ([], [])
@@ -86,32 +86,32 @@ def compare(
     bound = limit * statistics.median(measured[1]) + plus
     passed = statistics.median(measured[0]) <= bound
     result = Comparison(name, tuple(measured[0]), tuple(measured[1]), bound, passed)
-    promise = f"{limit:g} x" + (f" + {unit.show(plus)}" if plus else "")
+    bound_text = f"{limit:g} x" + (f" + {unit.show(plus)}" if plus else "")
     _report(
         name,
         passed,
         f"{_spread(result.ours, unit)}  {baseline_name} {_spread(result.baseline, unit)}  "
-        f"ratio {result.ratio:.2f}, promised {promise}",
+        f"ratio {result.ratio:.2f}, limit {bound_text}",
     )
     return result
 
 
 def check(name: str, value: float, limit: float, unit: Unit = MILLISECONDS, *, note: str = "") -> bool:
-    """Print a value with a fixed limit, and whether `value <= limit`."""
+    """Print a value and its fixed limit. Return True if `value <= limit`."""
     passed = value <= limit
-    _report(name, passed, f"{unit.show(value)}, promised {unit.show(limit)}" + (f"  ({note})" if note else ""))
+    _report(name, passed, f"{unit.show(value)}, limit {unit.show(limit)}" + (f"  ({note})" if note else ""))
     return passed
 
 
 def note(text: str) -> None:
-    """Print a value without a limit: of a baseline, a size, the type of machine."""
+    """Print a value without a limit, such as that of a baseline, or the type of the machine."""
     print(f"        {text}", flush=True)
 
 
 def finish() -> int:
     """Return the exit status of the script: 1 if a limit was exceeded."""
     if _failures:
-        print("over: " + "; ".join(_failures), flush=True)
+        print("over the limit: " + "; ".join(_failures), flush=True)
     return 1 if _failures else 0
 
 
@@ -142,7 +142,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a measured process, without variables that disable bytecode files or buffers."""
+    """Return the environment of a measured process, without variables that disable bytecode files or buffering."""
     kept = {
         key: value for key, value in os.environ.items() if key not in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
     }
@@ -152,9 +152,9 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
 def process_time(
     command: Sequence[str], *, directory: str | None = None, stdout: int | None = subprocess.DEVNULL
 ) -> float:
-    """Wall time in seconds of a whole process, from before fork to after wait.
+    """Run a process and return its wall time in seconds, from before the fork to after the wait.
 
-    Raises CalledProcessError when it fails.
+    Raises CalledProcessError if the process fails.
     """
     start = time.perf_counter()
     subprocess.run(command, cwd=directory, env=environment(), stdin=subprocess.DEVNULL, stdout=stdout, check=True)
@@ -162,9 +162,9 @@ def process_time(
 
 
 def processor_time(command: Sequence[str], *, directory: str | None = None) -> float:
-    """Processor seconds of a whole process and of the children that it has waited for.
+    """Run a process and return the processor seconds of the process and of the children that it has waited for.
 
-    Unlike the wall time, they hardly depend on other work on the machine. Raises CalledProcessError when it fails.
+    Unlike wall time, they hardly depend on other work on the machine. Raises CalledProcessError if the process fails.
     """
     process = subprocess.Popen(
         command, cwd=directory, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
@@ -177,7 +177,7 @@ def processor_time(command: Sequence[str], *, directory: str | None = None) -> f
 
 
 def time_on_processors(pid: int) -> float:
-    """Processor seconds of the living threads of a process, with the resolution of the scheduler."""
+    """Return the processor seconds of the living threads of a process, with the resolution of the scheduler."""
     used = 0
     for name in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{name}/schedstat", encoding="ascii") as file:
@@ -186,26 +186,26 @@ def time_on_processors(pid: int) -> float:
 
 
 def processor_seconds(pid: int) -> float:
-    """Processor time that all threads of a living process have used so far (user and system)."""
+    """Return the processor seconds (user and system) that all threads of a living process have used so far."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Processor:
-    """The share of a processor that a process uses from now on."""
+    """The share of a core that a process uses from now on."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._used, self._since = processor_seconds(pid), time.perf_counter()
 
     def share(self) -> float:
-        """The share; 1.0 is one processor."""
+        """Return the share; 1.0 is one core."""
         return (processor_seconds(self._pid) - self._used) / (time.perf_counter() - self._since)
 
 
 def until_idle(pid: int) -> None:
-    """Wait until a program has finished its start."""
+    """Wait until a program uses almost no processor time, because its start is complete."""
     end = time.perf_counter() + LONGEST_START
     while time.perf_counter() < end:
         measured = Processor(pid)
@@ -215,17 +215,17 @@ def until_idle(pid: int) -> None:
 
 
 def private_memory(pid: int) -> int:
-    """Bytes of memory that only this process has (not shared libraries, not the page cache)."""
+    """Return the bytes of memory of this process alone, without shared libraries and the page cache."""
     return _smaps(pid, ("Private_Clean", "Private_Dirty"))
 
 
 def resident_memory(pid: int) -> int:
-    """Bytes of memory of the process that are in RAM, shared or not."""
+    """Return the bytes of memory of the process in RAM, including shared memory."""
     return _smaps(pid, ("Rss",))
 
 
 def proportional_memory(pid: int) -> int:
-    """Bytes of memory of the process that are in RAM; of shared ones, its share."""
+    """Return the bytes of memory of the process in RAM, with only its share of shared memory."""
     return _smaps(pid, ("Pss",))
 
 

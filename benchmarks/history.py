@@ -1,14 +1,14 @@
-"""The history of many runs: listing it, rebuilding its index, and its dashboard.
+"""Measure a history of many runs: listing the runs, rebuilding the index, and the dashboard.
 
     python -m benchmarks.history
 
-The list of 10,000 runs is compared with MLflow 3, which has the same runs in its file store and lists them by
-`mlflow.search_runs` in a process. MLflow is installed for this, or taken from the interpreter in WORKBENCH_MLFLOW;
-without MLflow the rest is measured. A warm list is compared with `python -c pass`, and building the index anew with
+The list of 10,000 runs is compared with MLflow 3, which has the same runs in its file store and lists them with
+`mlflow.search_runs` in a process. The benchmark installs MLflow, or uses the interpreter in WORKBENCH_MLFLOW. Without
+MLflow, only this comparison is left out. A warm list is compared with `python -c pass`, and rebuilding the index with
 parsing the files of all runs.
 
-Dashboard: the times from a key to its rows with 100,000 runs are compared with those of ten runs. The runs are rows of
-the index, and the directories of the visible runs are links to one real run, whose curves are read.
+Dashboard: the times from a key to its rows with 100,000 runs are compared with those of ten runs. The runs exist only
+in the index. The directories of the visible runs are links to one real run, whose curves are read.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ for run in pathlib.Path(sys.argv[1]).iterdir():
 
 
 def main() -> int:
-    """Run the benchmark."""
     with tempfile.TemporaryDirectory(prefix="workbench-benchmark-") as name:
         os.environ["HOME"] = name
         root = make_project(Path(name) / "project")
@@ -92,7 +91,7 @@ def log_metrics(root: Path) -> None:
 
 
 def measure_index(root: Path) -> None:
-    """Compare building the index and listing all runs with parsing their files; processor time of the processes."""
+    """Compare the processor time to build the index and list all runs with the time to parse their files."""
     project = Project.find(str(root))
     index = Path(project.cache_directory, index_file.FILE)
 
@@ -132,7 +131,7 @@ def mlflow(folder: Path) -> str:
 
 
 def compare_lists(root: Path, peer: str, store: Path) -> None:
-    """Measure whole processes that list every run."""
+    """Compare processes that list every run."""
     export = [COMMAND, "history", "export", "--format", "mlflow", str(store)]
     subprocess.run(export, cwd=root, env=environment(), stdout=subprocess.DEVNULL, check=True)
     search = [peer, "-c", _SEARCH, f"file://{store}"]
@@ -229,7 +228,7 @@ def index_project(root: str, total: int) -> str:
 
 
 def fill(project: Project, total: int) -> None:
-    """Write the runs into the index, as a workbench that has read them would have."""
+    """Write the runs into the index, as if the workbench had read them."""
     with RunIndex(project) as index:
         connection = index._connection
         connection.execute("BEGIN")

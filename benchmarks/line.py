@@ -1,12 +1,12 @@
-"""The screens over a slow line: bytes of a screen and of keys, and the time until a key is visible.
+"""Measure the screens over a slow connection: the bytes of a screen and of keys, and the time until a key is visible.
 
     python -m benchmarks.line
 
-Bytes: the workbench runs in pseudo-terminals of 256 colors on a copy of the sample project. All bytes that the
+Bytes: the workbench runs in pseudo-terminals with 256 colors on a copy of the sample project. All bytes that the
 terminal receives are counted. The baseline is the same program with Textual's own output.
 
 Time: an SSH server on this machine is reached through a relay that delays each byte by 100 ms in each direction,
-because the kernels of build machines have no netem. The baseline is `cat` on the other side, whose terminal echoes
+because the kernels of build machines have no netem. The baseline is `cat` on the other side, where the terminal echoes
 each key.
 """
 
@@ -57,7 +57,6 @@ start.run({project!r})
 
 
 def main() -> int:
-    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         count_bytes(folder)
     with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +65,7 @@ def main() -> int:
 
 
 def count_bytes(folder: str) -> None:
-    """Compare each size with the workbench's output and with Textual's."""
+    """Compare the workbench's output with Textual's for each size of the terminal."""
     project = _copy(folder)
     ours = [python(), "-m", "tui_workbench", project]
     stock = [python(), "-c", STOCK.format(project=project)]
@@ -117,7 +116,7 @@ def environment(home: str) -> dict[str, str]:
 
 
 def measure_delay(folder: Path) -> None:
-    """Compare keys in the workbench with keys in `cat`, on the same line."""
+    """Compare keys in the workbench with keys in `cat`, over the same connection."""
     home, project = folder / "home", _copy(str(folder))
     home.mkdir()
     with Sshd(folder) as sshd, SlowLine(sshd.port, ONE_WAY) as line:

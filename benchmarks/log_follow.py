@@ -1,13 +1,13 @@
-"""The log view while a run writes 100,000 lines per second, and the duration of a script with its log open.
+"""Measure the log view while a run writes 100,000 lines per second, and the duration of a script with its log open.
 
     python -m benchmarks.log_follow [SECONDS]
 
-The workbench runs in a pseudo-terminal with its log zoomed, in turns with Textual's `Log` on the same file: lost bytes,
-lag, time to answer a key, and processor. Each line holds its number and its time. The lag of a line ends when it or a
-later line is visible.
+Following: the workbench runs in a pseudo-terminal with its log zoomed, in turns with Textual's `Log` on the same file.
+Lost bytes, lag, the time to respond to a key, and processor time are measured. Each line contains its number and its
+time. The lag of a line ends when this line or a later one is visible.
 
-Duration: a script that prints a million lines, compared with output to a file. The workbench runs scripts unbuffered,
-and so does the baseline. The duration is the one in the run directory; the log is followed on the screen meanwhile.
+Duration: a script that prints a million lines, compared with output to a file. Both are unbuffered. The duration of the
+run is read from its run directory; the screen follows the log meanwhile.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tui_workbench.runs.facade import Runs
 
 LINES_A_SECOND = 100_000
 LAG_LIMIT, KEY_LIMIT, PROCESSOR_LIMIT = 1.0, 1.0, 0.45
-"""Limits of the medians of lag and key, and of the processor, as multiples of Textual's `Log`."""
+"""Limits of the median lag, the median key time and the processor time, as multiples of Textual's `Log`."""
 
 ROUNDS = 2
 DURATION_LIMIT, DURATION_ROUNDS = 1.25, 4
@@ -50,7 +50,7 @@ LINE_BYTES = 100
 STAMP = re.compile(rb"#(\d{9}) (\d{7}\.\d{6})")
 STAMP_BYTES = 26
 SAMPLES = 20
-"""Lines per frame whose lag is counted, evenly spaced."""
+"""Number of evenly spaced lines per frame whose lag is counted."""
 
 SCRIPT = """
 import os, sys, time
@@ -70,7 +70,7 @@ while (now := time.perf_counter()) - start < seconds:
 
 
 class Drawn(NamedTuple):
-    """A chunk of output: its time, its newest line, and when that line was written."""
+    """A chunk of output: its time, the number of its newest line, and the time when that line was written."""
 
     time: float
     number: int
@@ -87,7 +87,6 @@ class Round(NamedTuple):
 
 
 def main(seconds: float) -> int:
-    """Run the benchmark."""
     measure_following(seconds)
     measure_duration()
     return finish()
@@ -115,13 +114,13 @@ def measure_following(seconds: float) -> None:
             limit * median,
             note=f"Textual's Log {MILLISECONDS.show(median)}, limit {limit:g} x; p95 {slow} and {their_slow}",
         )
-    promised = PROCESSOR_LIMIT * stock_processor
+    bound = PROCESSOR_LIMIT * stock_processor
     theirs = f"Textual's Log {PERCENT.show(stock_processor)}, limit {PROCESSOR_LIMIT} x"
-    check("processor", processor, promised, PERCENT, note=theirs)
+    check("processor", processor, bound, PERCENT, note=theirs)
 
 
 def summary(rounds: list[Round]) -> tuple[list[float], list[float], float]:
-    """All lags, all key times, and the mean share of a processor."""
+    """Return all lags, all key times, and the mean share of a core."""
     lags = [value for it in rounds for value in it.lags]
     keys = [value for it in rounds for value in it.keys]
     return lags, keys, sum(it.processor for it in rounds) / len(rounds)
@@ -172,14 +171,14 @@ def watch_stock(seconds: float) -> Round:
 
 
 class Watcher:
-    """Reads the output of a program without emulating a terminal, which would use the second core."""
+    """A reader of a program's output. It does not emulate a terminal, which would use the second core."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         terminal.watch_rows(self._take)
         self.keys: list[float] = []
         self.newest = -1
-        self._seen: list[Drawn | None] = []  # None where the end was left: lines that came then are no lag
+        self._seen: list[Drawn | None] = []  # None where the view has left the end
         self._following = True
         self._recent = bytearray()
         self._tail = b""
@@ -210,7 +209,6 @@ class Watcher:
         self._following = self._following or returns
 
     def read_for(self, seconds: float) -> None:
-        """Read for some seconds."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             self._terminal.pump(0.005)
@@ -225,7 +223,7 @@ class Watcher:
         ]
 
     def told_count(self) -> int:
-        """Return the last number of lines in the border."""
+        """Return the number of lines that the border showed last."""
         counts = re.findall(rb"(?:following, | )([\d,]+) lines ", self._tail)
         return int(counts[-1].replace(b",", b"")) if counts else 0
 
@@ -269,7 +267,7 @@ class Workbench:
         self._drawn.until(b" 1,000,000 lines", b"completed", seconds=240)
         self._terminal.settle(0.5)
         run = self._runs.last()
-        while run is not None and run.is_active:  # its metrics are still read
+        while run is not None and run.is_active:  # the controller is still reading metrics
             self._terminal.settle(0.1)
             run = self._runs.last()
         assert run is not None

@@ -1,8 +1,8 @@
-"""Time to open and to search a log of 1 GB.
+"""Measure the time to open and to search a log of 1 GB.
 
     python -m benchmarks.log_open
 
-Opening is the time from the start of the workbench to the frame with the last line; the baseline is a log of a
+Opening is the time from the start of the workbench to the frame with the last line. The baseline is a log of a
 hundred lines. Memory is private memory after all lines are counted. Searching is compared with `grep -c`.
 """
 
@@ -26,14 +26,13 @@ OPEN_LIMIT = 1.2
 MEMORY_LIMIT = 10e6
 SEARCH_LIMIT = 2.0
 DENSE_LIMIT = 3.0
-"""The limit for a text in every line, which is unusual: Python creates an object for each match."""
+"""Limit for a text that is in every line. This case is rare, and Python creates an object for each match."""
 
 GIGABYTE = 1 << 30
 LAST = b"Needle: the last line of the log"
 
 
 def main() -> int:
-    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         big, log = project_with_log(os.path.join(folder, "big"), GIGABYTE)
         small, _ = project_with_log(os.path.join(folder, "small"), 10_000)
@@ -53,7 +52,7 @@ def main() -> int:
 
 
 def project_with_log(root: str, size: int) -> tuple[str, str]:
-    """Create a project with an ended run and a log of about so many bytes; return the project and the log."""
+    """Create a project with an ended run and a log of about this number of bytes. Return the paths of both."""
     runs = log_programs.write_project(root, "print('a run')\n")
     ended = runs.submit(RunRequest("local", "script.py"))
     while ended.is_active:
@@ -104,7 +103,7 @@ def count(path: str, text: str) -> None:
 
 
 def run(command: list[str]) -> None:
-    """Run grep with output to a pipe; with /dev/null it stops at the first match."""
+    """Run grep with output to a pipe, because with output to /dev/null it stops at the first match."""
     subprocess.run(command, stdout=subprocess.PIPE, check=True)
 
 

@@ -23,7 +23,7 @@ RUNCONFIG = 'Target: "local"\nArgumentVector: [{vector}]\nFramework: "Python"\nT
 
 
 def write_project(root: str, script: str, arguments: Sequence[str] = ()) -> Runs:
-    """A project with one untracked script, and its runs."""
+    """Create a project with one untracked script, and return its runs."""
     os.makedirs(os.path.join(root, "aml_config"))
     vector = ", ".join(f'"{argument}"' for argument in ("script.py", *arguments))
     for name, text in (
@@ -37,19 +37,19 @@ def write_project(root: str, script: str, arguments: Sequence[str] = ()) -> Runs
 
 
 def workbench(project: str) -> list[str]:
-    """The command that opens the workbench."""
+    """Return the command that opens the workbench."""
     return [python(), "-m", "tui_workbench", project]
 
 
 def stock(log: str) -> list[str]:
-    """The command that shows a log in Textual's `Log`."""
+    """Return the command that shows a log in Textual's `Log`."""
     return [sys.executable, "-c", f"from benchmarks import log_programs; log_programs.StockLog({log!r}).run()"]
 
 
 class StockLog(App[None]):
-    """Textual's `Log`, fed as well as can be: by a thread, once a frame, all new lines in one call.
+    """Textual's `Log` with the fastest possible input: a thread adds all new lines with one call per frame.
 
-    `x` shows `key N` in the last row when it was pressed for the Nth time.
+    The key `x` shows `key N` in the last row when it is pressed for the Nth time.
     """
 
     CSS = """
@@ -67,17 +67,14 @@ class StockLog(App[None]):
         self.keys = 0
 
     def compose(self) -> ComposeResult:
-        """Compose the log and the row that shows keys."""
         yield self.log_widget
         yield self.row
 
     def on_mount(self) -> None:
-        """Read the log."""
         self.log_widget.focus()
         threading.Thread(target=self._follow, daemon=True).start()
 
     def action_count(self) -> None:
-        """Show the key."""
         self.keys += 1
         self.row.update(f"key {self.keys}", layout=False)
 

@@ -1,13 +1,13 @@
-"""Metrics: a call of `workbench.log`, and opening the curves of large runs.
+"""Measure metrics: a call of `workbench.log`, and opening the curves of large runs.
 
     python -m benchmarks.metrics
 
-Logging: a script that the workbench started calls it 100,000 times. The baseline writes the same line with `json` and
-flushes the file. With four processes, no call may be lost.
+Logging: a script that the workbench has started calls `workbench.log` 100,000 times. The baseline writes the same line
+with `json` and flushes the file. No call may be lost when four processes log.
 
-Opening: a run of 1,000,000 points, from its directory to the points of a chart of 200 columns, in a new process. The
-baseline parses the lines of its `metrics.jsonl`. In the screens, the time from the key to the chart is compared with a
-run of 100 points.
+Opening: a run with 1,000,000 points, from its directory to the points of a chart of 200 columns, in a new process. The
+baseline parses the lines of its `metrics.jsonl`. On the screens, the time from the key to the chart is compared with a
+run with 100 points.
 """
 
 from __future__ import annotations
@@ -82,7 +82,6 @@ print(time.process_time() - begun)
 
 
 def main() -> int:
-    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         measure_calls(folder)
     with tempfile.TemporaryDirectory() as folder:
@@ -95,8 +94,8 @@ def main() -> int:
 def measure_calls(folder: str) -> None:
     """Compare a call with `json`, and count the lines of four processes."""
     _, ours, baseline = finished(start(folder, CALLS, "train/loss"))
-    promised = CALL_LIMIT * baseline
-    check("workbench.log: a call, median", ours, promised, MICROSECONDS, note=f"json.dump and flush, {CALL_LIMIT:g} x")
+    limit = CALL_LIMIT * baseline
+    check("workbench.log: a call, median", ours, limit, MICROSECONDS, note=f"json.dump and flush, {CALL_LIMIT:g} x")
     for rank in [start(folder, CALLS // 4, f"rank{number}") for number in range(4)]:
         finished(rank)
     metrics = RunMetrics(folder)
@@ -113,7 +112,7 @@ def start(folder: str, calls: int, name: str) -> subprocess.Popen[str]:
 
 
 def finished(process: subprocess.Popen[str]) -> list[float]:
-    """Return the medians of a script: warm, ours, json."""
+    """Wait for a script and return its medians: of the first calls, of our calls, and of `json`."""
     out, _ = process.communicate()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, "the script")
@@ -138,7 +137,7 @@ def make_project(root: str) -> tuple[str, str]:
 
 
 def measure_open(directory: str) -> None:
-    """Compare opening a run with parsing its lines; processor time, without the start of Python."""
+    """Compare the processor time to open a run with that to parse its lines, without the start of Python."""
 
     def seconds_of(program: str) -> float:
         command = [python(), "-c", program, directory, str(POINTS)]
@@ -149,7 +148,7 @@ def measure_open(directory: str) -> None:
 
 
 def measure_chart(root: str, folder: str) -> None:
-    """Compare the time from the key on a run to its chart, whose axis no other part of the screen shows."""
+    """Compare the time from the key to the chart of a run, whose axis is visible only in the chart."""
     command = [python(), "-m", "tui_workbench", root]
     with Terminal(
         command, columns=COLUMNS, rows=ROWS, directory=folder, changes={"HOME": folder}, emulate=False

@@ -1,6 +1,6 @@
-"""Targets whose runs never end, and execute nothing: one has a watcher for all runs, the other a controller per run.
+"""Two targets whose runs execute nothing and never end: one with a controller per run, one with a watcher for all runs.
 
-The runs are queued, those of the script ACTIVE are running.
+Runs of the script ACTIVE are running; all others are queued.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ METADATA = {
 
 
 class Alone(Target):
-    """Has a controller per run."""
+    """A target with a controller per run."""
 
     type = TargetType(ALONE, uses_interpreter=True)
 
@@ -52,7 +52,7 @@ class Alone(Target):
 
 
 class Together(Alone):
-    """Has one watcher for all runs."""
+    """A target with one watcher for all runs."""
 
     type = TargetType(TOGETHER, uses_interpreter=True)
     drives_together = True
@@ -62,7 +62,7 @@ class Together(Alone):
 
 
 class Queue(RunGroup):
-    """The queue, which no run leaves."""
+    """A group of runs that never end."""
 
     def __init__(self) -> None:
         self._reports: dict[str, Report] = {}

@@ -1,7 +1,7 @@
 """The rows of a terminal as text, in a fraction of the time of a full emulation.
 
 A program that writes only changes does not repeat text that is already visible, so waiting for a text needs rows
-instead of bytes. Supports the output of the workbench and Textual: moves, erasing and text. Colors are ignored, and
+instead of bytes. The output of the workbench and Textual is supported: moves, erasing and text. Colors are ignored, and
 every character counts as one cell.
 """
 
@@ -11,8 +11,8 @@ import re
 
 _TOKEN = re.compile(
     rb"\x1b\[([0-9;?<>=$]*)([A-Za-z~])"  # a control sequence
-    rb"|\x1b[\]P_][^\x07\x1b]*(?:\x07|\x1b\\)"  # a string for the terminal itself
-    rb"|\x1b[^\[\]P_]"  # a short escape
+    rb"|\x1b[\]P_][^\x07\x1b]*(?:\x07|\x1b\\)"  # a string sequence, such as a window title
+    rb"|\x1b[^\[\]P_]"  # a short escape sequence
     rb"|[\r\n]"
     rb"|[^\x1b\r\n]+"
 )
@@ -72,7 +72,7 @@ class Rows:
 
 
 def _is_whole(end: bytes) -> bool:
-    """Return True if the bytes at the end are a complete character."""
+    """Return True if the data does not end within a character."""
     try:
         end.decode()
     except UnicodeDecodeError:

@@ -1,11 +1,11 @@
-"""The screens: processor time to the first frame, memory, an idle screen, and the key on Run.
+"""Measure the screens: processor time to the first frame, memory, an idle screen, and the Run key.
 
     python -m benchmarks.screens [--wall]
 
 The baseline of the first three is a minimal Textual app with one line. Both run in a pseudo-terminal of 120 x 36 with
-the files of the sample. The first frame is complete with the bytes that complete the named texts; `--wall` compares
-its wall time, which needs a machine without other work. The key on Run is compared with `experiment submit`: both end
-with the first line of the script. Every run prints a new token, so that an old frame cannot count.
+the files of the sample. The first frame is complete when the terminal has received all of the given texts; `--wall`
+compares its wall time, which needs a machine without other work. The Run key is compared with `experiment submit`. Both
+measurements end with the first line of the script. Every run prints a new token, so that an old frame cannot count.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 class FirstFrame:
-    """Starts a program and waits until its screen shows all `texts`.
+    """A measurement of the start of a program, until its screen shows all `texts`.
 
-    Keeps the resident memory of each start, when `last` is shown too.
+    `memory` holds the resident memory of each start, measured when `last` is shown, too.
     """
 
     def __init__(self, command: list[str], texts: list[str], last: str, directory: str, *, wall: bool) -> None:
@@ -81,7 +81,7 @@ class FirstFrame:
         self.memory: list[float] = []
 
     def __call__(self) -> float:
-        """Return the seconds from the start to the last necessary byte, of the processor or of the clock."""
+        """Return the processor or wall time from the start to the last necessary byte, in seconds."""
         chunks: list[tuple[bytes, float]] = []
         with program(self.command, self.directory) as terminal:
 
@@ -114,7 +114,7 @@ def program(command: list[str], folder: str) -> Terminal:
 
 
 def measure_start(project: str, folder: str, *, wall: bool) -> None:
-    """Compare the first frame and the memory."""
+    """Compare the processor time of the first frame, and the memory."""
     names = [name for name in os.listdir(project) if not name.startswith(".")]
     names += os.listdir(os.path.join(project, "aml_config"))
     ours = FirstFrame([python(), "-m", "tui_workbench", project], names, "No runs yet", folder, wall=wall)
@@ -122,11 +122,11 @@ def measure_start(project: str, folder: str, *, wall: bool) -> None:
     compare("first frame, files listed", ours, minimal, FRAME_LIMIT, ROUNDS, baseline_name="minimal Textual app")
     least = statistics.median(minimal.memory)
     check("resident memory", statistics.median(ours.memory), MEMORY_LIMIT * least, MEGABYTES)
-    note(f"minimal Textual app {MEGABYTES.show(least)}, promised {MEMORY_LIMIT} x of it")
+    note(f"minimal Textual app {MEGABYTES.show(least)}, limit {MEMORY_LIMIT} x")
 
 
 def measure_idle(project: str, folder: str) -> None:
-    """Compare the processor time and the written bytes of screens that nobody uses."""
+    """Compare the processor time and the written bytes of idle screens."""
     ours = idle([python(), "-m", "tui_workbench", project], folder)
     minimal = idle(MINIMAL_COMMAND, folder)
     check("idle, processor", ours[0], minimal[0] + IDLE_PLUS, PERCENT, note=f"minimal app {PERCENT.show(minimal[0])}")
@@ -134,7 +134,7 @@ def measure_idle(project: str, folder: str) -> None:
 
 
 def idle(command: list[str], folder: str) -> tuple[float, int]:
-    """Return the share of a processor and the bytes that an idle program writes, to whatever file."""
+    """Return the share of a core that an idle program uses, and the bytes that it writes to any file."""
     with program(command, folder) as terminal:
         terminal.settle(1.0)
         until_idle(terminal.pid)
@@ -151,7 +151,7 @@ def _written(pid: int) -> int:
 
 
 def measure_run_key(folder: str) -> None:
-    """Compare the key on Run with the command that submits a run."""
+    """Compare the Run key with the command that submits a run."""
     project, other = (_make_project(os.path.join(folder, name)) for name in ("project", "other"))
     tokens = (f"token-{number}-end" for number in itertools.count())
     with Terminal([python(), "-m", "tui_workbench", project], directory=folder, changes={"HOME": folder}) as terminal:
@@ -208,7 +208,6 @@ def _submitted(project: str, home: str, token: str) -> float:
 
 
 def main(*, wall: bool) -> int:
-    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         left_out = shutil.ignore_patterns(".workbench", "outputs", "__pycache__")
         project = shutil.copytree(SAMPLE, os.path.join(folder, "sample"), ignore=left_out)

@@ -1,14 +1,14 @@
-"""Runs on a real Slurm cluster of machines of namespaces: submission, the first line of output, and queued runs.
+"""Measure runs on a real Slurm cluster, whose machines are namespaces: submission, first line of output, queued runs.
 
     python -m benchmarks.slurm [RUNS]
 
-Submission: time until sbatch has accepted a run, compared with `ssh LOGIN sbatch`, over connections with delays. Both
-use a connection that is open. It goes through a relay that delays each byte, because the kernels of build machines have
-no netem. The project has not changed since the last run.
+Submission: the time until sbatch has accepted a run, compared with `ssh LOGIN sbatch`, over connections with delays.
+Both use an open connection through a relay that delays each byte, because the kernels of build machines have no netem.
+The project has not changed since the last run.
 
-First line: from print in the job to `output.log` here, compared with `ssh LOGIN tail -F`. Queued runs (RUNS of them):
-processor and memory of the watcher and the link together, and the number of squeue calls. `ssh LOGIN squeue` for each
-run would be RUNS calls in each interval.
+First line: the time from print in the job to the local `output.log`, compared with `ssh LOGIN tail -F`. Queued runs
+(RUNS of them): processor time and memory of the watcher and the SSH connection together, and the number of squeue
+calls. `ssh LOGIN squeue` for each run would take RUNS calls in each interval.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 ROUNDS = 8
 SUBMIT_PLUS = 0.150
 ROUND_TRIPS = (0.0, 0.050, 0.200)
-"""Delays of the connection in seconds, there and back."""
+"""Round-trip times of the connection in seconds."""
 
 FIRST_PLUS = 1.0
 RUNS = 100
@@ -69,7 +69,6 @@ CLOCK = "import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC), flush=T
 
 
 def main(count: int) -> int:
-    """Run the benchmark."""
     if not is_possible():
         note("not measured: a cluster can only be made by root")
         return 0
@@ -113,7 +112,7 @@ def _measure_submit(folder: Path, cluster: SlurmCluster, key: Path, round_trip: 
 
 
 def accepted(project: Path) -> float:
-    """Submit a run; return the seconds until its record says that sbatch has accepted it."""
+    """Submit a run. Return the seconds until its record says that sbatch has accepted it."""
     begun = time.time()
     words = [python(), "-P", "-m", "tui_workbench", "experiment", "submit", "-c", "cluster", "--detach"]
     done = subprocess.run(
@@ -131,7 +130,7 @@ def accepted(project: Path) -> float:
 
 
 def _until_recorded(project: Path) -> None:
-    """Wait until the watcher has recorded the ends of all runs, and no longer writes."""
+    """Wait until the watcher has recorded the end of all runs and has stopped writing."""
     for run in (project / ".workbench" / "runs").iterdir():
         while '"final"' not in (run / "events.jsonl").read_text():
             time.sleep(0.1)
@@ -162,7 +161,7 @@ def _project(root: Path, cluster: SlurmCluster, port: int) -> Path:
 
 @contextlib.contextmanager
 def _user(folder: Path, cluster: SlurmCluster, key: Path, port: int) -> Iterator[None]:
-    """A user with an empty HOME who has logged in before."""
+    """Use an empty HOME with a known host key and a private key while the context is active."""
     ssh_folder = folder / "home" / ".ssh"
     ssh_folder.mkdir(parents=True)
     for name in (key, key.with_suffix(".pub")):
@@ -181,7 +180,7 @@ def _user(folder: Path, cluster: SlurmCluster, key: Path, port: int) -> Iterator
 
 @contextlib.contextmanager
 def relay(address: str, delay: float) -> Iterator[int]:
-    """Within the context, forward a port of this machine to the SSH server; each byte takes `delay` seconds."""
+    """Forward a port of this machine to the SSH server with a delay in seconds. Yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -198,7 +197,7 @@ def relay(address: str, delay: float) -> Iterator[int]:
 
 
 def _forward(source: socket.socket, sink: socket.socket, delay: float) -> None:
-    """Copy bytes with a delay, however many are on their way."""
+    """Copy bytes with a delay, which does not limit the throughput."""
     waiting: deque[tuple[float, bytes]] = deque()
     arrived = threading.Condition()
 
@@ -258,7 +257,7 @@ def _until_ended(runs: Runs) -> None:
 
 
 def _tail(project: SlurmProject, folder: Path) -> float:
-    """Submit the script with sbatch, and follow its output from before its start."""
+    """Submit the script with sbatch, and follow its output, beginning before its start."""
     output = project.cluster.run_root / "tail.log"
     output.write_bytes(b"")
     os.chown(output, *_owner(project))

@@ -1,6 +1,6 @@
-"""Time from a submission to the first line of a Spark script, compared with `spark-submit` itself.
+"""Compare the time from a submission to the first line of a Spark script with `spark-submit` itself.
 
-The script prints before it starts a session, so that both measure the start of the driver.
+The script prints before it starts a session, so that both programs only start the driver.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ RUNCONFIG = 'Target: "local"\nFramework: "PySpark"\nTrackedRun: true\n'
 
 
 def main() -> int:
-    """Run the benchmark."""
     python = spark_python()
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(os.path.join(folder, "aml_config"))

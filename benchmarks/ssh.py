@@ -1,11 +1,12 @@
-"""A run on another machine: its output on the way to `output.log` here, and the files on the way there.
+"""Measure a run on another machine: the transfer of its output to this machine, and of files to that machine.
 
     python -m benchmarks.ssh
 
-Lag: a run of type `remote` prints the clock every 5 ms, and the time of each line in the local file is compared with
-the same script under `ssh`. The machines share a clock. Volume: 1 GB that a run has written, compared with `ssh HOST
-cat FILE > FILE`. Files: 2,000 files of 200 MB, first, again, and with five changes, compared with `rsync -a` over `ssh`
-with default settings. rsync logs in each time; the workbench uses its open connection.
+Lag: a run of type `remote` prints the clock every 5 ms. The time until each line is in the local `output.log` is
+compared with the same script under `ssh`. The machines share a clock. Volume: 1 GB that a run has written, compared
+with `ssh HOST cat FILE > FILE`. Files: 2,000 files with 200 MB in total, sent for the first time, again, and with five
+changes, compared with `rsync -a` over `ssh` with default settings. rsync logs in each time; the workbench uses its open
+connection.
 """
 
 from __future__ import annotations
@@ -46,7 +47,6 @@ for _ in range({LINES}):
 
 
 def main() -> int:
-    """Run the benchmark."""
     if not is_possible():
         note("not measured: another machine can only be made by root")
         return 0
@@ -81,12 +81,12 @@ def _measure_lag(box: Remote) -> None:
         percentile(ours, 95),
         least + LAG_PLUS,
         MILLISECONDS,
-        note=f"{len(ours)} lines; ssh {MILLISECONDS.show(least)}, promised + {MILLISECONDS.show(LAG_PLUS)}",
+        note=f"{len(ours)} lines; ssh {MILLISECONDS.show(least)}, limit + {MILLISECONDS.show(LAG_PLUS)}",
     )
 
 
 def _steady(read: Callable[[], bytes]) -> list[float]:
-    """Return the lags of the lines, without the first, which were written before anybody could follow them."""
+    """Return the lags of the lines, without the first ones, which were written before they could be followed."""
     lags: list[float] = []
     rest = b""
     while len(lags) < LINES:
@@ -157,7 +157,7 @@ class _Ours:
         self._destination = f"{box.host.home().removesuffix('/.workbench-tui')}/ours/tree"
 
     def first(self) -> None:
-        """Send to an empty folder; both measurements include removing the files of the last round."""
+        """Send to an empty folder. For both programs, removing the files of the last round is included."""
         self._box.host.check(["rm", "-rf", self._destination.removesuffix("/tree")])
         self.again()
 
@@ -181,7 +181,6 @@ class _Rsync:
         self._command = [rsync, "-a", "--delete", "-e", shlex.join(words), f"{source}/", f"{self._account}:theirs"]
 
     def first(self) -> None:
-        """Send with rsync."""
         subprocess.run([*self._shell, "rm -rf theirs"], check=True, env=environment())
         self.again()
 

@@ -1,6 +1,6 @@
-"""Another machine for benchmarks over SSH: namespaces of this machine with an SSH server.
+"""A machine for benchmarks over SSH: namespaces of this machine with an SSH server.
 
-The network is the memory of this machine, so the work of both sides is measured and not a network.
+Its network is the memory of this machine, so that only the work of both sides is measured.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Remote(NamedTuple):
     machine: Machine
     host: SshHost
     ssh: list[str]
-    folder: Path  # for files of the benchmark, here
+    folder: Path  # folder on this machine for files of the benchmark
 
     @property
     def home(self) -> Path:
@@ -38,7 +38,7 @@ class Remote(NamedTuple):
 
 @contextlib.contextmanager
 def remote() -> Iterator[Remote]:
-    """Run the machine within the context, with an empty HOME. Needs root."""
+    """Run the machine while the context is active, with an empty HOME. Requires root."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wb-")))
         folder.chmod(0o755)

@@ -1,6 +1,6 @@
-"""A program in a pseudo-terminal: its output and the time of each byte.
+"""Run a program in a pseudo-terminal, and record its output and the time of each byte.
 
-Benchmarks and tests use it. Times are `time.perf_counter()` seconds of reading the bytes.
+Benchmarks and tests use this module. Times are `time.perf_counter()` values of the moment when bytes are read.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from benchmarks.rows import Rows
 
 
 class Terminal:
-    """One program in a pseudo-terminal of a given size. As a context manager it ends the program.
+    """A program in a pseudo-terminal of a given size. The context manager kills the program at the end.
 
-    `screen` says what a person sees (through pyte); with `emulate=False` nothing is emulated, which costs no time: then
-    only watchers see what comes.
+    `screen` is the visible text, emulated by pyte. With `emulate=False` nothing is emulated, which saves time; only the
+    functions of `watch` and `watch_rows` get the output.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Terminal:
         self._rows, self._watch_rows = Rows(*self._size), watch
 
     def send(self, keys: str | bytes) -> float:
-        """Type keys; return the time when they were written."""
+        """Type keys and return the time when they were written."""
         now = time.perf_counter()
         os.write(self._fd, keys.encode() if isinstance(keys, str) else keys)
         return now
@@ -91,20 +91,20 @@ class Terminal:
         return bool(data)
 
     def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> float:
-        """Takes bytes until the condition holds; returns when that was.
+        """Read until the condition holds, and return the time.
 
-        Raises TimeoutError with the screen in its text.
+        Raises TimeoutError, with the text of the screen, after `seconds` or when the program has ended.
         """
         deadline = time.perf_counter() + seconds
         while not condition():
             if time.perf_counter() > deadline or not self.pump(0.02):
                 if condition():
                     break
-                raise TimeoutError(f"the screen never came to it:\n{self.text()}")
+                raise TimeoutError(f"the expected output did not appear; the screen shows:\n{self.text()}")
         return time.perf_counter()
 
     def until_text(self, text: str, seconds: float = 20.0) -> float:
-        """Read until the screen shows the text; return the time."""
+        """Read until the screen shows the text, and return the time."""
         return self.until(lambda: text in self.text(), seconds)
 
     def settle(self, quiet: float = 0.2, seconds: float = 20.0) -> None:
@@ -120,7 +120,7 @@ class Terminal:
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     def hang_up(self) -> int:
-        """Close the terminal as if its window was closed; wait for the program and return its wait status."""
+        """Close the terminal, like a user who closes its window. Wait for the program and return its wait status."""
         os.close(self._fd)
         os.kill(self.pid, signal.SIGCONT)
         _, status = os.waitpid(self.pid, 0)
@@ -128,7 +128,7 @@ class Terminal:
         return status
 
     def close(self) -> int:
-        """Kill the program with SIGKILL and return its wait status; can be called twice."""
+        """Kill the program with SIGKILL and return its wait status. May be called twice."""
         if self.pid == 0:
             return 0
         try:
@@ -144,7 +144,7 @@ class Terminal:
 class Seen:
     """The rows that a program has changed since the last key, and the time of the last change.
 
-    Nothing is emulated during the measurement.
+    No terminal is emulated during the measurement.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -162,12 +162,12 @@ class Seen:
         self._data.clear()
 
     def until(self, *expected: bytes, seconds: float = 30.0) -> float:
-        """Read until all texts were drawn since the last key or `forget`; return the time."""
+        """Read until all texts were drawn since the last key or `forget`, and return the time."""
         self._terminal.until(lambda: all(text in self._data for text in expected), seconds)
         return self._when
 
     def after(self, keys: str, expected: bytes) -> float:
-        """Type keys after the output has settled; return the seconds until the text was drawn."""
+        """Type keys after the output has settled, and return the seconds until the text was drawn."""
         self._terminal.settle()
         self.forget()
         pressed = self._terminal.send(keys)
@@ -180,7 +180,7 @@ def _spawn(
     variables = environment({"TERM": "xterm-256color", "COLORTERM": "truecolor", **changes})
     for name in ("LINES", "COLUMNS", "NO_COLOR"):
         variables.pop(name, None)
-    # The size must stand before the program asks for it, so the child waits for a byte.
+    # The size must be set before the program reads it, so the child waits for a byte.
     ready, go = os.pipe()
     pid, fd = pty.fork()
     if pid == 0:

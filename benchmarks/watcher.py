@@ -1,8 +1,9 @@
-"""All runs on a cluster need one process. Compared with a controller per run, measured at the same time.
+"""Measure the watcher, the process of all runs on a cluster, and compare it with a controller per run.
 
     python -m benchmarks.watcher [RUNS]
 
-Queued runs cost at most 60 MB and 1 % of a core in all, running ones 150 MB and 2 %; the promise is for 1,000 runs.
+Both are measured at the same time. The watcher may use 60 MB and 1 % of a core for queued runs, and 150 MB and 2 % of a
+core for running ones. These limits also hold for 1,000 runs.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ QUEUED = "queued.py"
 
 
 def main(count: int) -> int:
-    """Run the benchmark."""
     for script, memory, processor in ((QUEUED, 60e6, 0.01), (ACTIVE, 150e6, 0.02)):
         with tempfile.TemporaryDirectory() as folder:
             runs = Runs(_project(Path(folder)))
@@ -64,14 +64,14 @@ def _measure(what: str, watcher: list[int], controllers: list[int], memory: floa
     used = [processor_seconds(pid) - start for pid, start in zip(watcher + controllers, before, strict=True)]
     count = int(what.split()[0])
     ours, theirs = resident_memory(watcher[0]), count * statistics.mean(map(private_memory, controllers))
-    promised = min(memory, SHARE_OF_CONTROLLERS * theirs)
-    check(f"{what} runs, memory", ours, promised, MEGABYTES, note=f"controllers {MEGABYTES.show(theirs)}")
+    limit = min(memory, SHARE_OF_CONTROLLERS * theirs)
+    check(f"{what} runs, memory", ours, limit, MEGABYTES, note=f"controllers {MEGABYTES.show(theirs)}")
     share = sum(used[1:]) / elapsed * count / CONTROLLERS
     check(f"{what} runs, processor", used[0] / elapsed, processor, PERCENT, note=f"controllers {PERCENT.show(share)}")
 
 
 def _holders(runs: list[Run]) -> list[int]:
-    """Wait until the target has got all runs, and return the processes that drive them."""
+    """Wait until the target has received all runs, and return the processes that drive them."""
     directories = [RunDirectory(run.directory) for run in runs]
     deadline = time.monotonic() + PATIENCE
     for directory in directories:
