@@ -79,7 +79,7 @@ class Terminal:
 
 @pytest.fixture
 def box(gpubox: Machine) -> list[str]:
-    """The options of `attach` for the user `research` on gpubox."""
+    """Return the options of `attach` for the user `research` on gpubox."""
     return ["--name", "box", "--address", gpubox.address, "--username", "research"]
 
 

@@ -196,7 +196,7 @@ def test_workbench_key_is_installed_with_a_password(project_root: Path, box: Seq
         words = ["attach", "remote", *box, "--use-azureml-ssh-key", "--password-stdin"]
         done = workbench(*words, cwd=project_root, stdin=f"{PASSWORD}\n")
         assert (done.returncode, done.stderr) == (0, "")
-        assert "secret" not in done.stdout  # the key needs none, and the password has served
+        assert "secret" not in done.stdout  # no secret is stored, because the installed key needs none
         workbench("disconnect", "box", cwd=project_root)
         assert workbench("check", "box", cwd=project_root).returncode == 0
     finally:

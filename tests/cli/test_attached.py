@@ -38,7 +38,7 @@ def test_failed_check_exits_with_4(project_root: Path, box: Sequence[str], home:
     assert done.returncode == 4
     command = re.search(r"Run on this machine:\n +workbench-tui computetarget (check .*)\n", done.stdout)
     assert command
-    assert workbench(*command[1].split(), cwd=project_root).returncode == 0  # as it was copied
+    assert workbench(*command[1].split(), cwd=project_root).returncode == 0  # the command runs as it is copied
 
 
 def test_check_of_unknown_target_lists_targets(project_root: Path) -> None:
@@ -174,6 +174,6 @@ def test_target_list_does_not_import_login_libraries(project_root: Path) -> None
         "import sys; from tui_workbench import cli; cli.run(['computetarget', 'list']);"
         "sys.exit(' '.join({'keyring', 'asyncssh', 'docker', 'yaml'} & sys.modules.keys()) or 0)"
     )
-    (project_root / "aml_config" / "local.compute").unlink()  # which is read by a YAML parser
+    (project_root / "aml_config" / "local.compute").unlink()  # the file is read by a YAML parser
     done = subprocess.run([sys.executable, "-c", code], cwd=project_root, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -41,7 +41,7 @@ def test_set_restores_a_changed_value(tmp_path: Path) -> None:
         tree = Document.open(str(path)).tree
         for key in keys_of(tree.root, leaves=True):
             if key.startswith("dependencies"):
-                continue  # these are most of the leaves, and tests/config/test_corpus.py changes each of them
+                continue  # most values are of this kind; tests/config/test_corpus.py changes each of them
             copy.write_bytes(data)
             printed = written(file_edits.get(str(copy), key))
             change(str(copy), key, printed)

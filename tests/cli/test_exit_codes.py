@@ -55,7 +55,7 @@ def test_prepare_with_nothing_to_prepare_names_the_reason(workbench: Installed, 
     done.error(2, f"nothing to prepare: runs on target '{target}' use your own Python", "Install the packages")
 
 
-def test_other_codes(workbench: Installed) -> None:
+def test_run_and_usage_errors_have_different_codes(workbench: Installed) -> None:
     write_files(workbench.folder, {"fails.py": "raise SystemExit(7)"})
     assert workbench.run("experiment", "submit", "-c", "local", "fails.py").code == 7
     assert workbench.run("experiment", "submit", "-c", "local", "none.py").code == 2

@@ -1,4 +1,4 @@
-"""A terminal shows all output of scripts, but obeys only colors and line erasing."""
+"""A terminal shows all output of scripts, but interprets only colors and line erasing."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PROOFS: dict[str, str] = {}  # name of the test, by command id
 
 
 def proves(ids: str) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
-    """Mark a test as the proof of these commands; it fails if it leaves out any."""
+    """Mark a test as the proof of these commands. It fails if it does not press all of them."""
     names = frozenset(ids.split())
     unknown = names - COMMANDS.keys()
     assert not unknown, unknown

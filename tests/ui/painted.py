@@ -1,4 +1,4 @@
-"""What a terminal would show of an app that runs without one, and where that differs from a repaint of everything."""
+"""Compare the frame that a terminal would show with a full repaint, for an app without a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PaintedDisplay(TerminalApp[Result]):
-    """Draws each update into the frame, as the program does for a terminal."""
+    """An app that draws each update into a frame, as the program does for a terminal."""
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if self._running and not self._closed and not self._batch_count:
@@ -26,7 +26,7 @@ class PaintedDisplay(TerminalApp[Result]):
 
     @property
     def is_painted(self) -> bool:
-        """Whether everything that asked to be painted was painted."""
+        """True if no part of the screen is waiting to be painted."""
         screen = self.screen
         waiting = (
             screen._dirty_widgets,
@@ -39,12 +39,12 @@ class PaintedDisplay(TerminalApp[Result]):
         return not any(waiting)
 
     def torn_rows(self) -> list[str]:
-        """The rows that differ from a repaint of everything, for people to read."""
+        """Describe the rows that differ from a full repaint."""
         rows = zip(map(_seen, self.painter.frame.rows), map(_seen, self._whole()), strict=True)
         return [_difference(y, row, whole) for y, (row, whole) in enumerate(rows) if row != whole]
 
     def _whole(self) -> list[list[Cell]]:
-        """The rows of a repaint of everything, which leaves what waits to be painted as it is."""
+        """Return the rows of a full repaint, and keep the regions that are waiting to be painted."""
         painted, compositor = self.painter.frame, self.screen._compositor
         waiting = set(compositor._dirty_regions)
         self.painter.frame = ScreenBuffer()
@@ -58,7 +58,7 @@ class PaintedDisplay(TerminalApp[Result]):
 
 
 def _seen(row: list[Cell]) -> list[Cell]:
-    """The row with the visible style of blanks: their background."""
+    """Return the row, with blanks reduced to their visible style: the background."""
     return [(text, style.of_blanks if text == " " else style) for text, style in row]
 
 

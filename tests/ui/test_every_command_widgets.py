@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from textual.message import Message
 
 SIZE = (60, 12)
-PAGE = 11  # rows of a list of that height, less one that stays in view
+PAGE = 11  # the rows of SIZE, less the row that stays in view
 
 
 class OneWidget(App[None]):

@@ -43,7 +43,7 @@ ESCAPES = (
     b"\x0e\x0f",
 )
 
-# Lines made of what logs are made of: text, colors, cursor movements, rubbish.
+# Lines of parts that occur in logs: text, colors, cursor movements, random bytes.
 pieces = st.one_of(
     st.binary(max_size=12),
     st.text(max_size=8).map(lambda text: text.encode("utf-8", "surrogatepass")),
@@ -90,7 +90,7 @@ class TestSafeText:
         assert cell_len(shown) > 0 or 0xFE00 <= ord(character) <= 0xFE0F
 
     @given(st.text())
-    def test_is_idempotent(self, text: str) -> None:
+    def test_safe_text_is_idempotent(self, text: str) -> None:
         assert safe_text(safe_text(text)) == safe_text(text)
         assert is_safe(safe_text(text))
 

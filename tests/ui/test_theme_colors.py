@@ -47,19 +47,19 @@ Linear = tuple[float, float, float]
 
 @pytest.fixture(params=BUILT_IN, ids=lambda path: path.stem)
 def theme(request: pytest.FixtureRequest) -> themes.WorkbenchTheme:
-    """Each built-in theme."""
+    """A built-in theme; the tests run with each."""
     return themes.read_theme(str(request.param))
 
 
 def linear(color: str) -> Linear:
-    """The linear light of a color, each part from 0 to 1."""
+    """Return the linear light of a color, each part from 0 to 1."""
     parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return red, green, blue
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast ratio of WCAG 2."""
+    """Return the contrast ratio of WCAG 2."""
 
     def luminance(color: str) -> float:
         red, green, blue = linear(color)
@@ -70,7 +70,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def oklab(light: Linear) -> Linear:
-    """The color in Oklab."""
+    """Return the color in Oklab."""
     red, green, blue = (max(0.0, part) for part in light)
     long = math.cbrt(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue)
     medium = math.cbrt(0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue)
@@ -83,7 +83,7 @@ def oklab(light: Linear) -> Linear:
 
 
 def distance(one: str, other: str, without: str = "") -> float:
-    """The difference of two colors, for a kind of color blindness if given."""
+    """Return the difference of two colors, for a kind of color blindness if given."""
     seen = []
     for color in (one, other):
         light = linear(color)
@@ -95,13 +95,13 @@ def distance(one: str, other: str, without: str = "") -> float:
 
 
 def closest_states(theme: themes.WorkbenchTheme, without: str = "") -> float:
-    """The smallest difference of two states."""
+    """Return the smallest difference of two states."""
     colors = [getattr(theme.palette, name) for name in STATES]
     return min(distance(one, other, without) for one, other in combinations(colors, 2))
 
 
 def least_contrast(theme: themes.WorkbenchTheme, inks: tuple[str, ...], grounds: tuple[str, ...]) -> tuple[float, str]:
-    """The smallest contrast, with its foreground and background."""
+    """Return the smallest contrast, with its foreground and background."""
     palette = theme.palette._asdict()
     return min((contrast(palette[ink], palette[ground]), f"{ink} on {ground}") for ink in inks for ground in grounds)
 
@@ -148,7 +148,7 @@ def test_high_contrast_themes_have_high_contrast_text() -> None:
     assert least_contrast(beacon, SYNTAX, ("background", "marked")) >= (HIGH_CONTRAST,)
     assert least_contrast(beacon, INKS, ("selected",)) >= (HIGH_CONTRAST,)
     assert least_contrast(beacon, ("text", *SYNTAX), ("selection",)) >= (HIGH_CONTRAST,)
-    assert least_contrast(beacon, ("faint",), GROUNDS) >= (3.0,)  # what WCAG wants of borders
+    assert least_contrast(beacon, ("faint",), GROUNDS) >= (3.0,)  # the minimum contrast of borders in WCAG
 
 
 def test_color_blind_themes_have_distinguishable_states() -> None:

@@ -29,7 +29,7 @@ def slate() -> str:
 
 
 def error_of(folder: Path, text: str) -> str:
-    """The error for a theme file with this text, without the folder."""
+    """Return the error for a theme file with this text, without the folder."""
     path = folder / "mine.yaml"
     path.write_text(text)
     with pytest.raises(ConfigurationError) as caught:

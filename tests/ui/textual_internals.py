@@ -1,4 +1,4 @@
-"""Private parts of Textual that tests need and that have no public way. `painted` reads more of them."""
+"""Private parts of Textual that tests need. `painted` uses more of them."""
 
 from __future__ import annotations
 

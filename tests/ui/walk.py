@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
     from tui_workbench.core.model import Run  # noqa: F401  the type of the result
 
-SETTLED = 60.0  # seconds until a screen that is still being painted is a failure
-HEALED = 1.0  # seconds in which a late repaint may still come
-MOST_ESCAPES = 15  # that may be needed to reach the main screen
-REMEMBERED_KEYS = 60  # in the message of a failure
+SETTLED = 60.0  # seconds after which a screen that is still being painted is a failure
+HEALED = 1.0  # seconds in which a late repaint is accepted
+MOST_ESCAPES = 15  # maximum number of escapes to reach the main screen
+REMEMBERED_KEYS = 60  # number of keys in the message of a failure
 LATE = 6  # commands after which a file may still be written
 
 MOVES = ("up", "down", "left", "right", "tab", "shift+tab", "home", "end", "pageup", "pagedown")
@@ -70,7 +70,7 @@ class WalkFailure(AssertionError):
 
 
 class WalkedApp(PaintedDisplay["list[Run]"], WorkbenchApp, inherit_bindings=False):
-    """The app, drawing into a frame."""
+    """The app, which draws into a frame."""
 
 
 def make_app(root: str) -> WalkedApp:
@@ -175,7 +175,7 @@ class Walk:
         offered = [key for key, active in self.app.screen.active_bindings.items() if active.enabled]
         key = self._random.choice(sorted(offered) or ["escape"])
         if key in ("q", "ctrl+q", "ctrl+r") and self._random.random() < 0.8:
-            return "down"  # sessions and runs cost time
+            return "down"  # restarts and runs take time
         return key
 
     @property
@@ -186,7 +186,7 @@ class Walk:
     async def _press(self, key: str) -> None:
         app = self.app
         if key == "enter" and isinstance(app.screen, AttachScreen):
-            key = "down"  # it would look for the name of a host that was typed at random
+            key = "down"  # it would resolve a random host name
         self._keys.append(key)
         active = app.screen.active_bindings.get(_name_of(key))
         is_answer = isinstance(app.focused, QuestionRow)
@@ -209,7 +209,7 @@ class Walk:
                 return
         raise self._failure(f"escape does not lead out of {self.app.focused!r} on {self.app.screen!r}")
 
-    # --- What must hold
+    # --- Invariants
 
     async def _check_painted(self) -> None:
         torn = self.app.torn_rows()
@@ -226,7 +226,7 @@ class Walk:
     async def _check_focus(self) -> None:
         app, focused = self.app, self.app.focused
         if focused is None and not app.screen.focus_chain:
-            return  # the help, and letters to jump to, have nothing to choose from
+            return  # the help and jump mode have no widget that takes the focus
         if focused is None:
             raise self._failure(f"nothing has the focus on {app.screen!r}")
         if not await self._is_seen(focused):
@@ -254,7 +254,7 @@ class Walk:
             raise self._failure(f"{focused!r} on {app.screen!r} does not show that it has the focus")
 
     async def _is_seen(self, focused: Widget) -> bool:
-        """Return True if the widget is visible or loses the focus within `HEALED`."""
+        """Return True if the widget becomes visible or loses the focus within `HEALED`."""
         app, end = self.app, asyncio.get_running_loop().time() + HEALED
         while app.focused is focused and not is_in_layout(focused):
             if asyncio.get_running_loop().time() > end:

@@ -119,7 +119,7 @@ def test_other_image_changes_the_plan(root: Path) -> None:
     assert any(line.endswith(image) for line in shown(planned(change, image=image)))
 
 
-def test_a_cluster_has_no_image_to_choose(root: Path) -> None:
+def test_cluster_has_no_image_choice(root: Path) -> None:
     (root / "aml_config" / "slurm.compute").write_text("type: slurm\naddress: login\nslurm: {partition: gpu}\n")
     (root / "aml_config" / "slurm.runconfig").write_text("Target: slurm\nFramework: Python\n")
     change = make_gpu_ready(str(root), "slurm")

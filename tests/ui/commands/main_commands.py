@@ -1,4 +1,4 @@
-"""What the proofs of commands of the main screen share."""
+"""Helpers of the tests of commands on the main screen."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Workbench = Pilot[list[Run]]
 
 
 def on(pilot: Workbench, kind: type) -> Callable[[], bool]:
-    """Whether a screen of this kind is on top."""
+    """Return a condition: a screen of this type is on top."""
     return lambda: isinstance(pilot.app.screen, kind)
 
 
 async def back(pilot: Workbench, key: str = "escape") -> None:
-    """Back to the main screen."""
+    """Press a key that returns to the main screen, and wait for it."""
     await pilot.press(key)
     await until(lambda: pilot.app.screen is screen_of(pilot))
 

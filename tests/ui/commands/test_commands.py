@@ -84,7 +84,7 @@ def test_labels_of_keys() -> None:
 
 
 class Lamp(Widget):
-    """Has an available, an unavailable and a keyless command."""
+    """A widget with an available, an unavailable and a keyless command."""
 
     DECLARED_COMMANDS = (
         Command("lamp.on", "o,enter", "on", "On", "Switches it on."),
@@ -98,7 +98,7 @@ class Lamp(Widget):
 
 
 class Plain(Widget):
-    """Has bindings only: one with two keys, one without a name."""
+    """A widget with bindings only: one with two keys, one without a name."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "go", "Go", tooltip="Goes."),

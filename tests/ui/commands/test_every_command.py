@@ -1,4 +1,4 @@
-"""No command of the registry is without a test that gives it and looks at what it did."""
+"""Every command of the registry has a test that presses its key and checks the effect."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import tests.ui.commands.test_every_command_runs
 import tests.ui.gpu.test_every_command_gpus
 import tests.ui.machines.test_every_command_machines
 import tests.ui.runs.test_every_command_history
-import tests.ui.test_every_command_widgets  # noqa: F401  (each of them says what it proves)
+import tests.ui.test_every_command_widgets  # noqa: F401  (importing these modules fills PROOFS)
 from tests.ui.command_driver import PROOFS
 from tui_workbench.ui.commands.registry import COMMANDS
 
 TERMINAL = "tests.terminal.test_keys"
-"""What leaves the screens is pressed in a real terminal."""
+"""Commands that start other programs are tested in a real terminal."""
 
 ELSEWHERE = {
     "shell.open": (TERMINAL, "test_shell_opens_in_the_project"),
@@ -28,8 +28,8 @@ ELSEWHERE = {
     "targets.edit": (TERMINAL, "test_e_on_a_target_opens_its_file"),
     "file.edit": (TERMINAL, "test_e_opens_the_external_editor_at_the_line"),
     "log.edit": (TERMINAL, "test_e_in_the_log_opens_a_read_only_copy"),
-    "log.rank": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
-    "log.rank_back": ("tests.ui.panes.test_log_ranks", "test_a_key_goes_from_all_ranks_to_each_of_them_and_back"),
+    "log.rank": ("tests.ui.panes.test_log_ranks", "test_key_switches_between_all_ranks_and_each_rank"),
+    "log.rank_back": ("tests.ui.panes.test_log_ranks", "test_key_switches_between_all_ranks_and_each_rank"),
     "details.spark": ("tests.ui.details.test_spark_panel", "test_key_shows_the_stages_of_a_spark_run"),
     "gpus.open": ("tests.ui.gpu.test_monitor", "test_enter_opens_the_run_on_the_gpu"),
     "gpus.copy": ("tests.ui.gpu.test_monitor", "test_y_copies_the_values"),
@@ -49,7 +49,7 @@ ELSEWHERE = {
     ),
     "log.preparation": ("tests.ui.starting.test_starting", "test_plan_shows_files_and_sends_nothing"),
 }
-"""Commands whose proof stands with what it needs (a real terminal, stand-in GPUs, a machine out of reach)."""
+"""Commands that are tested beside their fixtures (a real terminal, stand-in GPUs, an unreachable machine)."""
 
 TMUX_NAMES = {"exclamation_mark": "!", "alt+e": "M-e", "ctrl+l": "C-l"}
 
@@ -58,12 +58,12 @@ def test_every_command_has_a_proof() -> None:
     assert sorted(COMMANDS.keys() - PROOFS.keys() - ELSEWHERE.keys()) == []
 
 
-def test_no_proof_is_of_a_command_that_there_is_not() -> None:
+def test_every_proof_names_a_known_command() -> None:
     assert sorted((PROOFS.keys() | ELSEWHERE.keys()) - COMMANDS.keys()) == []
 
 
 @pytest.mark.parametrize("command_id", ELSEWHERE)
-def test_a_proof_elsewhere_presses_the_key(command_id: str) -> None:
+def test_proof_in_another_module_presses_the_key(command_id: str) -> None:
     module, name = ELSEWHERE[command_id]
     source = inspect.getsource(getattr(import_module(module), name))
     keys = COMMANDS[command_id].default_keys.split(",")

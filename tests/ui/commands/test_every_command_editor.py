@@ -1,4 +1,4 @@
-"""Each command of the editor and its form does what it says, by its key."""
+"""Every command of the editor and its form, by its key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @proves("editor.close editor.next editor.back editor.leave")
-async def test_tabs_of_the_editor(project: Project, project_root: Path) -> None:
+async def test_editor_commands(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         driver, screen = CommandDriver(pilot), screen_of(pilot)
         editor = screen.panes.editor
@@ -44,7 +44,7 @@ async def test_tabs_of_the_editor(project: Project, project_root: Path) -> None:
 
 
 @proves("file.save file.find file.answer")
-async def test_an_open_file(project: Project, project_root: Path) -> None:
+async def test_file_commands(project: Project, project_root: Path) -> None:
     path = project_root / "hello.py"
     async with opened(project) as pilot:
         driver, screen = CommandDriver(pilot), screen_of(pilot)
@@ -60,7 +60,7 @@ async def test_an_open_file(project: Project, project_root: Path) -> None:
 
 
 @proves("config.view config.problem config.gpu_ready config.fix")
-async def test_an_open_configuration(project: Project, project_root: Path) -> None:
+async def test_configuration_commands(project: Project, project_root: Path) -> None:
     path = project_root / "aml_config" / "box.compute"
     path.write_text("# one\ntype: remotedocker\naddress: box\nbaseDockerImage: ubuntu\nnvidiaDocker: yes\n")
     async with opened(project) as pilot:
@@ -100,7 +100,7 @@ def configuration(project_root: Path) -> str:
 
 @asynccontextmanager
 async def form_opened(project: Project, configuration: str) -> AsyncIterator[tuple[Workbench, FormView]]:
-    """The main screen with the form of a configuration, which has the focus."""
+    """Open the main screen with the form of a configuration, which has the focus."""
     async with opened(project, (120, 24)) as pilot:
         screen = screen_of(pilot)
         await screen.panes.editor.open_file(configuration)
@@ -116,7 +116,7 @@ async def go_to(pilot: Workbench, form: FormView, line: int) -> None:
 
 
 @proves("form.up form.down form.page_up form.page_down form.first form.last")
-async def test_moving_in_the_form(project: Project, configuration: str) -> None:
+async def test_form_movement_commands(project: Project, configuration: str) -> None:
     async with form_opened(project, configuration) as (pilot, form):
         driver = CommandDriver(pilot)
 
@@ -137,7 +137,7 @@ async def test_moving_in_the_form(project: Project, configuration: str) -> None:
     "form.edit form.toggle form.add form.clear form.move_up form.move_down form.rename form.undo form.redo form.accept "
     "form.cancel"
 )
-async def test_changing_values_in_the_form(project: Project, configuration: str) -> None:
+async def test_form_edit_commands(project: Project, configuration: str) -> None:
     async with form_opened(project, configuration) as (pilot, form):
         driver = CommandDriver(pilot)
         await go_to(pilot, form, 8)
@@ -164,7 +164,7 @@ async def test_changing_values_in_the_form(project: Project, configuration: str)
 
 
 @proves("form.complete form.fix")
-async def test_completing_and_fixing_in_the_form(project: Project, configuration: str) -> None:
+async def test_form_completion_and_fix_commands(project: Project, configuration: str) -> None:
     async with form_opened(project, configuration) as (pilot, form):
         driver, screen = CommandDriver(pilot), screen_of(pilot)
         await go_to(pilot, form, 1)

@@ -1,4 +1,4 @@
-"""Each command of the main screen and what stands over it does what it says, by its key and from the palette."""
+"""Every command of the main screen and the screens above it, by its key and from the palette."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "pane.files pane.targets pane.editor pane.log pane.jobs pane.run_bar run.arguments run_bar.leave "
     "pane.next pane.previous view.zoom"
 )
-async def test_places(project: Project) -> None:
+async def test_pane_commands(project: Project) -> None:
     async with opened(project) as pilot:
         driver, screen = CommandDriver(pilot), screen_of(pilot)
         for name in ("targets", "editor", "log", "jobs", "files"):
@@ -55,7 +55,7 @@ async def test_places(project: Project) -> None:
 
 
 @proves("help.show view.history view.gpus view.trace view.theme view.jump changes.undo text.copy")
-async def test_what_opens_over_everything(project: Project) -> None:
+async def test_screen_commands(project: Project) -> None:
     async with opened(project) as pilot:
         driver, screen = CommandDriver(pilot), screen_of(pilot)
         for command, kind in (
@@ -78,7 +78,7 @@ async def test_what_opens_over_everything(project: Project) -> None:
 
 
 @proves("palette.open palette.choose palette.close search_field.up search_field.down")
-async def test_the_palette(project: Project) -> None:
+async def test_palette_commands(project: Project) -> None:
     async with opened(project) as pilot:
         driver = CommandDriver(pilot)
         await driver.does("palette.open", on(pilot, PaletteScreen))
@@ -93,7 +93,7 @@ async def test_the_palette(project: Project) -> None:
 
 
 @proves("help.close help.up help.down help.page_up help.page_down help.first help.last")
-async def test_help(project: Project) -> None:
+async def test_help_commands(project: Project) -> None:
     async with opened(project, NARROW) as pilot:
         await pilot.press("question_mark")
         await until(on(pilot, HelpScreen))
@@ -116,7 +116,7 @@ async def test_help(project: Project) -> None:
 
 
 @proves("jump.leave")
-async def test_jump_mode_is_left(project: Project) -> None:
+async def test_jump_mode_command(project: Project) -> None:
     async with opened(project) as pilot:
         await pilot.press("ctrl+g")
         await until(on(pilot, JumpScreen))
@@ -124,13 +124,13 @@ async def test_jump_mode_is_left(project: Project) -> None:
 
 
 @proves("quit")
-async def test_leaving(project: Project) -> None:
+async def test_quit_command(project: Project) -> None:
     async with opened(project) as pilot:
         await CommandDriver(pilot).does("quit", lambda: pilot.app.return_code is not None)
 
 
 @proves("quit.anywhere")
-async def test_leaving_from_a_text(project: Project, project_root: Path) -> None:
+async def test_quit_command_in_a_text(project: Project, project_root: Path) -> None:
     async with opened(project) as pilot:
         await screen_of(pilot).panes.editor.open_file(str(project_root / "hello.py"))
         await until(lambda: isinstance(screen_of(pilot).focused, TextEditor))
@@ -141,7 +141,7 @@ async def test_leaving_from_a_text(project: Project, project_root: Path) -> None
     "files.open files.expand files.collapse files.search files.refresh files.run files.clear "
     "search_field.take search_field.leave"
 )
-async def test_files(project: Project, project_root: Path) -> None:
+async def test_files_commands(project: Project, project_root: Path) -> None:
     (project_root / "other.py").write_text("print('other')\n")
     async with opened(project) as pilot:
         driver, screen = CommandDriver(pilot), screen_of(pilot)
@@ -150,7 +150,7 @@ async def test_files(project: Project, project_root: Path) -> None:
         await driver.becomes("files.collapse", lambda: len(rows.rows), 3)
         await driver.becomes("files.expand", lambda: len(rows.rows), 5)
         assert screen.coordinator.context.watcher is not None
-        screen.coordinator.context.watcher.stop()  # it looks by itself, too
+        screen.coordinator.context.watcher.stop()  # it would read the folder without the command
         (project_root / "third.py").write_text("")
         await driver.becomes("files.refresh", lambda: len(rows.rows), 6)
         rows.move_to(4)
@@ -180,7 +180,7 @@ BOX = "type: remotedocker\naddress: 127.0.0.1:1\nbaseDockerImage: microsoft/mmls
     "targets.open targets.use targets.attach targets.detach targets.check changes.gpu_ready changes.new_target "
     "changes.new_configuration changes.duplicate changes.rename changes.delete"
 )
-async def test_targets_and_their_files(project: Project, project_root: Path) -> None:
+async def test_targets_commands(project: Project, project_root: Path) -> None:
     (project_root / "aml_config" / "box.compute").write_text(BOX)
     (project_root / "aml_config" / "box.runconfig").write_text("Target: box\n")
     async with opened(project) as pilot:
@@ -207,7 +207,7 @@ async def test_targets_and_their_files(project: Project, project_root: Path) -> 
 
 
 def selected_lines(pilot: Pilot[list[Run]]) -> list[int]:
-    """The lines of the screen that are drawn as selected."""
+    """Return the lines of the screen that are drawn as selected."""
     selected = palette_of(pilot.app.screen).selected
     return [
         y
@@ -217,7 +217,7 @@ def selected_lines(pilot: Pilot[list[Run]]) -> list[int]:
 
 
 @proves("change.apply change.leave change.up change.down change.tick change.next change.previous")
-async def test_a_change_of_files(project: Project, project_root: Path) -> None:
+async def test_change_commands(project: Project, project_root: Path) -> None:
     (project_root / "aml_config" / "box.compute").write_text(BOX)
     (project_root / "aml_config" / "box.runconfig").write_text("Target: box\n")
     async with opened(project) as pilot:
@@ -253,7 +253,7 @@ async def test_a_change_of_files(project: Project, project_root: Path) -> None:
 
 
 @proves("view.border_left view.border_right view.border_up view.border_down view.borders_back")
-async def test_borders(project: Project) -> None:
+async def test_border_commands(project: Project) -> None:
     async with opened(project) as pilot:
         driver, screen = CommandDriver(pilot), screen_of(pilot)
 
@@ -271,7 +271,7 @@ async def test_borders(project: Project) -> None:
 
 
 @proves("recent.open")
-async def test_the_runs_at_the_side_of_a_wide_screen(project: Project) -> None:
+async def test_recent_runs_commands(project: Project) -> None:
     past_run(project, 1)
     async with opened(project, (200, 60)) as pilot:
         table = screen_of(pilot).query("RecentPane RunTable").first()

@@ -1,4 +1,4 @@
-"""Each command of runs on the main screen does what it says, by its key."""
+"""Every command for runs on the main screen, by its key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @proves("run.start jobs.log jobs.cancel jobs.again jobs.details question.leave")
-async def test_runs(project: Project, project_root: Path) -> None:
+async def test_jobs_commands(project: Project, project_root: Path) -> None:
     (project_root / "hello.py").write_text(SLOW)
     async with opened(project) as pilot:
         driver, screen = CommandDriver(pilot), screen_of(pilot)
@@ -44,13 +44,13 @@ async def test_runs(project: Project, project_root: Path) -> None:
 
 
 @proves("run.plan")
-async def test_the_plan_is_shown(project: Project) -> None:
+async def test_plan_command(project: Project) -> None:
     async with opened(project) as pilot:
         await CommandDriver(pilot).does("run.plan", on(pilot, PlanScreen))
 
 
 @proves("plan.copy plan.leave plan.run")
-async def test_a_plan(project: Project) -> None:
+async def test_plan_screen_commands(project: Project) -> None:
     async with opened(project) as pilot:
         driver = CommandDriver(pilot)
         await pilot.press("p")
@@ -65,7 +65,7 @@ async def test_a_plan(project: Project) -> None:
 
 
 @proves("field.open choices.choose choices.leave arguments.older arguments.newer run_button.press")
-async def test_the_run_bar(project: Project, project_root: Path) -> None:
+async def test_run_bar_commands(project: Project, project_root: Path) -> None:
     (project_root / "other.py").write_text("print('other')\n")
     past_run(project, 1, script="hello.py", arguments=("--lr", "1"))
     past_run(project, 2, script="hello.py", arguments=("--lr", "2"))
@@ -99,7 +99,7 @@ LINES = "".join(f"line {number} {'x' * 200}\n" for number in range(300)).encode(
     "log.up log.down log.page_up log.page_down log.half_up log.half_down log.left log.right log.start log.follow "
     "log.wrap log.numbers log.copy log.search log.next log.previous log.clear log.traceback"
 )
-async def test_the_log(project: Project) -> None:
+async def test_log_commands(project: Project) -> None:
     traceback = b'Traceback (most recent call last):\n  File "train.py", line 3, in f\n    g()\nValueError: no\n'
     past_run(project, 1, script="hello.py", output=LINES + traceback + LINES, exit_code=1, state="failed")
     async with opened(project) as pilot:
@@ -146,7 +146,7 @@ async def test_the_log(project: Project) -> None:
 
 
 @proves("log_search.keep log_search.next log_search.previous log_search.mode log_search.cancel")
-async def test_searching_in_a_log(project: Project) -> None:
+async def test_log_search_commands(project: Project) -> None:
     past_run(project, 1, script="hello.py", output=LINES, exit_code=0)
     async with opened(project) as pilot:
         driver, log = CommandDriver(pilot), screen_of(pilot).panes.log
@@ -170,7 +170,7 @@ async def test_searching_in_a_log(project: Project) -> None:
 
 
 @proves("run.prepare")
-async def test_preparing(project: Project, project_root: Path) -> None:
+async def test_prepare_command(project: Project, project_root: Path) -> None:
     (project_root / "aml_config" / "box.compute").write_text("type: localdocker\nbaseDockerImage: ubuntu\n")
     (project_root / "aml_config" / "box.runconfig").write_text("Target: box\nFramework: Python\n")
     async with opened(project) as pilot:

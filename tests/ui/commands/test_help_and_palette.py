@@ -147,7 +147,7 @@ async def test_selected_theme_is_previewed_and_escape_restores(project: Project)
 
 
 def backgrounds(pilot: Pilot[list[Run]]) -> set[str]:
-    """The background colors on the screen."""
+    """Return the background colors on the screen."""
     strips = strips_of(pilot.app.screen)
     return {part.style.bgcolor.name for strip in strips for part in strip if part.style and part.style.bgcolor}
 

@@ -42,7 +42,7 @@ async def test_label_goes_to_its_place(project: Project) -> None:
         await pilot.press("ctrl+g")
         await until(lambda: isinstance(pilot.app.screen, JumpScreen))
         await until(lambda: screen_lines(pilot.app)[corner.y][corner.x : corner.x + 3] == f" {letter} ")
-        assert "1 Files" in seen(pilot)  # what is below stays readable; the pane that has the focus has no letter
+        assert "1 Files" in seen(pilot)  # the text below stays readable, and the focused pane has no label
         await pilot.press(letter)
         await until(lambda: screen.focused is not None and parts.jobs in screen.focused.ancestors)
 

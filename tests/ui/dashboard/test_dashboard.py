@@ -113,7 +113,7 @@ async def test_filter_applies_while_typing_until_escape(past: Project) -> None:
         await shows(pilot, "4", "2")
         assert "2 runs with eval" in seen(pilot)
         await pilot.press("enter")
-        await pilot.press("s")  # a command again: the order turns around
+        await pilot.press("s")  # letters are commands again, and this one reverses the order
         await shows(pilot, "2", "4")
         await pilot.press("s")
         await pilot.press("escape")
@@ -374,7 +374,7 @@ async def test_rerun_with_other_arguments(project: Project) -> None:
 
 async def test_damaged_runs_are_listed_as_unknown(past: Project) -> None:
     folder = past.runs_directory
-    os.makedirs(os.path.join(folder, "project_0000000000007"))  # nothing in it
+    os.makedirs(os.path.join(folder, "project_0000000000007"))  # a run directory without files
     broken = past_run(past, 8)
     os.truncate(os.path.join(folder, broken, "run.json"), 100)
     newer = past_run(past, 9)
@@ -392,7 +392,7 @@ async def test_damaged_runs_are_listed_as_unknown(past: Project) -> None:
         await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
         await until(lambda: "999" in seen(pilot))
         await pilot.press("r")
-        assert isinstance(pilot.app.screen, RunDetailsScreen)  # nothing to run again
+        assert isinstance(pilot.app.screen, RunDetailsScreen)  # no run to rerun
 
 
 async def test_control_characters_and_markup_are_shown_as_text(project: Project) -> None:

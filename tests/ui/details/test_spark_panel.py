@@ -47,7 +47,7 @@ async def test_key_shows_the_stages_of_a_spark_run(past: Project, size: tuple[in
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)])
-async def test_driver_in_the_cluster_is_said(past: Project, size: tuple[int, int]) -> None:
+async def test_driver_in_the_cluster_is_mentioned(past: Project, size: tuple[int, int]) -> None:
     output = b"26/11/23 12:47:06 INFO Client: Application report for application_17_0001 (state: RUNNING)\n"
     past_run(past, 92, framework="PySpark", output=output)
     async with details(past, 92, size) as pilot:
@@ -65,7 +65,7 @@ async def test_other_runs_have_no_spark_tab(past: Project) -> None:
         assert "Spark" not in seen(pilot)
 
 
-async def test_spark_run_without_events_says_why(past: Project) -> None:
+async def test_spark_run_without_events_shows_the_reason(past: Project) -> None:
     past_run(past, 91, framework="PySpark")
     async with details(past, 91) as pilot:
         await until(lambda: "9 Spark" in seen(pilot))
@@ -91,7 +91,7 @@ def test_lines_fit_the_width(tmp_path: Path, width: int) -> None:
     assert max(map(cell_len, lines)) <= width + 1
 
 
-def test_hostile_text_is_made_safe(tmp_path: Path) -> None:
+def test_untrusted_text_is_made_safe(tmp_path: Path) -> None:
     hostile = "\x1b]52;c;aGk=\x07\u202e[red]"
     lines = texts(
         shown_of(
@@ -107,6 +107,6 @@ def test_hostile_text_is_made_safe(tmp_path: Path) -> None:
     assert "[red]" in "".join(lines)
 
 
-def test_run_without_session_waits_for_one(tmp_path: Path) -> None:
+def test_run_without_session_shows_that_it_waits(tmp_path: Path) -> None:
     assert "No Spark session yet" in texts(Shown(True, (), ()), 100)[0]
     assert WAITING[0].startswith(texts(Shown(True, (), ()), 40)[0].split(" appear")[0][:20])

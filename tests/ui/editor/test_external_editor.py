@@ -22,7 +22,7 @@ def test_visual_has_priority_over_editor() -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {"EDITOR": " "}, {"EDITOR": "'vim"}], ids=["none", "blank", "quote"])
-def test_missing_editor_error_tells_how_to_set_it(environment: dict[str, str]) -> None:
+def test_missing_editor_error_explains_how_to_set_it(environment: dict[str, str]) -> None:
     with pytest.raises(UsageError) as raised:
         editor_of(environment)
     assert "export EDITOR=vim" in raised.value.remedy

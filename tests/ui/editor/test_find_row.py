@@ -15,7 +15,7 @@ def test_pattern_is_searched_literally() -> None:
     assert find_all(["a.b (axb"], "a.b (") == [(0, 0, 5)]
 
 
-def test_nothing_is_found_for_nothing_and_there_is_a_limit() -> None:
+def test_empty_pattern_matches_nothing_and_matches_are_limited() -> None:
     assert find_all(["abc"], "") == []
     assert len(find_all(["aaaa"] * MOST_MATCHES, "a")) == MOST_MATCHES
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class FilesApp(App[None]):
-    """Shows only the pane, and records its messages."""
+    """An app with only the pane, which records its messages."""
 
     CSS = "FilesPane { width: 50; height: 20; }"
 

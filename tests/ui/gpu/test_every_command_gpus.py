@@ -1,4 +1,4 @@
-"""The retry command of the monitor, with stand-in GPUs. `test_monitor` tests the others."""
+"""The retry command of the monitor, with stand-in GPUs. `test_monitor` tests its other commands."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ async def test_machine_that_needs_a_login_names_the_key_for_it(project: Project,
         await until(lambda: "asks for a password, but none is stored" in seen(pilot))
         assert isinstance(pilot.app.screen, MonitorScreen)
         assert "t diagnoses the machine, r retries" in seen(pilot)
-        await until(lambda: seen(pilot).count("Tesla T4") == 2)  # those of this machine
+        await until(lambda: seen(pilot).count("Tesla T4") == 2)  # the GPUs of this machine
         await pilot.press("g", "t")
         await until(lambda: isinstance(pilot.app.screen, CheckScreen) and "Password of research" in seen(pilot))
         await pilot.press(*PASSWORD, "enter")

@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 20
 
 
 class Taker:
-    """Takes states from the reader, as the log view does."""
+    """A receiver of the reader's states, like the log view."""
 
     def __init__(self) -> None:
         self.news = threading.Event()

@@ -64,7 +64,7 @@ class TestMoving:
 
     @pytest.mark.parametrize("counted", [True, False])
     def test_go_to_line_by_number(self, tmp_path: Path, counted: bool) -> None:
-        equal = b"".join(b"%07d\n" % n for n in range(400_000))  # more than what is counted at once
+        equal = b"".join(b"%07d\n" % n for n in range(400_000))  # more bytes than are counted at once
         session = session_on(tmp_path / "log", equal)
         if counted:
             settled(session)

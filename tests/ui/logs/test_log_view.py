@@ -45,7 +45,7 @@ class LogApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         screen: Screen[None] = Screen()
-        install_compositor(screen)  # as in the workbench
+        install_compositor(screen)  # the same as in the workbench
         return screen
 
     def compose(self) -> ComposeResult:

@@ -1,4 +1,4 @@
-"""Every command about machines, environments and secrets, on real machines."""
+"""Every command for machines, environments and secrets, on real machines."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_preparation_commands(managed: Project, project_root: Path, monkey
         driver = CommandDriver(pilot)
         await choose(pilot, "own")
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            # Nobody answers there, so it takes until it is stopped.
+            # Nothing answers at this address, so the check runs until it is stopped.
             monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
             await pilot.press("1", "p")
             await until(lambda: isinstance(pilot.app.screen, PlanScreen))

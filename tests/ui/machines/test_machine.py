@@ -83,7 +83,7 @@ async def test_attaching_shows_every_check(project: Project, gpubox: Machine, si
         await back(pilot)
         await until(lambda: f"box      Docker on {gpubox.address}" in seen(pilot) or "box ✓" in seen(pilot))
         await until(lambda: "box ✓" in seen(pilot))  # the header
-        await until(lambda: screen_of(pilot).panes.run_bar.environment == "box")  # a run is one key away
+        await until(lambda: screen_of(pilot).panes.run_bar.environment == "box")  # one key starts a run
 
 
 async def test_slurm_of_this_machine_is_attached_by_keys(project: Project) -> None:
@@ -244,7 +244,7 @@ async def test_failed_check_is_listed_until_fixed(project: Project, gpubox: Mach
         text = await done(pilot)
         assert "✗ docker" in text
         assert "sudo usermod -aG docker outsider" in text
-        assert "○" not in text  # later checks are not listed
+        assert "○" not in text  # checks after the failed one are not listed
         await pilot.press("c")
         assert pilot.app.clipboard == "sudo usermod -aG docker outsider"
         await back(pilot)

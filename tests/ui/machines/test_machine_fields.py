@@ -61,7 +61,7 @@ def test_secret_fields_are_marked() -> None:
             AttachRequest("slurm", "hpc", run_root="/scratch/wb", partition="gpu", account="lab"),
         ),
         ({"name": "hpc", "type": "slurm", "username": "u", "login": PASSWORD}, AttachRequest("slurm", "hpc")),
-        # Values of fields that another kind hides are ignored.
+        # Values of hidden fields are ignored.
         (
             {"name": "box", "type": "localdocker", "address": "h", "login": PASSWORD, SECRET: "x", "gpu": "yes"},
             AttachRequest("localdocker", "box", gpu=True),

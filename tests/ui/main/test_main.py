@@ -90,7 +90,7 @@ async def test_early_keys_wait_until_the_screen_is_complete(project: Project, mo
 async def test_first_frame_shows_files_and_all_panes(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(_screen: MainScreen) -> None: ...
 
-    monkeypatch.setattr(MainScreen, "complete", nothing)  # what comes after the first frame
+    monkeypatch.setattr(MainScreen, "complete", nothing)  # the parts that are imported after the first frame
     app = make_app(project)
     async with app.run_test(size=WIDE):
         text = "\n".join(screen_lines(app))

@@ -34,7 +34,7 @@ async def edit(pilot: Workbench, name: str, *keys: str) -> None:
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """The files of the project, without those of runs."""
+    """Return the files of the project, without those of runs."""
     files = (path for path in root.rglob("*") if path.is_file() and ".workbench" not in path.parts)
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 

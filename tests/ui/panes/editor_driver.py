@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class EditorApp(App[None]):
-    """Shows only the editor pane."""
+    """An app with only the editor pane."""
 
     CSS = "EditorPane { border: round $border-blurred; height: 1fr; }"
 
@@ -55,7 +55,7 @@ class EditorApp(App[None]):
 
 
 class EditorDriver:
-    """Reads and operates the editor."""
+    """A driver that reads and operates the editor."""
 
     def __init__(self, app: EditorApp, pilot: Pilot[None], folder: Path) -> None:
         self.app, self.pane, self.pilot, self.folder = app, app.pane, pilot, folder
@@ -115,8 +115,8 @@ class EditorDriver:
     def title(self) -> str:
         return Content.from_markup(self.pane.border_title or "").plain
 
-    def loud_in_title(self) -> list[str]:
-        """The bold texts in the upper and in the lower border."""
+    def bold_in_title(self) -> list[str]:
+        """Return the bold texts in the upper and in the lower border."""
         borders = [Content.from_markup(text or "") for text in (self.pane.border_title, self.pane.border_subtitle)]
         return [
             border.plain[span.start : span.end]

@@ -49,7 +49,7 @@ class TestOpening:
             await it.open("local.compute")
             await it.open("train.py")
             assert it.title == "3 train.py  local.compute"
-            assert it.loud_in_title() == ["train.py"]
+            assert it.bold_in_title() == ["train.py"]
 
     async def test_last_requested_file_is_shown(self, folder: Path) -> None:
         async with editor_app(folder) as it:
@@ -88,7 +88,7 @@ class TestOpening:
             assert editor.read_only
         assert (folder / name).read_bytes() == data
 
-    async def test_long_file_tells_that_it_is_not_highlighted(self, folder: Path) -> None:
+    async def test_long_file_shows_that_it_is_not_highlighted(self, folder: Path) -> None:
         (folder / "long.yml").write_text("a: 1\n" * 3_000, encoding="utf-8")
         async with editor_app(folder) as it:
             await it.open("long.yml")
@@ -102,10 +102,10 @@ class TestTabs:
             await it.open("local.compute")
             await it.press("ctrl+pagedown")
             assert it.pane.active == it.path("train.py")
-            assert it.loud_in_title() == ["train.py"]
+            assert it.bold_in_title() == ["train.py"]
             await it.press("alt+left")
             assert it.pane.active == it.path("local.compute")
-            assert it.loud_in_title() == ["local.compute", "Text"]
+            assert it.bold_in_title() == ["local.compute", "Text"]
             assert it.text.has_focus
 
     async def test_click_shows_a_tab_and_middle_click_closes_it(self, folder: Path) -> None:

@@ -272,7 +272,7 @@ class TestTwoViews:
             await it.press("up", "ctrl+t")
             assert current(form) == "1"
 
-    async def test_undo_spans_both(self, folder: Path) -> None:
+    async def test_undo_covers_form_and_text(self, folder: Path) -> None:
         async with editor_app(folder) as it:
             form = await it.open_form("gpu-box.compute")
             await to_row(it, form, "nvidiaDocker")
@@ -293,11 +293,11 @@ class TestTwoViews:
     async def test_click_on_the_lower_border_changes_the_view(self, folder: Path) -> None:
         async with editor_app(folder) as it:
             await it.open_form("gpu.runconfig")
-            assert it.loud_in_title()[1:] == ["Form"]
+            assert it.bold_in_title()[1:] == ["Form"]
             await it.pilot.click(it.pane, offset=(80, 23))
             await it.settled()
             assert it.text.has_focus
-            assert it.loud_in_title()[1:] == ["Text"]
+            assert it.bold_in_title()[1:] == ["Text"]
 
 
 class TestProblems:

@@ -1,4 +1,4 @@
-"""The Log pane says whose log it is and how it stands, searches in it, and puts the reason of a failure first."""
+"""The Log pane: title, status, search, setup log, and the reason of a failure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = b"".join(b"line %03d\n" % number for number in range(200))
 
 
 class LogApp(App[None]):
-    """The pane with one run, or with none."""
+    """An app with only the pane, with one run or none."""
 
     CSS = "LogPane { border: round gray; width: 70; height: 12; }"
 
@@ -73,7 +73,7 @@ def append(run: Run, data: bytes) -> None:
 
 
 class TestWords:
-    async def test_an_empty_pane_says_how_to_get_a_run(self) -> None:
+    async def test_empty_pane_explains_how_to_start_a_run(self) -> None:
         async with LogApp(None).run_test(size=(80, 20)) as pilot:
             await pilot.pause()
             pane = pilot.app.query_one(LogPane)
@@ -82,7 +82,7 @@ class TestWords:
             await pilot.pause()
             assert content_of(pane) == ["No runs yet.", "ctrl+r runs train.py on local."]
 
-    async def test_the_border_says_whose_log_it_is_and_how_it_stands(self, directory: Path) -> None:
+    async def test_border_shows_the_run_and_the_state_of_the_log(self, directory: Path) -> None:
         run = a_run(directory, LINES, RunState.RUNNING)
         app = LogApp(run)
         async with app.run_test(size=(80, 20)) as pilot:
@@ -100,7 +100,7 @@ class TestWords:
             await pilot.press("k")
             await until(lambda: app.status() == "line 192 of 202")
 
-    async def test_each_new_attempt_is_noted_beside_its_first_line(self, directory: Path) -> None:
+    async def test_new_attempt_has_a_note_beside_its_first_line(self, directory: Path) -> None:
         run = a_run(directory, b"began\nbegan\nwent on\n", RunState.RUNNING)
         app = LogApp(run)
         async with app.run_test(size=(80, 20)):
@@ -111,13 +111,13 @@ class TestWords:
             shown = content_of(app.pane)
             assert [line.split()[:2] for line in shown[:3]] == [["began"], ["began", "◂"], ["went", "on"]]
 
-    async def test_titles_do_not_obey_what_a_run_is_called(self, directory: Path) -> None:
+    async def test_control_characters_in_the_title_are_shown(self, directory: Path) -> None:
         run = a_run(directory, LINES)._replace(script_name="[red]\x1b[31mx.py")
         app = LogApp(run)
         async with app.run_test(size=(80, 20)):
             await until(lambda: "[red]␛[31mx.py [7]" in lines_of(app.pane)[0])
 
-    async def test_a_run_without_output_says_so(self, directory: Path) -> None:
+    async def test_run_without_output_shows_a_message(self, directory: Path) -> None:
         run = a_run(directory, b"", RunState.RUNNING)
         app = LogApp(run)
         async with app.run_test(size=(80, 20)):
@@ -125,20 +125,20 @@ class TestWords:
             app.pane.show_run(run._replace(state=RunState.FAILED, reason="no such file: x.py"))
             await app.shows("✗ No such file: x.py.")
 
-    async def test_a_run_that_waits_says_for_what(self, directory: Path) -> None:
+    async def test_queued_run_shows_its_reason(self, directory: Path) -> None:
         run = make_run(RunState.QUEUED)._replace(directory=str(directory), reason="waits for a.py [6] on local")
         app = LogApp(run)
         async with app.run_test(size=(80, 20)):
             await app.shows("Waits for a.py [6] on local.")
 
-    async def test_a_log_that_cannot_be_read_says_so(self, directory: Path) -> None:
+    async def test_unreadable_log_shows_an_error(self, directory: Path) -> None:
         (directory / "output.log").mkdir()
         run = make_run(RunState.COMPLETED)._replace(directory=str(directory))
         app = LogApp(run)
         async with app.run_test(size=(80, 20)):
             await until(lambda: "cannot read" in app.status())
 
-    async def test_another_run_shows_another_log(self, directory: Path, tmp_path: Path) -> None:
+    async def test_another_run_replaces_the_log(self, directory: Path, tmp_path: Path) -> None:
         other = tmp_path / ".workbench" / "runs" / "p_2"
         other.mkdir()
         app = LogApp(a_run(directory, b"the first\n"))
@@ -151,7 +151,7 @@ class TestWords:
 
 
 class TestSearch:
-    async def test_every_letter_searches_and_the_row_counts(self, directory: Path) -> None:
+    async def test_search_counts_matches_while_typing(self, directory: Path) -> None:
         app = LogApp(a_run(directory, LINES))
         async with app.run_test(size=(80, 20)) as pilot:
             await search(pilot, "line 05")
@@ -162,7 +162,7 @@ class TestSearch:
             assert app.pane.view.state.search is not None
             assert app.pane.view.state.search.matches == 1
 
-    async def test_enter_stays_and_n_goes_on(self, directory: Path) -> None:
+    async def test_enter_keeps_the_match_and_n_shows_the_next(self, directory: Path) -> None:
         app = LogApp(a_run(directory, LINES))
         async with app.run_test(size=(80, 20)) as pilot:
             await search(pilot, "line 05")
@@ -178,7 +178,7 @@ class TestSearch:
             await until(lambda: app.pane.view.state.search is None)
             assert not app.pane.view.state.pinned, "the log stays where it is"
 
-    async def test_escape_while_typing_goes_back(self, directory: Path) -> None:
+    async def test_escape_cancels_the_search(self, directory: Path) -> None:
         app = LogApp(a_run(directory, LINES))
         async with app.run_test(size=(80, 20)) as pilot:
             await search(pilot, "line 01")
@@ -188,7 +188,7 @@ class TestSearch:
             assert app.focused is app.pane.view
             assert app.pane.view.state.pinned
 
-    async def test_search_takes_expressions_and_reports_invalid_ones(self, directory: Path) -> None:
+    async def test_search_accepts_regular_expressions_and_reports_errors(self, directory: Path) -> None:
         app = LogApp(a_run(directory, LINES))
         async with app.run_test(size=(80, 20)) as pilot:
             await search(pilot, "05[78")
@@ -199,7 +199,7 @@ class TestSearch:
             await pilot.press("right_square_bracket")
             await app.shows("2 of 2")
 
-    async def test_a_search_follows_a_log_that_grows(self, directory: Path) -> None:
+    async def test_search_finds_matches_in_new_lines(self, directory: Path) -> None:
         run = a_run(directory, LINES, RunState.RUNNING)
         app = LogApp(run)
         async with app.run_test(size=(80, 20)) as pilot:
@@ -226,7 +226,7 @@ class TestFailure:
         )
         return a_run(directory, LINES + text.encode() + LINES, RunState.FAILED)
 
-    async def test_the_reason_stands_above_the_log(self, directory: Path) -> None:
+    async def test_reason_is_shown_above_the_log(self, directory: Path) -> None:
         app = LogApp(self.failed(directory, f"{directory}/work/net/model.py"))
         async with app.run_test(size=(80, 20)) as pilot:
             await app.shows("✗ ValueError: bad shapes")
@@ -235,7 +235,7 @@ class TestFailure:
             await app.shows("Traceback (most recent call last):")
             await until(lambda: app.pane.view.state.mark == len(LINES))
 
-    async def test_a_click_on_its_place_opens_the_file_of_the_project(self, directory: Path, tmp_path: Path) -> None:
+    async def test_click_on_the_error_location_opens_the_file(self, directory: Path, tmp_path: Path) -> None:
         (tmp_path / "train.py").touch()
         app = LogApp(self.failed(directory, f"{directory}/work/train.py"))
         async with app.run_test(size=(80, 20)) as pilot:
@@ -244,7 +244,7 @@ class TestFailure:
             await until(lambda: app.chosen)
             assert app.chosen == [(str(tmp_path / "train.py"), 41)]
 
-    async def test_traceback_of_a_run_that_succeeded_can_be_found(self, directory: Path) -> None:
+    async def test_traceback_of_a_completed_run_can_be_found(self, directory: Path) -> None:
         run = self.failed(directory, "train.py")._replace(state=RunState.COMPLETED)
         app = LogApp(run)
         async with app.run_test(size=(80, 20)) as pilot:
@@ -259,7 +259,7 @@ class TestFailure:
 
 
 class TestWhatIsOffered:
-    async def test_only_what_would_do_something(self, directory: Path) -> None:
+    async def test_only_effective_commands_are_available(self, directory: Path) -> None:
         app = LogApp(None)
         async with app.run_test(size=(80, 20)) as pilot:
             pane, view = app.pane, app.pane.view
@@ -277,7 +277,7 @@ class TestWhatIsOffered:
 
 
 async def search(pilot: Pilot[None], text: str) -> None:
-    """Types what to search for."""
+    """Open the search and type a text."""
     assert isinstance(pilot.app, LogApp)
     await pilot.app.shows("line 1")
     await pilot.press("slash")
@@ -288,9 +288,9 @@ async def search(pilot: Pilot[None], text: str) -> None:
 
 
 class TestPreparation:
-    """What comes before the script has a log of its own."""
+    """The preparation of a run has a separate log."""
 
-    async def test_preparation_is_shown_before_the_script_and_by_key(self, directory: Path) -> None:
+    async def test_setup_log_is_shown_before_the_script_and_by_key(self, directory: Path) -> None:
         (directory / "preparation.log").write_bytes(b"fetching the image\n")
         started = a_run(directory, b"epoch 1\n", RunState.RUNNING)._replace(target_type="remotedocker", start=1.0)
         app = LogApp(started._replace(state=RunState.PREPARING, start=0.0))
@@ -308,7 +308,7 @@ class TestPreparation:
             await pilot.press("o")
             await app.shows("epoch 1")
 
-    async def test_a_run_that_failed_in_it_says_why_above_it(self, directory: Path) -> None:
+    async def test_failed_preparation_shows_its_reason(self, directory: Path) -> None:
         (directory / "preparation.log").write_bytes(b"step 1/1: install\n")
         reason = "the package nosuch\x1b[31m cannot be had. Correct line 7 of conda_dependencies.yml"
         failed = a_run(directory, b"", RunState.FAILED)._replace(target_type="remotedocker", reason=reason)
@@ -317,7 +317,7 @@ class TestPreparation:
             await app.shows("step 1/1: install")
             await app.shows("✗ The package nosuch␛[31m cannot be had.")
             await app.shows("conda_dependencies.yml.")
-            await app.shows("step 1/1: install")  # the log keeps its place below the reason
+            await app.shows("step 1/1: install")  # the log is shown below the reason
 
     async def test_output_stays_visible_while_the_target_is_unreachable(self, directory: Path) -> None:
         queued = a_run(directory, b"", RunState.QUEUED)._replace(target_type="remotedocker")
@@ -332,7 +332,7 @@ class TestPreparation:
             await app.shows("press r in Jobs to retry now.")
             await app.shows("preparing box")
 
-    async def test_a_local_run_has_none(self, directory: Path) -> None:
+    async def test_local_run_has_no_setup_log(self, directory: Path) -> None:
         app = LogApp(a_run(directory, b"out\n"))
         async with app.run_test(size=(80, 20)):
             await app.shows("out")

@@ -1,4 +1,4 @@
-"""The Log pane of a run under torchrun: the lines of all ranks, or of one; and which of them the run failed for."""
+"""The Log pane of a torchrun run: the output of all ranks or of one rank, and the rank that failed first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUMMARY = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_ra
 
 @pytest.fixture
 def run(directory: Path) -> Run:
-    """One of two ranks, which goes on."""
+    """An active run with two ranks."""
     (directory / "ranks").mkdir()
     for rank in (0, 1):
         (directory / "ranks" / f"{rank}.log").write_bytes(LINES + b"of rank %d\n" % rank)
@@ -35,7 +35,7 @@ async def ranks_are_known(app: LogApp) -> None:
     await until(lambda: not app.pane.why_not("step_rank"))
 
 
-async def test_a_key_goes_from_all_ranks_to_each_of_them_and_back(run: Run) -> None:
+async def test_key_switches_between_all_ranks_and_each_rank(run: Run) -> None:
     app = LogApp(run)
     async with app.run_test(size=(80, 20)) as pilot:
         await ranks_are_known(app)
@@ -49,7 +49,7 @@ async def test_a_key_goes_from_all_ranks_to_each_of_them_and_back(run: Run) -> N
         assert app.border_title().endswith("rank 1 of 2")
 
 
-async def test_a_rank_is_followed_while_it_writes(run: Run) -> None:
+async def test_log_of_a_rank_is_followed(run: Run) -> None:
     app = LogApp(run)
     async with app.run_test(size=(80, 20)) as pilot:
         await ranks_are_known(app)
@@ -63,7 +63,7 @@ async def test_a_rank_is_followed_while_it_writes(run: Run) -> None:
         assert app.border_title().endswith("rank 0 of 2")
 
 
-async def test_what_is_searched_for_is_searched_for_in_each(run: Run) -> None:
+async def test_search_continues_in_each_rank(run: Run) -> None:
     app = LogApp(run)
     async with app.run_test(size=(80, 20)) as pilot:
         await ranks_are_known(app)
@@ -76,7 +76,7 @@ async def test_what_is_searched_for_is_searched_for_in_each(run: Run) -> None:
         await app.shows("2 of 2")
 
 
-async def test_ranks_that_come_later_are_found(directory: Path) -> None:
+async def test_later_ranks_are_found(directory: Path) -> None:
     run = a_run(directory, b"", RunState.RUNNING)
     app = LogApp(run)
     async with app.run_test(size=(80, 20)) as pilot:
@@ -90,8 +90,8 @@ async def test_ranks_that_come_later_are_found(directory: Path) -> None:
         await app.shows("here")
 
 
-async def test_the_reason_is_of_the_rank_that_failed_first(run: Run) -> None:
-    """Behind it in the output are the tracebacks of torchrun and of a rank that has lost the other."""
+async def test_reason_is_that_of_the_first_failed_rank(run: Run) -> None:
+    """In the output, it is followed by the tracebacks of torchrun and of the rank that lost the connection."""
     first = RAISED.format(file=f"{run.directory}/work/train.py", line=41, exception="ValueError: bad shapes")
     later = RAISED.format(file=f"{run.directory}/work/train.py", line=7, exception="RuntimeError: closed by peer")
     merged = [
@@ -112,7 +112,7 @@ async def test_the_reason_is_of_the_rank_that_failed_first(run: Run) -> None:
         await until(lambda: "✗" not in "".join(content_of(app.pane)))
 
 
-async def test_another_run_begins_with_all_that_it_wrote(run: Run, tmp_path: Path) -> None:
+async def test_another_run_starts_with_the_combined_output(run: Run, tmp_path: Path) -> None:
     app = LogApp(run)
     async with app.run_test(size=(80, 20)) as pilot:
         await ranks_are_known(app)

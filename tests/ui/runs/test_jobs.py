@@ -297,7 +297,7 @@ async def test_unreachable_run_shows_since_when_and_can_reconnect() -> None:
         assert pilot.app.pane.why_not("reconnect")
 
 
-async def test_a_waiting_job_of_a_cluster_shows_when_it_starts() -> None:
+async def test_queued_cluster_job_shows_its_start_time() -> None:
     app = JobsApp(width=90)
     waiting = make_run(RunState.QUEUED)._replace(
         reason="no node is free yet", job=ClusterJob("17", position=3, start=time.time() + 60)
@@ -307,7 +307,7 @@ async def test_a_waiting_job_of_a_cluster_shows_when_it_starts() -> None:
         await until(lambda: "position 3, starts about" in content_of(app.pane)[0])
 
 
-async def test_a_running_job_of_a_cluster_shows_its_nodes() -> None:
+async def test_running_cluster_job_shows_its_nodes() -> None:
     app = JobsApp(width=90)
     async with app.run_test(size=(90, 12)):
         app.pane.show_runs([RUNNING._replace(job=ClusterJob("17", nodes="node[1-2]", end=time.time() + 7000))])

@@ -44,7 +44,7 @@ async def test_restore_shows_changes_makes_them_and_undoes_them(tracked: Project
         assert text(tracked, "hello.py") == 'print("hello")\n'
         assert text(tracked, "new.py") == ""
         await until(lambda: "No changes: the project's files match the run." in seen(pilot))
-        await pilot.press("enter")  # does nothing now
+        await pilot.press("enter")  # the key has no effect now
         await pilot.press("ctrl+z")
         await until(lambda: text(tracked, "new.py") == "new\n")
         assert text(tracked, "hello.py") == "print('changed since')\n"

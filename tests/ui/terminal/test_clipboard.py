@@ -21,7 +21,7 @@ BARE = "\x1b]52;c;bmVlZGxl\x07"
 
 
 def of_screen(data: str) -> str:
-    """The text that GNU screen passes on."""
+    """Return the text that GNU screen passes on."""
     pieces = re.findall("\x1bP(.*?)\x1b\\\\", data, re.DOTALL)
     assert all(len(piece) <= 256 for piece in pieces)
     return "".join(pieces)

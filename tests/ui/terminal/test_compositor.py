@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Sized(Static):
-    """Counts its resize events."""
+    """A widget that counts its resize events."""
 
     DEFAULT_CSS = "Sized { border: round white; }"
     resized = 0
@@ -29,7 +29,7 @@ class Sized(Static):
 
 
 class TwoRows(Layout):
-    """Places the first widget on some lines, the second on the rest, and the others nowhere."""
+    """A layout that shows the first widget on some lines, the second on the rest, and no other."""
 
     name = "two rows"
     lines = 1

@@ -64,7 +64,7 @@ def test_marks_stay_distinct(glyphs: str) -> None:
 
 
 def drawn_in(path: Path) -> set[str]:
-    """The characters of all strings in a module."""
+    """Return the characters of all strings in a module."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return {

@@ -18,7 +18,7 @@ from tui_workbench.ui.terminal.terminal_app import TerminalApp
 
 
 class Pad(Widget, can_focus=True):
-    """Has commands on letters, and opens a field on `/`."""
+    """A widget with letters as commands that opens a field on `/`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),

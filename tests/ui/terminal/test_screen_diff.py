@@ -34,7 +34,7 @@ def paintings(alphabet: str) -> st.SearchStrategy[Painting]:
 
 
 def fitting(painting: Painting) -> Painting:
-    """The part inside the screen: Textual crops before it writes."""
+    """Return the part inside the screen, because Textual crops before it writes."""
     room, kept = WIDTH - painting.x, []
     for text, codes in painting.pieces:
         while cell_len(text) > room:
@@ -49,7 +49,7 @@ def put(frame: ScreenBuffer, painting: Painting) -> None:
 
 
 def plainly(painting: Painting) -> str:
-    """The painting as Textual writes it."""
+    """Return the painting as Textual writes it."""
     words = [f"\x1b[{codes}m{text}\x1b[0m" if codes else text for text, codes in painting.pieces]
     return f"\x1b[{painting.y + 1};{painting.x + 1}H" + "".join(words)
 
@@ -75,7 +75,7 @@ class Screen:
 
 
 def seen_of(cell: pyte.screens.Char) -> object:
-    """A blank without lines and reversed colors shows its background alone."""
+    """Return the visible style of a cell; a blank without lines and reversed colors has only a background."""
     if cell.data == " " and not (cell.underscore or cell.strikethrough or cell.reverse or cell.blink):
         return cell.bg
     return cell

@@ -1,4 +1,4 @@
-"""The abilities of a terminal by its environment."""
+"""The capabilities of a terminal, detected from its environment."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ async def test_enter_opens_the_list_at_the_value_and_enter_chooses() -> None:
         assert app.focused is app.field
 
 
-async def test_typing_filters_and_enter_takes_the_best() -> None:
+async def test_typing_filters_and_enter_chooses_the_best() -> None:
     app = ChoiceApp()
     async with app.run_test(size=(60, 20)) as pilot:
         await press(pilot, "space", "g", "p", "u", "enter")

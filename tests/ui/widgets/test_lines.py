@@ -1,4 +1,4 @@
-"""The lines around the panes: header, tabs, notice and the last line of a run."""
+"""The lines around the panes: header, tabs, notice, and the latest output of a run."""
 
 from __future__ import annotations
 

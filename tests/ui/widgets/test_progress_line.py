@@ -62,7 +62,7 @@ def test_no_bar_without_a_total() -> None:
     assert text_of(None, 100) == ("", "")
 
 
-def test_foreign_text_is_made_safe() -> None:
+def test_untrusted_text_is_made_safe() -> None:
     left, _ = text_of(Progress("\x1b[31m", 1, 2, "files", 0.0), 100)
     assert "\x1b" not in left
 
