@@ -169,7 +169,7 @@ def measure_dashboard() -> None:
 
 
 class Dashboard:
-    """The dashboard of a workbench."""
+    """A driver of the dashboard in a terminal."""
 
     def __init__(self, terminal: Terminal, total: int) -> None:
         self._terminal = terminal

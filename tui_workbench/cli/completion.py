@@ -207,7 +207,7 @@ _workbench_tui_values() {
 
 
 def _preamble(shell: str) -> str:
-    """Return the shell functions that request values; empty for shells without functions."""
+    """Return the shell functions that request values; "" for shells without functions."""
     text, words = {"bash": (_BASH, '"$1"; '), "zsh": (_ZSH, '"$@" ')}.get(shell, ("", ""))
     kinds = SOURCES if text else ()
     return text + "".join(f"_workbench_tui_{kind}() {{ _workbench_tui_values {kind} {words}}}\n" for kind in kinds)

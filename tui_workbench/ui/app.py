@@ -34,7 +34,7 @@ FULL = Terminal()
 
 
 class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
-    """The workbench on one project. Its result is the list of runs that are active when the user leaves."""
+    """The workbench on a project. Its result is the list of runs that are active when the user leaves."""
 
     TITLE = "workbench-tui"
     ENABLE_COMMAND_PALETTE = False  # the workbench has its own palette, which lists the registry of commands

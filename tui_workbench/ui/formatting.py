@@ -136,7 +136,7 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(run: Run, now: float) -> str:
-    """Format the time that a run has taken so far or took in total; "" for an ended run that never started."""
+    """Format the duration of a run, so far or in total; "" for an ended run that never started."""
     if not run.start:
         return duration(now - run.created) if run.is_active and run.created else ""
     return duration((run.end or now) - run.start)

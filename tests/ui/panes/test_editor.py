@@ -369,7 +369,7 @@ class TestDisk:
 
 
 class TestProblems:
-    """Problems of configuration files in the editor; `tests/config` tests which are found."""
+    """How the editor shows problems of configuration files. `tests/config` tests the checks."""
 
     @pytest.fixture
     def configuration(self, tmp_path: Path) -> Path:

@@ -134,7 +134,7 @@ def keep(typed: dict[str, str]) -> list[KeyringResult]:
 
 
 def log_in(host: SshHost) -> dict[str, str]:
-    """Log in on a machine, asking if necessary. Return the typed secrets by reference."""
+    """Log in on a machine, asking the user if necessary. Return the typed secrets by reference."""
     typed: dict[str, str] = {}
 
     def give(error: SecretNeeded, secret: str) -> None:

@@ -48,7 +48,7 @@ class OutputStream:
     """A copy of a run's output on stdout. A terminal gets only harmless text.
 
     If `plain`, only lines of text are written. `path` is the copied file if it is not output.log, and `offset` its
-    first copied byte. If `take_over`, the run gets a controller if it has none. The context manager resets the
+    first copied byte. If `take_over`, a run without a controller gets one. The context manager resets the
     terminal's colors at the end.
     """
 

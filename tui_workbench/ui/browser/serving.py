@@ -169,7 +169,7 @@ class Server(TextualServer):
 
     @property
     def cookie_name(self) -> str:
-        """The name of the cookie, with the port: browsers share cookies between ports."""
+        """The name of the cookie. It contains the port, because browsers share cookies between ports."""
         return f"workbench-tui-{self.port}"
 
     async def run(self, started: Callable[[], None]) -> None:
@@ -270,7 +270,7 @@ class Server(TextualServer):
         return websocket
 
     async def _handle_messages(self, websocket: web.WebSocketResponse, screens: Screens) -> None:
-        """Handle the messages of the page until it closes or sends an invalid one."""
+        """Handle the messages of the page until it closes or sends an invalid message."""
         async for message in websocket:
             if message.type != WSMsgType.TEXT:
                 return

@@ -99,7 +99,7 @@ class Canvas:
             before = here
 
     def mark(self, x: int, y: int, glyph: str, role: str) -> None:
-        """Put a glyph into the cell of this dot, unless the cell already has one."""
+        """Put a glyph into the cell of this dot, unless the cell already has a glyph."""
         if 0 <= x < self.width and 0 <= y < self.height:
             self._marks.setdefault((y >> 2, x >> 1), (glyph, role))
 
@@ -307,7 +307,7 @@ class Picture:
     # --- The cursor
 
     def nearest(self, x: float) -> float | None:
-        """Return the x of the first curve's point nearest to x; None if there are no points."""
+        """Return the x of the point of the first curve that is nearest to x; None without points."""
         place = bisect_left(self._xs, x)
         return min(self._xs[max(0, place - 1) : place + 1], key=lambda each: abs(each - x), default=None)
 

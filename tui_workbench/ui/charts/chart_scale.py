@@ -1,6 +1,6 @@
 """Scales of charts, tick values, and the formatting of numbers.
 
-Different ticks always get different labels.
+Different ticks have different labels.
 """
 
 from __future__ import annotations

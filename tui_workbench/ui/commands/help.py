@@ -29,7 +29,7 @@ MIN_HELP_WIDTH = 30
 
 
 class Section(NamedTuple):
-    """The part of the help about one widget."""
+    """The part of the help about a widget."""
 
     heading: str
     about: str

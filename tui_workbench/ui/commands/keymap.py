@@ -62,7 +62,7 @@ class Keymap(NamedTuple):
 
 
 def load_keymap() -> Keymap:
-    """Load the user's keymap. It is empty if there is no file. Errors are in the keymap, not raised."""
+    """Load the user's keymap, an empty one without a file. Its errors are part of the keymap and are not raised."""
     path = directories.keymap_path()
     try:
         with open(path, encoding="utf-8-sig") as file:

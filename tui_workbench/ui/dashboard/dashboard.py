@@ -1,7 +1,7 @@
 """The dashboard: a table of all runs with charts above, and keys for filter, order, groups and columns.
 
-The table reads pages of the index in threads; if two requests overlap, only the answer to the later one is shown. Once
-a second the modification times of a few files are compared; the runs are read again only if one changed.
+The table reads pages of the index in threads. If two requests overlap, only the answer to the later one is shown. Once
+a second, the modification times of a few files are compared. The runs are read again only if one of them has changed.
 """
 
 from __future__ import annotations

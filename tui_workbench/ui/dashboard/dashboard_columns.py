@@ -76,7 +76,7 @@ def sort_name(key: str) -> str:
 
 
 def load_columns(project: Project) -> list[str] | None:
-    """Return the keys of the columns chosen in this project; None if no choice was saved or it cannot be read."""
+    """Return the keys of the columns chosen in this project; None without a readable choice."""
     try:
         with open_regular(os.path.join(project.state_directory, COLUMNS_FILE)) as file:
             found = json.load(file)["columns"]

@@ -1,4 +1,4 @@
-"""Read a project for the dashboard: pages of the table, sparklines, metrics, states, and times of files.
+"""Read a project for the dashboard: pages of the table, sparklines, metrics, states, and modification times.
 
 All functions block; call them in threads. Reading a page takes the same time anywhere in the table.
 """
@@ -49,7 +49,7 @@ def read_overview(project: Project, query: RunQuery) -> Overview:
 
 
 def read_file_times(project: Project, active: tuple[str, ...]) -> FileTimes:
-    """Read the times of the runs folder, of the annotations, and of files in the directories of active runs."""
+    """Read the times and sizes of the runs folder, the annotations, and files in directories of active runs."""
     paths = [project.runs_directory, os.path.join(project.state_directory, JOURNAL)]
     for directory in active:
         paths += [f"{directory}/events.jsonl", f"{directory}/metrics.jsonl", f"{directory}/output.log"]

@@ -365,7 +365,7 @@ def machine_lines(recorded: GpuCurves) -> list[Line]:
 
 
 def curves_of(recorded: GpuCurves) -> Curves:
-    """Return the curves of three charts: utilization, memory (of all processes and of the run) and power.
+    """Return the curves of three charts: utilization, memory (of all processes and of the run), and power.
 
     Each chart has a curve for every device that the run used, or for all devices if the run used none.
     """

@@ -257,7 +257,7 @@ class ConfigView(Widget):
     # --- Status
 
     def note(self, note: Note) -> Note:
-        """Return a note about the problem at the cursor, else `note`, else a note about the first other problem."""
+        """Return a note about the problem at the cursor, else `note`, else about the first other problem."""
         if note.role == "error" or not self.findings:
             return note
         if here := self._finding_here():

@@ -50,7 +50,7 @@ _REMEDY = "Set VISUAL or EDITOR before you start the workbench: `export EDITOR=v
 
 
 def command_for(editor: list[str], edit: Edit) -> list[str]:
-    """Return the command that opens a file in the editor, at its line and column if the editor is a known one."""
+    """Return the command that opens a file in the editor, at its line and column if the editor is known."""
     name = os.path.basename(editor[0]).removesuffix(".exe")
     line, column = edit.line, max(edit.column, 1)
     if name in _WAITING and not {"--wait", "-w"} & set(editor):

@@ -49,7 +49,7 @@ class TextPresenter:
     """A presenter that shows a file as text. `ConfigView` has the same methods and shows a form or the text."""
 
     subtitle = Content("")  # the title in the lower border
-    is_editing = is_typing = False  # a value of a form is open; its new text is not in the file
+    is_editing = is_typing = False  # a value of a form is open; it has been edited
     line = 0  # line of the cursor, from 1; 0 stands for the line in the text
 
     def __init__(self, view: FileView) -> None:
@@ -91,7 +91,7 @@ class FileView(Widget):
 
     @dataclass(eq=False)
     class Changed(Message):
-        """Posted when the file becomes dirty or clean, is deleted, or gets a question."""
+        """Posted when the file becomes dirty or clean, is deleted, or a question about it is asked."""
 
         view: FileView
 
@@ -116,7 +116,7 @@ class FileView(Widget):
         self._question: QuestionRow | None = None
         self._difference: DifferenceView | None = None
         self._search: FindRow | None = None
-        self.busy = asyncio.Lock()  # held while the file is written, which is no change on disk
+        self.busy = asyncio.Lock()  # held while the file is written, which does not count as a change
 
     def compose(self) -> ComposeResult:
         self.editor.load_source(self.file.text, "" if self.file.is_binary else language_of(self.path, self.file.text))

@@ -92,7 +92,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
         self.load_text(to_document(source))
 
     def replace_source(self, source: str) -> None:
-        """Replace the different part of the text as one edit. Keep cursor, scroll position and undo steps."""
+        """Replace the part of the text that differs, as one edit. Keep cursor, scroll position and undo steps."""
         old, new = self.document.text, to_document(source)
         if old == new:
             return
@@ -129,7 +129,7 @@ class TextEditor(CodeArea, inherit_bindings=False):
     # --- Marks
 
     def mark_problems(self, marks: Sequence[Mark]) -> None:
-        """Mark problems, of each line only the last one."""
+        """Mark problems. Only the last problem of a line is marked."""
         before, self._marks = self._marks, {mark.line - 1: mark for mark in marks}
         for row in before.keys() | self._marks.keys():
             if before.get(row) != self._marks.get(row):

@@ -85,7 +85,7 @@ def move(document: Document, row: FormRow, by: int) -> Path:
 
 
 def place_to_add(rows: list[FormRow], row: FormRow) -> FormRow | None:
-    """Return the row where an entry like this one would be added: the `add` row of the same list, or None."""
+    """Return the row that adds an entry to the list of this row, or None outside a list."""
     if row.kind == "add":
         return row
     if row.kind == "field" and row.field.type in COLLECTIONS:

@@ -23,8 +23,8 @@ class FormRow(NamedTuple):
     path: Path  # path of the value, or of the list or map of an `add` row
     field: Field
     label: str
-    value: str = ""  # the value as it is shown
-    text: str = ""  # the value as it is edited
+    value: str = ""  # the shown value
+    text: str = ""  # the value that is edited
     depth: int = 0
     is_set: bool = True
     is_known: bool = True

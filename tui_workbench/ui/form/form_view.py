@@ -75,10 +75,7 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         self._redraw()
 
     def go_to_line(self, line: int) -> bool:
-        """Move the cursor to the last row that starts at or before this line of the text.
-
-        Return False if there is none.
-        """
+        """Move the cursor to the last row that starts at or before this line of the text; return False if not found."""
         return self._go_to(self._form.at_line(line))
 
     def go_to_finding(self) -> bool:

@@ -251,7 +251,7 @@ def _meter(share: float | None, width: int, role: str) -> list[Piece]:
 
 
 def _trouble(shown: GpuState, width: int) -> list[Piece]:
-    """Draw the worst problem, or only its glyph if there is no room."""
+    """Draw the worst problem, or only its glyph in a narrow line."""
     found = shown.troubles()
     text, role = found[0] if found else ("", "text")
     if len(found) > 1 and width > 8:
@@ -285,7 +285,7 @@ def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
 
 
 def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
-    """Draw the curves of utilization, memory and power side by side, each with the value of its full height.
+    """Draw the curves of utilization, memory and power side by side, each with the value at its top.
 
     With `with_span` a line below them shows the time that they span.
     """

@@ -82,7 +82,7 @@ class GpuView(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.empty = EMPTY
-        """The text that is shown if there are no machines."""
+        """The text that is shown without machines."""
         self._states: Sequence[MachineState] = ()
         self._known = KnownRuns()
         self._needles: tuple[str, ...] = ()

@@ -75,7 +75,7 @@ class MonitorPane(Pane):
 
     @dataclass(eq=False)
     class Updated(Message):
-        """Posted with new values: a summary (safe text), the IDs of the user's runs on GPUs, and all states."""
+        """Posted with new values: a summary (safe text), the IDs of the user's runs on GPUs, and all machines."""
 
         text: str
         runs: frozenset[str]

@@ -87,7 +87,7 @@ class LogPane(Pane):
             self.view.restore(saved)
 
     def show_run(self, run: Run | None, *, hint: str = "") -> None:
-        """Show the log of this run. Without a run, show `hint` (safe text), which explains how to start one."""
+        """Show the log of this run. Without a run, show `hint` (safe text), which explains how to start a run."""
         before = self._run
         changed = run is None or before is None or run.run_id != before.run_id
         self._run, self._hint = run, hint

@@ -65,7 +65,7 @@ class Picture(NamedTuple):
     chosen: int = -1  # offset of the marked line
     selection: Selection | None = None
     selection_style: Style = Style.null()
-    placeholder: tuple[str, ...] = ()  # shown in the middle when there are no rows
+    placeholder: tuple[str, ...] = ()  # shown in the middle of an empty log
     notes: Mapping[int, str] = {}  # notes beside the lines with the bytes at these offsets
 
     def segments(self, y: int, look: Look) -> list[Segment]:

@@ -1,6 +1,6 @@
 """An open log: the visible part, the search, and the facts that are known about the log so far.
 
-A session belongs to one thread, the reader's. Its methods are fast for logs of any size; `work` does longer tasks in
+Only the reader's thread uses a session. Its methods are fast for logs of any size; `work` does longer tasks in
 slices, the most urgent first. `state` returns everything that the screen needs, as a value.
 """
 
@@ -257,7 +257,7 @@ class LogSession:
         return searching or self._log.counted < self._log.size
 
     def work(self) -> bool:
-        """Do one slice of the most urgent work. Return False if there was none."""
+        """Do a slice of the most urgent work. Return False without work."""
         if self._finder is not None:
             self._continue_search(self._finder)
         elif self._search is not None and not self._search.complete:

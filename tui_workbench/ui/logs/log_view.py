@@ -1,7 +1,7 @@
 """A scrollable log of any size. The cost depends only on the number of visible lines.
 
 The view draws the latest `LogState` of the reader's thread. Keys and mouse become commands for the reader; the result
-is drawn a frame later. The event loop reads no file, and nothing runs while the log does not grow or is hidden.
+is drawn a frame later. The event loop reads no file, and no code runs while the log does not grow or is hidden.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Checked(NamedTuple):
 
 
 class TargetChecks:
-    """The latest check of each target, and for unchecked targets the problem that the GPU monitor has reported."""
+    """The latest check of each target, and the problems of unchecked targets that the GPU monitor has reported."""
 
     def __init__(self) -> None:
         self._checked: dict[str, Checked] = {}

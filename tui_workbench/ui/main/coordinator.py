@@ -141,7 +141,7 @@ class MainCoordinator:
                 self.runs.dispatch(request)
 
     def undo(self) -> None:
-        """Undo the newest step: a change of configuration files, or another one."""
+        """Undo the newest step, which may be a change of configuration files."""
         is_step = undo_steps(self.context.app).is_newest
         self.context.run("changes", self._undo_step if is_step else self.changes.undo)
 

@@ -1,6 +1,6 @@
 """The layout of the main screen: panes, focus, zoom and borders.
 
-The first frame is drawn before files are read and before most parts are imported: empty slots represent them.
+The first frame is drawn before files are read and before most parts are imported. Empty slots represent these parts.
 """
 
 from __future__ import annotations

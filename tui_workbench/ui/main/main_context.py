@@ -52,7 +52,7 @@ class Questions(Widget, inherit_bindings=False):
         return self._row is not None
 
     async def choose(self, text: str, *choices: Choice, is_awaited: bool = False, needs_letter: bool = False) -> str:
-        """Ask a question and return the value of the choice, or "" if there is none. `text` must be safe.
+        """Ask a question and return the value of the choice, or "" if the user cancels. `text` must be safe.
 
         Set `is_awaited` if the question directly follows a key press: it then takes the focus even from a text field.
         """

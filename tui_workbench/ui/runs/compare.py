@@ -175,7 +175,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
 
 
 class DifferenceScreen(HistoryScreen):
-    """The full text of one difference."""
+    """The full text of a difference."""
 
     AUTO_FOCUS = "TextView"
     heading = "Difference"

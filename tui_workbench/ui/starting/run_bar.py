@@ -355,7 +355,7 @@ class RunBar(Widget, inherit_bindings=False):
             request = self.request()
         except UsageError as error:
             self._posted = None
-            # A missing script is no error while the project is still being read.
+            # Until the project has been read, a missing configuration or script is not an error.
             if self._known == {"configurations", "scripts"}:
                 self._set_status(str(error), wrong=True)
             self.post_message(RequestChanged(None))

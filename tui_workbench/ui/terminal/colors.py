@@ -174,7 +174,7 @@ class InSixteen(_Recolored):
 
 
 _HEAVY = str.maketrans("─│╭╮╰╯┌┐└┘├┤┬┴┼", "━┃┏┓┗┛┏┓┗┛┣┫┳┻╋")
-"""Heavy lines, which replace lines in the color of the focus if there are no colors."""
+"""Heavy lines, which replace lines in the color of the focus on a terminal without colors."""
 
 
 class WithoutColor(_Recolored):

@@ -199,7 +199,7 @@ class ScreenBuffer:
                     self._move(place + cell_len(text), y)
                 else:
                     self._out.append(text)
-        # After the last column, terminals differ in the place of the cursor.
+        # After a write to the last column, the place of the cursor depends on the terminal.
         self._place = (end, y) if end < self.width else None
 
     def _set_pen(self, style: CellStyle) -> None:

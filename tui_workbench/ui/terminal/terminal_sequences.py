@@ -121,7 +121,7 @@ class WindowTitle:
 
     def begin(self) -> None:
         """Save the current title. Call this once, in the app's thread."""
-        main = self._app.screen_stack[0]  # screens are opened and closed meanwhile
+        main = self._app.screen_stack[0]  # the main screen, because other screens are opened and closed
         self._app.app_suspend_signal.subscribe(main, self.end)
         self._app.app_resume_signal.subscribe(main, self._take)
         self._take()

@@ -142,6 +142,6 @@ class ChoiceList(SearchList):
         return rows
 
     def on_descendant_blur(self) -> None:
-        """Close the list, unless another window of the desktop got the focus."""
+        """Close the list, unless the focus has moved to another window of the desktop."""
         if self.app.app_focus and not self.has_focus_within:
             self.action_leave()

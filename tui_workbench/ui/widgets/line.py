@@ -32,7 +32,7 @@ class Line(Widget, inherit_bindings=False):
         return "raised"
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        """Return the pieces at the left and at the right edge. The latter are omitted if there is no room for both."""
+        """Return the pieces at the left and at the right edge. The latter are omitted in a narrow line."""
         raise NotImplementedError
 
     def render_line(self, y: int) -> Strip:

@@ -54,7 +54,7 @@ def progress_pieces(progress: Progress | None, width: int) -> tuple[list[Piece],
 
 
 class RunProgressLine(Line):
-    """A line with the progress of preparing or finalizing a run. Hidden if there is no progress.
+    """A line with the progress of preparing or finalizing a run, hidden without progress.
 
     `sending    ███████▌░░░░  63 %   1.2 of 1.9 GB    45 MB/s    15 s left`
     """
