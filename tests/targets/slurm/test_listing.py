@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.targets.hosts.host import LocalHost
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.copying import Part, append, fetch, missing_parts
@@ -144,3 +146,17 @@ def test_the_first_outcome_is_kept(tmp_path: Path) -> None:
 )
 def test_times_from_now_are_short(seconds: float, text: str) -> None:
     assert in_words(seconds) == text
+
+
+def test_an_unreadable_run_root_is_no_answer(tmp_path: Path) -> None:
+    host = LoginHost(LocalHost(), str(tmp_path / "unmounted"))
+    with pytest.raises(WorkbenchError, match="cannot read runRoot"):
+        list_once(host, ["exp_1"])
+
+
+def test_a_log_that_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    host, run = host_of(tmp_path)
+    os.mkfifo(run / "output.log")
+    (tmp_path / "other").write_text("other")
+    (run / "slurm.log").symlink_to(tmp_path / "other")
+    assert list_once(host, ["exp_1"])["exp_1"].sizes == {}

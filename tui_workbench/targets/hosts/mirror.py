@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tui_workbench.core import locks
-from tui_workbench.core.errors import StorageError
+from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.files import make_folders, open_below, remove_below, write_all
 from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
@@ -166,7 +166,7 @@ class LiveFiles:
         return max(0.0, self._due - time.monotonic())
 
     def poll(self) -> None:
-        """Fetch new bytes, if a poll is due. Raises TargetUnreachable."""
+        """Fetch new bytes, if a poll is due. Raises TargetUnreachable or StorageError."""
         if self.timeout:
             return
         wanted = self._wanted()
@@ -184,7 +184,7 @@ class LiveFiles:
         self._due = min(self._due, time.monotonic() + SHORTEST)
 
     def fetch_all(self) -> bool:
-        """Fetch all new bytes; return True if there were any. Raises TargetUnreachable."""
+        """Fetch all new bytes; return True if there were any. Raises TargetUnreachable or StorageError."""
         is_new = False
         while self._fetch(self._wanted()):
             is_new = True
@@ -238,12 +238,14 @@ class LiveFiles:
         return os.path.join(self._here, LIVE, path) if ".." not in parts and parts[0] in ("work", "outputs") else ""
 
     def _append(self, path: str, start: int, data: bytes) -> None:
-        """Append bytes at position `start`, unless another process has done so meanwhile."""
-        name = os.path.relpath(self.local_path(path), self._here)
-        make_folders(self._here, os.path.dirname(name))
-        with locks.held(open_below(self._here, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)) as descriptor:
-            if os.fstat(descriptor).st_size == start:
-                write_all(descriptor, data)
+        """Append bytes at position `start`, unless another process has done so meanwhile. Raises StorageError."""
+        local_path = self.local_path(path)
+        name = os.path.relpath(local_path, self._here)
+        with storage_errors("write", local_path):
+            make_folders(self._here, os.path.dirname(name))
+            with locks.held(open_below(self._here, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)) as descriptor:
+                if os.fstat(descriptor).st_size == start:
+                    write_all(descriptor, data)
 
 
 def follow(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Iterator
 
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.model import ClusterJob
@@ -77,6 +78,14 @@ class FollowedRun:
         self._account: tuple[str, int | None] | None = None
 
     # -- news ---------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Report a StorageError as a lost run, because it must not affect other runs."""
+        try:
+            yield
+        except StorageError as error:
+            self.lose(str(error))
 
     def take_files(self, files: Files) -> None:
         """Process the files that the loop on the login node has listed."""

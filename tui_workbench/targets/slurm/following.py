@@ -214,18 +214,20 @@ class ClusterWatch(RunGroup):
         except ValueError as error:
             raise ConnectionLost(f"{self._host.label}: invalid answer: {error}", remedy="Try again.") from error
         for run in self._runs.values():
-            if files is not None and run.run_id in files:
-                run.take_files(files[run.run_id])
-            run.regain(is_slurm_silent=bool(self._poller.silence))
+            with run.reporting():
+                if files is not None and run.run_id in files:
+                    run.take_files(files[run.run_id])
+                run.regain(is_slurm_silent=bool(self._poller.silence))
 
     def _take_queue(self) -> None:
         """Take the answer of squeue, or its error."""
         answers = self._poller.finish()
         for run in self._runs.values():
             if answers:
-                run.take_queue(self._poller.queue, self._poller.asked)
-                if self._is_connected:
-                    run.regain(is_slurm_silent=False)
+                with run.reporting():
+                    run.take_queue(self._poller.queue, self._poller.asked)
+                    if self._is_connected:
+                        run.regain(is_slurm_silent=False)
             elif self._is_connected and not run.files.job_id:
                 run.lose(self._poller.silence)
 
@@ -239,7 +241,8 @@ class ClusterWatch(RunGroup):
         if gone:
             found = self._call(lambda: list_once(self._host, [run.run_id for run in gone]))
             for run in gone:
-                run.take_look(found.get(run.run_id, Files()))
+                with run.reporting():
+                    run.take_look(found.get(run.run_id, Files()))
             self._copy()
         for run in list(self._runs.values()):
             run.report_attempts()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID
 from tui_workbench.targets.slurm.batch import ATTEMPTS, BEGIN, SLURM_LOG, STARTED
 from tui_workbench.targets.slurm.cluster import LoginHost
@@ -38,7 +39,9 @@ list() {{
             printf '+ %s %s %s\\n' "${{attempt##*/}}" "$begin" "$text"
         done
         shift
-        set -- "$@" "runs/$id/{COPIED[0]}" "runs/$id/{COPIED[1]}"
+        for file in "runs/$id/{COPIED[0]}" "runs/$id/{COPIED[1]}"; do
+            [ ! -f "$file" ] || [ -L "$file" ] || set -- "$@" "$file"
+        done
     done
     [ $# -eq 0 ] || wc -c "$@"
     echo .
@@ -126,8 +129,15 @@ class Listing:
 
 
 def list_once(host: LoginHost, run_ids: Sequence[str]) -> dict[str, Files]:
-    """Return the files of runs, which may not have started. Raises TargetUnreachable."""
-    return _parse(host.ask(_ONCE, host.home(), *run_ids).text.split("\n"))
+    """Return the files of runs, which may not have started. Raises WorkbenchError if `runRoot` cannot be read."""
+    done = host.ask(_ONCE, host.home(), *run_ids)
+    if done.code != 0:
+        # Without this error, the runs would seem to have no exit codes.
+        raise WorkbenchError(
+            f"cannot read runRoot {host.home()} on {host.label}: {done.complaint}",
+            remedy="Check that the file system is mounted on that machine.",
+        )
+    return _parse(done.text.split("\n"))
 
 
 def _parse(lines: Sequence[str]) -> dict[str, Files]:

@@ -1,0 +1,91 @@
+"""Following several runs of a login with one group, without a cluster: `squeue` is a script."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import until
+from tests.runs.support import record_of
+from tui_workbench.core.model import RunSpec, RunState
+from tui_workbench.runs.lifecycle.step_progress import Progress
+from tui_workbench.runs.store.rundir import EVENTS, RunDirectory
+from tui_workbench.targets.base.values import Outcome
+from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.following import ClusterWatch
+
+
+class Login:
+    """A login node with the runs `exp_1` and `exp_2`: folders there and here, and a `squeue` that knows no job."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "root"
+        self.here = folder / "project" / ".workbench" / "runs"
+        self.specs = [self._spec(name) for name in ("exp_1", "exp_2")]
+        self.watch = ClusterWatch(LoginHost(LocalHost(), str(self.root)), 1.0)
+        self._ended: dict[str, Outcome] = {}
+
+    def _spec(self, name: str) -> RunSpec:
+        directory = self.here / name
+        directory.mkdir(parents=True)
+        spec = record_of(directory).spec
+        return spec._replace(target=spec.target._replace(type="slurm", slurm={"partition": "gpu"}))
+
+    def end(self, name: str, log: str = "", code: str = "0") -> None:
+        """Write the files of a job that has ended, or with an empty `code`, of one that runs."""
+        run = self.root / "runs" / name
+        run.mkdir(parents=True, exist_ok=True)
+        (self.root / "started").mkdir(exist_ok=True)
+        (run / "pid").write_text("12\n")
+        (run / "exit").write_text(f"{code:4}\n")
+        (run / "output.log").write_text(log)
+        (self.root / "started" / name).touch()
+
+    def follow(self) -> None:
+        """Follow both runs."""
+        for spec in self.specs:
+            self.watch.add(spec, Progress(RunDirectory(spec.run_directory), -1, RunState.QUEUED))
+
+    def follow_until(self, name: str) -> int | None:
+        """Follow both runs until one has ended, and return its exit code."""
+        self.follow()
+        until(lambda: name in self._ended or self._ended.update(self.watch.wait(-1, 1.0)))
+        return self._ended[name].exit_code
+
+
+@pytest.fixture
+def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Login]:
+    squeue = tmp_path / "bin" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text("#!/bin/sh\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{squeue.parent}:/usr/bin:/bin")
+    login = Login(tmp_path)
+    with contextlib.closing(login.watch):
+        yield login
+
+
+def test_a_run_that_cannot_be_written_does_not_affect_others(login: Login) -> None:
+    (login.here / "exp_1" / EVENTS).mkdir()
+    login.end("exp_1")
+    login.end("exp_2", "hello")
+    assert login.follow_until("exp_2") == 0
+    assert (login.here / "exp_2" / "output.log").read_text() == "hello"
+
+
+def test_a_file_that_cannot_be_copied_does_not_affect_others(login: Login) -> None:
+    login.end("exp_1", code="")
+    ranks = login.root / "runs" / "exp_1" / "ranks"
+    ranks.mkdir()
+    (ranks / "1.log").write_text("rank 1")
+    (login.here / "exp_1" / "ranks").symlink_to(login.root)
+    login.end("exp_2", code="")
+    events = login.here / "exp_1" / EVENTS
+    login.follow()
+    until(lambda: login.watch.wait(-1, 0.1) or (events.exists() and "ranks" in events.read_text()), "the error")
+    login.end("exp_2")
+    assert login.follow_until("exp_2") == 0
