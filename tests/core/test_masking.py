@@ -118,6 +118,9 @@ def test_masks_are_known(word: str) -> None:
         ('HF_TOKEN="hunter2"; module load cuda', f"HF_TOKEN={MASK}; module load cuda"),
         ("tool login --password hunter2 --quiet", f"tool login --password {MASK} --quiet"),
         ("module load cuda/12.4  &&  ulimit -n 4096", "module load cuda/12.4  &&  ulimit -n 4096"),
+        ('curl -H "Authorization: Bearer hunter2" x', f'curl -H "Authorization: Bearer {MASK}" x'),
+        ("tool --api-key 'hunter2 and more'|tee x", f"tool --api-key {MASK}|tee x"),
+        ("echo it's done; tool --token hunter2", f"echo it's done; tool --token {MASK}"),
     ],
 )
 def test_secrets_in_a_shell_command_are_masked(command: str, shown: str) -> None:

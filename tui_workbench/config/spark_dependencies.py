@@ -11,6 +11,7 @@ from tui_workbench.config.schema import fields
 from tui_workbench.config.yaml_edit.syntax import parse, read
 from tui_workbench.config.yaml_edit.values import read_fields
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.masking import mask_text
 from tui_workbench.core.model import RunConfiguration
 
 # Spark's own pattern (spark.redaction.regex), and the keys of Azure's storage accounts.
@@ -55,8 +56,8 @@ def load_spark_dependencies(path: str) -> SparkDependencies:
 
 def secret_property(configuration: Mapping[str, str]) -> str:
     """Return the first property with a secret, or "". The command line of a Spark driver shows its properties."""
-    names = (name for name, value in configuration.items() if value.lower() not in _SWITCHES)
-    return next((name for name in names if _SECRET.search(name)), "")
+    given = ((name, value) for name, value in configuration.items() if value.lower() not in _SWITCHES)
+    return next((name for name, value in given if _SECRET.search(name) or mask_text(value) != value), "")
 
 
 def _of_values(path: str, values: Mapping[str, Any]) -> SparkDependencies:

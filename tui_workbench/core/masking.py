@@ -43,7 +43,7 @@ _PAIR = re.compile(
 _PAIR_HINTS = ("pass", "pwd", "secret", "token", "credential", "signature", "sig=", "key=")
 _MASKED_FORMS = (f"={MASK}", f":{MASK}@", f"//{MASK}@", f"earer {MASK}")
 _ASSIGNMENT = re.compile(r"""\b([A-Za-z_]\w*)=("[^"]*"|'[^']*'|[^\s;&|'"]+)""")
-_BETWEEN_WORDS = re.compile(r"([\s;&|]+)")
+_SHELL_WORD = re.compile(r"""((?:"[^"]*"|'[^']*'|[^\s;&|])+)""")
 _BEARER = re.compile(r"\b(bearer) +([^\s'\"]+)", re.IGNORECASE)
 
 
@@ -106,8 +106,8 @@ def mask_words(words: Iterable[str]) -> list[str]:
 
 def mask_command(command: str) -> str:
     """Mask the secrets in a command of a shell, such as `export API_TOKEN=...`."""
-    parts = _BETWEEN_WORDS.split(_ASSIGNMENT.sub(_masked_assignment, command))
-    parts[::2] = mask_words(parts[::2])
+    parts = _SHELL_WORD.split(_ASSIGNMENT.sub(_masked_assignment, command))
+    parts[1::2] = mask_words(parts[1::2])
     return "".join(parts)
 
 

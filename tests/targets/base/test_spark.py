@@ -158,6 +158,19 @@ def test_secret_property_is_refused_with_its_line(tmp_path: Path) -> None:
     assert "hunter2" not in str(raised.value)
 
 
+def test_secret_in_a_value_is_refused(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, "configuration:\n  spark.driver.extraJavaOptions: -Da=b -Dstore.password=hunter2\n")
+    with pytest.raises(ConfigurationError, match=r"spark\.driver\.extraJavaOptions is a secret"):
+        words(spec)
+
+
+def test_password_of_a_repository_is_refused_with_its_line(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, "repositories:\n- https://a.example\n- https://me:hunter2@b.example/maven\n")
+    with pytest.raises(ConfigurationError, match=r"https://me:\*\*\*@b\.example/maven has a secret") as raised:
+        words(spec)
+    assert raised.value.line == 3
+
+
 def test_broken_dependencies_are_reported_with_their_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="artifact") as raised:
         words(spec_of(tmp_path, "packages:\n- group: a\n"))

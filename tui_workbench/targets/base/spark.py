@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tui_workbench.config.spark_dependencies import SparkDependencies, secret_property, spark_dependencies_of
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.masking import is_secret_name, mask_words
+from tui_workbench.core.masking import is_secret_name, mask_text, mask_words
 from tui_workbench.core.model import RunConfiguration, RunSpec, Step
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts import supervisor
@@ -180,7 +180,7 @@ def framework_reason(configuration: RunConfiguration) -> str:
 def dependencies_of(spec: RunSpec) -> SparkDependencies:
     """Return the Spark dependencies of a run, from its working copy if it exists. Raises ConfigurationError.
 
-    A property that looks like a secret is refused: other users could read it in the command of the driver.
+    A secret in a property or a repository is refused: other users could read it in the command of the driver.
     """
     found = spark_dependencies_of(spec.run_configuration, spec.working_directory, spec.project_root)
     if secret := secret_property(found.configuration):
@@ -189,6 +189,13 @@ def dependencies_of(spec: RunSpec) -> SparkDependencies:
             remedy="Pass it as an environment variable, and set the property in the script.",
             file=found.path,
             line=_line_of(found.path, secret),
+        )
+    if repository := next((each for each in found.repositories if mask_text(each) != each), ""):
+        raise ConfigurationError(
+            f"{mask_text(repository)} has a secret, which other users could read in the command line of Spark",
+            remedy="Remove the repository, and name a file of Ivy settings in the property `spark.jars.ivySettings`.",
+            file=found.path,
+            line=_line_of(found.path, repository),
         )
     return found
 
