@@ -63,6 +63,12 @@ def test_check_finds_a_folder_that_nodes_do_not_share(project: SlurmProject) -> 
     assert "does not share runRoot /run/login-only" in done.out
 
 
+def test_check_runs_a_job_in_a_folder_with_a_quote(project: SlurmProject) -> None:
+    project.configure({"runRoot": f"{project.cluster.run_root}/it's"})
+    done = project.run("computetarget", "check", "cluster", "--job")
+    assert done.code == 0, done
+
+
 def test_setup_runs_in_a_login_shell(project: SlurmProject) -> None:
     profile = project.cluster.login.home() / ".bash_profile"
     profile.write_text("module() { export LOADED=$2; }\n")

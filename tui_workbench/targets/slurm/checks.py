@@ -31,10 +31,11 @@ umask 077
 mkdir -p -- "$root" && try=$(mktemp -d "$root/check.XXXXXX") || exit
 trap 'rm -rf -- "$try"' EXIT
 echo shared >"$try/login"
-job=$(printf '%s\\n' '#!/bin/sh' "try='$try' python='$python'" '[ -s "$try/login" ] || exit {_NOT_SHARED}' \\
+printf '%s\\n' '#!/bin/sh' 'try=$1 python=$2' '[ -s "$try/login" ] || exit {_NOT_SHARED}' \\
     '[ -z "$python" ] || version=$("$python" --version 2>&1) || exit {_NO_PYTHON}' \\
-    'printf "%s %s\\n" "$SLURMD_NODENAME" "$version" >"$try/new" && mv "$try/new" "$try/node"' |
-    sbatch --parsable --job-name=wb-check --chdir=/ --output=/dev/null --export=NONE "$@" --time=1) || exit
+    'printf "%s %s\\n" "$SLURMD_NODENAME" "$version" >"$try/new" && mv "$try/new" "$try/node"' >"$try/job"
+job=$(sbatch --parsable --job-name=wb-check --chdir=/ --output=/dev/null --export=NONE "$@" --time=1 \\
+    "$try/job" "$try" "$python") || exit
 job=${{job%%;*}}
 while [ "$left" -gt 0 ]; do
     [ ! -s "$try/node" ] || {{ cat "$try/node"; exit 0; }}

@@ -18,6 +18,9 @@ PATIENCE_SECONDS = 60
 STOP_SECONDS = 150.0
 """Time limit for a request, beyond the grace period: a controller without an answer takes ten seconds per question."""
 
+LOCK_SECONDS = 60
+"""Time for a request that lost its connection to submit the job, which is then canceled."""
+
 _UNKNOWN = 75  # EX_TEMPFAIL
 
 # $1: run directory, $2: name of the job, $3: tenths of a second between SIGTERM and SIGKILL, $4: seconds after that.
@@ -31,6 +34,11 @@ said=$(mktemp) || exit
 trap 'rm -f "$said"' EXIT
 ask() {{
     squeue -h -t all "$@" 2>"$said" || grep -q 'Invalid job id' "$said" || {{ cat "$said" >&2; exit {_UNKNOWN}; }}
+}}
+[ ! -e submit.lock ] || {{
+    exec 9>>submit.lock
+    flock -w {LOCK_SECONDS} 9 2>/dev/null || [ $? -ne 1 ] || {{ echo 'a request submits it' >&2; exit {_UNKNOWN}; }}
+    exec 9>&-
 }}
 for file in {PID} {JOB}; do [ -n "$job" ] || job=$(head -n 1 "$file" 2>/dev/null); done
 if [ -z "$job" ]; then
