@@ -285,7 +285,7 @@ async def test_filter_matches_machines_names_runs_and_load(text: str, found: lis
         shown = [entry.state.key for entry in view(pilot).entries if entry.shown and entry.is_first]
         assert shown == found
         if not found:
-            assert "No GPU matches the filter." in "\n".join(lines(pilot))
+            assert "No machine matches the filter." in "\n".join(lines(pilot))
 
 
 async def test_only_changed_lines_are_painted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,4 +311,4 @@ async def test_running_cluster_job_shows_its_nodes() -> None:
     app = JobsApp(width=90)
     async with app.run_test(size=(90, 12)):
         app.pane.show_runs([RUNNING._replace(job=ClusterJob("17", nodes="node[1-2]", end=time.time() + 7000))])
-        await until(lambda: "node[1-2], 1 h 56 min left" in content_of(app.pane)[0])
+        await until(lambda: "1 h 56 min left, node[1-2]" in content_of(app.pane)[0])

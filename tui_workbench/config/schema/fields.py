@@ -156,7 +156,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "pollSeconds",
-        "Shortest time between two calls of squeue, in seconds, for all your runs on a cluster.",
+        "Shortest time between two regular calls of squeue, in seconds, for all your runs on a cluster.",
         INTEGER,
         default=MIN_POLL_SECONDS,
         minimum=MIN_POLL_SECONDS,

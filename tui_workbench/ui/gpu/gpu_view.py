@@ -49,7 +49,7 @@ EMPTY: tuple[str, ...] = (
 WITH_SPAN = 7  # least height of the details that shows the time span of the graphs
 
 NOTHING_FOUND = (
-    "No GPU matches the filter.",
+    "No machine matches the filter.",
     "",
     "esc clears it. Examples: machines, names, users, runs, busy, idle, free.",
 )

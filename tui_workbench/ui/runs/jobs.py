@@ -258,7 +258,7 @@ def _note(run: Run, now: float) -> str:
         return ", ".join(filter(None, (queue_words(run, now) if run.job.job_id else "", run.reason)))
     if not run.is_active or not run.job.job_id:
         return ""
-    return ", ".join(filter(None, (run.job.nodes, left_words(run, now))))
+    return ", ".join(filter(None, (left_words(run, now), run.job.nodes)))
 
 
 def _with_note(row: Row, note: str, width: int) -> Row:
