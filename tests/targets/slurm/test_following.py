@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,17 @@ from tui_workbench.core.model import RunSpec, RunState
 from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.rundir import EVENTS, RunDirectory
 from tui_workbench.targets.base.values import Outcome
-from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, Completed, LocalHost
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.following import ClusterWatch
+
+
+class SlowLogin(LoginHost):
+    """A machine whose answers to requests take longer than the pause between two interruptions."""
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = DEFAULT_TIMEOUT) -> Completed:
+        time.sleep(0.3)
+        return super().run(argv, stdin=stdin, timeout=timeout)
 
 
 class Login:
@@ -65,8 +75,8 @@ def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Login]:
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", f"{squeue.parent}:/usr/bin:/bin")
     login = Login(tmp_path)
-    with contextlib.closing(login.watch):
-        yield login
+    yield login
+    login.watch.close()
 
 
 def test_a_run_that_cannot_be_written_does_not_affect_others(login: Login) -> None:
@@ -89,3 +99,27 @@ def test_a_file_that_cannot_be_copied_does_not_affect_others(login: Login) -> No
     until(lambda: login.watch.wait(-1, 0.1) or (events.exists() and "ranks" in events.read_text()), "the error")
     login.end("exp_2")
     assert login.follow_until("exp_2") == 0
+
+
+def test_frequent_interruptions_do_not_stop_the_copy_of_a_log(login: Login) -> None:
+    login.watch = ClusterWatch(SlowLogin(LocalHost(), str(login.root)), 1.0)
+    login.end("exp_1", "hello", code="")
+    login.follow()
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    is_over = threading.Event()
+
+    def interrupt() -> None:
+        while not is_over.wait(0.1):
+            os.write(writing, b"c")
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    log = login.here / "exp_1" / "output.log"
+    try:
+        until(lambda: login.watch.wait(reading) or (os.read(reading, 4096) and log.exists()), "the log")
+    finally:
+        is_over.set()
+        interrupting.join()
+        os.close(reading)
+        os.close(writing)
+    assert log.read_text() == "hello"
