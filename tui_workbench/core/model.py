@@ -168,6 +168,15 @@ class RunState:
     """Final states. A run in state `UNKNOWN` with an end time has ended with an unknown result."""
 
 
+class SweepTask(NamedTuple):
+    """The place of a run in its sweep, for a scheduler that can run the sweep as an array of jobs."""
+
+    name: str  # unique among the sweeps of the project, including removed ones
+    number: int  # of the run, from 1
+    size: int  # number of runs
+    limit: int  # runs at the same time
+
+
 class RunRequest(NamedTuple):
     """A request for a run. `script` and `arguments` replace `$file` and the rest of the ArgumentVector."""
 
@@ -185,6 +194,7 @@ class RunRequest(NamedTuple):
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
     slurm: str = ""  # KEY=VALUE,...: options that override Slurm of the run configuration
     after: str = ""  # RUN[:CONDITION]: start after another run of the project has ended
+    sweep: SweepTask | None = None
 
 
 class RunSpec(NamedTuple):
@@ -201,6 +211,7 @@ class RunSpec(NamedTuple):
     target: ComputeTarget
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
     gpu_check_due: bool = False  # the use of the required GPU could not be checked at submission
+    sweep: SweepTask | None = None
 
     @property
     def slurm(self) -> dict[str, Any]:

@@ -48,6 +48,21 @@ def kill_helpers(project: SlurmProject, connections: Path) -> None:
                     os.kill(pid, signal.SIGKILL)
 
 
+TELLS = """\
+import os, sys, time
+name, began, gate = sys.argv[1:]
+print(name, flush=True)
+if name == "second":
+    open(began, "w").close()
+while not os.path.exists(began):
+    time.sleep(0.05)
+if name == "first":
+    print("told", flush=True)
+while not os.path.exists(gate):
+    time.sleep(0.05)
+"""
+"""Two runs: the first writes its last line after that of the second."""
+
 LOSSES = {"link": kill_links, "session": kill_sessions, "helper": kill_helpers}
 
 
@@ -147,6 +162,21 @@ def test_a_renamed_job_is_followed_by_its_id(project: SlurmProject) -> None:
     project.cluster.manage("update", f"job={project.job}", "name=other")
     project.gate.touch()
     assert project.run("logs", "-f", run_id).out == "began\nwent on\n"
+
+
+def test_a_run_that_starts_before_sbatch_answers_is_followed(project: SlurmProject) -> None:
+    began = project.cluster.scratch / "began"
+    project.write(TELLS)
+    first = project.detach("train.py", "first", str(began), str(project.gate), configuration="cluster")
+    until(lambda: "first" in project.log(first))
+    with held(project, "/usr/bin/sbatch", AFTER) as release:
+        second = project.detach("train.py", "second", str(began), str(project.gate), configuration="cluster")
+        until(lambda: "told" in project.log(first), "a listing with the output of both runs")
+        release()
+        until(lambda: "second" in project.log(second), "its output, which no longer changes")
+    project.gate.touch()
+    for run_id in (first, second):
+        project.until_status(run_id, "Completed")
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["same watcher", "new watcher"])

@@ -2,33 +2,102 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tests.faults.support import WAITS, until
+from tests.targets.slurm.test_slurm_faults import AFTER, held, kill_links
 
 if TYPE_CHECKING:
     from tests.targets.slurm.project import SlurmProject
 
+REFUSES_ARRAYS = """\
+case $* in
+    *--array*) echo 'sbatch: error: Batch job submission failed: Invalid job array specification' >&2; exit 1 ;;
+esac
+exec "$ORIGINAL" "$@"
+"""
 
-def jobs(project: SlurmProject) -> list[str]:
-    return sorted(project.cluster.output(["squeue", "-h", "-o", "%j"]).split())
+
+def jobs(project: SlurmProject, form: str = "%j") -> list[str]:
+    """The active jobs by name, or in another format."""
+    return sorted(project.cluster.output(["squeue", "-h", "-o", form]).split())
 
 
-def test_a_sweep_has_as_many_jobs_at_a_time_as_it_may(project: SlurmProject) -> None:
-    project.write(f"{WAITS}print(sys.argv[2:])")
+def sweep(project: SlurmProject, then: str = "print(sys.argv[2:])") -> list[str]:
+    """Start three runs that wait for the gate, of which two may be active, and return their IDs in order."""
+    project.write(f"{WAITS}{then}")
     words = ("--param", "lr=1,2,3", "--max-parallel", "2", "--detach", "train.py", str(project.gate))
     assert project.run("experiment", "sweep", "-c", "cluster", *words).code == 0
-    first, second, third = sorted(
-        until(lambda: len(runs := project.history()) == 3 and runs), key=lambda run: run["run_id"]
-    )
-    ids = [run["run_id"] for run in (first, second, third)]
-    until(lambda: jobs(project) == [f"wb-{run_id}" for run_id in ids[:2]], "two jobs")
-    until(lambda: all("began" in project.log(run_id) for run_id in ids[:2]))
+    runs = until(lambda: len(found := project.history()) == 3 and found)
+    return sorted(run["run_id"] for run in runs)
+
+
+def until_began(project: SlurmProject, ids: list[str]) -> None:
+    until(lambda: all("began" in project.log(run_id) for run_id in ids), f"the start of {ids}")
+
+
+def arrays(project: SlurmProject) -> list[Path]:
+    """The folders of arrays on the cluster."""
+    return list((project.cluster.run_root / "arrays").iterdir())
+
+
+def test_a_sweep_is_one_array(project: SlurmProject) -> None:
+    ids = sweep(project)
+    names = [f"wb-{run_id}" for run_id in ids]
+    until(lambda: jobs(project) == names, "three jobs")
+    assert len(set(jobs(project, "%F"))) == 1
+    until_began(project, ids[:2])
+    assert jobs(project, "%j|%T|%r")[2] == f"{names[2]}|PENDING|JobArrayTaskLimit"
     assert project.status(ids[2]) == "Queued"
+    # One task is canceled alone, and Slurm starts the next one by itself.
     assert project.run("experiment", "cancel", "--run", ids[0]).code == 0
-    until(lambda: jobs(project) == [f"wb-{run_id}" for run_id in ids[1:]], "the next job")
+    until_began(project, ids[2:])
     project.gate.touch()
     for run_id in ids[1:]:
         project.until_status(run_id, "Completed")
     assert project.status(ids[0]) == "Canceled"
     assert [project.log(run_id) for run_id in ids[1:]] == [f"began\n['--lr', '{value}']\n" for value in (2, 3)]
+    until(lambda: arrays(project) == [], "the end of the array")
+
+
+def test_each_run_of_an_array_has_its_own_end_and_files(project: SlurmProject) -> None:
+    ids = sweep(project, "open('outputs/lr', 'w').write(sys.argv[3]); sys.exit(int(sys.argv[3]) - 1)")
+    project.gate.touch()
+    until(lambda: all(project.status(run_id) in ("Completed", "Failed") for run_id in ids), "the ends")
+    records: list[dict[str, Any]] = [project.info(run_id) for run_id in ids]
+    assert [record["exit_code"] for record in records] == [0, 1, 2]
+    outputs = (project.folder / ".workbench" / "runs" / run_id / "outputs" / "lr" for run_id in ids)
+    assert [path.read_text() for path in outputs] == ["1", "2", "3"]
+
+
+def test_an_array_is_submitted_once(project: SlurmProject, connections: Path) -> None:
+    with held(project, "/usr/bin/sbatch", AFTER) as release:
+        ids = sweep(project)
+        until((project.cluster.scratch / "held").exists, "sbatch")
+        kill_links(project, connections)
+        release()
+        until(lambda: sum("began" in project.log(run_id) for run_id in ids) == 2, "the start of two runs")
+    assert (project.cluster.scratch / "held").read_text() == "\n"
+    assert len(set(jobs(project, "%F"))) == 1
+    project.gate.touch()
+    for run_id in ids:
+        project.until_status(run_id, "Completed")
+
+
+def test_runs_are_single_jobs_if_the_cluster_refuses_arrays(project: SlurmProject) -> None:
+    with project.cluster.login.replaced("/usr/bin/sbatch", REFUSES_ARRAYS):
+        ids = sweep(project)
+        until_began(project, ids[:2])
+        assert jobs(project) == [f"wb-{run_id}" for run_id in ids[:2]]
+        assert "of its sweep" in project.info(ids[2])["reason"]
+        project.gate.touch()
+        for run_id in ids:
+            project.until_status(run_id, "Completed")
+    assert arrays(project) == []
+
+
+def test_runs_that_the_options_hold_are_single_jobs(project: SlurmProject) -> None:
+    project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
+    ids = sweep(project)
+    until(lambda: jobs(project, "%j|%r") == [f"wb-{run_id}|JobHeldUser" for run_id in ids[:2]], "two jobs")

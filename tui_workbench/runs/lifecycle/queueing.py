@@ -102,6 +102,12 @@ def leave(directory: RunDirectory) -> None:
             queue.advance()
 
 
+def leave_sweep(directory: RunDirectory) -> None:
+    """Start the waiting runs of the sweep of an active run: a scheduler limits them. Raises StorageError."""
+    with _locked_queue() as queue:
+        queue.lift_limit(directory)
+
+
 @contextlib.contextmanager
 def _locked_queue() -> Iterator[_Queue]:
     """Lock the user's queue. Raises StorageError."""
@@ -161,6 +167,16 @@ class _Queue:
                     label = label_of(record.spec, record.run_number)
                     write_demand(other, demand._replace(group="", group_limit=0, label=label, places=1))
                     os.symlink(other.path, os.path.join(self._folder, ACTIVE, _ticket_name(other)))
+
+    def lift_limit(self, directory: RunDirectory) -> None:
+        """Remove the limit of the sweep of a run, and start the runs that it held up."""
+        group = read_demand(directory).group
+        if not group:
+            return
+        for ticket in (*self._tickets(ACTIVE), *self._tickets(QUEUED)):
+            if ticket.demand.group == group:
+                write_demand(ticket.directory, ticket.demand._replace(group="", group_limit=0))
+        self.advance()
 
     def is_stalled(self) -> bool:
         """Return True if a started run has ended or has no controller: it would not advance the queue."""

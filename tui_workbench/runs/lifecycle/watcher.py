@@ -243,6 +243,8 @@ class Watcher:
             else:
                 run.directory.make_durable()
                 if controller.begin():
+                    if controller.target.limits_sweep:
+                        queueing.leave_sweep(run.directory)
                     return controller
         queueing.leave(run.directory)
         return None

@@ -6,7 +6,7 @@ import os
 from typing import Any, NamedTuple
 
 from tui_workbench.core.masking import mask_command, mask_plan, mask_tree, mask_variables, mask_words
-from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step
+from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step, SweepTask
 from tui_workbench.projects.project import root_of_state
 
 SCHEMA = 1  # version of run.json and events.jsonl; raised when readers of the old version would misread the new one
@@ -40,7 +40,7 @@ def record_to_json(record: Record) -> dict[str, Any]:
         argument_vector=tuple(mask_words(spec.run_configuration.argument_vector)),
     )
     extras = {"origin": record.origin, "group": record.group, "member": record.member,
-              "gpu_check_due": spec.gpu_check_due, "keep_outputs": spec.keep_outputs}  # fmt: skip
+              "gpu_check_due": spec.gpu_check_due, "keep_outputs": spec.keep_outputs, "sweep": spec.sweep}  # fmt: skip
     return {
         "schema": SCHEMA,
         "run_id": record.run_id,
@@ -105,6 +105,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
         target=target,
         gpu_check_due=bool(stored.get("gpu_check_due")),
         keep_outputs=tuple(stored.get("keep_outputs", ())),
+        sweep=SweepTask(*stored["sweep"]) if "sweep" in stored else None,
     )
     if spec.tracked:
         spec = spec._replace(working_directory=os.path.join(directory, WORKING_COPY))

@@ -76,7 +76,9 @@ def planned(project: Project, spec: RunSpec, request: RunRequest, run_id: str) -
     """Complete the specification for the run ID, and return it with its plan. Raises ConfigurationError."""
     directory = os.path.join(project.runs_directory, run_id)
     working_directory = os.path.join(directory, WORKING_COPY) if spec.tracked else project.root
-    spec = spec._replace(run_id=run_id, run_directory=directory, working_directory=working_directory)
+    spec = spec._replace(
+        run_id=run_id, run_directory=directory, working_directory=working_directory, sweep=request.sweep
+    )
     before: tuple[Step, ...] = ()
     if spec.tracked:
         from tui_workbench.runs.submission.tracked import snapshot_steps

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tui_workbench.core import locks
 from tui_workbench.core.errors import RunNotFound, UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import append_below, load_json, make_folders, open_regular, unlink_below, write_below
-from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.core.model import Run, RunRequest, SweepTask
 from tui_workbench.core.processes import start_detached
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.building import without_secrets
@@ -51,6 +51,7 @@ class Sweep(NamedTuple):
     request: RunRequest
     members: tuple[Member, ...]
     max_parallel: int
+    created: float  # seconds since the epoch
 
 
 def members_of(arguments: Sequence[str], value_sets: Sequence[dict[str, str]]) -> tuple[Member, ...]:
@@ -98,7 +99,7 @@ def create(project: Project, request: RunRequest, members: tuple[Member, ...], m
         make_folders(project.state_directory, FOLDER)
         number = 1 + max((_number(name) for name in os.listdir(folder)), default=0)
         while True:
-            sweep = Sweep(f"{_PREFIX}{number}", request, members, max_parallel)
+            sweep = Sweep(f"{_PREFIX}{number}", request, members, max_parallel, time.time())
             with contextlib.suppress(FileExistsError):
                 _write(project, sweep)
                 return sweep
@@ -130,7 +131,8 @@ def _make(project: Project, sweep: Sweep, made: Callable[[Run], object] | None) 
         if number in present or os.path.exists(_path(project, sweep.group, _STOPPED)):
             continue
         request = _repeating(_request_of(sweep.request, member.arguments), present.get(1))
-        request = request._replace(group=sweep.group, member=number, group_limit=sweep.max_parallel)
+        task = SweepTask(f"{sweep.group}-{sweep.created * 1000:.0f}", number, len(sweep.members), sweep.max_parallel)
+        request = request._replace(group=sweep.group, member=number, group_limit=sweep.max_parallel, sweep=task)
         directory, lock, _ = create_run(project, request)
         lock.release()
         present[number] = directory
@@ -221,7 +223,7 @@ def read(project: Project, group: str) -> Sweep:
         # Earlier versions wrote lists.
         pairs = (each if isinstance(each, list) else (each["values"], each["arguments"]) for each in stored["members"])
         members = tuple(Member(values, tuple(arguments)) for values, arguments in pairs)
-        return Sweep(group, request, members, stored["max_parallel"])
+        return Sweep(group, request, members, stored["max_parallel"], stored["created"])
     except FileNotFoundError as error:
         raise RunNotFound(
             f"no sweep {group!r} in {project.root}",
@@ -236,7 +238,7 @@ def read(project: Project, group: str) -> Sweep:
 def _write(project: Project, sweep: Sweep) -> None:
     """Write the sweep's files atomically. Raises FileExistsError when the name is taken, and OSError."""
     stored = {
-        "created": time.time(),
+        "created": sweep.created,
         "max_parallel": sweep.max_parallel,
         "request": sweep.request._asdict(),
         "members": [member._asdict() for member in sweep.members],

@@ -81,6 +81,9 @@ class Target(abc.ABC):
         self.report: Report = Report()
         """Receives the progress of the run."""
 
+        self.limits_sweep = False
+        """True if `start` has given the run to a scheduler that limits how many runs of the sweep are active."""
+
     @abc.abstractmethod
     def plan(self, spec: RunSpec) -> Plan:
         """The steps of a run. Raises ConfigurationError if the run is impossible."""

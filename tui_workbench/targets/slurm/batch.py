@@ -4,6 +4,7 @@ The batch script supervises, as `hosts.supervisor` does on other targets. It run
 runs on every node. All paths are on the file system that the nodes and the login node share.
 
 ```
+batch       in a sweep: this script
 pid         created exclusively, so that a doubled or requeued job ends at once; its line is the id of the job
 exit        the script's exit code
 attempts/N  with `requeue`: a folder for each time that Slurm has started the job, from 1 on
@@ -212,6 +213,14 @@ def batch_script(
         step=STEP,
         started=STARTED,
         unfinished=UNFINISHED,
+    )
+
+
+def array_script(folder: str, *, has_setup: bool) -> str:
+    """Return the batch script of the array in `folder`: each task starts the batch script of its run."""
+    shell = "/bin/bash -l" if has_setup else "/bin/sh"
+    return (
+        f'#!/bin/sh\nrun=$(cat {shlex.quote(folder)}/"$SLURM_ARRAY_TASK_ID") && cd "$run" && exec {shell} "$run/batch"'
     )
 
 

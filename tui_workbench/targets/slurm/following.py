@@ -86,6 +86,7 @@ class ClusterWatch(RunGroup):
         self._opening: _Opening | None = None
         self._follower: HostProcess | None = None
         self._listing = Listing()
+        self._files: Mapping[str, Files] = {}  # of runs that have started, while the loop is connected
         self._pauses = Backoff()
         self._retry = 0.0  # when to connect again (monotonic clock)
         self._is_connected = False
@@ -108,6 +109,9 @@ class ClusterWatch(RunGroup):
             warning=warning_of(spec.slurm),
             has_samples=requested_gpus(spec.slurm) != 0,
         )
+        if spec.run_id in self._files:
+            # It started before it was followed, and the loop prints only changes.
+            self._runs[spec.run_id].take_files(self._files[spec.run_id])
         self._poller.ask_soon()
 
     def remove(self, run_id: str) -> None:
@@ -197,7 +201,7 @@ class ClusterWatch(RunGroup):
         if self._follower is not None:
             self._follower.close()
             self._follower = None
-        self._is_connected = False
+        self._is_connected, self._files = False, {}
 
     def _lose(self, error: WorkbenchError) -> None:
         """Report a lost connection, and try again later."""
@@ -221,6 +225,7 @@ class ClusterWatch(RunGroup):
             files = self._listing.feed(data)
         except ValueError as error:
             raise ConnectionLost(f"{self._host.label}: invalid answer: {error}", remedy="Try again.") from error
+        self._files = files if files is not None else self._files
         for run in self._runs.values():
             with run.reporting():
                 if files is not None and run.run_id in files:

@@ -49,12 +49,22 @@ def job_words(values: Mapping[str, Any], run_id: str, directory: str) -> tuple[s
         f"--job-name={job_name(run_id)}",
         "--requeue" if requeues(values) else "--no-requeue",
         "--open-mode=append",
-        f"--output={_literal(directory)}/slurm.log",
+        f"--output={log_of(directory)}",
         "--export=NONE",
         f"--chdir={directory}",
         *signal,
         *resource_words(values),
     )
+
+
+def allows_array(values: Mapping[str, Any]) -> bool:
+    """Return True unless the options of a job of a sweep hold it, or make it an array."""
+    return not any(word.startswith(("--array", "-a", "--hold", "-H")) for word in values.get("extra", ()))
+
+
+def log_of(directory: str) -> str:
+    """Return the pattern that sbatch expands to the path of a run's slurm.log."""
+    return f"{_literal(directory)}/slurm.log"
 
 
 def requeues(values: Mapping[str, Any]) -> bool:

@@ -26,6 +26,7 @@ from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import (
     HostLayout,
     find_cleanup_items,
+    project_key,
     remove_cleanup_item,
 )
 from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
@@ -33,18 +34,20 @@ from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wai
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.hosts.supervisor import GPU
 from tui_workbench.targets.slurm import ends
-from tui_workbench.targets.slurm.batch import STARTED, STEP, batch_script, step_script
+from tui_workbench.targets.slurm.batch import STARTED, STEP, array_script, batch_script, step_script
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.cluster_gpus import GPUS, parse_gpus
 from tui_workbench.targets.slurm.containers import container_words
 from tui_workbench.targets.slurm.copying import drain
 from tui_workbench.targets.slurm.following import ClusterWatch
-from tui_workbench.targets.slurm.options import job_name, job_words, nodes_of, requeues
-from tui_workbench.targets.slurm.squeue import SQUEUE, parse
+from tui_workbench.targets.slurm.options import allows_array, job_name, job_words, log_of, nodes_of, requeues
+from tui_workbench.targets.slurm.squeue import CLEAN, SQUEUE, parse
 from tui_workbench.targets.slurm.states import ENDED
 from tui_workbench.targets.slurm.stopping import stop
 from tui_workbench.targets.slurm.submission import (
     ANSWER_SECONDS,
+    JOB,
+    ArrayTask,
     Submission,
     Submitted,
     job_of,
@@ -57,8 +60,20 @@ CANCELED = "it was canceled before its script started"
 
 _SRUN = ("srun", "--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-exit=1")
 
-# $1: runRoot, $2: run id. The step holds the variables of the run.
-_FORGET = f'rm -rf -- "$1/{STARTED}/$2" "$1/runs/$2/{STEP}" "$1/runs/$2/submit.lock" "$1/runs/$2/{GPU}"'
+# $1: runRoot, $2: run id, $3: folder of the array of its sweep or an empty word, $4: number of its task. The step holds
+# the variables of the run. The last active task ends the array: tasks that were never released would stay forever.
+_FORGET = f"""\
+{CLEAN}
+rm -rf -- "$1/{STARTED}/$2" "$1/runs/$2/{STEP}" "$1/runs/$2/batch" "$1/runs/$2/submit.lock" "$1/runs/$2/{GPU}"
+[ -n "$3" ] && cd -- "$3" 2>/dev/null || exit 0
+exec 8>>lock
+flock -w 20 8 2>/dev/null
+rm -f -- "$4"
+for task in [0-9]*; do [ ! -e "$task" ] || exit 0; done
+id=$(head -n 1 {JOB})
+[ "$id" = refused ] || scancel "$id" 2>/dev/null
+rm -rf -- "$3"
+"""
 
 
 class SlurmTarget(Target):
@@ -86,7 +101,11 @@ class SlurmTarget(Target):
         steps = (
             Step("sync", f"send changed files to {label}"),
             Step("copy", f"make the run's copy on {label}"),
-            Step("submit", f"submit the job on {label}", ("sbatch", *job_words(spec.slurm, spec.run_id, directory))),
+            Step(
+                "submit",
+                f"submit the job on {label}{_describe_task(spec)}",
+                ("sbatch", *job_words(spec.slurm, spec.run_id, directory)),
+            ),
             Step("start", title, command, f"{directory}/work", mask_variables(variables)),
             Step("follow", "wait for the end; the output goes to output.log, Slurm's own to slurm.log"),
             Step("collect", "fetch outputs/ and all other files that the run created"),
@@ -139,15 +158,17 @@ class SlurmTarget(Target):
             batch.encode("utf-8", "surrogateescape"),
             tuple(job_words(spec.slurm, spec.run_id, directory)),
             f"`workbench-tui experiment clean -t {self.target.name}`",
+            _array_task(spec, root, directory),
         )
         submitted = self._send_and_submit(spec, job)
+        self.limits_sweep = bool(submitted.task)
         for message in submitted.messages:
             self.report.line(f"  {message}")
         try:
             ends.write_info(spec.run_directory, job=submitted.job_id)
         except OSError:
             self.report.line("  the job's id was not written: it is found by its name")
-        self.report.done("submit", job=submitted.job_id)
+        self.report.done("submit", job=submitted.job_id, **({"task": submitted.task} if submitted.task else {}))
         self.report.job(ClusterJob(submitted.job_id))
 
     def _send_and_submit(self, spec: RunSpec, job: Submission) -> Submitted:
@@ -210,7 +231,9 @@ class SlurmTarget(Target):
         remove_below(spec.run_directory, GPU)  # gpu.jsonl has these samples
 
     def release(self, spec: RunSpec) -> None:
-        self.login.ask(_FORGET, self.login.home(), spec.run_id)
+        root = self.login.home()
+        task = _array_task(spec, root, HostLayout(root).run(spec.run_id))
+        self.login.ask(_FORGET, root, spec.run_id, task.folder if task else "", str(task.number) if task else "")
         HostRun(self.login, spec).remove_copy()
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
@@ -254,3 +277,19 @@ class SlurmTarget(Target):
             outputs=f"{directory}/work/outputs",
             sdk=layout.sdk(sdk_version()),
         )
+
+
+def _array_task(spec: RunSpec, root: str, directory: str) -> ArrayTask | None:
+    """Return the task of a run of a sweep in the array of the sweep; None for a single job."""
+    sweep = spec.sweep
+    if sweep is None or sweep.size == 1 or not allows_array(spec.slurm):
+        return None
+    name = f"{sweep.name}-{project_key(spec.project_root)}"
+    folder = f"{root}/arrays/{name}"
+    script = array_script(folder, has_setup=bool(spec.target.setup))
+    return ArrayTask(folder, name, f"1-{sweep.size}%{sweep.limit}", sweep.number, log_of(directory), script)
+
+
+def _describe_task(spec: RunSpec) -> str:
+    task = _array_task(spec, "", "")
+    return f" as task {task.number} of the array {task.tasks}" if task is not None else ""

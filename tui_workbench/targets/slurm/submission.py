@@ -4,6 +4,10 @@ One request submits. Its script on the login node does nothing if the run has a 
 reached Slurm (`attempted` exists), it looks for the job by its name, and calls sbatch only if neither squeue nor sacct
 knows it. While Slurm does not answer, it is unknown whether the job exists, and nothing is submitted. Should there ever
 be two jobs, the second ends at once, because `pid` exists.
+
+A sweep is one array of jobs, which are held. The first request for any of its runs submits the array. The request for
+a run gives one task of the array the name and the log of a single job, and releases it. Slurm then gives the task a job
+ID of its own, so that everything else treats it as a single job. If Slurm refuses the array, the runs are single jobs.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from tui_workbench.targets.slurm.options import VALUES
 from tui_workbench.targets.slurm.squeue import CLEAN
 
 JOB = "job"
-"""The file with the job's id, in the run's directory there and, after the submission, here."""
+"""The file with the job's id, in the run's directory there. A second line is the id as a task of an array."""
 
 SUBMIT_SECONDS = 180.0
 """Time limit for a submission. sbatch retries for a minute while the controller is busy."""
@@ -58,18 +62,53 @@ _TRANSIENT = (
 )
 """Parts of errors of Slurm's commands after which another attempt may succeed (slurm_errno.c)."""
 
+# The file of an array task holds the run's directory. `job` of an array is empty or `refused` if there is no array.
+# $said is the output of the last command of Slurm.
+_ARRAY = f"""\
+ask() {{
+    said=$("$@" 2>"said.$$") && return
+    grep -qE "$transient" "said.$$" || return 1
+    cat "said.$$" >&2
+    exit {_UNKNOWN}
+}}
+use_array() {{
+    mkdir -p -- "$array" || return 0
+    exec 8>>"$array/lock"
+    flock -w 120 8 2>/dev/null || [ $? -ne 1 ] || {{ echo 'another request submits the sweep' >&2; exit {_UNKNOWN}; }}
+    id=$(head -n 1 "$array/{JOB}" 2>/dev/null)
+    if [ -z "$id" ] && [ -e "$array/attempted" ]; then
+        ask squeue -h -t PENDING -u "$(id -un)" -n "$sweep" -o %F || return 0
+        id=$(printf '%s\\n' "$said" | head -n 1)
+    fi
+    if [ -z "$id" ]; then
+        : >>"$array/attempted" && printf '%s\\n' "$script" >"task.$$" || exit
+        ask sbatch "$@" --hold "--array=$tasks" "--job-name=$sweep" "--output=/dev/null" "--chdir=$array" <"task.$$" &&
+            id=${{said%%;*}} || id=refused
+    fi
+    printf '%s\\n' "$id" >"$array/{JOB}" || exit
+    [ "$id" != refused ] || return 0
+    mv -f "batch.$$" batch && printf '%s\\n' "$run" >"$array/$number" || exit
+    task=${{id}}_$number
+    ask scontrol update "JobId=$task" "JobName=$name" "StdOut=$log" && ask squeue -h -j "$task" -o %A && id=$said &&
+        ask scontrol release "$task" && keep "$id" "$task"
+    scancel "$task" 2>/dev/null
+    rm -f "$array/$number" && mv -f batch "batch.$$" || exit
+}}
+"""
+
 # $1: run directory, $2: size of the step, $3: size of the batch script, $4: name of the job, $5: pattern of errors that
-# may pass, then the options of sbatch. The input is the step and the batch script; unless both are whole, nothing
-# happens. The lock makes a second request wait for the first, which goes on when its connection is lost. A file system
-# without locks (a code other than 1) does without. A job that sbatch refused is listed as FAILED, BadConstraints.
+# may pass, $6 to $11: an `ArrayTask` or empty words, then the options of sbatch. The input is the step and the batch
+# script; unless both are whole, nothing happens. The lock makes a second request wait for the first, which goes on when
+# its connection is lost. A file system without locks (a code other than 1) does without. A job that sbatch refused is
+# listed as FAILED, BadConstraints.
 _SUBMIT = f"""\
 {CLEAN}
-run=$1 step=$2 batch=$3 name=$4 transient=$5
-shift 5
+run=$1 step=$2 batch=$3 name=$4 transient=$5 array=$6 sweep=$7 tasks=$8 number=$9 log=${{10}} script=${{11}}
+shift 11
 umask 077
 trap '' HUP PIPE
 cd -- "$run" || exit
-trap 'rm -f "step.$$" "batch.$$" "said.$$"' EXIT
+trap 'rm -f "step.$$" "batch.$$" "task.$$" "said.$$"' EXIT
 head -c "$step" >"step.$$" && cat >"batch.$$" || exit
 [ "$(wc -c <"step.$$")" -eq "$step" ] && [ "$(wc -c <"batch.$$")" -eq "$batch" ] || {{
     echo 'the request did not arrive whole, or the disk is full: No space left' >&2
@@ -78,8 +117,8 @@ head -c "$step" >"step.$$" && cat >"batch.$$" || exit
 exec 9>>submit.lock
 flock -w 120 9 2>/dev/null || [ $? -ne 1 ] || {{ echo 'another request submits this run' >&2; exit {_UNKNOWN}; }}
 keep() {{
-    printf '%s\\n' "$1" >"{JOB}.$$" && mv -f "{JOB}.$$" {JOB} || rm -f "{JOB}.$$"
-    printf 'job %s\\n' "$1"
+    printf '%s\\n' "$@" >"{JOB}.$$" && mv -f "{JOB}.$$" {JOB} || rm -f "{JOB}.$$"
+    printf 'job %s\\n' "$@"
     [ ! -e "said.$$" ] || cat "said.$$" >&2
     exit 0
 }}
@@ -95,13 +134,15 @@ look() {{
         if [ -z "$first" ]; then first=$one; else others="$others $one"; fi
     done
     [ -z "$others" ] || scancel $others 2>/dev/null
+    [ -z "$first" ] || [ -z "$array" ] || scontrol release "$first" 2>/dev/null
     [ -z "$first" ] || keep "$first"
 }}
-[ ! -s {JOB} ] || keep "$(head -n 1 {JOB})"
+{_ARRAY}[ ! -s {JOB} ] || keep $(head -n 2 {JOB})
 [ ! -s pid ] || keep "$(head -n 1 pid)"
 command -v sbatch >/dev/null || {{ echo 'sbatch: not found' >&2; exit {_MISSING}; }}
 [ ! -e attempted ] || look
 : >>attempted && mv -f "step.$$" {STEP} || exit
+[ -z "$array" ] || use_array "$@"
 found=$(sbatch "$@" <"batch.$$" 2>"said.$$") && case $found in
     [0-9]*) keep "${{found%%;*}}" ;;
 esac
@@ -133,6 +174,7 @@ class Submitted(NamedTuple):
 
     job_id: str
     messages: tuple[str, ...] = ()
+    task: str = ""  # the job as a task of an array, such as `12_3`
 
 
 class SlurmSilent(TargetUnreachable):
@@ -141,6 +183,17 @@ class SlurmSilent(TargetUnreachable):
 
 class SubmissionRefused(WorkbenchError):
     """sbatch refused the job."""
+
+
+class ArrayTask(NamedTuple):
+    """The task of a run in the array of its sweep."""
+
+    folder: str  # of the array, on the cluster
+    name: str  # of the array's job
+    tasks: str  # such as `1-6%2`
+    number: int
+    log: str  # the file for the output of the batch script
+    script: str  # the batch script of the array, which starts that of the run
 
 
 class Submission(NamedTuple):
@@ -152,12 +205,14 @@ class Submission(NamedTuple):
     batch: bytes
     options: tuple[str, ...]
     clean: str  # the command that frees space, for errors
+    array: ArrayTask | None = None
 
     @property
     def words(self) -> list[str]:
         """The script that submits, and its arguments."""
         sizes = [str(len(self.step)), str(len(self.batch))]
-        return [_SUBMIT, self.directory, *sizes, self.name, "|".join(_TRANSIENT), *self.options]
+        array = map(str, self.array or [""] * len(ArrayTask._fields))
+        return [_SUBMIT, self.directory, *sizes, self.name, "|".join(_TRANSIENT), *array, *self.options]
 
 
 def submit(host: Host, job: Submission) -> Submitted:
@@ -183,9 +238,9 @@ def place_and_submit(host: Host, placing: Placing, job: Submission) -> Submitted
 
 
 def _submitted(host: Host, job: Submission, done: Completed) -> Submitted:
-    found = re.search(r"^job (\d+)$", done.text, re.MULTILINE)
+    found = re.search(r"^job (\d+)(?:\njob (\d+_\d+))?$", done.text, re.MULTILINE)
     if done.code == 0 and found is not None:
-        return Submitted(found[1], tuple(messages(done)))
+        return Submitted(found[1], tuple(messages(done)), found[2] or "")
     raise refusal(host.label, done, job.clean, job.options)
 
 
