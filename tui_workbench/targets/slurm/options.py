@@ -57,9 +57,9 @@ def job_words(values: Mapping[str, Any], run_id: str, directory: str) -> tuple[s
     )
 
 
-def allows_array(values: Mapping[str, Any]) -> bool:
-    """Return True unless the options of a job of a sweep hold it, or make it an array."""
-    return not any(word.startswith(("--array", "-a", "--hold", "-H")) for word in values.get("extra", ()))
+def is_held(values: Mapping[str, Any]) -> bool:
+    """Return True if the user's options hold the job."""
+    return any(word in ("--hold", "-H") for word in values.get("extra", ()))
 
 
 def log_of(directory: str) -> str:

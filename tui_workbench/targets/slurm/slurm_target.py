@@ -40,7 +40,7 @@ from tui_workbench.targets.slurm.cluster_gpus import GPUS, parse_gpus
 from tui_workbench.targets.slurm.containers import container_words
 from tui_workbench.targets.slurm.copying import drain
 from tui_workbench.targets.slurm.following import ClusterWatch
-from tui_workbench.targets.slurm.options import allows_array, job_name, job_words, log_of, nodes_of, requeues
+from tui_workbench.targets.slurm.options import is_held, job_name, job_words, log_of, nodes_of, requeues
 from tui_workbench.targets.slurm.squeue import CLEAN, SQUEUE, parse
 from tui_workbench.targets.slurm.states import ENDED
 from tui_workbench.targets.slurm.stopping import stop
@@ -282,7 +282,7 @@ class SlurmTarget(Target):
 def _array_task(spec: RunSpec, root: str, directory: str) -> ArrayTask | None:
     """Return the task of a run of a sweep in the array of the sweep; None for a single job."""
     sweep = spec.sweep
-    if sweep is None or sweep.size == 1 or not allows_array(spec.slurm):
+    if sweep is None or sweep.size == 1 or is_held(spec.slurm):
         return None
     name = f"{sweep.name}-{project_key(spec.project_root)}"
     folder = f"{root}/arrays/{name}"
