@@ -118,19 +118,19 @@ _BY_NAME = {each.name: each for each in BUILT_IN}
 
 
 def find(name: str) -> TargetType:
-    """The type of this name. An unknown type has the defaults."""
+    """Return the type of this name. An unknown type has the defaults."""
     known = _BY_NAME.get(SYNONYMS.get(name, name))
     return known if known is not None else _installed_type(name)
 
 
 def is_known(name: str) -> bool:
-    """True if a type of this name exists."""
+    """Return True if a type of this name exists."""
     return name in _BY_NAME or name in SYNONYMS or name in installed()
 
 
 @cache
 def installed() -> frozenset[str]:
-    """The types that other packages add. Cached, because the editor calls this on every key press."""
+    """Return the types that other packages add. Cached, because the editor calls this on every key press."""
     from importlib.metadata import entry_points
 
     return frozenset(entry_points(group=ENTRY_POINT_GROUP).names)
@@ -157,12 +157,12 @@ def _installed_type(name: str) -> TargetType:
 
 
 def built_in_names() -> tuple[str, ...]:
-    """The names of the built-in types."""
+    """Return the names of the built-in types."""
     return tuple(_BY_NAME)
 
 
 def names() -> tuple[str, ...]:
-    """The names of all types, the built-in ones first."""
+    """Return the names of all types, the built-in ones first."""
     return (*_BY_NAME, *sorted(installed().difference(_BY_NAME)))
 
 

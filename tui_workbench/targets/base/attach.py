@@ -166,7 +166,7 @@ class Attachment:
         return Attached(change_set, compute, run_configuration, tuple(kept.values()))
 
     def change_set(self) -> ChangeSet:
-        """The two files that `write` creates."""
+        """Return the two files that `write` creates."""
         values = ((COMPUTE, self._compute()), (RUNCONFIG, self._run_configuration()))
         changes = [FileChange(_path(self.root, self.request.name, end), None, _text(each)) for end, each in values]
         return ChangeSet(f"attach {self.request.name}", tuple(changes))
@@ -182,7 +182,7 @@ class Attachment:
     # -- the login ---------------------------------------------------------------------------------------------------
 
     def _login(self, *, use_workbench_key: bool = True) -> wire.Login | None:
-        """The login that the `.compute` file will describe, or the login that installs the workbench's key."""
+        """Return the login that the `.compute` file will describe, or the login that installs the workbench's key."""
         request = self.request
         if not request.has_login:
             return None
@@ -254,7 +254,7 @@ class Attachment:
         return {key: value for key, value in values.items() if value != ""}
 
     def _engine_values(self) -> tuple[bool, str]:
-        """The GPU use and the image of containers. An unchecked machine is assumed to have a GPU."""
+        """Return the GPU use and the image of containers. An unchecked machine is assumed to have a GPU."""
         found, driver = self._gpu or (True, "")
         gpu = found if self.request.gpu is None else self.request.gpu
         if self.request.image:
@@ -352,7 +352,7 @@ def _path(root: str, name: str, suffix: str) -> str:
 
 
 def _text(values: dict[str, Any]) -> bytes:
-    """The text of a file in the form that Azure ML Workbench wrote: by PyYAML, with sorted keys."""
+    """Return the text of a file in the form that Azure ML Workbench wrote: by PyYAML, with sorted keys."""
     import yaml
 
     text: str = yaml.safe_dump(values, default_flow_style=False, allow_unicode=True, width=1 << 20)

@@ -129,7 +129,7 @@ def _references(login: Login) -> tuple[str, ...]:
 
 
 def _login_in(path: str, data: bytes) -> Login:
-    """The login in the content of a `.compute` file; empty if the file is invalid."""
+    """Return the login in the content of a `.compute` file; empty if the file is invalid."""
     name = os.path.basename(path).removesuffix(lifecycle.COMPUTE)
     try:
         values = read_fields(parse(data.decode("utf-8", "replace")), fields.COMPUTE).values
@@ -140,7 +140,7 @@ def _login_in(path: str, data: bytes) -> Login:
 
 
 def _targets_in(folder: str, without: str = "") -> bytes:
-    """The joined content of all `.compute` files in a folder, except for `without`."""
+    """Return the joined content of all `.compute` files in a folder, except for `without`."""
     found = []
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:

@@ -16,7 +16,7 @@ _ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 
 
 def python_version(interpreter: str) -> str:
-    """The version of an interpreter, such as `3.11.7`. Starts the interpreter the first time.
+    """Return the version of an interpreter, such as `3.11.7`. Starts the interpreter the first time.
 
     Raises ConfigurationError if the file is not a Python interpreter or does not answer.
     """
@@ -44,7 +44,7 @@ def _version(interpreter: str, _mtime_ns: int, _size: int) -> str:
 
 
 def version_without_project(interpreter: str, project_root: str) -> str:
-    """The version of an interpreter; "" if starting it would execute a file of the project or of another user.
+    """Return the version of an interpreter; "" if starting it would execute a file of the project or of another user.
 
     In a virtual environment, starts the interpreter that the link leads to. Started through the link, it would read the
     project's pyvenv.cfg, which can name a library to load. Raises ConfigurationError as `python_version` does.

@@ -86,17 +86,17 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def plan(self, spec: RunSpec) -> Plan:
-        """The steps of a run. Raises ConfigurationError if the run is impossible."""
+        """Return the steps of a run. Raises ConfigurationError if the run is impossible."""
 
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
-        """The plan with the files that the run would send and the environment it would build. Sends and builds nothing.
+        """Return the plan with the files that the run would send and the environment it would build.
 
-        `tree` returns the files of the project. Raises TargetUnreachable or ConfigurationError.
+        Sends and builds nothing. `tree` returns the files of the project. Raises TargetUnreachable or ConfigurationError.
         """
         return plan
 
     def check(self) -> list[Problem]:
-        """The problems that prevent runs, each with its remedy."""
+        """Return the problems that prevent runs, each with its remedy."""
         return []
 
     def reach(self) -> None:  # noqa: B027  (this machine is always reachable)
@@ -120,11 +120,12 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def started(self, spec: RunSpec) -> bool:
-        """True if the script was ever started."""
+        """Return True if the script was ever started."""
 
     def has_ended(self, spec: RunSpec) -> bool:
-        """True if this machine knows that the run has ended, so that `wait` does not block. Contacts no other machine.
+        """Return True if this machine knows that the run has ended, so that `wait` does not block.
 
+        Contacts no other machine.
         By default, True if the exit code is in the run's directory on this machine.
         """
         return supervisor.read_exit_code(spec.run_directory) is not None
@@ -138,11 +139,14 @@ class Target(abc.ABC):
         """
 
     def group_key(self) -> str:
-        """A name that is equal for the targets whose runs one group can follow, in any project."""
+        """Return a name that is equal for the targets whose runs one group can follow, in any project."""
         return f"{self.target.kind.name} {self.target.username}@{self.target.address}"
 
     def group(self) -> RunGroup:
-        """A group that follows runs on all targets with this `group_key`. Only for targets with `drives_together`."""
+        """Return a group that follows runs on all targets with this `group_key`.
+
+        Only for targets with `drives_together`.
+        """
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -165,19 +169,22 @@ class Target(abc.ABC):
         """Block until the target answers. Raises Interrupted if the descriptor becomes readable first."""
 
     def cluster_gpus(self) -> ClusterGpus:
-        """The GPUs of the cluster and of this user's jobs; none without a scheduler. Raises WorkbenchError."""
+        """Return the GPUs of the cluster and of this user's jobs; none without a scheduler. Raises WorkbenchError."""
         return ClusterGpus()
 
     def container_id(self, spec: RunSpec) -> str:
-        """The id of the run's container, or "". Raises TargetUnreachable."""
+        """Return the id of the run's container, or "". Raises TargetUnreachable."""
         return ""
 
     def interpreter_of(self, spec: RunSpec) -> str:
-        """The Python of the run on its machine. Raises ConfigurationError, TargetUnreachable, or EnvironmentMissing."""
+        """Return the Python of the run on its machine.
+
+        Raises ConfigurationError, TargetUnreachable, or EnvironmentMissing.
+        """
         return self.target.python_location
 
     def framework_location(self, spec: RunSpec) -> FrameworkLocation:
-        """The location of the run's frameworks. Raises the errors of `interpreter_of`."""
+        """Return the location of the run's frameworks. Raises the errors of `interpreter_of`."""
         return Interpreter(self.host, self.interpreter_of(spec), variables_of(spec))
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
@@ -196,7 +203,7 @@ class Target(abc.ABC):
         )
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-        """The items on the target that runs of a project left there, except items of the runs in `active`."""
+        """Return the items on the target that runs of a project left there, except items of the runs in `active`."""
         return []
 
     def remove(self, item: CleanupItem) -> None:
@@ -204,5 +211,5 @@ class Target(abc.ABC):
         raise NotImplementedError
 
     def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
-        """The id and run.json of every run of a project with a folder on the host, from any machine."""
+        """Return the id and run.json of every run of a project with a folder on the host, from any machine."""
         return run_records(self.host, project)

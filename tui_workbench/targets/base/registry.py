@@ -11,7 +11,7 @@ from tui_workbench.targets.hosts.host import Host
 
 
 def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
-    """The implementation of a target; `host` is its machine, if already known. Raises ConfigurationError."""
+    """Return the implementation of a target; `host` is its machine, if already known. Raises ConfigurationError."""
     if target.problem is not None:
         problem = target.problem
         raise ConfigurationError(

@@ -76,7 +76,7 @@ def refuse_impossible(path: str, variables: Mapping[str, str], command: Sequence
 def script_command(
     spec: RunSpec, interpreter: str, sdk: str, run_directory: str, spark: Spark | None = None
 ) -> tuple[str, ...]:
-    """The argument vector: interpreter, launcher of ranks if needed, script, arguments.
+    """Return the argument vector: interpreter, launcher of ranks if needed, script, arguments.
 
     With `spark`, its `spark-submit` and options precede the script instead. `sdk` and `run_directory` are paths from
     the script's point of view. Raises ConfigurationError.
@@ -94,7 +94,7 @@ def script_command(
 
 
 def describe_launcher(spec: RunSpec) -> str:
-    """A phrase about the launcher for the plan, with a leading space; empty without one."""
+    """Return a phrase about the launcher for the plan, with a leading space; empty without one."""
     if spec.run_configuration.uses_spark:
         return " under spark-submit"
     processes = spec.run_configuration.processes_per_node
@@ -131,7 +131,7 @@ def run_variables(
     inherited_path: str = "",
     others: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The variables that the workbench and the run configuration add; the run configuration has precedence.
+    """Return the variables that the workbench and the run configuration add; the run configuration has precedence.
 
     Folders are paths from the script's point of view. `inherited_path` is the default of PYTHONPATH.
     """
@@ -156,7 +156,7 @@ def python_path(first: str, rest: str) -> str:
 
 
 def shared_folder(spec: RunSpec, home: str) -> str:
-    """The folder on a host that the runs of a project share; `home` is the user's home directory there."""
+    """Return the folder on a host that the runs of a project share; `home` is the user's home directory there."""
     base = spec.target.native_shared_directory or DEFAULT_SHARE
     if base == "~" or base.startswith("~/"):
         base = home + base[1:]

@@ -39,7 +39,7 @@ class SecretStore:
     """The keyring of this user."""
 
     def get(self, reference: str) -> str | None:
-        """The secret of a reference; None if the keyring does not have it or is not usable."""
+        """Return the secret of a reference; None if the keyring does not have it or is not usable."""
         if not is_reference(reference):
             return None
         code, answer = _ask_keyring("get", reference)
@@ -69,18 +69,18 @@ def new_reference(target: str, user: str) -> str:
 
 
 def is_reference(text: str) -> bool:
-    """True if a value is a reference. Any other value is a plain-text secret."""
+    """Return True if a value is a reference. Any other value is a plain-text secret."""
     return text.startswith(PREFIX) and text.count("#") == 2 and "\n" not in text
 
 
 def plain_text_secrets(target: ComputeTarget) -> dict[str, str]:
-    """The plain-text secrets in a target's file, by key."""
+    """Return the plain-text secrets in a target's file, by key."""
     found = {"password": target.password, "privateKeyPassphrase": target.private_key_passphrase}
     return {key: value for key, value in found.items() if value and not is_reference(value)}
 
 
 def _ask_keyring(verb: str, reference: str, secret: bytes = b"", seconds: float | None = None) -> tuple[int, bytes]:
-    """The exit code of the child process, and the secret or an error message."""
+    """Return the exit code of the child process, and the secret or an error message."""
     command = [sys.executable, "-P", "-m", "tui_workbench.targets.base.secrets", verb, reference]
     try:
         done = LocalHost().run(command, stdin=secret, timeout=KEYRING_SECONDS if seconds is None else seconds)
@@ -120,7 +120,7 @@ def _helper(verb: str, reference: str) -> int:
 
 
 def _backend() -> KeyringBackend | None:
-    """The keyring to use. Keyrings with a priority below 1 store secrets in readable files and are ignored."""
+    """Return the keyring to use. Keyrings with a priority below 1 store secrets in readable files and are ignored."""
     import keyring
     from keyring.backends.chainer import ChainerBackend
 

@@ -73,34 +73,34 @@ class Report:
     """A file descriptor that becomes readable when the run may have to end; -1 for none."""
 
     def begin(self, step: str, title: str) -> None:
-        """A step of the plan began."""
+        """Report that a step of the plan began."""
 
     def done(self, step: str, **facts: object) -> None:
-        """A step is complete; `facts` go into the run's record."""
+        """Report that a step is complete; `facts` go into the run's record."""
 
     def line(self, text: str) -> None:
-        """A line of output of the preparation. It may contain any characters."""
+        """Report a line of output of the preparation. It may contain any characters."""
 
     def lost(self, reason: str) -> None:
-        """The target is unreachable, so the state of the run is unknown. May be called again with another reason."""
+        """Report that the target is unreachable, so that the state of the run is unknown. The reason may change."""
 
     def regained(self) -> None:
-        """The target answers again. Ignored unless `lost` was called before."""
+        """Report that the target answers again. Ignored unless `lost` was called before."""
 
     def queued(self, reason: str) -> None:
-        """A started run waits in a queue of the target, which answers. May be called again with another reason."""
+        """Report that a started run waits in a queue of the target, which answers. The reason may change."""
 
     def job(self, facts: ClusterJob) -> None:
-        """The scheduler has reported new facts about the job of the run."""
+        """Report new facts of the scheduler about the job of the run."""
 
     def running(self) -> None:
-        """The script runs and the target answers. Only targets with `drives_together` call it; may be called again."""
+        """Report that the script runs and the target answers. Targets with `drives_together` call it repeatedly."""
 
     def attempt(self, number: int, start: int, reason: str) -> None:
-        """The target executes the script again, for the `number`-th time; may be called again with the same number.
+        """Report that the target executes the script again, for the `number`-th time.
 
-        `start` is the size of output.log before it, and `reason` says what ended the previous attempt.
+        May be called again with the same number. `start` is the size of output.log before it, and `reason` says what ended the previous attempt.
         """
 
     def orphaned(self) -> None:
-        """The supervising shell was killed while the script continues: its exit code will be unknown."""
+        """Report that the supervising shell was killed while the script continues: its exit code will be unknown."""

@@ -34,7 +34,10 @@ _FRAMEWORKS = (result.FRAMEWORK, result.COMPATIBILITY, result.COMPUTES, result.M
 
 
 def check_names(target: ComputeTarget) -> tuple[str, ...]:
-    """The names of the checks of a target, in order. More follow if the machine has GPUs that the target ignores."""
+    """Return the names of the checks of a target, in order.
+
+    More follow if the machine has GPUs that the target ignores.
+    """
     machine = _machine_checks(target)
     if not target.kind.has_gpus:
         return machine
@@ -193,7 +196,7 @@ _PASSED = {
 
 
 def _fix(target: ComputeTarget, error: TargetUnreachable) -> tuple[str, bool]:
-    """The command that fixes a failed login, and True if it is to be run on the other machine."""
+    """Return the command that fixes a failed login, and True if it is to be run on the other machine."""
     name = shlex.quote(target.name)
     if isinstance(error, HostKeyRefused):
         if error.known:

@@ -296,7 +296,7 @@ def _is_visible(device: Device, visible: str) -> bool:
 
 
 def _time_of(stamp: str) -> float:
-    """The time in the form of nvidia-smi, `2026/11/23 14:00:01.123`; 0 for other text."""
+    """Return the time in the form of nvidia-smi, `2026/11/23 14:00:01.123`; 0 for other text."""
     try:
         return timegm(time.strptime(stamp[:19], "%Y/%m/%d %H:%M:%S")) + float(f"0{stamp[19:]}")
     except ValueError:

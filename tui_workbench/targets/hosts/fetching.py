@@ -115,7 +115,7 @@ def unpack(
 
 
 def is_within(name: str) -> bool:
-    """True if a relative path stays within its folder. Links are not resolved."""
+    """Return True if a relative path stays within its folder. Links are not resolved."""
     name = posixpath.normpath(name)
     return not name.startswith("/") and name != ".." and not name.startswith("../")
 
@@ -219,7 +219,7 @@ _ESCAPED = {b"\\n": b"\n", b"\\\\": b"\\", b"\\r": b"\r"}
 
 
 def _checksums(data: bytes) -> dict[str, str]:
-    """The checksums of the files within the folder, by name, from the output of sha256sum."""
+    """Return the checksums of the files within the folder, by name, from the output of sha256sum."""
     found = {}
     for line in data.split(b"\n"):
         match = _LINE.fullmatch(line)

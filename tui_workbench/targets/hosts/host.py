@@ -139,11 +139,14 @@ class HostProcess(abc.ABC):
 
     @abc.abstractmethod
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, 128 + N for signal N. Raises TimeoutError, or TargetUnreachable if the connection is lost."""
+        """Return the exit code, 128 + N for signal N.
+
+        Raises TimeoutError, or TargetUnreachable if the connection is lost.
+        """
 
     @abc.abstractmethod
     def exit_descriptor(self) -> int:
-        """A descriptor that becomes readable when `wait` would not block."""
+        """Return a descriptor that becomes readable when `wait` would not block."""
 
     def trace_streams(self, stderr: bytes, sent: int = 0) -> None:
         """Record stderr and the number of bytes sent to stdin in the trace of calls."""
@@ -176,14 +179,14 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def forward(self, socket: str) -> str:
-        """The path of a local unix socket that is connected to a unix socket of the host.
+        """Return the path of a local unix socket that is connected to a unix socket of the host.
 
         It is valid until the connection is lost; then call this again. Raises TargetUnreachable.
         """
 
     @abc.abstractmethod
     def home(self) -> str:
-        """The folder for all files of the workbench on the host. It may not exist yet."""
+        """Return the folder for all files of the workbench on the host. It may not exist yet."""
 
     @abc.abstractmethod
     def wait_until_reachable(self, interrupted: int = -1) -> bool:
@@ -224,7 +227,7 @@ class Host(abc.ABC):
         return done
 
     def user_ids(self) -> tuple[int, int]:
-        """The user id and group id of programs on the host."""
+        """Return the user id and group id of programs on the host."""
         user, group = self.check(["sh", "-c", "id -u; id -g"]).text.split("\n")
         return int(user), int(group)
 
@@ -307,7 +310,7 @@ class LocalProcess(HostProcess):
 
 
 def is_disk_full(errors: str) -> bool:
-    """True if the error output of a program says that the disk or the user's quota is full."""
+    """Return True if the error output of a program says that the disk or the user's quota is full."""
     return "No space left" in errors or "quota exceeded" in errors.lower()
 
 

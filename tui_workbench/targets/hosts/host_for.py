@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 
 def host_of(target: ComputeTarget) -> Host:
-    """The host of a target. Raises ConfigurationError if its file contains a plain-text password or passphrase."""
+    """Return the host of a target.
+
+    Raises ConfigurationError if its file contains a plain-text password or passphrase.
+    """
     return ssh_host_of(target) if target.uses_ssh else LocalHost()
 
 
 def ssh_host_of(target: ComputeTarget) -> SshHost:
-    """The host of a remote target. Raises ConfigurationError as `host_of` does."""
+    """Return the host of a remote target. Raises ConfigurationError as `host_of` does."""
     from tui_workbench.targets.ssh.ssh_host import SshHost
     from tui_workbench.targets.ssh.ssh_wire import login_of
 

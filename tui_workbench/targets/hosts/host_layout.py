@@ -43,15 +43,15 @@ class HostLayout(NamedTuple):
     home: str
 
     def run(self, run_id: str) -> str:
-        """The directory of a run."""
+        """Return the directory of a run."""
         return posixpath.join(self.home, "runs", run_id)
 
     def project_tree(self, project_root: str, project_name: str) -> str:
-        """The folder of a project as last sent."""
+        """Return the folder of a project as last sent."""
         return posixpath.join(self.home, "projects", f"{_slug(project_name)}-{project_key(project_root)}", "tree")
 
     def sdk(self, version: str) -> str:
-        """The folder of one version of the SDK."""
+        """Return the folder of one version of the SDK."""
         return posixpath.join(self.home, "sdk", version)
 
     @property
@@ -61,7 +61,7 @@ class HostLayout(NamedTuple):
 
 
 def project_key(project_root: str) -> str:
-    """An identifier of a project folder, unique across machines."""
+    """Return an identifier of a project folder, unique across machines."""
     try:
         with open("/etc/machine-id", "rb") as file:
             machine = file.read().strip()
@@ -91,7 +91,7 @@ class RunFolder(NamedTuple):
 
 
 def run_folders(host: Host) -> list[RunFolder]:
-    """The folders of all runs on another machine; none for this machine."""
+    """Return the folders of all runs on another machine; none for this machine."""
     if host.is_local:
         return []
     parts = host.check(["sh", "-c", _RUNS, "sh", host.home()], timeout=LIST_SECONDS).stdout.split(b"\0")
@@ -102,12 +102,15 @@ def run_folders(host: Host) -> list[RunFolder]:
 
 
 def run_records(host: Host, project: ProjectNames) -> list[tuple[str, bytes]]:
-    """The id and run.json of each run of a project on another machine."""
+    """Return the id and run.json of each run of a project on another machine."""
     return [(folder.run_id, folder.record) for folder in run_folders(host) if folder.project == project.name]
 
 
 def find_cleanup_items(host: Host, project: ProjectNames, busy: Collection[str]) -> list[CleanupItem]:
-    """The folders that a project left on another machine, except for runs in `busy` and runs with live processes."""
+    """Return the folders that a project left on another machine.
+
+    Those of runs in `busy` and of runs with live processes are left out.
+    """
     if host.is_local:
         return []
     names = host.check(["sh", "-c", LIVING, "sh", host.home()]).stdout.split(b"\0")

@@ -169,7 +169,7 @@ def _describe_skipped(folder: str, names: Sequence[str]) -> str:
 
 
 def sdk_files() -> dict[str, bytes]:
-    """The content of every file of the SDK by its relative path."""
+    """Return the content of every file of the SDK by its relative path."""
     found = {}
     for folder, folders, names in os.walk(SDK_FOLDER):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
@@ -181,7 +181,7 @@ def sdk_files() -> dict[str, bytes]:
 
 
 def sdk_version() -> str:
-    """A digest of the SDK's content."""
+    """Return a digest of the SDK's content."""
     digest = hashlib.sha256()
     for name, content in sdk_files().items():
         digest.update(b"%s\0%d\0%s" % (name.encode(), len(content), content))
@@ -189,7 +189,7 @@ def sdk_version() -> str:
 
 
 def sdk_archive() -> bytes:
-    """The SDK as a tar archive."""
+    """Return the SDK as a tar archive."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:") as tar:
         for name, content in sdk_files().items():
@@ -234,7 +234,7 @@ class HostRun:
         return os.path.join(state, f"sync-{self._spec.target.name}.lock")
 
     def file(self, name: str) -> str:
-        """The path of a file in the directory."""
+        """Return the path of a file in the directory."""
         return posixpath.join(self.directory, name)
 
     def make_folders(self, *others: str) -> None:
@@ -284,7 +284,7 @@ class HostRun:
         report.done("copy")
 
     def placing(self, tree: Sequence[Entry]) -> Placing:
-        """The script that makes the run's copy of these files. Execute it while `locked`."""
+        """Return the script that makes the run's copy of these files. Execute it while `locked`."""
         spec, record = self._spec, self._record()
         destination = self.layout.project_tree(spec.project_root, spec.project_name)
         arguments = (self.layout.home, self.directory, destination, self.sdk_folder, digest(tree), str(len(record)))
@@ -325,7 +325,7 @@ class HostRun:
             write_below(self._spec.run_directory, supervisor.EXIT, b"%-4d\n" % exit_code)
 
     def state(self) -> HostRunState:
-        """The state of the run, according to the files in its directory."""
+        """Return the state of the run, according to the files in its directory."""
         if self._host.is_local:
             return self._local_state()
         done = self._host.run(["sh", "-c", _STATE, "sh", self.directory])
@@ -341,7 +341,7 @@ class HostRun:
         )
 
     def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
-        """The outcome, whose reason mentions a full disk if the script failed. Raises TargetUnreachable."""
+        """Return the outcome, whose reason mentions a full disk if the script failed. Raises TargetUnreachable."""
         if not outcome.exit_code or not self._is_full():
             return outcome
         reason = f"{outcome.reason}; the disk of {self._host.label} is full"
@@ -395,11 +395,11 @@ class HostRun:
         return self.require(done, "list the run's folder").text.split("\n")
 
     def mirror(self) -> Mirror:
-        """A copy of the host's output.log in the run's directory on this machine."""
+        """Return a copy of the host's output.log in the run's directory on this machine."""
         return Mirror(self._host, self.file(OUTPUT), self._spec.run_directory, OUTPUT)
 
     def live(self) -> LiveFiles | None:
-        """The files to fetch while the run continues; None on this machine."""
+        """Return the files to fetch while the run continues; None on this machine."""
         return None if self._host.is_local else LiveFiles(self._host, self.directory, self._spec.run_directory)
 
     def remove_copy(self) -> None:
@@ -429,7 +429,7 @@ class HostRun:
             self.write(RECORD, record)
 
     def _record(self) -> bytes:
-        """The content of run.json; empty for a run without a record."""
+        """Return the content of run.json; empty for a run without a record."""
         path = os.path.join(self._spec.run_directory, RECORD)
         if not os.path.exists(path):
             return b""

@@ -230,7 +230,7 @@ class LiveFiles:
         return wanted
 
     def local_path(self, path: str) -> str:
-        """The local path of a file of the run; "" for a path that is not allowed."""
+        """Return the local path of a file of the run; "" for a path that is not allowed."""
         parts = path.split("/")
         if path == METRICS or (len(parts) == 2 and parts[0] in (GPU, RANKS, SPARK) and ".." not in parts):
             # Spark renames the event log at its end.

@@ -63,14 +63,14 @@ class ProcessIO:
         return bool(wait_ready([], [self._process.stdin], 0))
 
     def line(self) -> str:
-        """The next line of the output, without the line ending."""
+        """Return the next line of the output, without the line ending."""
         while b"\n" not in self._buffer:
             self._fill()
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("ascii", "replace").strip()
 
     def gzip(self) -> bytes:
-        """The next gzip stream of the output, unpacked."""
+        """Return the next gzip stream of the output, unpacked."""
         unpacker = zlib.decompressobj(wbits=31)  # with a gzip header
         found = bytearray()
         while not unpacker.eof:
@@ -82,7 +82,7 @@ class ProcessIO:
         return bytes(found)
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes of the output."""
+        """Return the next `size` bytes of the output."""
         while len(self._buffer) < size:
             self._fill()
         data, self._buffer = self._buffer[:size], self._buffer[size:]

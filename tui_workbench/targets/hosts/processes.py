@@ -37,7 +37,7 @@ ENVIRONMENT_END = 48
 
 
 def processes_of_run(run_id: str, session: int = 0, since: int = 0, directory: str = "") -> set[int]:
-    """The ids of the run's live processes, except for this process and the processes of other users.
+    """Return the ids of the run's live processes, except for this process and the processes of other users.
 
     `session` is the process id of the supervisor while it lives. `since` is its start time (clock ticks since boot):
     older processes do not belong to the run. `directory` is the run's directory: runs of two projects with the same
@@ -84,7 +84,7 @@ def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
 
 
 def name_of_process(pid: int) -> str:
-    """The name of a process; "" if it has ended."""
+    """Return the name of a process; "" if it has ended."""
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -111,7 +111,7 @@ def wait_for_any(pids: Iterable[int], seconds: float | None = None, interrupted:
 
 
 def _has_mark(environment: bytes, mark: bytes, directory: str) -> bool:
-    """True if the initial environment of a process contains the run's id and directory."""
+    """Return True if the initial environment of a process contains the run's id and directory."""
     if mark not in environment:
         return False
     _, named, rest = environment.partition(b"\0%s=" % RUN_DIRECTORY_VARIABLE.encode())
@@ -123,7 +123,7 @@ def _has_mark(environment: bytes, mark: bytes, directory: str) -> bool:
 
 
 def _environment(name: str) -> bytes:
-    """The initial environment of a process. Waits for a process during `exec`, whose environment is empty."""
+    """Return the initial environment of a process. Waits for a process during `exec`, whose environment is empty."""
     is_final = False
     for _ in range(EXEC_POLLS):
         environment = _read(f"/proc/{name}/environ")
@@ -137,7 +137,7 @@ def _environment(name: str) -> bytes:
 
 
 def _has_environment(name: str) -> bool:
-    """False for a process during `exec`: the kernel sets env_end last."""
+    """Return False for a process during `exec`: the kernel sets env_end last."""
     fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
     return fields[0] in (b"Z", b"X") or len(fields) <= ENVIRONMENT_END or fields[ENVIRONMENT_END] != b"0"
 
@@ -155,7 +155,7 @@ def _read(path: str) -> bytes:
 
 
 def _is_signalable(pid: int) -> bool:
-    """False for a process of another user, such as `sudo`, which ends its children itself."""
+    """Return False for a process of another user, such as `sudo`, which ends its children itself."""
     try:
         os.kill(pid, 0)
     except PermissionError:

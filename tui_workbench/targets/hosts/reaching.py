@@ -78,7 +78,7 @@ def require_tools(target: ComputeTarget, host: Host) -> None:
 
 
 def slow_shell(host: Host) -> str:
-    """A warning about a machine whose shell starts slowly, or ""."""
+    """Return a warning about a machine whose shell starts slowly, or ""."""
     seconds = host.shell_seconds
     if seconds < SLOW_SECONDS:
         return ""

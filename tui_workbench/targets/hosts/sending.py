@@ -183,7 +183,10 @@ class Difference(NamedTuple):
 
 
 def difference(host: Host, listing: Sequence[Entry], destination: str) -> Difference:
-    """The files that `sync` would send and remove. Creates the folder, but sends no files. Raises as `sync` does."""
+    """Return the files that `sync` would send and remove.
+
+    Creates the folder, but sends no files. Raises as `sync` does.
+    """
     wanted = {entry.path: entry for entry in listing}
     with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest(listing)]) as process:
         process.line()
@@ -199,7 +202,7 @@ def _count(files: int) -> str:
 
 
 def digest(listing: Sequence[Entry]) -> str:
-    """The digest of the manifest of these files, for IS_SENT."""
+    """Return the digest of the manifest of these files, for IS_SENT."""
     return hashlib.sha256(_manifest({entry.path: _identity(entry) for entry in listing})).hexdigest()
 
 
@@ -249,7 +252,7 @@ class _Sender:
         self._taken = 0
 
     def tell(self) -> int:
-        """The number of bytes written."""
+        """Return the number of bytes written."""
         return self._taken
 
     def write(self, data: bytes) -> int:
@@ -328,7 +331,7 @@ class _Batch:
 
 
 def _superfluous(wanted: dict[str, Entry], held: _Held) -> list[str]:
-    """The files and folders to remove before unpacking, without the content of removed folders."""
+    """Return the files and folders to remove before unpacking, without the content of removed folders."""
     folders = {parent for path in wanted for parent in _parents(path)}
     wrong = (held.others - wanted.keys()) | (held.folders - folders)
     return sorted(path for path in wrong if not any(parent in wrong for parent in _parents(path)))
@@ -340,7 +343,7 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def _identity(entry: Entry) -> str:
-    """The manifest's value for a file: type, permission and content."""
+    """Return the manifest's value for a file: type, permission and content."""
     if entry.link is not None:
         return f"l {entry.link}"
     return f"{'x' if entry.executable else 'f'} {entry.identity}"

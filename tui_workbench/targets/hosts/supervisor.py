@@ -134,7 +134,7 @@ def read_exit_code(run_directory: str) -> int | None:
 
 
 def _text(run_directory: str, name: str) -> str:
-    """The beginning of a file; "" if it is missing. The script may have replaced it."""
+    """Return the beginning of a file; "" if it is missing. The script may have replaced it."""
     try:
         return read_below(run_directory, name, LARGEST).decode("ascii", "replace")
     except OSError:
@@ -142,7 +142,7 @@ def _text(run_directory: str, name: str) -> str:
 
 
 def describe_exit(code: int) -> str:
-    """A phrase for an exit code as a shell reports it; "" for 0."""
+    """Return a phrase for an exit code as a shell reports it; "" for 0."""
     if code == 0:
         return ""
     number = code - 128
@@ -155,7 +155,7 @@ def describe_exit(code: int) -> str:
 
 
 def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
-    """A phrase for processes that the script left running and that were ended; "" for none."""
+    """Return a phrase for processes that the script left running and that were ended; "" for none."""
     if not count:
         return ""
     shown = ", ".join(sorted(set(names))[:MOST_NAMES])

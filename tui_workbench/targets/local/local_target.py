@@ -209,11 +209,11 @@ class LocalTarget(Target):
         return forced
 
     def _environment(self, spec: RunSpec) -> Managed | None:
-        """The environment of the run; None if it uses the interpreter directly."""
+        """Return the environment of the run; None if it uses the interpreter directly."""
         return self._environments.of(spec, find_interpreter(self.target)) if self._environments is not None else None
 
     def _activated(self, spec: RunSpec, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-        """The interpreter and the variables of the run's environment.
+        """Return the interpreter and the variables of the run's environment.
 
         The plan may have others: a run of an older snapshot is planned before its dependencies file is available.
         """
@@ -223,7 +223,7 @@ class LocalTarget(Target):
         return managed.python, managed.activated(environment)
 
     def _spark(self, spec: RunSpec, interpreter: str, environment: Mapping[str, str]) -> Spark | None:
-        """The Spark of the run, UNKNOWN while its environment is not built; None if the run does not use Spark.
+        """Return the Spark of the run, UNKNOWN while its environment is not built; None if the run does not use Spark.
 
         Raises ConfigurationError if Spark or Java is missing.
         """
@@ -286,7 +286,7 @@ def _processes(spec: RunSpec, session: int = 0, since: int = 0) -> set[int]:
 
 
 def find_interpreter(target: ComputeTarget) -> str:
-    """The absolute path of the target's interpreter. Raises ConfigurationError.
+    """Return the absolute path of the target's interpreter. Raises ConfigurationError.
 
     A bare name is looked up on the caller's PATH; a relative path is below the project.
     """

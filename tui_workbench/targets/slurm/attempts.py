@@ -37,7 +37,7 @@ def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bo
 
 
 def last_cause(lines: Sequence[str]) -> str:
-    """What Slurm says in slurm.log when it ends a job to start it again, or because of others; "" if nothing."""
+    """Return what Slurm says in slurm.log when it ends a job to start it again, or because of others; "" if nothing."""
     found = [match[1] for line in lines if (match := _ENDED.search(line))]
     return next((cause for words, cause in _CAUSES if found and found[-1].startswith(words)), "")
 

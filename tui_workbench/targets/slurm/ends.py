@@ -72,7 +72,7 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
 
 
 def outcome_without_code(state: str, code: int | None, directory: str, *, has_started: bool) -> Outcome:
-    """The outcome of a run without an exit code, by the state and exit code of Slurm ("" and None if unknown)."""
+    """Return the outcome of a run without an exit code, by Slurm's state and exit code ("" and None if unknown)."""
     if code:
         return outcome_with_code(code, state, directory)
     said = last_message(directory)

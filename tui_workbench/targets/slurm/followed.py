@@ -270,7 +270,7 @@ class FollowedRun:
         return ends.outcome_without_code(self._end_state, code, self.directory, has_started=bool(self.files.job_id))
 
     def _was_warned(self, outcome: Outcome) -> bool:
-        """True if the script has ended by the SIGTERM that Slurm sends before the time limit, up to a minute early."""
+        """Return True if SIGTERM has ended the script; Slurm sends it before the time limit, up to a minute early."""
         is_close = 0 < self._facts.warning < time.time() + EARLY_SECONDS
         return is_close and outcome.exit_code == ends.TERMINATED and not states.describe_end(self._end_state)
 

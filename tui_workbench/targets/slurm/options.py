@@ -73,7 +73,7 @@ def requeues(values: Mapping[str, Any]) -> bool:
 
 
 def warning_of(values: Mapping[str, Any]) -> int:
-    """The seconds between SIGTERM and the time limit; 0 if a script gets no SIGTERM, or at another time."""
+    """Return the seconds between SIGTERM and the time limit; 0 if a script gets no SIGTERM, or at another time."""
     is_changed = any(str(word).startswith("--signal") for word in values.get("extra", ()))
     return WARNING_SECONDS if _is_warned(values) and not is_changed else 0
 

@@ -63,7 +63,7 @@ class PooledConnection:
         return self.is_full and not self._asked and not self._has_given
 
     async def shell(self) -> Shell | None:
-        """A shell that waits for its line; None if the connection is full. Also starts a spare shell.
+        """Return a shell that waits for its line; None if the connection is full. Also starts a spare shell.
 
         Raises NoShell, asyncssh.Error or OSError.
         """
@@ -134,11 +134,11 @@ class ConnectionPool:
         return {**server_facts(self._open[0].connection), "shell": self._open[0].shell_seconds}
 
     async def first(self) -> PooledConnection:
-        """The first connection; if needed, one attempt is made to open it. Raises TargetUnreachable."""
+        """Return the first connection; if needed, one attempt is made to open it. Raises TargetUnreachable."""
         return self._open[0] if self._open else await self._add()
 
     async def shell(self) -> Shell:
-        """A shell that waits for its line. Raises TargetUnreachable."""
+        """Return a shell that waits for its line. Raises TargetUnreachable."""
         await self.first()
         try:
             while True:

@@ -182,7 +182,7 @@ class RemoteTarget(Target):
         return found, Step("environment", text)
 
     def _spark(self, spec: RunSpec) -> Spark | None:
-        """The Spark of the run; None if it does not use Spark. Raises ConfigurationError or TargetUnreachable."""
+        """Return the Spark of the run; None if it uses none. Raises ConfigurationError or TargetUnreachable."""
         if not spec.run_configuration.uses_spark:
             return None
         if self._spark_found is None:
@@ -215,7 +215,7 @@ class RemoteTarget(Target):
         return super().machine_info(spec, self.interpreter()[0])
 
     def interpreter(self) -> tuple[str, str]:
-        """The absolute path and the version of the interpreter. Raises ConfigurationError or TargetUnreachable."""
+        """Return the path and version of the interpreter. Raises ConfigurationError or TargetUnreachable."""
         if self._found is None:
             self._found = self._find_interpreter()
         return self._found
@@ -334,12 +334,12 @@ class _Processes:
 
 
 def _sdk_folder(run_directory: str) -> str:
-    """The folder of the SDK, beside the folder of all runs."""
+    """Return the folder of the SDK, beside the folder of all runs."""
     return HostLayout(posixpath.dirname(posixpath.dirname(run_directory))).sdk(sdk_version())
 
 
 def _spark_to_find(spec: RunSpec) -> Spark | None:
-    """The Spark of the run before the machine is asked; None if the run does not use Spark."""
+    """Return the Spark of the run before the machine is asked; None if the run does not use Spark."""
     if not spec.run_configuration.uses_spark:
         return None
     spark.require_script(spec)

@@ -179,7 +179,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
         self.close()
 
     def _last_line(self) -> str:
-        """The last line of stderr, or of stdout, before the shell ended."""
+        """Return the last line of stderr, or of stdout, before the shell ended."""
         out, err = (noise.decode("utf-8", "replace").strip() for noise in self._noise.values())
         return (err or out).rpartition("\n")[2].strip()
 

@@ -77,7 +77,7 @@ class KnownHosts:
                         yield entry
 
     def lookup(self, host: str, port: int, alias: str = "") -> KnownKeys:
-        """The lines of known_hosts for a host, by the names that `ssh` looks up.
+        """Return the lines of known_hosts for a host, by the names that `ssh` looks up.
 
         `alias` is HostKeyAlias of the SSH configuration, which is looked up without the port. The host's address is not
         looked up: CheckHostIP has been off by default since OpenSSH 8.5.
@@ -110,13 +110,13 @@ class KnownHosts:
 
 
 def fingerprint(blob: str) -> str:
-    """The fingerprint of a base64 public key, `SHA256:...`."""
+    """Return the fingerprint of a base64 public key, `SHA256:...`."""
     digest = hashlib.sha256(base64.b64decode(blob)).digest()
     return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
 
 
 def shown_name(host: str, port: int) -> str:
-    """The host's name in known_hosts files: `host` for port 22, else `[host]:port`."""
+    """Return the host's name in known_hosts files: `host` for port 22, else `[host]:port`."""
     return host.lower() if port == DEFAULT_PORT else f"[{host.lower()}]:{port}"
 
 
@@ -219,5 +219,5 @@ def _is_locked(path: str) -> bool:
 
 
 def asks_for_passphrase(error: Exception) -> bool:
-    """True if a key could not be read because its passphrase is missing or wrong."""
+    """Return True if a key could not be read because its passphrase is missing or wrong."""
     return isinstance(error, asyncssh.KeyEncryptionError) or "assphrase" in str(error)

@@ -77,7 +77,7 @@ class Secrets:
             self._refused[reference] = self.values[reference]
 
     def is_refused(self, reference: str) -> bool:
-        """True if the secret was marked as wrong and not given again."""
+        """Return True if the secret was marked as wrong and not given again."""
         return reference in self.values and self._refused.get(reference) == self.values[reference]
 
 
@@ -126,7 +126,7 @@ async def _try_without_secret(
 
 
 async def _open_jumps(login: Login, hop: Hop, secrets: Secrets, left: int) -> asyncssh.SSHClientConnection | None:
-    """The connection to the last jump host before `hop`; None without jump hosts."""
+    """Return the connection to the last jump host before `hop`; None without jump hosts."""
     if not hop.jump or hop.jump.lower() == "none":
         return None
     if left == 0:
@@ -177,7 +177,7 @@ async def _open(hop: Hop, client: _Client, options: dict[str, Any]) -> asyncssh.
 
 
 def _options(hop: Hop, tunnel: asyncssh.SSHClientConnection | None) -> dict[str, Any]:
-    """The options of a connection that do not depend on the login."""
+    """Return the options of a connection that do not depend on the login."""
     return {
         "config": hop.files,
         "username": hop.username or (),
@@ -266,7 +266,7 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
 
 
 def passphrase_reference(login: Login) -> str:
-    """The in-memory reference of a passphrase that is not in the target's file."""
+    """Return the in-memory reference of a passphrase that is not in the target's file."""
     return f"passphrase of {login.private_key}"
 
 
@@ -313,7 +313,7 @@ class _Client(asyncssh.SSHClient):
         return self._hop.host_key_alias or shown_name(self.name, self.port)
 
     def trusted_keys(self, host: str, _address: str, port: int | None) -> tuple[list[Any], list[Any], list[Any]]:
-        """The host's keys, certificate authorities and revoked keys in known_hosts."""
+        """Return the host's keys, certificate authorities and revoked keys in known_hosts."""
         self.name, self.port = host, port or DEFAULT_PORT
         exact, bare = self._hop.known.lookup(host, self.port, self._hop.host_key_alias)
         self.known = [entry for entry in exact if not entry.marker and _import(entry)]
@@ -327,7 +327,7 @@ class _Client(asyncssh.SSHClient):
         return _imported([*self.known, *plain]), _imported(authorities), _imported(revoked)
 
     def may_have_known_plain_key(self, error: Exception) -> bool:
-        """True if another attempt that asks for a plain key may succeed.
+        """Return True if another attempt that asks for a plain key may succeed.
 
         `ssh` likewise accepts a known key inside a certificate that no known authority has signed for this name.
         """
@@ -389,7 +389,7 @@ def _prefix(login: Login, hop: Hop) -> str:
 
 
 def _connection_error(prefix: str, client: _Client, error: Exception) -> ConnectionLost:
-    """The error for a machine without a working SSH server."""
+    """Return the error for a machine without a working SSH server."""
     said = getattr(error, "reason", "")
     if isinstance(error, UnicodeDecodeError) or said in _NO_SSH:
         said = "its version is not text" if isinstance(error, UnicodeDecodeError) else said

@@ -86,7 +86,7 @@ class SshHost(Host):
         return float(self.status().get("shell", 0.0))
 
     def status(self) -> dict[str, Any]:
-        """The link's `state` (up, connecting, down), `since` (epoch), `server`, `peer`, and `shell` (start time)."""
+        """Return the link's `state` (up, connecting, down), `since` (epoch), `server`, `peer`, `shell` (start)."""
         return self._request({"op": wire.STATUS}, SHORT_TIMEOUT)
 
     def give_secret(self, reference: str, value: str, *, kept: bool = False) -> None:

@@ -79,7 +79,7 @@ class Login(NamedTuple):
 
 
 def login_of(target: ComputeTarget) -> Login:
-    """The login of a compute target."""
+    """Return the login of a compute target."""
     return Login(
         target=target.name,
         address=target.address,
@@ -103,12 +103,12 @@ class LinkPaths:
         self.errors = f"{self._base}.err"
 
     def forwarded(self, remote_path: str) -> str:
-        """The local path of the host's unix socket `remote_path`."""
+        """Return the local path of the host's unix socket `remote_path`."""
         return f"{self._base}.{hashlib.sha256(os.fsencode(remote_path)).hexdigest()[:6]}"
 
 
 def runtime_directory() -> str:
-    """The folder for sockets, which only this user may enter. Raises StorageError."""
+    """Return the folder for sockets, which only this user may enter. Raises StorageError."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(base) and os.path.isdir(base) and len(base) < 60:
         path = os.path.join(base, "workbench-tui")

@@ -42,7 +42,7 @@ class KeyPair(NamedTuple):
 
 
 def workbench_key() -> KeyPair:
-    """The user's key pair, generated on first use. Raises StorageError."""
+    """Return the user's key pair, generated on first use. Raises StorageError."""
     path = os.path.join(user_data_directory(), "ssh", "id_ed25519")
     public = f"{path}.pub"
     if not os.path.exists(path) or not os.path.exists(public):
