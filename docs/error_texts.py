@@ -222,7 +222,7 @@ def _errors_of(call: ast.Call, module: str, reader: _Reader) -> Iterator[Error]:
 
 
 def _has_words(text: str) -> bool:
-    """True if a text is more than the names of values."""
+    """Return True if a text is more than the names of values."""
     return any(character.islower() for character in text)
 
 

@@ -98,7 +98,7 @@ def write_project(root: Path, *, python: str = sys.executable, tracked: bool = F
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home directory, also for child processes."""
+    """Return an empty home directory, also for child processes."""
     path = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(path))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -113,13 +113,13 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def project_root(tmp_path: Path) -> Path:
-    """The folder of a small project with `local`, which uses this Python, and `hello.py`."""
+    """Return the folder of a small project with `local`, which uses this Python, and `hello.py`."""
     return write_project(tmp_path / "project")
 
 
 @pytest.fixture
 def project(project_root: Path) -> Project:
-    """The project in `project_root`."""
+    """Return the project in `project_root`."""
     from tui_workbench.projects.project import Project
 
     return Project.find(str(project_root))

@@ -15,7 +15,7 @@ LARGE = frozenset(("textual", "rich", "torch", "docker", "requests", "asyncssh",
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with one run."""
+    """Return a project with one run."""
     root = write_project(tmp_path_factory.mktemp("imports") / "project")
     submit = [sys.executable, "-m", "tui_workbench", "experiment", "submit", "-c", "local", "hello.py"]
     subprocess.run(submit, cwd=root, check=True, stdout=subprocess.DEVNULL)

@@ -41,12 +41,12 @@ class Served(NamedTuple):
         return self.root.removeprefix("http://").rstrip("/")
 
     def next_address(self) -> str:
-        """The next address, which is printed after an address was used."""
+        """Return the next address, which is printed after an address was used."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().split()[-1]
 
     def children(self) -> list[int]:
-        """The child processes of the server."""
+        """Return the child processes of the server."""
         pid = self.process.pid
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -68,7 +68,7 @@ def start(project: Path, home: Path, *program: str) -> Served:
 
 @pytest.fixture
 def served(project_root: Path, home: Path) -> Iterator[Served]:
-    """A server for one test."""
+    """Return a server for one test."""
     one = start(project_root, home)
     yield one
     one.process.kill()
@@ -79,7 +79,7 @@ def served(project_root: Path, home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server that the tests of refused requests share."""
+    """Return a server that the tests of refused requests share."""
     folder = tmp_path_factory.mktemp("door")
     one = start(write_project(folder / "project"), folder)
     yield one
@@ -91,7 +91,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    """A client without cookies that does not follow redirections."""
+    """Return a client without cookies that does not follow redirections."""
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
         yield session
 

@@ -52,7 +52,7 @@ def test_check_of_unknown_target_lists_targets(project_root: Path) -> None:
 
 @pytest.fixture
 def attached(project_root: Path, box: Sequence[str], request: pytest.FixtureRequest) -> Project:
-    """A project with the target `box`, attached with a password."""
+    """Return a project with the target `box`, attached with a password."""
     request.getfixturevalue("known")
     done = workbench("attach", "remote", *box, "--password-stdin", cwd=project_root, stdin=f"{PASSWORD}\n")
     assert done.returncode == 0, done.stderr
@@ -121,7 +121,7 @@ def test_move_secrets_moves_the_password_to_the_keyring(attached_path: Path, pro
 
 @pytest.fixture
 def attached_path(known: Path, project_root: Path, gpubox: Machine) -> Path:
-    """The file of a target that contains the password."""
+    """Return the file of a target that contains the password."""
     path = project_root / "aml_config" / "box.compute"
     path.write_text(
         f"type: remote\naddress: {gpubox.address}\nusername: research\npassword: {PASSWORD}\npythonLocation: python3\n"

@@ -32,7 +32,7 @@ complete_line {line}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a project and the completion scripts of all shells."""
+    """Return a folder with a project and the completion scripts of all shells."""
     folder = tmp_path_factory.mktemp("completion")
     root = write_project(folder / "project")
     (root / "aml_config" / "gpu-box.compute").write_text("type: remotedocker\naddress: gpu\n")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def workbench(project_root: Path, tmp_path: Path, standin: Standin) -> Workbench:
-    """A project on a machine with a stand-in GPU; the run configuration `local` has a PyTorch that uses it."""
+    """Return a project on a machine with a stand-in GPU; the run configuration `local` has a PyTorch that uses it."""
     standin.write(gpu(0))
     standins.torch(tmp_path / "packages")
     path = project_root / "aml_config" / "local.runconfig"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def workbench(project_root: Path, home: Path, standin: Standin) -> Iterator[Workbench]:
-    """A project on a machine with two stand-in GPUs; samplers are killed after the test."""
+    """Return a project on a machine with two stand-in GPUs; samplers are killed after the test."""
     standin.write(gpu(0, util=83, throttle=4), gpu(1, REST))
     yield Workbench(project_root)
     for pid in samplers(home):

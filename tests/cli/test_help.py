@@ -21,7 +21,7 @@ NOUNS = sorted({command.words[0] for command in COMMANDS if len(command.words) >
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> Installed:
-    """The command outside a project."""
+    """Return the command outside a project."""
     return Installed(tmp_path)
 
 

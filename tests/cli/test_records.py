@@ -18,7 +18,7 @@ DONE: dict[str, Any] = {"state": "completed", "exit_code": 0}
 
 @pytest.fixture
 def workbench(project_root: Path, project: Project) -> Installed:
-    """A project with three runs; the last run failed before it logged a metric."""
+    """Return a project with three runs; the last run failed before it logged a metric."""
     logged: tuple[dict[str, object], ...] = (
         {"Accuracy": 0.67, "status": 1.0, "loss": "NaN"},
         {"Accuracy": 0.89, "Infinite": "Infinity"},

@@ -17,7 +17,7 @@ SLATE = (Path(directories.packaged("themes")) / "slate.yaml").read_text()
 
 @pytest.fixture
 def shell(tmp_path: Path, home: Path) -> Installed:
-    """The command outside a project, with a broken theme of the user."""
+    """Return the command outside a project, with a broken theme of the user."""
     folder = home / ".config/workbench-tui/themes"
     folder.mkdir(parents=True)
     (folder / "broken.yaml").write_text(SLATE.replace("dark: true", "dark: perhaps"))

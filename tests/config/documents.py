@@ -24,7 +24,7 @@ def document(text: str, name: str = "test.runconfig", context: ProjectContext | 
 
 
 def project(root: Path, **files: str) -> Path:
-    """A project at `root` with these files, in aml_config/ unless they end in .py; `__` in a name stands for a dot."""
+    """Return a project at `root` with these files, in aml_config/ unless they end in .py; `__` stands for a dot."""
     for written, text in files.items():
         name = written.replace("__", ".")
         path = root / name if name.endswith(".py") else root / "aml_config" / name
@@ -34,7 +34,7 @@ def project(root: Path, **files: str) -> Path:
 
 
 def in_project(root: Path, name: str) -> Document:
-    """The document of a file of the project's aml_config/."""
+    """Return the document of a file of the project's aml_config/."""
     return Document.open(os.path.join(root, "aml_config", name), ProjectContext(str(root)))
 
 
@@ -111,7 +111,7 @@ def _flow(draw: st.DrawFn, style: Style, depth: int) -> str:
 
 
 def _block(draw: st.DrawFn, style: Style, indent: int, depth: int, *, first: str | None = None) -> str:
-    """A map's lines at column `indent`; the first one follows `first` (a dash) when that is given."""
+    """Return a map's lines at column `indent`; the first one follows `first` (a dash) when that is given."""
     lines = []
     taken: set[str] = set()
     for number in range(draw(st.integers(1, 4))):
@@ -137,7 +137,7 @@ def _entry(draw: st.DrawFn, style: Style, indent: int, depth: int, taken: set[st
 
 
 def _lines(draw: st.DrawFn, indent: int) -> str:
-    """A value of several lines: a block scalar, or a plain or quoted text that goes on below."""
+    """Return a value of several lines: a block scalar, or a plain or quoted text that goes on below."""
     lines = draw(st.lists(st.sampled_from(["one", "two words", "", "# no comment", "three"]), min_size=1, max_size=3))
     body = "".join(" " * indent * bool(line) + line + "\n" for line in ["first", *lines])
     header = draw(st.sampled_from(["|", "|-", "|+", ">", ">-", ">+", "plain", '"', "'"]))
@@ -158,7 +158,7 @@ def _item(draw: st.DrawFn, style: Style, indent: int, depth: int) -> str:
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """A YAML or JSON text whose root is a map."""
+    """Return a YAML or JSON text whose root is a map."""
     style = draw(STYLES)
     if style.json:
         taken: set[str] = set()

@@ -232,7 +232,7 @@ def test_saved_bytes_differ_only_in_the_value(paths: list[str], tmp_path: Any) -
 
 
 def first_tree(path: str) -> Any:
-    """The tree of the file as it is."""
+    """Return the tree of the file as it is."""
     from tui_workbench.config.yaml_edit.syntax import parse
 
     return parse(read(path).text)

@@ -15,7 +15,7 @@ from tui_workbench.core.trace_reading import TraceFile
 
 @pytest.fixture
 def inherited(tmp_path: Path) -> int:
-    """An inheritable descriptor, as this process may have got from its parent."""
+    """Return an inheritable descriptor, as this process may have got from its parent."""
     descriptor = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     os.set_inheritable(descriptor, True)
     return descriptor

@@ -31,7 +31,7 @@ SECRET = "s3cret-value"
 
 @pytest.fixture
 def known_secret() -> str:
-    """A secret that is marked as one."""
+    """Return a secret that is marked as one."""
     secret = f"s3cret-{uuid.uuid4().hex}"
     trace.hide([secret])
     return secret

@@ -18,7 +18,7 @@ CALLS = ("write", "fsync", "rename", "replace", "mkdir", "link", "unlink", "pwri
 
 
 def count(path: str, pread: Any = os.pread, pwrite: Any = os.pwrite) -> int:
-    """The number of this call, from 1."""
+    """Return the number of this call, from 1."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

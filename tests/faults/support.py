@@ -35,7 +35,7 @@ class Result(NamedTuple):
     err: str
 
     def error(self, code: int, *parts: str) -> str:
-        """The text of an error; it has this exit code, says each of `parts`, and nothing else was printed.
+        """Return the text of an error; it has this exit code, says each of `parts`, and nothing else was printed.
 
         It is one line, unless there are several remedies.
         """
@@ -128,7 +128,7 @@ class Workbench:
         (self.folder / name).write_text(script)
 
     def run_directory(self, run_id: str) -> Path:
-        """The run's directory on this machine."""
+        """Return the run's directory on this machine."""
         return self.folder / ".workbench" / "runs" / run_id
 
     def cancel_active(self) -> None:
@@ -158,7 +158,7 @@ def open_gate(fifo: Path) -> None:
 
 
 def controller_of(run_directory: Path, *, other_than: int = 0) -> int:
-    """The process id of a run's controller, which signs a moment after the submit has returned."""
+    """Return the process id of a run's controller, which signs a moment after the submit has returned."""
 
     def signed() -> int:
         text = (run_directory / "controller.lock").read_text().strip()

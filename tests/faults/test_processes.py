@@ -243,7 +243,7 @@ def test_ctrl_c_detaches_and_shows_how_to_follow(workbench: Workbench, place: Pa
 
 
 def stubborn(workbench: Workbench, place: Path) -> tuple[subprocess.Popen[bytes], set[int]]:
-    """A run of which every process ignores the polite signals, followed; and its process ids."""
+    """Return a run of which every process ignores the polite signals, followed; and its process ids."""
     submit = workbench.start("experiment", "submit", "-c", "local", "stubborn.py", str(place), "1")
     until(lambda: len(list(place.glob("*.pid"))) == 4, "four stubborn processes")
     return submit, {int(file.stem) for file in place.glob("*.pid")}

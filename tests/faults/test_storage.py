@@ -17,7 +17,7 @@ from tui_workbench.projects.project import Project
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MB. Only root may make one."""
+    """Return a file system of 4 MB. Only root may make one."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system to fill")
     place = tmp_path / "disk"
@@ -109,7 +109,7 @@ def test_end_of_a_run_that_filled_the_disk_is_recorded_later(small_disk: Path) -
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A project on which nothing can be written, not even by root."""
+    """Return a project on which nothing can be written, not even by root."""
     root = write_project(tmp_path / "mount" / "project", tracked=True)
     (root / "data.txt").write_text("precious\n")
     if os.geteuid() != 0:

@@ -82,7 +82,7 @@ def gpu(index: int = 0, words: str = T4, **changes: object) -> str:
 
 
 def process(pid: int, index: int = 0, memory: object = 900, share: object = "-", kind: str = "C") -> str:
-    """A process's line."""
+    """Return a process's line."""
     return f"proc {index} {pid} {memory} {share} {kind}"
 
 
@@ -106,7 +106,7 @@ def build(folder: Path) -> Built:
 
 @pytest.fixture(scope="session")
 def standin_parts() -> Iterator[Built]:
-    """The stand-ins, compiled once. Users of other machines can execute them."""
+    """Return the stand-ins, compiled once. Users of other machines can execute them."""
     with open_folder() as folder:
         yield build(folder)
 

@@ -51,7 +51,7 @@ def hook(tmp_path_factory: pytest.TempPathFactory) -> NvidiaStandIn:
 
 @pytest.fixture(scope="module")
 def gpu_engine(hook: NvidiaStandIn) -> Iterator[DockerEngine]:
-    """An engine of this machine that can give its containers GPUs."""
+    """Return an engine of this machine that can give its containers GPUs."""
     with docker_engine(environment=hook.environment) as engine:
         yield engine
 
@@ -60,7 +60,7 @@ def gpu_engine(hook: NvidiaStandIn) -> Iterator[DockerEngine]:
 def project(
     tmp_path: Path, standin: Standin, gpu_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[DockerProject]:
-    """A project whose runs each take a free GPU of two."""
+    """Return a project whose runs each take a free GPU of two."""
     standin.write(gpu(0, REST), gpu(1, REST))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{gpu_engine.socket}")
     made = DockerProject(tmp_path / "project")
@@ -184,7 +184,7 @@ def test_failed_hook_releases_the_gpu(project: DockerProject, hook: NvidiaStandI
 
 @pytest.fixture(scope="module")
 def remote_machine(key: Path) -> Iterator[Machine]:
-    """A machine of its own: its engine has the hook from the beginning."""
+    """Return a machine of its own: its engine has the hook from the beginning."""
     with open_folder() as folder, machine("gpuhost", folder, key) as made:
         yield made
 
@@ -203,7 +203,7 @@ def there(
     tmp_path: Path, standin: Standin, standin_parts: Built, remote_machine: Machine, remote_engine: DockerEngine,
     home: Path, connections: Path, key: Path,
 ) -> Iterator[DockerProject]:  # fmt: skip
-    """A project whose runs take a free GPU of two on the other machine."""
+    """Return a project whose runs take a free GPU of two on the other machine."""
     ssh = home / ".ssh"
     ssh.mkdir(mode=0o700)
     shutil.copy(key, ssh / "id_ed25519")

@@ -57,7 +57,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """The shell blocks of a page, each with the remark before it."""
+    """Return the shell blocks of a page, each with the remark before it."""
     text = page.read_text(encoding="utf-8")
     found = re.findall(r"(?:<!-- ((?:not )?tested: [^\n]*) -->\n)?```sh\n(.*?)```", text, re.DOTALL)
     return [Block(mark, commands) for mark, commands in found]
@@ -186,7 +186,7 @@ def gpu_machine(
 
 
 def image_with_framework(engine: DockerEngine, folder: Path) -> None:
-    """The image that `attach` chooses for a GPU: the test image, and a framework that finds one."""
+    """Return the image that `attach` chooses for a GPU: the test image, and a framework that finds one."""
     packages = folder / "framework"
     packages.mkdir()
     frameworks.torch(packages, capabilities=("7.5",))
@@ -198,7 +198,7 @@ def image_with_framework(engine: DockerEngine, folder: Path) -> None:
 
 @pytest.fixture
 def guide(shell: Shell) -> Path:
-    """The project of step 1, with a training that ends when the test wants it to."""
+    """Return the project of step 1, with a training that ends when the test wants it to."""
     shell.type("workbench-tui project create my-digits --template digits; cd my-digits")
     (shell.folder / "train.py").write_text(TRAIN)
     (shell.folder / "aml_config" / "conda_dependencies.yml").write_text(DEPENDENCIES)

@@ -29,7 +29,7 @@ LEFT_BEHIND = (
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository with a run of the sample."""
+    """Return a copy of the repository with a run of the sample."""
     root = tmp_path_factory.mktemp("source") / "workbench-tui"
     apart = shutil.ignore_patterns(
         ".git", ".venv*", "__pycache__", ".*_cache", ".hypothesis", "dist", "build", ".workbench"
@@ -116,7 +116,7 @@ def test_torch_is_optional_and_textual_is_pinned(wheel: Path) -> None:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` folder of an environment with the wheel, which finds its dependencies in this environment."""
+    """Return the `bin` folder of an environment with the wheel, which finds its dependencies in this environment."""
     environment = tmp_path_factory.mktemp("installed") / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     python = environment / "bin" / "python"

@@ -27,7 +27,7 @@ esac
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A folder for the PATH that contains only the shell."""
+    """Return a folder for the PATH that contains only the shell."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "sh").symlink_to(require("sh"))

@@ -27,7 +27,7 @@ def shop(project: Project, tmp_path: Path) -> Iterator[GatedProject]:
 
 @pytest.fixture(params=["git", "copy"])
 def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    """A project on a machine with git, and on a machine without git."""
+    """Return a project on a machine with git, and on a machine without git."""
     if request.param == "copy":
         monkeypatch.setenv("PATH", str(tmp_path / "nothing here"))
     return Source(tmp_path)
@@ -35,7 +35,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder in which any user may write."""
+    """Return a folder in which any user may write."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         yield Path(folder)

@@ -53,13 +53,13 @@ class GatedProject:
         return RunRequest("local", "gated.py", (str(self.gate), str(code)))
 
     def submit(self, code: int = 0) -> Run:
-        """A run that waits at the gate."""
+        """Return a run that waits at the gate."""
         run = self.runs.submit(self.request(code))
         self.script(run)
         return run
 
     def script(self, run: Run) -> int:
-        """The process ID of a run's script, the first line of its output."""
+        """Return the process ID of a run's script, the first line of its output."""
         log = Path(run.log_path)
         return int(until(lambda: log.exists() and log.read_text().partition("\n")[0], "the script"))
 
@@ -86,7 +86,7 @@ def kill(pid: int) -> None:
 
 
 def step_by_step(shop: GatedProject, until_step: str) -> Run:
-    """A run whose controller was killed after a step; the gate is open."""
+    """Return a run whose controller was killed after a step; the gate is open."""
     directory, lock, record = create_run(shop.project, RunRequest("local", "gated.py", ("/dev/null", "7")))
     target = LocalTarget(record.spec.target)
     end: dict[str, Any] = {"exit_code": 7, "reason": "exit code 7"}

@@ -33,17 +33,17 @@ class Source:
         return SnapshotStore(str(self.root), str(self.state), data).take(run_id, str(copy)), copy
 
     def git(self, *arguments: str) -> str:
-        """The output of a git command on the hidden repository."""
+        """Return the output of a git command on the hidden repository."""
         command = [GIT, "--git-dir", str(self.state / "snapshots.git"), *arguments]
         return subprocess.run(command, capture_output=True, check=True).stdout.decode("utf-8", "surrogateescape")
 
     def committed(self) -> list[str]:
-        """The paths in the last snapshot."""
+        """Return the paths in the last snapshot."""
         return sorted(self.git("ls-tree", "-r", "-z", "--name-only", self.snapshot.commit_id).split("\0")[:-1])
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """The output of a user's git command in a folder."""
+    """Return the output of a user's git command in a folder."""
     command = [GIT, "-c", "user.name=user", "-c", "user.email=user@example.org", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout.decode()
 

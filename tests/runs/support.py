@@ -23,7 +23,7 @@ REQUEST = RunRequest("local", "hello.py")
 
 
 def record_of(directory: Path, number: int = 1, **changes: Any) -> Record:
-    """The record of a small untracked run."""
+    """Return the record of a small untracked run."""
     root = directory.parent.parent.parent
     configuration = RunConfiguration(
         name="local",
@@ -120,7 +120,7 @@ def as_anybody(check: Callable[[], None]) -> None:
 
 
 def children() -> set[int]:
-    """Processes that this one has started, ended or not; those of the whole session (engines) are among them."""
+    """Return the processes that this one has started, ended or not; those of the whole session (engines) are among them."""
     reap()
     listed: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
@@ -132,5 +132,5 @@ def children() -> set[int]:
 
 
 def descriptors() -> int:
-    """Number of open files of this process."""
+    """Return the number of open files of this process."""
     return len(os.listdir("/proc/self/fd"))

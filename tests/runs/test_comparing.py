@@ -71,7 +71,7 @@ def runs(project: Project) -> Runs:
 
 
 def values(comparison: Comparison, section: str) -> dict[str, tuple[Any, ...]]:
-    """The differing rows of a section."""
+    """Return the differing rows of a section."""
     return {row.name: row.values for row in comparison.differences if row.section == section}
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A private key that the users of every machine accept."""
+    """Return a private key that the users of every machine accept."""
     return make_key(tmp_path_factory.mktemp("keys") / "id_ed25519")
 
 
@@ -68,7 +68,7 @@ def without_engine(gpubox: Machine) -> Iterator[None]:
 
 @pytest.fixture
 def connections(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of this test's SSH links, which end with the test."""
+    """Return the folder of this test's SSH links, which end with the test."""
     folder = Path(tempfile.mkdtemp(prefix="wb-"))  # a socket's path must be short
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
@@ -99,7 +99,7 @@ def known(home: Path, connections: Path, gpubox: Machine) -> Path:
 
 @pytest.fixture
 def bastion(gpubox: Machine, key: Path, ssh_folder: Path) -> Iterator[Machine]:
-    """A jump host for `inner` of ~/.ssh/config, which is gpubox; neither host key is known."""
+    """Return a jump host for `inner` of ~/.ssh/config, which is gpubox; neither host key is known."""
     with open_folder() as folder, machine("bastion", folder, key) as made:
         inner = made.wire_to(gpubox)
         (ssh_folder / "config").write_text(
@@ -111,18 +111,18 @@ def bastion(gpubox: Machine, key: Path, ssh_folder: Path) -> Iterator[Machine]:
 
 @pytest.fixture
 def login(gpubox: Machine, ssh_folder: Path) -> wire.Login:
-    """A login on gpubox that works."""
+    """Return a login on gpubox that works."""
     return wire.Login("gpubox", gpubox.address, "research")
 
 
 @pytest.fixture
 def host(login: wire.Login) -> SshHost:
-    """The account of the user research on gpubox."""
+    """Return the account of the user research on gpubox."""
     return SshHost(login)
 
 
 def link_processes(folder: Path) -> list[int]:
-    """The processes of the links whose sockets lie below the folder."""
+    """Return the processes of the links whose sockets lie below the folder."""
     found = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
@@ -147,7 +147,7 @@ def end_links(folder: Path) -> None:
 
 @pytest.fixture
 def keyring(home: Path, connections: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An unlocked keyring for this test, on a separate message bus; return the folder of its files."""
+    """Return an unlocked keyring for this test, on a separate message bus; return the folder of its files."""
     bus = connections / "bus"
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", f"unix:path={bus}")
     processes = []

@@ -41,7 +41,7 @@ def session_engine() -> Iterator[DockerEngine]:
 
 @pytest.fixture
 def engine(session_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerEngine]:
-    """The session's engine as the local one; it holds only the test images when the test begins and ends."""
+    """Return the session's engine as the local one; it holds only the test images when the test begins and ends."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{session_engine.socket}")
     yield session_engine
     for name in session_engine.containers():
@@ -50,7 +50,7 @@ def engine(session_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.fixture(scope="session")
 def session_gpubox_engine(gpubox: Machine) -> Iterator[DockerEngine]:
-    """The Docker engine of the other machine, with the test images."""
+    """Return the Docker engine of the other machine, with the test images."""
     require("dockerd")
     engine = DockerEngine(gpubox.folder / "docker", machine=gpubox)
     engine.start()
@@ -61,7 +61,7 @@ def session_gpubox_engine(gpubox: Machine) -> Iterator[DockerEngine]:
 
 @pytest.fixture
 def gpubox_engine(gpubox: Machine, session_gpubox_engine: DockerEngine) -> Iterator[DockerEngine]:
-    """The other machine's engine, without containers and runs when the test begins and ends."""
+    """Return the other machine's engine, without containers and runs when the test begins and ends."""
     session_gpubox_engine.make_sure()
     yield session_gpubox_engine
     shutil.rmtree(gpubox.home() / ".workbench-tui", ignore_errors=True)
@@ -151,7 +151,7 @@ def localdocker_harness(tmp_path: Path, engine: DockerEngine) -> Harness:
 
 @pytest.fixture
 def shellless_harness(tmp_path: Path, engine: DockerEngine) -> Harness:
-    """An image without a shell: its output comes from the engine's own log."""
+    """Return an image without a shell: its output comes from the engine's own log."""
     return DockerHarness(tmp_path, engine, BARE_IMAGE)
 
 
@@ -183,7 +183,7 @@ class RemoteDockerHarness(DockerHarness):
 
 
 def files_of(folder: Path) -> list[Entry]:
-    """The files of a folder, for a sync."""
+    """Return the files of a folder, for a sync."""
     return [
         Entry(str(path.relative_to(folder)), f"{path.stat().st_mtime_ns}", path.stat().st_size)
         for path in sorted(folder.rglob("*"))

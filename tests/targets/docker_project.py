@@ -70,12 +70,12 @@ class DockerProject:
         return self.ended(self.submit(text, *arguments))
 
     def ended(self, run: Run) -> Run:
-        """The run, once it has ended."""
+        """Return the run, once it has ended."""
         wait_until(lambda: not self.get(run).is_active, seconds=RUN_SECONDS)
         return self.get(run)
 
     def get(self, run: Run) -> Run:
-        """The run as it is now. Only reads: unlike Runs.get it gives a run without a controller none."""
+        """Return the run as it is now. Only reads: unlike Runs.get it gives a run without a controller none."""
         return self.runs.directory(run.run_id).run()
 
     def until(self, run: Run, text: str) -> None:
@@ -84,7 +84,7 @@ class DockerProject:
         assert text in log(run), (self.get(run), log(run))
 
     def states(self, run: Run) -> list[str]:
-        """The states that the run went through."""
+        """Return the states that the run went through."""
         return [event["state"] for event in events(run) if event["event"] == "state"]
 
 
@@ -94,19 +94,19 @@ def write(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def log(run: Run) -> str:
-    """What the run has written, as far as it is here."""
+    """Return the output of the run, as far as it is on this machine."""
     path = Path(run.log_path)
     return path.read_text(errors="replace") if path.exists() else ""
 
 
 def events(run: Run) -> list[dict[str, Any]]:
-    """The run's events."""
+    """Return the run's events."""
     lines = Path(run.directory, "events.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
 def controller_of(run: Run) -> int:
-    """The process id of the run's controller; 0 when it has none."""
+    """Return the process id of the run's controller; 0 when it has none."""
     from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
     return ControllerLock.holder(RunDirectory(run.directory))

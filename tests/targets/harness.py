@@ -62,11 +62,11 @@ class Harness:
         self._specs: list[RunSpec] = []
 
     def target(self) -> Target:
-        """A new instance of the implementation: it must not hold state."""
+        """Return a new instance of the implementation: it must not hold state."""
         raise NotImplementedError
 
     def compute_target(self) -> ComputeTarget:
-        """The content of its `.compute` file."""
+        """Return the content of its `.compute` file."""
         raise NotImplementedError
 
     def write(self, path: Path, script: Script) -> None:
@@ -80,7 +80,7 @@ class Harness:
     def spec(
         self, script: Script, arguments: tuple[str, ...] = (), variables: Mapping[str, str] | None = None
     ) -> RunSpec:
-        """A run of the script, ready to be planned."""
+        """Return a run of the script, ready to be planned."""
         number = len(self._specs) + 1
         project = self.folder / "project"
         # Unique across test processes, because processes are found by run id.
@@ -116,7 +116,7 @@ class Harness:
         target.start(spec, target.plan(spec), dict(os.environ))
 
     def log(self, spec: RunSpec) -> bytes:
-        """The output so far."""
+        """Return the output so far."""
         path = Path(spec.run_directory, "output.log")
         return path.read_bytes() if path.exists() else b""
 
@@ -125,7 +125,7 @@ class Harness:
         until(lambda: text.encode() in self.log(spec), f"{text!r} in the output")
 
     def report(self, spec: RunSpec) -> dict[str, Any]:
-        """The report of a script with `report`."""
+        """Return the report of a script with `report`."""
         found: dict[str, Any] = json.loads(self.log(spec))
         return found
 

@@ -61,7 +61,7 @@ class RemoteHarness(Harness):
         target.start(spec, plan, {})
 
     def directory(self, spec: RunSpec) -> Path:
-        """The run's directory on the other machine, as a path on this machine."""
+        """Return the run's directory on the other machine, as a path on this machine."""
         return self.machine.home() / ".workbench-tui" / "runs" / spec.run_id
 
     def lose(self, spec: RunSpec) -> None:

@@ -38,7 +38,7 @@ class Remote(Workbench):
             (self.folder / "aml_config" / name).write_text(json.dumps(values))
 
     def there(self, run_id: str = "") -> Path:
-        """The run's directory on the other machine, or the folder of all runs, as a path on this machine."""
+        """Return the run's directory on the other machine, or the folder of all runs, as a path on this machine."""
         return self.machine.home() / ".workbench-tui" / "runs" / run_id
 
     def begin(self, then: str = "", *, after: str = "") -> str:

@@ -25,7 +25,7 @@ def session_slurm(key: Path) -> Iterator[SlurmCluster]:
 
 @pytest.fixture
 def slurm(session_slurm: SlurmCluster) -> Iterator[SlurmCluster]:
-    """The session's cluster, without jobs and with all nodes when the test begins and ends."""
+    """Return the session's cluster, without jobs and with all nodes when the test begins and ends."""
     yield session_slurm
     session_slurm.clear()
 
@@ -39,7 +39,7 @@ def session_slurm_accounting(key: Path) -> Iterator[SlurmCluster]:
 
 @pytest.fixture
 def slurm_accounting(session_slurm_accounting: SlurmCluster) -> Iterator[SlurmCluster]:
-    """The session's cluster with slurmdbd, without jobs and with all nodes when the test begins and ends."""
+    """Return the session's cluster with slurmdbd, without jobs and with all nodes when the test begins and ends."""
     yield session_slurm_accounting
     session_slurm_accounting.clear()
 
@@ -53,7 +53,7 @@ def session_slurm_newer(key: Path) -> Iterator[SlurmCluster]:
 
 @pytest.fixture
 def slurm_newer(session_slurm_newer: SlurmCluster) -> Iterator[SlurmCluster]:
-    """The session's cluster of a newer Slurm, without jobs and with all nodes when the test begins and ends."""
+    """Return the session's cluster of a newer Slurm, without jobs and with all nodes when the test begins and ends."""
     yield session_slurm_newer
     session_slurm_newer.clear()
 
@@ -67,13 +67,13 @@ def each_slurm(request: pytest.FixtureRequest) -> SlurmCluster:
 
 @pytest.fixture
 def slurm_host(slurm: SlurmCluster, home: Path, connections: Path, key: Path) -> SshHost:
-    """The account of the user research on the login node of `slurm`, whose host key is known."""
+    """Return the account of the user research on the login node of `slurm`, whose host key is known."""
     return login_of(slurm, home, key)
 
 
 @pytest.fixture
 def slurm_accounting_host(slurm_accounting: SlurmCluster, home: Path, connections: Path, key: Path) -> SshHost:
-    """The account of the user research on the login node of `slurm_accounting`, whose host key is known."""
+    """Return the account of the user research on the login node of `slurm_accounting`, whose host key is known."""
     return login_of(slurm_accounting, home, key)
 
 

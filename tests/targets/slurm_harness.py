@@ -65,7 +65,7 @@ class SlurmHarness(Harness):
         target.start(spec, plan, {})
 
     def directory(self, spec: RunSpec) -> Path:
-        """The run's directory on the cluster, which this machine shares."""
+        """Return the run's directory on the cluster, which this machine shares."""
         return self.cluster.run_root / "runs" / spec.run_id
 
     def lose(self, spec: RunSpec) -> None:

@@ -310,7 +310,7 @@ def test_16_logged_values_are_in_the_run_directory(harness: Harness) -> None:
 
 
 def together(harness: Harness) -> Target:
-    """The target, if it drives its runs together."""
+    """Return the target, if it drives its runs together."""
     target = harness.target()
     if not target.drives_together:
         pytest.skip("each run has a controller")

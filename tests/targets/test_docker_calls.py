@@ -67,7 +67,7 @@ def drive(target: DockerTarget, spec: RunSpec, journal: Journal) -> None:
 
 
 def mortal(harness: DockerHarness, last: int) -> tuple[DockerTarget, list[str]]:
-    """A target that is connected to such an engine, and the calls of the engine."""
+    """Return a target that is connected to such an engine, and the calls of the engine."""
     target, calls = harness.target(), list[str]()
     assert isinstance(target, DockerTarget)
     with pytest.MonkeyPatch.context() as patch:

@@ -56,7 +56,7 @@ while not os.path.exists("done"):
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of the package, on the path of this process."""
+    """Return the folder of the package, on the path of this process."""
     folder = tmp_path / "site"
     write_files(
         folder,
@@ -77,7 +77,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def rack(project_root: Path, site: Path) -> Workbench:
-    """A project with a target of the type, and a run configuration on it."""
+    """Return a project with a target of the type, and a run configuration on it."""
     write_configuration(project_root, "rack", suffix="compute", type="rack", pythonLocation="python", slots=3)
     write_configuration(project_root, "rack", Target="rack")
     write_files(project_root, {"hello.py": "print('hello')\n", "train.py": TRAIN})

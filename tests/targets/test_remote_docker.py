@@ -39,13 +39,13 @@ COUNTED = "".join(f"{number}\n" for number in range(20))
 
 @pytest.fixture
 def local(tmp_path: Path, engine: DockerEngine) -> DockerProject:
-    """A project whose runs execute in containers on this machine."""
+    """Return a project whose runs execute in containers on this machine."""
     return DockerProject(tmp_path / "project", nativeSharedDirectory=str(tmp_path / "share"))
 
 
 @pytest.fixture
 def project(tmp_path: Path, gpubox: Machine, gpubox_engine: DockerEngine, ssh_folder: Path) -> DockerProject:
-    """A project whose runs execute in containers on the other machine."""
+    """Return a project whose runs execute in containers on the other machine."""
     return DockerProject(tmp_path / "project", type="remotedocker", address=gpubox.address, username="research")
 
 

@@ -41,7 +41,7 @@ LOSSES = {"link": kill_links, "session": kill_sessions, "helper": kill_helpers}
 
 
 def waiting_shells(box: Remote, text: bytes) -> list[int]:
-    """The shells on the machine that have the text among their arguments, none of them a supervising one."""
+    """Return the shells on the machine that have the text among their arguments, none of them a supervising one."""
     found = []
     for pid in box.machine.processes("sh"):
         with contextlib.suppress(OSError):
@@ -143,7 +143,7 @@ def test_clean_skips_an_active_run_without_shell(box: Remote, tmp_path: Path) ->
 
 @pytest.fixture
 def small_disk(box: Remote) -> Iterator[Path]:
-    """A file system of 4 MB in place of the project's `.workbench`."""
+    """Return a file system of 4 MB in place of the project's `.workbench`."""
     place = box.folder / ".workbench"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], check=True)

@@ -37,7 +37,7 @@ TRAIN = """
 
 @pytest.fixture(params=["local", "localdocker", "copied", "remote", "remotedocker"])
 def project(request: pytest.FixtureRequest, tmp_path: Path) -> DockerProject:
-    """A project like nanoGPT with an older checkpoint."""
+    """Return a project like nanoGPT with an older checkpoint."""
     made = _project(request, tmp_path, request.param)
     write_files(
         made.root,

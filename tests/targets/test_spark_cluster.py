@@ -41,7 +41,7 @@ def yarn(box: Remote) -> Iterator[StandInYarn]:
 
 @pytest.fixture
 def head(box: Remote, yarn: StandInYarn) -> Remote:
-    """A project with a cluster whose drivers run on its nodes."""
+    """Return a project with a cluster whose drivers run on its nodes."""
     configure(box, "cluster")
     return box
 

@@ -66,13 +66,13 @@ SparkSession.builder.getOrCreate().sparkContext.parallelize(range(2), 2).map(lam
 
 @pytest.fixture(scope="session")
 def spark() -> str:
-    """The Python of an environment with Spark."""
+    """Return the Python of an environment with Spark."""
     return spark_python()
 
 
 @pytest.fixture
 def project(tmp_path: Path, spark: str) -> Iterator[Workbench]:
-    """A project of 2017 with PySpark, on this machine."""
+    """Return a project of 2017 with PySpark, on this machine."""
     root = tmp_path / "my project"
     (root / "aml_config").mkdir(parents=True)
     files = {
@@ -94,7 +94,7 @@ def project(tmp_path: Path, spark: str) -> Iterator[Workbench]:
 
 
 def last(workbench: Workbench) -> dict[str, Any]:
-    """The newest run."""
+    """Return the newest run."""
     return workbench.info(workbench.history()[0]["run_id"])
 
 

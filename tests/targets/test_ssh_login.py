@@ -35,7 +35,7 @@ RELAY = (
 
 @pytest.fixture
 def shown(gpubox: Machine) -> str:
-    """The fingerprint of gpubox's host key as its owner sees it."""
+    """Return the fingerprint of gpubox's host key as its owner sees it."""
     return fingerprint(gpubox.folder / "host_key.pub")
 
 
@@ -136,7 +136,7 @@ def test_host_key_change_is_noticed_at_the_next_login(host: SshHost, gpubox: Mac
 
 @pytest.fixture
 def with_password(login: wire.Login, ssh_folder: Path) -> wire.Login:
-    """A login by password to an account without a key on this machine."""
+    """Return a login by password to an account without a key on this machine."""
     for path in ssh_folder.glob("id_*"):
         path.unlink()
     return login._replace(password=REFERENCE)
@@ -264,7 +264,7 @@ def test_login_without_keys(login: wire.Login, ssh_folder: Path) -> None:
 
 @pytest.fixture
 def protected(login: wire.Login, gpubox: Machine, home: Path, ssh_folder: Path) -> Iterator[wire.Login]:
-    """A login with a key that a passphrase protects."""
+    """Return a login with a key that a passphrase protects."""
     for path in ssh_folder.glob("id_*"):
         path.unlink()
     key = make_key(home / "protected", passphrase=PASSWORD)

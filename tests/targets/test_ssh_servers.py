@@ -198,7 +198,7 @@ def test_files_are_copied_without_gzip(host: SshHost, gpubox: Machine, start_up:
 
 @pytest.fixture
 def hardened(gpubox: Machine, host: SshHost, gpubox_engine: DockerEngine) -> Iterator[str]:
-    """The engine's socket as it appears here, although the SSH server forwards nothing."""
+    """Return the engine's socket as it appears here, although the SSH server forwards nothing."""
     with gpubox.configured("DisableForwarding yes"):
         yield docker_socket(host)
         host.disconnect()

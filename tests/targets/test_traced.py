@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def calls(kind: str) -> list[TracedCall]:
-    """The calls of a kind that this test has made, in their order."""
+    """Return the calls of a kind that this test has made, in their order."""
     file = TraceFile(os.path.dirname(trace_file()))
     file.read_new()
     return [call for call in file.calls if call.kind == kind]
 
 
 def call_of(first: str) -> TracedCall:
-    """The call over SSH whose program's name is this."""
+    """Return the call over SSH whose program's name is this."""
     (found,) = [call for call in calls(trace.SSH) if call.words[:1] == (first,)]
     return found
 

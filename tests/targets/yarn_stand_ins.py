@@ -182,7 +182,7 @@ class StandInYarn:
         return found
 
     def submitted(self) -> dict[str, dict[str, str]]:
-        """The options and properties of the last call of `spark-submit`."""
+        """Return the options and properties of the last call of `spark-submit`."""
         found: dict[str, dict[str, str]] = json.loads((self.folder / "submitted").read_text())
         return found
 

@@ -68,7 +68,7 @@ class Sshd:
                 os.kill(pid, signal.SIGKILL)
 
     def command(self, argv: list[str], variables: Mapping[str, str], *, port: int | None = None) -> list[str]:
-        """The command that starts the program on the server, in a new terminal."""
+        """Return the command that starts the program on the server, in a new terminal."""
         options = ["UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "LogLevel=ERROR", "IdentitiesOnly=yes"]
         words = ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
         return [
@@ -85,7 +85,7 @@ class Sshd:
         ]
 
     def workbench(self, root: str, home: Path, *, port: int | None = None) -> Terminal:
-        """The workbench on a project, over SSH, in a local terminal."""
+        """Return the workbench on a project, over SSH, in a local terminal."""
         argv = [sys.executable, "-m", "tui_workbench", root]
         return Terminal(self.command(argv, {"HOME": str(home)}, port=port))
 
@@ -140,14 +140,14 @@ class SlowLine:
 
 
 def free_port() -> int:
-    """A free port of this machine."""
+    """Return a free port of this machine."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
 
 
 def descendants(pid: int, name: str) -> list[int]:
-    """The descendants of this process with this program name (which depends on the version of sshd)."""
+    """Return the descendants of this process with this program name (which depends on the version of sshd)."""
     children: dict[int, list[tuple[int, str]]] = {}
     for entry in os.listdir("/proc"):
         with contextlib.suppress(OSError, ValueError):

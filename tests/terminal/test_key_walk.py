@@ -40,7 +40,7 @@ def seen(terminal: Terminal) -> list[str]:
 
 
 def torn_rows(command: list[str], size: tuple[int, int], home: Path, keys: list[str], quiet: float) -> list[int]:
-    """The rows that a repaint changes after these keys and `quiet` seconds without output."""
+    """Return the rows that a repaint changes after these keys and `quiet` seconds without output."""
     with Terminal(command, columns=size[0], rows=size[1], changes={"HOME": str(home)}) as terminal:
         terminal.until(lambda: "ready" in terminal.text() or "✓" in terminal.text())
         for key in keys:

@@ -28,7 +28,7 @@ read answer
 
 @pytest.fixture
 def vim(tmp_path: Path) -> Path:
-    """An editor that prints its arguments, adds a line to a writable file, and waits for enter."""
+    """Return an editor that prints its arguments, adds a line to a writable file, and waits for enter."""
     path = tmp_path / "bin" / "vim"
     path.parent.mkdir()
     path.write_text(EDITOR)

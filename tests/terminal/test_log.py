@@ -51,7 +51,7 @@ FAILING = "def step():\n    raise ValueError('shapes [2, 3] do not match')\nstep
 
 @pytest.fixture
 def terminal(project: Project, home: Path, request: pytest.FixtureRequest) -> Iterator[Tmux]:
-    """The workbench on a project."""
+    """Return the workbench on a project."""
     name = f"{os.getpid()}-{request.node.name}"
     with Tmux(workbench(project.root), size=(120, 36), name=name, environment={"HOME": str(home)}) as opened:
         opened.until_text("hello.py ▾", "ready")

@@ -53,7 +53,7 @@ class Heard:
 
 
 def begin_run(project: Project) -> Path:
-    """A run that ends when the file is created."""
+    """Return a run that ends when the file is created."""
     from pathlib import Path
 
     go = Path(project.root, "go")

@@ -49,7 +49,7 @@ def seen(terminal: Terminal) -> str:
 
 
 def look_of(cell: object) -> str:
-    """The style of a cell; of a blank, its visible part."""
+    """Return the style of a cell; of a blank, its visible part."""
     names = ["bold", "italics", "underscore", "strikethrough", "reverse"]
     is_blank = getattr(cell, "data", "") == " "
     seen_on_blanks = ("underscore", "reverse")

@@ -84,7 +84,7 @@ def open_hello(terminal: Terminal) -> None:
 
 
 def programs_on(project: Project) -> list[int]:
-    """The workbenches on the project."""
+    """Return the workbenches on the project."""
     found = []
     for entry in os.listdir("/proc"):
         try:
@@ -214,7 +214,7 @@ def test_view_is_restored(connect: Callable[..., Terminal], sshd: Sshd, project:
 
 
 def body_of(text: str) -> list[str]:
-    """The lines of the pane without the scroll bar."""
+    """Return the lines of the pane without the scroll bar."""
     return [line[:-3].rstrip() for line in text.splitlines()[2:-2]]
 
 

@@ -60,7 +60,7 @@ class Seen:
         return kinds
 
     def row_of(self, text: str) -> int:
-        """The screen row with the text."""
+        """Return the screen row with the text."""
         return next(row for row, line in enumerate(self.terminal.screen.display) if text in line)
 
 

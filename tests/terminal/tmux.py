@@ -57,11 +57,11 @@ class Tmux:
         self.call("resize-window", "-x", str(width), "-y", str(height))
 
     def lines(self) -> list[str]:
-        """The rows of the screen."""
+        """Return the rows of the screen."""
         return self.call("capture-pane", "-p").split("\n")
 
     def text(self) -> str:
-        """The text of the screen."""
+        """Return the text of the screen."""
         return "\n".join(self.lines())
 
     @property
@@ -87,5 +87,5 @@ class Tmux:
 
 
 def workbench(*arguments: str) -> list[str]:
-    """The command that starts the program with this interpreter."""
+    """Return the command that starts the program with this interpreter."""
     return [sys.executable, "-m", "tui_workbench", *arguments]

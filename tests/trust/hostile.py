@@ -72,7 +72,7 @@ class Hostile:
         self._plant_programs(folder)
 
     def _plant_programs(self, folder: Path) -> None:
-        """An interpreter in the project, and a git repository whose configuration names programs."""
+        """Return an interpreter in the project, and a git repository whose configuration names programs."""
         command = self.root / "bin" / "python3"
         write_files(self.root, {"bin/python3": f"#!/bin/sh\necho \"$0 $*\" >> '{self.canary}'\ncat\n"})
         command.chmod(0o755)

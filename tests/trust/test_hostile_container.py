@@ -49,13 +49,13 @@ NAMES = (
 
 @pytest.fixture
 def project(tmp_path: Path, engine: DockerEngine) -> DockerProject:
-    """A project whose runs execute in containers of this machine's engine."""
+    """Return a project whose runs execute in containers of this machine's engine."""
     return DockerProject(tmp_path / "project")
 
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A folder of the user, outside of the project."""
+    """Return a folder of the user, outside of the project."""
     folder = tmp_path / "victim"
     (folder / "deep").mkdir(parents=True)
     (folder / "file").write_text(PRECIOUS)

@@ -38,7 +38,7 @@ PRECIOUS = "precious\n"
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A folder outside of the project, which must stay as it is."""
+    """Return a folder outside of the project, which must stay as it is."""
     folder = tmp_path / "victim"
     (folder / "deep").mkdir(parents=True)
     for name in ("file", "deep/file", "output.log"):
@@ -55,7 +55,7 @@ def assert_untouched(victim: Path) -> None:
 
 
 def link_at(kind: str, top: Path, victim: Path) -> tuple[str, str]:
-    """A folder and a name in it that lead to `victim/file` through a link as the last, a middle or the first part."""
+    """Return a folder and a name in it that lead to `victim/file` through a link at one of its parts."""
     if kind == "last":
         (top / "name").symlink_to(victim / "file")
         return str(top), "name"

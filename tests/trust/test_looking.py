@@ -56,7 +56,7 @@ def hostile(tmp_path: Path) -> Hostile:
 
 @pytest.fixture
 def bystander() -> Iterator[Bystander]:
-    """A process of this user that leads a session and belongs to no run."""
+    """Return a process of this user that leads a session and belongs to no run."""
     with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
         yield process
         process.kill()

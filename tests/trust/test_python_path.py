@@ -64,7 +64,7 @@ class Hostile:
 
 @pytest.fixture
 def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hostile:
-    """A hostile project, which is the current folder."""
+    """Return a hostile project, which is the current folder."""
     one = Hostile(tmp_path)
     monkeypatch.chdir(one.root)
     return one

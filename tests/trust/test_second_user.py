@@ -31,7 +31,7 @@ def hostile(tmp_path: Path) -> Hostile:
 
 @pytest.fixture
 def looker(tmp_path: Path) -> Path:
-    """The home directory of the user that looks."""
+    """Return the home directory of the user that looks."""
     home = tmp_path / "home"
     home.mkdir()
     os.chown(home, NOBODY, NOBODY)

@@ -28,7 +28,7 @@ BOX = "type: remotedocker\naddress: 127.0.0.1:1\nusername: ada\nbaseDockerImage:
 
 @pytest.fixture
 def walked(project: Project) -> Project:
-    """A project with runs, files, a folder, and an unreachable target."""
+    """Return a project with runs, files, a folder, and an unreachable target."""
     root = Path(project.root)
     for number in range(1, 6):
         curves = {"loss": falling(float(number))}

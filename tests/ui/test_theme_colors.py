@@ -47,7 +47,7 @@ Linear = tuple[float, float, float]
 
 @pytest.fixture(params=BUILT_IN, ids=lambda path: path.stem)
 def theme(request: pytest.FixtureRequest) -> themes.WorkbenchTheme:
-    """A built-in theme; the tests run with each."""
+    """Return a built-in theme; the tests run with each."""
     return themes.read_theme(str(request.param))
 
 

@@ -17,7 +17,7 @@ BUILT_IN = sorted(Path(directories.packaged("themes")).glob("*.yaml"))
 
 @pytest.fixture
 def user_themes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's empty theme folder."""
+    """Return the user's empty theme folder."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     folder = tmp_path / "workbench-tui" / "themes"
     folder.mkdir(parents=True)

@@ -79,7 +79,7 @@ def heard() -> Recorder:
 
 @pytest.fixture
 def looking(project: Project, heard: Recorder, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProjectWatcher]:
-    """A watcher after its first poll."""
+    """Return a watcher after its first poll."""
     monkeypatch.setattr(watcher, "IDLE_SECONDS", 0.02)
     monkeypatch.setattr(watcher, "ACTIVE_SECONDS", 0.02)
     looking = ProjectWatcher(project, heard.make)

@@ -39,7 +39,7 @@ CNTK_24 = "microsoft/cntk:2.4-gpu-python3.5-cuda9.0-cudnn7.0"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with one freshly attached target, and a script that does not use Spark."""
+    """Return a project with one freshly attached target, and a script that does not use Spark."""
     return project(
         tmp_path,
         myvm__compute=COMPUTE,

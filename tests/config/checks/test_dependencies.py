@@ -21,7 +21,7 @@ def environment(*packages: str, pip: tuple[str, ...] = (), python: str = "") -> 
 
 
 def used_with(tmp_path: Path, target: str, text: str) -> Document:
-    """The document of an environment that a target uses."""
+    """Return the document of an environment that a target uses."""
     project(
         tmp_path,
         t__compute=target,

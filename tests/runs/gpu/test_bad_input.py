@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def workbench(project_root: Path, standin: Standin) -> Workbench:
-    """A project whose script uses the first of two GPUs until the file in its argument exists."""
+    """Return a project whose script uses the first of two GPUs until the file in its argument exists."""
     standin.write(gpu(0), gpu(1, REST))
     (project_root / "train.py").write_text(TRAIN)
     return Workbench(project_root)

@@ -30,7 +30,7 @@ while not os.path.exists(sys.argv[1]):
 
 @pytest.fixture
 def workbench(project_root: Path, standin: Standin) -> Workbench:
-    """A project whose script uses the first of two GPUs until the file in its argument exists."""
+    """Return a project whose script uses the first of two GPUs until the file in its argument exists."""
     standin.write(gpu(0), gpu(1, REST))
     (project_root / "train.py").write_text(TRAIN)
     (project_root / "cpu.py").write_text('import time\nprint("PyTorch 2.13.0+cpu is a CPU build")\ntime.sleep(60)\n')
@@ -42,14 +42,14 @@ def run_directory(workbench: Workbench, run_id: str) -> Path:
 
 
 def samples(directory: Path) -> list[dict[str, Any]]:
-    """The samples in the complete lines of `gpu.jsonl`."""
+    """Return the samples in the complete lines of `gpu.jsonl`."""
     path = directory / "gpu.jsonl"
     text = path.read_text() if path.exists() else ""
     return [value for value in map(json.loads, text.split("\n")[:-1]) if "d" in value]
 
 
 def own_samples(directory: Path) -> int:
-    """The number of samples with a process of the run. The first samples may be older than its script."""
+    """Return the number of samples with a process of the run. The first samples may be older than its script."""
     return sum(any(process[4] == "own" for process in each.get("p", ())) for each in samples(directory))
 
 
@@ -58,7 +58,7 @@ def until_sampled(directory: Path, count: int) -> None:
 
 
 def ended(workbench: Workbench, run_id: str) -> dict[str, Any]:
-    """The information about the run after its end."""
+    """Return the information about the run after its end."""
     until(lambda: workbench.info(run_id)["end_time_utc"], "its end")
     return workbench.info(run_id)
 

@@ -103,7 +103,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def line() -> list[str]:
-    """The links of queued or active runs."""
+    """Return the links of queued or active runs."""
     folder = Path(user_state_directory(), "queue")
     return sorted(path.name for path in folder.rglob("*") if path.is_symlink())
 

@@ -86,7 +86,7 @@ class Cluster:
         return self.runs.submit(RunRequest(NAME, "gated.py", (str(self.gate),)))
 
     def watcher(self) -> int:
-        """The process ID of the watcher, 0 without one."""
+        """Return the process ID of the watcher, 0 without one."""
         return next(iter(self.watchers()), 0)
 
     def watchers(self) -> list[int]:
@@ -105,7 +105,7 @@ class Cluster:
         return directory.run()
 
     def script(self, run: Run) -> int:
-        """The process ID of a gated script."""
+        """Return the process ID of a gated script."""
         log = Path(run.log_path)
         return int(until(lambda: log.exists() and log.read_text().partition("\n")[0], "the script"))
 

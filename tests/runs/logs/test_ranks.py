@@ -43,7 +43,7 @@ print(f"rank {rank} is {os.getpid()}", flush=True)
 
 @pytest.fixture
 def workbench(tmp_path: Path) -> Workbench:
-    """A project whose scripts run as two ranks."""
+    """Return a project whose scripts run as two ranks."""
     root = write_project(tmp_path / "project")
     with (root / "aml_config" / "local.runconfig").open("a") as file:
         file.write("ProcessesPerNode: 2\n")

@@ -25,7 +25,7 @@ def log(run: Path, *records: dict[str, Any]) -> None:
 
 
 def point(name: str, value: object, step: object = None, when: float = 1_700_000_000.0) -> dict[str, Any]:
-    """A point as the SDK logs it."""
+    """Return a point as the SDK logs it."""
     return {"name": name, "step": step, "value": value, "time": when}
 
 
@@ -56,13 +56,13 @@ def read(run: Path, **options: bool) -> RunMetrics:
 
 
 def curve(metrics: RunMetrics, name: str) -> list[tuple[float, float]]:
-    """Steps and values of a metric."""
+    """Return the steps and values of a metric."""
     series = metrics.series(name)
     return list(zip(series.steps, series.values, strict=True))
 
 
 def lasts(metrics: RunMetrics) -> dict[str, object]:
-    """The last value of every metric."""
+    """Return the last value of every metric."""
     return {name: found.last for name, found in metrics.summary().items()}
 
 
@@ -79,24 +79,24 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A bytes field of a protobuf message."""
+    """Return a bytes field of a protobuf message."""
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def record(data: bytes) -> bytes:
-    """A record of an event file."""
+    """Return a record of an event file."""
     length = struct.pack("<Q", len(data))
     return length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))
 
 
 def event(tag: str, value: float, step: int, when: float = 1_700_000_000.0) -> bytes:
-    """An event with one number."""
+    """Return an event with one number."""
     number = varint(2 << 3 | 5) + struct.pack("<f", value)
     return values_event([field(1, tag.encode()) + number], step, when)
 
 
 def values_event(values: Iterable[bytes], step: int, when: float = 1_700_000_000.0) -> bytes:
-    """An event with several encoded values."""
+    """Return an event with several encoded values."""
     summary = b"".join(field(1, value) for value in values)
     return record(varint(1 << 3 | 1) + struct.pack("<d", when) + varint(2 << 3) + varint(step) + field(5, summary))
 

@@ -13,13 +13,13 @@ from tui_workbench.runs.metrics.rules import read_rules
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project."""
+    """Return a project."""
     return tmp_path / "project"
 
 
 @pytest.fixture
 def run(root: Path) -> Path:
-    """A tracked run of the project with metrics from every source."""
+    """Return a tracked run of the project with metrics from every source."""
     run = root / ".workbench" / "runs" / "project_1"
     record = {
         "project_root": str(root),

@@ -18,7 +18,7 @@ from tui_workbench.runs.store.rundir import RunDirectory
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An ended run with all kinds of metrics, stored by its controller."""
+    """Return an ended run with all kinds of metrics, stored by its controller."""
     monkeypatch.setattr(stored, "CACHE_FROM", 1)
     path = tmp_path / "run"
     path.mkdir()

@@ -200,7 +200,7 @@ def test_plan_lists_the_files_of_a_run(tracked: Project) -> None:
 
 @pytest.fixture
 def cloning(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a file system that shares blocks between copies."""
+    """Return a folder on a file system that shares blocks between copies."""
     if os.geteuid() != 0:
         missing("root, to mount a file system")
     mkfs = require("mkfs.btrfs")

@@ -38,7 +38,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def repository(project_root: Path) -> Path:
-    """The project as a git repository with one commit."""
+    """Return the project as a git repository with one commit."""
     git(project_root, "init", "-q")
     write_files(project_root, {".gitignore": "data/\n", "data/big": "1", "ä b.py": "x = 1\n"})
     git(project_root, "add", "-A")

@@ -50,7 +50,7 @@ def index_path(project: Project) -> Path:
 
 
 def written(project: Project) -> tuple[bytes, int]:
-    """A value that changes with every write of the index file: SQLite's change counter, and the inode."""
+    """Return a value that changes with every write of the index file: SQLite's change counter, and the inode."""
     return index_path(project).read_bytes()[24:28], index_path(project).stat().st_ino
 
 

@@ -25,7 +25,7 @@ REQUEST = RunRequest("local", "say.py", ARGUMENTS)
 
 @pytest.fixture(params=[False, True], ids=["untracked", "tracked"])
 def secretive(shop: GatedProject, request: pytest.FixtureRequest) -> GatedProject:
-    """A project whose script prints its arguments and a variable with a password in its value."""
+    """Return a project whose script prints its arguments and a variable with a password in its value."""
     write_files(shop.root, {"say.py": SAY})
     variables = {"DATABASE_URL": URL, "GITHUB_PAT": "hunter2"}
     vector = ["$file", "--token", "hunter2"]

@@ -27,7 +27,7 @@ def add(
     seconds: float = 10.0,
     **changed: Any,
 ) -> str:
-    """A run with these metrics and duration in seconds; `changed` are keys of its run.json."""
+    """Return a run with these metrics and duration in seconds; `changed` are keys of its run.json."""
     run_id = f"project_{1_700_000_000_000 + number}"
     code = {"completed": 0, "failed": 1}.get(state)
     directory = Path(make_run(project, run_id, number).path)
@@ -60,7 +60,7 @@ def runs(project: Project) -> Runs:
 
 
 def numbers(runs: Runs, text: str = "", **query: Any) -> list[int]:
-    """The numbers of the runs that a query finds, in order."""
+    """Return the numbers of the runs that a query finds, in order."""
     # The index alone: the run that goes on has no process that could be looked after.
     with RunIndex(runs.project) as index:
         page = index.page(RunQuery(text, **query))

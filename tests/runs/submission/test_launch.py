@@ -44,7 +44,7 @@ def asked(script: str = "", *arguments: str, configuration: str = "local", targe
 
 
 def command(project: Project, request: RunRequest) -> tuple[str, ...]:
-    """The planned command without the interpreter."""
+    """Return the planned command without the interpreter."""
     step = prepare(project, request).plan.step("start")
     assert step is not None
     return step.command[1:]

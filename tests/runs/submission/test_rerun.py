@@ -44,7 +44,7 @@ class Bench:
         return self.ended(self.runs.submit(REQUEST))
 
     def again(self, run: Run, request: RunRequest | None = None) -> list[str]:
-        """The output of the repeated run."""
+        """Return the output of the repeated run."""
         return self.lines(self.ended(self.runs.submit(request or self.runs.request_of(run.run_id))))
 
     def ended(self, run: Run) -> Run:

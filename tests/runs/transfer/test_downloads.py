@@ -108,7 +108,7 @@ def test_existing_files_are_replaced_only_on_request(run: Path, tmp_path: Path) 
 
 
 def tree_of_project(folder: Path) -> dict[str, bytes]:
-    """The project that a fixture has created in the same folder."""
+    """Return the project that a fixture has created in the same folder."""
     return {name: content for name, content in tree(folder).items() if not name.startswith("outputs/")}
 
 

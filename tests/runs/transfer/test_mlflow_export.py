@@ -33,7 +33,7 @@ POINTS: tuple[tuple[str, Any, float, float], ...] = (
 
 
 def written(project: Project, number: int = 1, **final: Any) -> Path:
-    """An ended run with metrics and outputs."""
+    """Return an ended run with metrics and outputs."""
     final = {"state": "completed", "exit_code": 0, **final}
     directory = Path(make_run(project, f"project_{1_700_000_000_000 + number}", number, **final).path)
     words = {math.inf: "Infinity"}
@@ -184,7 +184,7 @@ user_id: somebody
 
 
 def store(folder: Path, runs: int = 1, **files: str) -> Path:
-    """A file store as MLflow writes it."""
+    """Return a file store as MLflow writes it."""
     write_files(
         folder,
         {"0/meta.yaml": "experiment_id: '0'\nname: Default\n", "7/meta.yaml": "experiment_id: '7'\nname: digits\n"},

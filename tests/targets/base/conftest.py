@@ -10,5 +10,5 @@ from tui_workbench.targets.base.attach import AttachRequest
 
 @pytest.fixture
 def request_(gpubox: Machine) -> AttachRequest:
-    """The account of the user research on gpubox, without a choice of login."""
+    """Return the account of the user research on gpubox, without a choice of login."""
     return AttachRequest("remotedocker", "box", gpubox.address, "research")

@@ -275,7 +275,7 @@ def test_changed_host_key_cannot_be_accepted(
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder at the head of the PATH, for stand-ins."""
+    """Return a folder at the head of the PATH, for stand-ins."""
     folder = tmp_path / "tools"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")

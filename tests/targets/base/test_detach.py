@@ -25,7 +25,7 @@ def password_request(gpubox: Machine) -> AttachRequest:
 
 @pytest.fixture
 def attached(project: Project, gpubox: Machine, known: Path) -> str:
-    """The target `box`, attached with a password; gives the password's reference."""
+    """Return the target `box`, attached with a password; gives the password's reference."""
     attachment = Attachment(project.root, password_request(gpubox))
     attachment.give_password(PASSWORD)
     attachment.connect()
@@ -155,7 +155,7 @@ baseDockerImage: 'python:3.12-slim'
 
 @pytest.fixture
 def plain(project: Project, gpubox: Machine, home: Path, connections: Path) -> Path:
-    """A target whose file holds the password itself."""
+    """Return a target whose file holds the password itself."""
     (home / ".ssh").mkdir(mode=0o700)
     (home / ".ssh" / "known_hosts").write_text(gpubox.known_hosts_line)
     path = Path(project.config_directory, "box.compute")

@@ -42,7 +42,7 @@ print("rank", rank, "is", os.getpid(), flush=True)
 
 @pytest.fixture(scope="session")
 def torch_engine(session_engine: DockerEngine) -> DockerEngine:
-    """The session's engine with an image that holds PyTorch."""
+    """Return the session's engine with an image that holds PyTorch."""
     require_same_python()
     load_torch_image(session_engine)
     return session_engine
@@ -50,7 +50,7 @@ def torch_engine(session_engine: DockerEngine) -> DockerEngine:
 
 @pytest.fixture
 def project(tmp_path: Path, torch_engine: DockerEngine, engine: DockerEngine) -> DockerProject:
-    """A project whose scripts run as two ranks in a container."""
+    """Return a project whose scripts run as two ranks in a container."""
     found = DockerProject(
         tmp_path / "project", baseDockerImage=TORCH_IMAGE, nativeSharedDirectory=str(tmp_path / "share")
     )
@@ -119,7 +119,7 @@ def torch_path() -> Iterator[Path]:
 
 @pytest.fixture
 def there(box: Remote, torch_path: Path) -> Remote:
-    """The project of a machine with PyTorch."""
+    """Return the project of a machine with PyTorch."""
     variables = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(torch_path), "PYTHONDONTWRITEBYTECODE": "1"}
     box.configure(ProcessesPerNode=2, EnvironmentVariables=variables)
     return box
@@ -158,7 +158,7 @@ def test_output_of_ranks_arrives_during_the_run(there: Remote) -> None:
 
 
 def of_the_run(run_id: str) -> list[str]:
-    """The processes of a run that live on any machine of the tests, by the ids that they have here."""
+    """Return the processes of a run that live on any machine of the tests, by the ids that they have here."""
     found = []
     for path in Path("/proc").iterdir():
         with contextlib.suppress(OSError):

@@ -61,7 +61,7 @@ def target(gpubox: Machine, ssh_folder: Path) -> ComputeTarget:
 
 
 def failed_check(target: ComputeTarget) -> CheckResult:
-    """The last result, which is broken; no result before it is."""
+    """Return the last result, which is broken; no result before it is."""
     *passed, last = run_checks(target)
     assert all_passed(passed)
     assert [each.name for each in passed] == list(check_names(target)[: len(passed)])
@@ -244,7 +244,7 @@ def test_windows_engine_fails() -> None:
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder at the head of the PATH, for stand-ins."""
+    """Return a folder at the head of the PATH, for stand-ins."""
     folder = tmp_path / "tools"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def listening(path: str) -> Iterator[None]:
-    """A socket that somebody listens on."""
+    """Return a socket that somebody listens on."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()

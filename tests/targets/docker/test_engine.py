@@ -23,7 +23,7 @@ PING = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK"
 
 @contextlib.contextmanager
 def server(*answers: bytes, ping: bytes = PING, seen: list[bytes] | None = None) -> Iterator[str]:
-    """An engine that can be reached, and answers one request after another so; then the connection ends."""
+    """Return an engine that can be reached, and answers one request after another so; then the connection ends."""
     left = list(answers)
     with tempfile.TemporaryDirectory(prefix="wb-") as folder, socket.socket(socket.AF_UNIX) as listener:
         path = f"{folder}/s"
@@ -170,7 +170,7 @@ def docker_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def login_sent(image: str) -> dict[str, Any]:
-    """The login that goes to the engine when it is to pull the image; empty when none does."""
+    """Return the login that goes to the engine when it is to pull the image; empty when none does."""
     seen: list[bytes] = []
     with server(answer(b'{"status": "Pulling"}'), seen=seen) as path, contextlib.suppress(WorkbenchError):
         list(Engine(path, "box").pull(image))

@@ -51,13 +51,13 @@ def serve(folder: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
-    """An index that only this machine can reach."""
+    """Return an index that only this machine can reach."""
     yield from serve(tmp_path / "index", "127.0.0.1", monkeypatch)
 
 
 @pytest.fixture
 def open_index(tmp_path: Path, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
-    """An index that containers can reach too."""
+    """Return an index that containers can reach too."""
     yield from serve(tmp_path / "index", engine.gateway, monkeypatch)
 
 
@@ -76,7 +76,7 @@ def prepare(project: DockerProject) -> tuple[str, list[str]]:
 
 
 def image_title(project: DockerProject) -> str:
-    """The title of the plan's step for the image."""
+    """Return the title of the plan's step for the image."""
     project.script("print(1)")
     plan, unknown = project.runs.plan_details(RunRequest("docker", "train.py"))
     assert not unknown

@@ -22,7 +22,7 @@ from tui_workbench.targets.hosts.host import LocalHost
 
 
 def spec(folder: Path, gpus: str, number: int = 1, kind: str = "local") -> RunSpec:
-    """A run on this machine."""
+    """Return a run on this machine."""
     directory = folder / f"project_{number}"
     directory.mkdir(exist_ok=True)
     target = ComputeTarget("here", str(folder / "here.compute"), kind, gpus=gpus, base_docker_image="python:3.12")

@@ -30,7 +30,7 @@ LOCAL = ComputeTarget("local", "/nowhere/local.compute", "local")
 
 
 def samplers(home: Path) -> list[int]:
-    """The running samplers of a test's home directory."""
+    """Return the running samplers of a test's home directory."""
     reap()
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -46,7 +46,7 @@ def samplers(home: Path) -> list[int]:
 
 @pytest.fixture
 def feed(home: Path, standin: Standin) -> Iterator[Feed]:
-    """A feed of this machine, which has two GPUs. Its sampler ends with the test."""
+    """Return a feed of this machine, which has two GPUs. Its sampler ends with the test."""
     standin.write(gpu(0), gpu(1, REST))
     with Feed(LOCAL) as reader:
         yield reader

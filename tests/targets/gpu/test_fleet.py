@@ -141,7 +141,7 @@ class FakeFeed:
 
 @pytest.fixture
 def feeds(monkeypatch: pytest.MonkeyPatch) -> list[FakeFeed]:
-    """The feeds that a fleet has opened."""
+    """Return the feeds that a fleet has opened."""
     monkeypatch.setattr(FakeFeed, "made", [])
     monkeypatch.setattr(fleets, "Feed", FakeFeed)
     return FakeFeed.made

@@ -28,7 +28,7 @@ BARE = Framework("PyTorch", "2.4.0+cu121", "12.1", ("Tesla T4",), ("7.5",), (), 
 
 
 def ask(folder: Path, which: str = ALL, seconds: str = "60") -> FrameworkReport:
-    """What a Python with these modules tells, and no others."""
+    """Return the report of a Python with only these modules."""
     command = [sys.executable, "-S", "-c", LAUNCH, PROGRAM, seconds, which, ALONE]
     done = subprocess.run(command, env={"PYTHONPATH": str(folder)}, stdout=subprocess.PIPE, cwd="/", check=True)
     told = parse_report(done.stdout)

@@ -129,7 +129,7 @@ def test_signal_of_the_batch_script_ends_the_sampler(job: Job, standin: Standin)
 
 
 def _group(number: int) -> list[str]:
-    """The processes of a group."""
+    """Return the processes of a group."""
     listed = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
     rows = (line.split(None, 2) for line in listed.splitlines())
     return [row[-1] for row in rows if row[0] == str(number) and not row[1].startswith("Z")]

@@ -23,7 +23,7 @@ from tui_workbench.targets.hosts.processes import processes_of_run
 
 
 def sleeper(**variables: str) -> subprocess.Popen[bytes]:
-    """A process with these variables, once it is the program that it is to be."""
+    """Return a process with these variables, once it is the program that it is to be."""
     made = subprocess.Popen(["sleep", "60"], env={**os.environ, **variables})
     until(lambda: Path(f"/proc/{made.pid}/comm").read_text() == "sleep\n", "its program")
     return made

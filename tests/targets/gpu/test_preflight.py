@@ -68,7 +68,7 @@ class Here:
         return list(run_gpu_checks(spec_of(self.target, self.configuration(**variables))))
 
     def broken(self, **variables: str) -> CheckResult:
-        """The result that the ladder ends at; all before it are good."""
+        """Return the result that the ladder ends at; all before it are good."""
         *good, last = self.climb(**variables)
         assert {result.state for result in good} <= {OK}
         assert last.state == BROKEN

@@ -35,7 +35,7 @@ def opened(standin: Standin) -> Iterator[Callable[[], Smi]]:
 
 
 def sample_where(source: Smi, condition: Callable[[Sample], object]) -> Sample:
-    """The first sample of which the condition holds."""
+    """Return the first sample of which the condition holds."""
 
     def found() -> Sample | None:
         samples = [thing for thing in source.look(1.0) if isinstance(thing, Sample)]
@@ -46,7 +46,7 @@ def sample_where(source: Smi, condition: Callable[[Sample], object]) -> Sample:
 
 
 def note_of(source: Smi) -> str:
-    """The next note."""
+    """Return the next note."""
     note: Note = until(lambda: next((each for each in source.look(1.0) if isinstance(each, Note)), None), "a note")
     return note.text
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["local", "ssh"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Host, str, Path]:
-    """A host, a folder on it, and the same folder seen from here, holding what a run left."""
+    """Return a host, a folder on it, and the same folder seen from here, holding what a run left."""
     if request.param == "local":
         host: Host = LocalHost()
         path = here = tmp_path / "outputs"

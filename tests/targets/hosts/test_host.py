@@ -178,7 +178,7 @@ def test_no_descriptor_stays_open(any_host: Host) -> None:
 
 @pytest.fixture
 def shared(any_host: Host) -> Iterator[Path]:
-    """A folder that this machine and the host see under the same name: /tmp is common to both."""
+    """Return a folder that this machine and the host see under the same name: /tmp is common to both."""
     with open_folder() as folder:
         yield folder
 

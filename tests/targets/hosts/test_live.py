@@ -25,7 +25,7 @@ EVENTS = "work/runs/events.out.tfevents.1.machine"
 
 @pytest.fixture
 def there(tmp_path: Path) -> Path:
-    """The run's directory on its machine."""
+    """Return the run's directory on its machine."""
     path = tmp_path / "there"
     (path / "work" / "runs").mkdir(parents=True)
     (path / "placed").touch()

@@ -48,7 +48,7 @@ class Family:
         return process.pid
 
     def line(self) -> str:
-        """The next line of the process that was started last."""
+        """Return the next line of the process that was started last."""
         stdout = self.started[-1].stdout
         assert stdout is not None
         return stdout.readline().decode().strip()

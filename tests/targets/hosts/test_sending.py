@@ -46,7 +46,7 @@ class Folder:
 
 @pytest.fixture(params=["local", "ssh"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
-    """A folder that does not exist yet."""
+    """Return a folder that does not exist yet."""
     if request.param == "local":
         return Folder(LocalHost(), str(tmp_path / "there" / "tree"), tmp_path / "there" / "tree")
     host: Host = request.getfixturevalue("host")
@@ -71,7 +71,7 @@ def listing(source: Path) -> list[Entry]:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A small project."""
+    """Return a small project."""
     root = tmp_path / "source"
     (root / "package" / "deep").mkdir(parents=True)
     (root / "train.py").write_text("print(1)\n")

@@ -30,7 +30,7 @@ SHELLS = [path for name in ("sh", "dash", "bash", "busybox", "ksh", "yash") if (
 
 @pytest.fixture(params=sorted({os.path.realpath(path) for path in SHELLS}), ids=os.path.basename)
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A shell under the name `sh`, which makes each of them follow POSIX."""
+    """Return a shell under the name `sh`, which makes each of them follow POSIX."""
     link = tmp_path / "bin" / "sh"
     link.parent.mkdir()
     link.symlink_to(request.param)

@@ -36,7 +36,7 @@ def local(tmp_path: Path) -> Iterator[LocalHarness]:
 
 
 def python(local: LocalHarness, text: str, *arguments: str, **variables: str) -> RunSpec:
-    """A run of a Python script with this text."""
+    """Return a run of a Python script with this text."""
     spec = local.spec(Script(), arguments, variables)
     Path(spec.working_directory, spec.script).write_text(text)
     return spec

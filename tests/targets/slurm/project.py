@@ -47,7 +47,7 @@ class SlurmProject(Workbench):
             (self.folder / "aml_config" / name).write_text(json.dumps(values))
 
     def there(self, run_id: str = "") -> Path:
-        """The run's directory on the cluster, or the folder of all runs."""
+        """Return the run's directory on the cluster, or the folder of all runs."""
         return self.cluster.run_root / "runs" / run_id
 
     @property

@@ -70,7 +70,7 @@ sys.exit(code)
 
 
 def expected_output(lines: int) -> bytes:
-    """What SCRIPT prints."""
+    """Return the output of SCRIPT."""
     return "".join(f"{number} {'x' * (number % 90)}\n" for number in range(lines)).encode()
 
 

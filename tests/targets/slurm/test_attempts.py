@@ -13,7 +13,7 @@ AGAIN = "workbench-tui: attempt 2 on node node2"
 
 
 def ended(words: str) -> str:
-    """A line of slurmstepd 22.05."""
+    """Return a line of slurmstepd 22.05."""
     return f"slurmstepd-node1: error: *** JOB 46 ON node1 CANCELLED AT 2026-11-23T12:50:13 DUE TO {words} ***"
 
 

@@ -53,7 +53,7 @@ class Gpus:
         return self.project.detach("train.py", str(self.project.gate), configuration="cluster")
 
     def verdict(self, run_id: str) -> dict[str, Any]:
-        """The verdict of a run so far; empty without one."""
+        """Return the verdict of a run so far; empty without one."""
         found: dict[str, Any] = self.project.info(run_id).get("gpu") or {}
         return found
 

@@ -22,13 +22,13 @@ NAME, FOLDER = "login.example.org", "/scratch/research"
 
 
 def blocks(language: str) -> list[str]:
-    """The blocks of the page in a language."""
+    """Return the blocks of the page in a language."""
     return [part.partition("```")[0] for part in PAGE.read_text(encoding="utf-8").split(f"```{language}\n")[1:]]
 
 
 @pytest.fixture
 def shell(tmp_path: Path, home: Path, slurm_accounting: SlurmCluster, slurm_accounting_host: SshHost) -> Shell:
-    """A shell in an empty project of a user who can log in to the cluster by the page's name, and has its Python."""
+    """Return a shell in an empty project of a user who can log in to the cluster by the name of the page."""
     address, known = slurm_accounting.login.address, slurm_accounting.login.known_hosts_line
     (home / ".ssh" / "config").write_text(f"Host {NAME}\n    HostName {address}\n")
     with (home / ".ssh" / "known_hosts").open("a") as file:
@@ -44,7 +44,7 @@ def shell(tmp_path: Path, home: Path, slurm_accounting: SlurmCluster, slurm_acco
 
 
 def typed(text: str, cluster: SlurmCluster) -> str:
-    """A text of the page with the folder that this cluster's machines share in place of the page's."""
+    """Return a text of the page with the folder that this cluster's machines share in place of the page's."""
     return text.replace(FOLDER, str(cluster.run_root.parent))
 
 

@@ -22,7 +22,7 @@ IGNORES_SIGTERM = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\
 
 @pytest.fixture
 def screens(project: SlurmProject) -> Project:
-    """The project, which also has a target that is ready without a check."""
+    """Return the project, which also has a target that is ready without a check."""
     for kind, text in (("compute", "type: local\n"), ("runconfig", "Target: local\nFramework: Python\n")):
         (project.folder / "aml_config" / f"local.{kind}").write_text(text)
     return Project.find(str(project.folder))

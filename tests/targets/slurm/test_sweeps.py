@@ -20,7 +20,7 @@ exec "$ORIGINAL" "$@"
 
 
 def jobs(project: SlurmProject, form: str = "%j") -> list[str]:
-    """The active jobs by name, or in another format."""
+    """Return the active jobs by name, or in another format."""
     return sorted(project.cluster.output(["squeue", "-h", "-o", form]).split())
 
 
@@ -38,7 +38,7 @@ def until_began(project: SlurmProject, ids: list[str]) -> None:
 
 
 def arrays(project: SlurmProject) -> list[Path]:
-    """The folders of arrays on the cluster."""
+    """Return the folders of arrays on the cluster."""
     return list((project.cluster.run_root / "arrays").iterdir())
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def public(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A public key without its comment."""
+    """Return a public key without its comment."""
     path = make_key(tmp_path_factory.mktemp("host") / "key")
     return path.with_suffix(".pub").read_text().rsplit(" ", 1)[0]
 

@@ -36,7 +36,7 @@ _ANOTHER_PROCESS = (
 
 
 def chunks_of(process: HostProcess) -> Iterator[bytes]:
-    """What a process writes to stdout, as it comes."""
+    """Yield the output of a process as it arrives."""
     while data := os.read(process.stdout, READ_SIZE):
         yield data
 

@@ -92,7 +92,7 @@ def text_of(pilot: Workbench) -> str:
 
 @pytest.fixture
 def configuration(project_root: Path) -> str:
-    """The path of a run configuration with the text RUNCONFIG."""
+    """Return the path of a run configuration with the text RUNCONFIG."""
     path = project_root / "aml_config" / "local.runconfig"
     path.write_text(RUNCONFIG)
     return str(path)

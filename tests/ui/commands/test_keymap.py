@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def keymap_file() -> Iterator[Path]:
-    """The path of the user's keymap; the default keys are restored afterwards."""
+    """Return the path of the user's keymap; the default keys are restored afterwards."""
     path = Path(directories.keymap_path())
     path.parent.mkdir(parents=True)
     yield path

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def past(project: Project) -> Project:
-    """A project with six runs of two scripts on two targets; the last run failed without metrics."""
+    """Return a project with six runs of two scripts on two targets; the last run failed without metrics."""
     for number in range(1, 6):
         past_run(
             project,

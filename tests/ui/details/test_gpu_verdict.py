@@ -58,7 +58,7 @@ def judged(project: Project, number: int, verdict: Verdict, recorded: bytes = b"
 
 @pytest.fixture
 def proven(project: Project) -> Project:
-    """A project with a run that used a GPU, a run that did not, and a run without GPU."""
+    """Return a project with a run that used a GPU, a run that did not, and a run without GPU."""
     judged(project, 1, PROVEN, samples([0, 60, 97, 80]))
     judged(project, 2, NOT_USED, samples([0, 0], whose="alice"))
     past_run(project, 3, exit_code=0)

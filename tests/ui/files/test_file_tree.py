@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with nested folders and hidden files."""
+    """Return a project with nested folders and hidden files."""
     for name in ("aml_config/local.compute", "data/raw/a.csv", "train.py", "README.md", ".gitignore", "Zeta.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

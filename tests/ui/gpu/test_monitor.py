@@ -53,7 +53,7 @@ def gpus(home: Path, standin: Standin) -> Iterator[Standin]:
 
 @pytest.fixture
 def worker(project: Project) -> Iterator[tuple[str, int]]:
-    """A run of the project, and a process with its run ID."""
+    """Return a run of the project, and a process with its run ID."""
     run_id = past_run(project, 7)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE,
                           env={**os.environ, RUN_ID_VARIABLE: run_id}) as started:  # fmt: skip

@@ -30,7 +30,7 @@ REFERENCE = "AzureMlSecret=box#research#0123456789abcdef0123456789abcdef"
 
 @pytest.fixture
 def box(project: Project, standin: Standin, gpubox: Machine, connections: Path, home: Path) -> Iterator[Standin]:
-    """A machine with two GPUs and a login whose password is not stored."""
+    """Return a machine with two GPUs and a login whose password is not stored."""
     (home / ".ssh").mkdir(mode=0o700)
     (home / ".ssh" / "known_hosts").write_text(gpubox.known_hosts_line)
     Path(project.config_directory, "box.compute").write_text(

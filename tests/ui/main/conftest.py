@@ -17,7 +17,7 @@ BOX = "type: remotedocker\naddress: box\nbaseDockerImage: microsoft/mmlspark:plu
 
 @pytest.fixture
 def folder(project_root: Path) -> Path:
-    """The configuration folder of the project, with the target `box`."""
+    """Return the configuration folder of the project, with the target `box`."""
     folder = project_root / "aml_config"
     (folder / "box.compute").write_text(BOX)
     (folder / "box.runconfig").write_text("Target: box\n")

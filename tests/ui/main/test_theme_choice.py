@@ -27,7 +27,7 @@ MINE = SLATE.replace('title: "Slate"', 'title: "Mine"')
 
 @pytest.fixture
 def mine(home: Path) -> Path:
-    """A theme of the user."""
+    """Return a theme of the user."""
     path = Path(directories.user_config_directory()) / "themes" / "mine.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(MINE)

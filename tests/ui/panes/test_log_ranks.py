@@ -18,7 +18,7 @@ SUMMARY = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_ra
 
 @pytest.fixture
 def run(directory: Path) -> Run:
-    """An active run with two ranks."""
+    """Return an active run with two ranks."""
     (directory / "ranks").mkdir()
     for rank in (0, 1):
         (directory / "ranks" / f"{rank}.log").write_bytes(LINES + b"of rank %d\n" % rank)

@@ -106,7 +106,7 @@ async def test_dashboard_starts_a_run(project: Project) -> None:
 
 @pytest.fixture
 def tracked(project: Project, project_root: Path) -> Project:
-    """A project that has changed since the snapshot of its run."""
+    """Return a project that has changed since the snapshot of its run."""
     from tui_workbench.core.model import RunRequest
 
     configuration = project_root / "aml_config" / "local.runconfig"

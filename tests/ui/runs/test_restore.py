@@ -19,7 +19,7 @@ from tui_workbench.ui.undo import undo_steps
 
 @pytest.fixture
 def tracked(tmp_path: Path) -> Project:
-    """A project with a changed script and a new file since its only run."""
+    """Return a project with a changed script and a new file since its only run."""
     project = Project.find(str(write_project(tmp_path / "tracked", tracked=True)))
     run = Runs(project).submit(RunRequest("local", "hello.py"))
     Runs(project).cancel(run.run_id, grace=0)

@@ -24,7 +24,7 @@ HELD = "# mine\r\nTarget: local\r\nFramework: Python\r\n"
 
 @pytest.fixture
 def large(project: Project, project_root: Path) -> Project:
-    """A project with a file that is too large for a snapshot."""
+    """Return a project with a file that is too large for a snapshot."""
     write_configuration(project_root, TrackedRun=True)
     (project_root / "aml_config/local.runconfig").write_bytes(HELD.encode())
     (project_root / "images").mkdir()

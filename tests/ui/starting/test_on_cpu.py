@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def asking(project: Project, project_root: Path, tmp_path: Path, standin: Standin) -> Project:
-    """A project whose runs require a GPU, and whose PyTorch is a CPU build."""
+    """Return a project whose runs require a GPU, and whose PyTorch is a CPU build."""
     standin.write(gpu(0))
     standins.torch(tmp_path / "packages", version="2.4.0+cpu", cuda=None, capabilities=())
     configuration = project_root / "aml_config"

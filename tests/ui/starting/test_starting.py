@@ -180,7 +180,7 @@ async def test_plan_asks_for_a_password(project: Project, gpubox: Machine) -> No
 
 @pytest.fixture
 def managed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    """The project with a run configuration whose environment must be prepared before a run."""
+    """Return the project with a run configuration whose environment must be prepared before a run."""
     for name in list(os.environ):
         if name.startswith(("PIP_", "UV_")):
             monkeypatch.delenv(name)

@@ -41,7 +41,7 @@ def passed(theme: WorkbenchTheme, colors: Colors, *segments: Segment, unicode: b
 
 @pytest.fixture(params=NAMES)
 def theme(request: pytest.FixtureRequest) -> WorkbenchTheme:
-    """A built-in theme; the tests run with each."""
+    """Return a built-in theme; the tests run with each."""
     return themes.load_theme(request.param)
 
 

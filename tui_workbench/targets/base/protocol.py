@@ -91,7 +91,9 @@ class Target(abc.ABC):
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
         """Return the plan with the files that the run would send and the environment it would build.
 
-        Sends and builds nothing. `tree` returns the files of the project. Raises TargetUnreachable or ConfigurationError.
+        Sends and builds nothing. `tree` returns the files of the project.
+
+        Raises TargetUnreachable or ConfigurationError.
         """
         return plan
 
@@ -125,8 +127,7 @@ class Target(abc.ABC):
     def has_ended(self, spec: RunSpec) -> bool:
         """Return True if this machine knows that the run has ended, so that `wait` does not block.
 
-        Contacts no other machine.
-        By default, True if the exit code is in the run's directory on this machine.
+        Contacts no other machine. By default, True if the exit code is in the run's directory on this machine.
         """
         return supervisor.read_exit_code(spec.run_directory) is not None
 

@@ -244,7 +244,9 @@ class DockerTarget(Target):
 def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, ImageFacts]:
     """Return the name, the id and the facts of the image of the run.
 
-    This is the image of its container, or without one, the image to use. Raises WorkbenchError if the image no longer exists.
+    This is the image of its container, or without one, the image to use.
+
+    Raises WorkbenchError if the image no longer exists.
     """
     found = ContainerRun(host, engine, spec).container()
     image = engine.image(found.image) if found is not None else Images(host, engine, spec).choose().image
