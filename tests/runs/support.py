@@ -120,7 +120,7 @@ def as_anybody(check: Callable[[], None]) -> None:
 
 
 def children() -> set[int]:
-    """Return the processes that this one has started, ended or not; those of the whole session (engines) are among them."""
+    """Return the processes that this one has started, including those of the whole session and ended ones."""
     reap()
     listed: set[int] = set()
     for task in Path("/proc/self/task").iterdir():

@@ -99,8 +99,8 @@ class Report:
     def attempt(self, number: int, start: int, reason: str) -> None:
         """Report that the target executes the script again, for the `number`-th time.
 
-        May be called again with the same number. `start` is the size of output.log before it, and `reason` says what ended
-        the previous attempt.
+        May be called again with the same number. `start` is the size of output.log before it, and `reason` says
+        what ended the previous attempt.
         """
 
     def orphaned(self) -> None:
