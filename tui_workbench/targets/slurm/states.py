@@ -44,7 +44,7 @@ _REASONS = {
     "InactiveLimit": "it was inactive for too long",
     "InvalidAccount": "its account is not valid",
     "InvalidQOS": "its QOS is not valid",
-    "JobArrayTaskLimit": "enough tasks of its array are running",
+    "JobArrayTaskLimit": "the limit of its sweep is reached",
     "JobHeldAdmin": "an administrator holds it",
     "JobHeldUser": "you hold it: `scontrol release` lets it start",
     "Licenses": "it waits for a license",
