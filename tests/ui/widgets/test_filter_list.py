@@ -11,7 +11,7 @@ from tests.ui.seen import lines_of
 from tests.ui.waiting import until
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
 from tui_workbench.ui.widgets.filterable import NO_MATCH
-from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.pieces import Piece, Row, width_of, wrap_pieces
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_view import TextView
 
@@ -130,3 +130,24 @@ async def test_text_views_are_filtered_too(kind: str) -> None:
 def _shown(pilot: Pilot[None], view: TextView) -> list[str]:
     lines = (" ".join(line.replace("/", " /").split()) for line in lines_of(view))
     return [line.replace(" 1 of 3", "  1 of 3") for line in lines if line]
+
+
+async def test_long_lines_continue_in_the_next_row() -> None:
+    view = TextView(wraps=True)
+    words = [f"--option-{number}={'x' * number}" for number in range(12)]
+    app = TextApp(view)
+    async with app.run_test(size=(40, 24)) as pilot:
+        await until(lambda: view.size.width > 0)
+        view.show([(Piece("$ ", "muted"), Piece(" ".join(words))), (Piece("short"),)])
+        await until(lambda: _shown(pilot, view)[-1:] == ["short"])
+        assert " ".join(_shown(pilot, view)) == f"$ {' '.join(words)} short"
+        assert lines_of(view)[1].startswith(" " * 7 + "--option")  # the padding and the indent
+        rows = len(_shown(pilot, view))
+        await pilot.resize_terminal(120, 24)
+        await until(lambda: 2 < len(_shown(pilot, view)) < rows)
+
+
+def test_word_that_is_too_long_is_split() -> None:
+    rows = wrap_pieces((Piece("in ", bold=True), Piece("y" * 50)), 20, 4)
+    assert all(width_of(row) <= 20 for row in rows)
+    assert "".join(piece.text.strip() for row in rows for piece in row) == "in" + "y" * 50

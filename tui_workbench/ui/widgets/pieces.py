@@ -5,11 +5,12 @@ A piece names its color by a field of `Palette`, so that it suits every theme. I
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from textual.strip import Strip
 
@@ -65,6 +66,24 @@ def hanging(before: Sequence[Piece], text: str, width: int, role: str = "text") 
     parts = textwrap.wrap(safe_text(text), max(width - indent - 1, MIN_TEXT_WIDTH), break_on_hyphens=False) or [""]
     blank = (Piece(" " * indent),)
     return [(*(blank if place else before), Piece(part, role)) for place, part in enumerate(parts)]
+
+
+def wrap_pieces(line: Sequence[Piece], width: int, indent: int) -> list[tuple[Piece, ...]]:
+    """Wrap a line at spaces into rows of at most `width` cells. All rows but the first are indented."""
+    if width_of(line) <= width:
+        return [tuple(line)]
+    rows: list[list[Piece]] = [[]]
+    used = 0
+    for piece in line:
+        for word in re.findall(r"\s*\S+|\s+", piece.text):
+            for part in chop_cells(word, width - indent):
+                text = part
+                if used + cell_len(text) > width:
+                    rows.append([Piece(" " * indent)])
+                    text, used = part.lstrip(), indent
+                rows[-1].append(piece._replace(text=text))
+                used += cell_len(text)
+    return [tuple(row) for row in rows]
 
 
 def draw_row(row: Row, width: int, palette: Palette, background: str, *, plain: bool = False) -> Strip:

@@ -12,11 +12,12 @@ from tui_workbench.ui.commands.screen_commands import LINES, READER
 from tui_workbench.ui.terminal.textual_internals import set_bindings
 from tui_workbench.ui.themes.themes import Palette
 from tui_workbench.ui.widgets.filterable import Filterable
-from tui_workbench.ui.widgets.pieces import Piece, draw_line
+from tui_workbench.ui.widgets.pieces import Piece, draw_line, wrap_pieces
 
 Line = tuple[Piece, ...]
 
 MIN_WIDTH = 20
+INDENT = 6  # cells before a row that continues a line
 
 
 class TextView(Filterable, can_focus=True, inherit_bindings=False):
@@ -30,10 +31,19 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
     BINDINGS = READER.bindings + LIST_FILTER.bindings
 
     def __init__(
-        self, *, id: str | None = None, make: Callable[[int], Sequence[Sequence[Piece]]] | None = None
+        self,
+        *,
+        id: str | None = None,
+        make: Callable[[int], Sequence[Sequence[Piece]]] | None = None,
+        wraps: bool = False,
     ) -> None:
-        """If `make` is given, the view shows the lines that it returns for a width, and has their height."""
+        """If `make` is given, the view shows the lines that it returns for a width, and has their height.
+
+        With `wraps`, lines that are too long continue in the next row.
+        """
         super().__init__(id=id)
+        self._wraps = wraps
+        self._source: Sequence[Sequence[Piece]] = ()
         self._lines: Sequence[Sequence[Piece]] = ()
         self._shown: Sequence[Sequence[Piece]] = ()
         self._make = make
@@ -48,7 +58,10 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
 
     def show(self, lines: Sequence[Sequence[Piece]], *, keep_place: bool = False) -> None:
         """Show these lines, scrolled to the first one unless `keep_place`."""
-        self._lines = lines
+        self._source = self._lines = lines
+        if self._wraps:
+            width = max(self.scrollable_content_region.width, MIN_WIDTH)
+            self._lines = [row for line in lines for row in wrap_pieces(line, width, INDENT)]
         self.filter_changed()
         if not keep_place:
             self.scroll_to(y=0, animate=False, force=True)
@@ -56,6 +69,8 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
     def rebuild(self) -> None:
         if self._make is not None:
             self.show(self._make(max(self.scrollable_content_region.width, MIN_WIDTH)), keep_place=True)
+        elif self._wraps:
+            self.show(self._source, keep_place=True)
 
     def on_resize(self) -> None:
         self.rebuild()
