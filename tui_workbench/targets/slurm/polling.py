@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 
 from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import MIN_POLL_SECONDS
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.squeue import POSITIONS, SQUEUE, Job, Queue, parse, parse_positions
@@ -22,7 +23,7 @@ POSITION_SECONDS = 60.0
 """Shortest time between two questions for all waiting jobs of the cluster, which is more work for the controller."""
 
 SOON_SECONDS = 2.0
-"""Shortest time between two questions, when a job has just been submitted or has failed."""
+"""Shortest time between two questions when a job has just been submitted or has failed, by default."""
 
 
 class Poller:
@@ -33,9 +34,10 @@ class Poller:
     """
 
     def __init__(self, host: LoginHost, seconds: float) -> None:
-        """`seconds` is the shortest regular interval."""
+        """`seconds` is the shortest interval; the default one allows earlier requests after an event."""
         self._host = host
         self._seconds = seconds
+        self._soon = seconds if seconds > MIN_POLL_SECONDS else SOON_SECONDS
         self._interval = seconds
         self._due = 0.0
         self._call: BackgroundCall | None = None
@@ -59,7 +61,7 @@ class Poller:
 
     def ask_soon(self) -> None:
         """Make the next request earlier, after an event that squeue may explain."""
-        self._due = min(self._due, self._begun + SOON_SECONDS)
+        self._due = min(self._due, self._begun + self._soon)
 
     def begin(self) -> None:
         """Send a request to squeue if it is due."""
