@@ -16,8 +16,9 @@ from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.runs.past import EPOCH, past_run
 from tests.ui.seen import lines_of
 from tests.ui.waiting import until
-from tui_workbench.core.model import RunRequest, RunState
+from tui_workbench.core.model import RunRequest, RunState, Step
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.details.run_details import RunDetailsScreen, RunView
 from tui_workbench.ui.details.run_details_read import plan_of
@@ -290,6 +291,26 @@ def test_steps_of_an_active_run_are_ticked_up_to_start(past: Project) -> None:
     text = "\n".join("".join(piece.text for piece in line) for line in plan_of(run._replace(start=EPOCH), EPOCH))
     assert "✓ snapshot" in text
     assert "✓ start" in text
+
+
+def test_steps_that_a_failed_run_has_not_reached_are_not_ticked(past: Project) -> None:
+    """The files of a run that has failed before its start are collected as well."""
+    run_id = past_run(past, 92, state=RunState.FAILED)
+    directory = RunDirectory(os.path.join(past.runs_directory, run_id))
+    record = directory.read_record()
+    steps = (*record.plan.steps, Step("collect", "Collect the files"))
+    os.unlink(directory.file("run.json"))
+    directory.write_record(record._replace(plan=record.plan._replace(steps=steps)))
+    events = (
+        {"time": EPOCH, "event": "step", "step": "snapshot", "status": "done"},
+        {"time": EPOCH, "event": "step", "step": "collect", "status": "done"},
+        {"time": EPOCH, "event": "state", "state": RunState.FAILED, "final": True},
+    )
+    write(directory.file("events.jsonl"), "".join(f"{json.dumps(event)}\n" for event in events))
+    run = next(run for run in Runs(past).list() if run.run_id == run_id)
+    text = "\n".join("".join(piece.text for piece in line) for line in plan_of(run._replace(start=0.0), EPOCH))
+    assert "✓ snapshot" in text
+    assert "· start" in text
 
 
 def test_readme_table_is_drawn_as_a_table() -> None:

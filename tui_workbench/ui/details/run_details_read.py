@@ -5,6 +5,7 @@ All functions block; call them in threads. A damaged part of the directory is de
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -156,9 +157,12 @@ def _done(run: Run, steps: Sequence[Step], took: Mapping[str, float | None]) -> 
     """Return the number of completed steps. Steps run in order, but not every step reports its end."""
     if run.start and run.end:
         return len(steps)
+    if not run.start:
+        # The files of a run that has not started are collected as well.
+        steps = list(itertools.takewhile(lambda step: step.name != "start", steps))
     begun = [place for place, step in enumerate(steps) if step.name in took]
     ended = [place + 1 for place, step in enumerate(steps) if took.get(step.name) is not None]
-    started = [place + 1 for place, step in enumerate(steps) if step.name == "start" and run.start]
+    started = [place + 1 for place, step in enumerate(steps) if step.name == "start"]
     return max((0, *begun, *ended, *started))
 
 
