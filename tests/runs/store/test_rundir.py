@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.runs.support import make_run, record_of
 from tui_workbench.core.errors import RunNotFound, StorageError
 from tui_workbench.core.masking import MASK
-from tui_workbench.core.model import RunState
+from tui_workbench.core.model import RunState, SweepTask
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.rundir import DEFAULT_GRACE, RECORD, SCHEMA, RunDirectory, Status
@@ -107,6 +107,25 @@ class TestRecord:
             directory.run()
         assert raised.value.file == directory.file("run.json")
         assert raised.value.remedy
+
+    def test_place_in_a_sweep_is_kept(self, directory: RunDirectory) -> None:
+        record = record_of(Path(directory.path))
+        spec = record.spec._replace(sweep=SweepTask("sweep-1-1795465027510", 2, 6, 3))
+        directory.write_record(record._replace(spec=spec))
+        assert directory.read_record().spec == spec
+
+    @pytest.mark.parametrize(
+        "sweep",
+        [["../../etc", 1, 2, 1], ["sweep-1-1", "../../.profile", 2, 1], ["sweep-1-1", 1, 2], "sweep-1-1", [1, 1, 2, 1]],
+        ids=["name", "number", "length", "text", "type"],
+    )
+    def test_malformed_place_in_a_sweep_is_refused(self, directory: RunDirectory, sweep: object) -> None:
+        """Its values become parts of paths on a cluster."""
+        directory.write_record(record_of(Path(directory.path)))
+        path = Path(directory.file("run.json"))
+        path.write_text(json.dumps({**json.loads(path.read_text()), "sweep": sweep}))
+        with pytest.raises(RunNotFound):
+            directory.read_record()
 
     def test_newer_version_is_refused(self, directory: RunDirectory) -> None:
         directory.write_record(record_of(Path(directory.path)))

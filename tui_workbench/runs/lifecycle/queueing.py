@@ -102,7 +102,7 @@ def leave(directory: RunDirectory) -> None:
             queue.advance()
 
 
-def leave_sweep(directory: RunDirectory) -> None:
+def lift_sweep_limit(directory: RunDirectory) -> None:
     """Start the waiting runs of the sweep of an active run: a scheduler limits them. Raises StorageError."""
     with _locked_queue() as queue:
         queue.lift_limit(directory)

@@ -244,7 +244,7 @@ class Watcher:
                 run.directory.make_durable()
                 if controller.begin():
                     if controller.target.limits_sweep:
-                        queueing.leave_sweep(run.directory)
+                        queueing.lift_sweep_limit(run.directory)
                     return controller
         queueing.leave(run.directory)
         return None

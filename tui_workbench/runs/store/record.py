@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, NamedTuple
 
 from tui_workbench.core.masking import mask_command, mask_plan, mask_tree, mask_variables, mask_words
@@ -105,7 +106,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
         target=target,
         gpu_check_due=bool(stored.get("gpu_check_due")),
         keep_outputs=tuple(stored.get("keep_outputs", ())),
-        sweep=SweepTask(*stored["sweep"]) if "sweep" in stored else None,
+        sweep=_sweep_task(*stored["sweep"]) if "sweep" in stored else None,
     )
     if spec.tracked:
         spec = spec._replace(working_directory=os.path.join(directory, WORKING_COPY))
@@ -116,6 +117,13 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
         stored["commit_id"], stored["snapshot"],
         stored.get("origin", ""), stored.get("group", ""), stored.get("member", 0),
     )  # fmt: skip
+
+
+def _sweep_task(name: str, number: int, size: int, limit: int) -> SweepTask:
+    """Return the place of a run in its sweep. Its values become parts of paths. Raises ValueError or TypeError."""
+    if not re.fullmatch(r"sweep-\d+-\d+", name) or not all(type(each) is int for each in (number, size, limit)):
+        raise ValueError("`sweep` is malformed")
+    return SweepTask(name, number, size, limit)
 
 
 def problem_of(run: Run) -> str:

@@ -292,4 +292,4 @@ def _array_task(spec: RunSpec, root: str, directory: str) -> ArrayTask | None:
 
 def _describe_task(spec: RunSpec) -> str:
     task = _array_task(spec, "", "")
-    return f" as task {task.number} of the array {task.tasks}" if task is not None else ""
+    return f" as task {task.number} of an array ({task.tasks})" if task is not None else ""

@@ -6,8 +6,8 @@ knows it. While Slurm does not answer, it is unknown whether the job exists, and
 be two jobs, the second ends at once, because `pid` exists.
 
 A sweep is one array of jobs, which are held. The first request for any of its runs submits the array. The request for
-a run gives one task of the array the name and the log of a single job, and releases it. Slurm then gives the task a job
-ID of its own, so that everything else treats it as a single job. If Slurm refuses the array, the runs are single jobs.
+a run gives one task of the array the name and the log of a single job, and releases it. Slurm then gives the task a
+separate job ID, and it is treated as a single job. If Slurm refuses the array, the runs are single jobs.
 """
 
 from __future__ import annotations

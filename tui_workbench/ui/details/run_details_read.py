@@ -158,7 +158,7 @@ def _done(run: Run, steps: Sequence[Step], took: Mapping[str, float | None]) -> 
     if run.start and run.end:
         return len(steps)
     if not run.start:
-        # The files of a run that has not started are collected as well.
+        # A run that failed before its start also reports the step `collect`.
         steps = list(itertools.takewhile(lambda step: step.name != "start", steps))
     begun = [place for place, step in enumerate(steps) if step.name in took]
     ended = [place + 1 for place, step in enumerate(steps) if took.get(step.name) is not None]
