@@ -1,7 +1,7 @@
 # Two commands, each of which sets itself up on a fresh clone:
 #   make run     open the sample project in the workbench
 #   make test    run every check and test
-# Further: make walk, make bench, make pages, make pictures, make clean. Python 3.11 or newer and pip are all that has to be there.
+# Further: make walk, make bench, make pages, make pictures, make clean. Only Python 3.11 or newer and pip are required.
 
 VENV ?= .venv
 PYTHON ?=
@@ -23,7 +23,7 @@ run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
 
 test: check
-	@$(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile
+	@$(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check

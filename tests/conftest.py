@@ -32,9 +32,39 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
+LONGEST_FILES = (
+    "tests/targets/test_spark_runs.py",
+    "tests/targets/test_conformance.py",
+    "tests/targets/slurm/test_soak.py",
+    "tests/targets/test_remote_docker.py",
+    "tests/trust/test_python_path.py",
+    "tests/targets/slurm/test_slurm_faults.py",
+    "tests/sample/test_train.py",
+    "tests/ui/test_key_walk.py",
+    "tests/targets/slurm/test_requeue.py",
+    "tests/targets/ssh/test_remote.py",
+    "tests/config/test_corpus.py",
+    "tests/ui/starting/test_starting.py",
+    "tests/faults/test_bad_input.py",
+    "tests/targets/slurm/test_bad_input.py",
+    "tests/targets/base/test_torchrun.py",
+    "tests/gpu/test_containers.py",
+    "tests/targets/docker/test_images.py",
+    "tests/gpu/test_tutorial.py",
+    "tests/targets/docker/test_docker_target.py",
+    "tests/cli/test_attach.py",
+)
+"""Files that take the longest, in this order. Each runs in one process, so the last file should be a short one."""
+
 # Benchmarks measure time; a busy machine must not fail a property test.
 hypothesis.settings.register_profile("workbench", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("workbench")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest files first."""
+    order = {name: number for number, name in enumerate(LONGEST_FILES)}
+    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(order)))
 
 
 def on_ci() -> bool:
