@@ -1,4 +1,4 @@
-"""Measure metrics: a call of `workbench.log`, and opening the curves of large runs.
+"""Measure metrics: a call to `workbench.log`, and opening the curves of large runs.
 
     python -m benchmarks.metrics
 

@@ -185,7 +185,7 @@ def errors() -> Iterator[Error]:
     trees = {str(path.relative_to(PACKAGE).with_suffix("")): _parsed(path) for path in sorted(PACKAGE.rglob("*.py"))}
     constants = _constants(trees)
     for cause, remedy in CAUSES.values():
-        yield Error(f"FILE: cannot ACTION it: {cause}", remedy, "1", "core/errors")
+        yield Error(f"FILE: cannot ACTION: {cause}", remedy, "1", "core/errors")
     for module, tree in trees.items():
         for scope in _scopes(tree):
             for node in ast.walk(scope):

@@ -1,7 +1,7 @@
-"""Run commands of the workbench without the start of an interpreter for each.
+"""Run commands of the workbench without starting an interpreter for each.
 
 A server process imports the command line once and forks a process for each command. Such a process has its own
-folder, environment, streams and exit code, and is a fifth of the work.
+folder, environment, streams and exit code, and takes a fifth of the time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 AT_START = ("PYTHON", "LANG", "LC_", "LD_", "TZ")
-"""The interpreter reads variables with these beginnings when it starts: a forked process would not see a change."""
+"""Prefixes of variables that the interpreter reads only when it starts, so a forked process ignores changes."""
 
 
 class CommandServer:
@@ -105,7 +105,7 @@ def _serve(connection: socket.socket) -> None:
 
     for module in (*(f"tui_workbench.cli.{command.module}" for command in cli.COMMANDS), "importlib.metadata", "yaml"):
         importlib.import_module(module)
-    # Otherwise each process would look for garbage among all that is imported.
+    # Otherwise, the garbage collector of each process would inspect all imported modules.
     gc.freeze()
     while True:
         _, files, _, _ = socket.recv_fds(connection, 1, 3)

@@ -1,4 +1,4 @@
-"""Other machines for tests, made of namespaces.
+"""Other machines for tests, created from namespaces.
 
 A machine is a set of namespaces: network, mounts, host name, processes. It has an address, home
 folders, user accounts, /run and SSH server; it can be cut off, frozen and restarted. It shares /usr and /tmp. Only root
@@ -34,7 +34,7 @@ PATIENCE = 90.0
 """Time limit in seconds for short actions on a busy machine."""
 
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
-"""The environment of what starts with a machine."""
+"""The environment of programs on a machine."""
 
 _SETUP = """\
 set -e
@@ -82,7 +82,7 @@ _NUMBERS = itertools.count(1)
 
 
 class Machine:
-    """A machine called `name` with its files in `folder`; `address` is its address for this machine.
+    """A machine called `name` with its files in `folder`; `address` is its address as seen from this machine.
 
     It shares accounts and home folders with the machine `like` if there is one, as the nodes of a cluster do; such a
     machine has no link to this one, and is started with `boot`. Its programs are those of this machine, or of another
@@ -114,7 +114,7 @@ class Machine:
 
     @property
     def gateway(self) -> str:
-        """The address of this machine for it."""
+        """The address of this machine as seen from it."""
         return f"{self._network}.{4 * self._number + 1}"
 
     def home(self, user: str = "research") -> Path:
@@ -204,11 +204,11 @@ class Machine:
         """Kill all its processes at once."""
         if self._init is None:
             return
-        # The init of the process namespace: the kernel ends all others with it. One that never came up has no number,
-        # and 0 would mean ourselves and all our relatives.
+        # The init of the process namespace: the kernel ends all others with it. An init that was never started has
+        # no process ID, and 0 would mean this process and its whole process group.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid or self._init.pid, signal.SIGKILL)
-        # Those stopped with their programs (see `frozen_sshd`) do not reap them, and the kernel waits for that.
+        # Processes that are stopped (see `frozen_sshd`) do not reap their children, for which the kernel waits.
         for process in self._inside:
             process.send_signal(signal.SIGCONT)
         self._init.wait(PATIENCE)
@@ -242,7 +242,7 @@ class Machine:
     def stop_sshd(self) -> None:
         """End its SSH server and every connection to it."""
         assert self._sshd is not None
-        # The listening process first: a connection that it accepted meanwhile would live on.
+        # The listening process first: a connection that it accepted meanwhile would survive.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._sshd_child() or self._sshd.pid, signal.SIGKILL)
         self._sshd.wait(PATIENCE)
@@ -379,12 +379,12 @@ class Daemon:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has been started and has not ended."""
+        """True if it has been started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def has_crashed(self) -> bool:
-        """Whether it has ended without `kill`."""
+        """True if it has ended without `kill`."""
         return self._process is not None and self._process.poll() is not None
 
     def start(self) -> None:
@@ -398,7 +398,7 @@ class Daemon:
         self.pid = int(children.read_text().split()[0])
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """End it by a signal and wait until it is gone; do nothing if it does not run."""
+        """End it by a signal and wait until it has ended; do nothing if it is not running."""
         if self._process is None:
             return
         if self.is_running:
@@ -410,7 +410,7 @@ class Daemon:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Let it answer nothing within the context (SIGSTOP)."""
+        """Stop it with SIGSTOP within the context, so that it does not answer."""
         self._signal(signal.SIGSTOP)
         try:
             yield

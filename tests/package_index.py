@@ -76,7 +76,7 @@ class PackageIndex:
         self.is_held = True
 
     def release(self) -> None:
-        """Answer requests for wheels again, also those that wait."""
+        """Answer requests for wheels again, including pending requests."""
         self.is_held = False
         self._released.set()
 

@@ -41,7 +41,7 @@ class SlurmCluster:
     `scratch` is a folder that all machines share at the same path, also with this machine; `run_root` lies in it and
     belongs to the user research. `login_only` is a folder of research that only the login node has. With `accounting`
     there are slurmdbd and the accounts `lab` (the users' default) and `closed` (outsider's), and limits of partitions
-    are checked at submission. With `memory_limits` a process that uses more than `--mem` is killed (OUT_OF_MEMORY).
+    are checked at submission. With `memory_limits`, a process that uses more than `--mem` is killed (OUT_OF_MEMORY).
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SlurmCluster:
         self._write_files()
         self.head.boot()
         self._link_munge(self.head)
-        # With an address of its own. Otherwise the bridge takes that of a port, and has another one after `lose`: for
+        # With a separate address. Otherwise the bridge takes that of a port, and has another one after `lose`: for
         # half a minute the other machines would send to the old address, and reach no slurmctld.
         self.head.run(["ip", "link", "add", "br0", "address", "02:00:00:00:00:01", "type", "bridge"])
         self.head.run(["ip", "addr", "add", f"{self._addresses['head']}/24", "dev", "br0"])
@@ -129,20 +129,20 @@ class SlurmCluster:
             self.until_answers()
 
     def lose(self, node: str) -> None:
-        """Kill a compute node with all that runs on it; slurmctld notices after `slurmd_timeout` (see `mark_down`)."""
+        """Kill a compute node with all its processes; slurmctld notices after `slurmd_timeout` (see `mark_down`)."""
         self.nodes[node].stop()
 
     def recover(self, node: str) -> None:
         """Start a compute node again after `lose`.
 
-        If slurmctld has not noticed the loss, it takes the jobs of the node for running ones, often for minutes.
+        If slurmctld has not noticed the loss, it considers the jobs of the node running, often for minutes.
         """
         self.slurmd[node].kill()
         self._boot_node(node)
         self.slurmd[node].start()
 
     def mark_down(self, node: str) -> None:
-        """Do what slurmctld does with a node that has not answered in time; its jobs end with NODE_FAIL at once."""
+        """Mark a node as down, as slurmctld does if it does not answer; its jobs end with NODE_FAIL at once."""
         self.manage("update", f"nodename={node}", "state=down", "reason=Not responding")
 
     @contextlib.contextmanager
@@ -189,7 +189,7 @@ class SlurmCluster:
         return done.stdout.rstrip("\n")
 
     def submit(self, script: str, *options: str, user: str = "research") -> str:
-        """Submit a batch script, given as lines of shell, and return the id of the job."""
+        """Submit a batch script, given as shell commands, and return the ID of the job."""
         words = ["sbatch", "--parsable", f"--output={self.run_root}/%x-%j.txt", *options]
         return self.output(words, user=user, stdin=f"#!/bin/sh\n{script}\n").partition(";")[0]
 
@@ -229,7 +229,7 @@ class SlurmCluster:
     def until_saved(self, name: str) -> None:
         """Wait until slurmctld has written a job with this name to its disk.
 
-        It does so every 5 seconds. If it is killed before, it forgets the job, and may give its id to another one.
+        It does so every 5 seconds. If it is killed before, it forgets the job, and may give its ID to another one.
         """
         file = self.folder / "state/job_state"
         wait_for(lambda: file.exists() and name.encode() in file.read_bytes(), f"slurmctld to save {name}")

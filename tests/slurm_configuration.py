@@ -14,7 +14,7 @@ NODES = {"node1": "a100", "node2": "v100"}
 GPUS_PER_NODE = 2
 CPUS_PER_NODE = 8
 MEMORY_PER_NODE = 16000
-"""In MB. Neither the CPUs nor the memory have to exist."""
+"""In MB. The machine does not need this many CPUs or this much memory."""
 
 PARTITIONS = """\
 PartitionName=gpu Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=1:00:00 PriorityTier=10 PreemptMode=OFF
@@ -109,7 +109,7 @@ def configuration(
     text = _CONFIGURATION.format(
         folder=folder,
         head=addresses["head"],
-        # Both are common: with NO, a job that no partition can ever start waits for ever.
+        # Both are common: with NO, a job that no partition can ever start waits forever.
         enforce="ALL" if accounting else "NO",
         accounting=_ACCOUNTING if accounting else "",
         tasks="cgroup" if memory_limits else "none",

@@ -1,4 +1,4 @@
-"""The README begins with what users need first, and its links lead somewhere."""
+"""The README begins with the name, a picture and two commands, and its links exist."""
 
 from __future__ import annotations
 

@@ -136,14 +136,14 @@ def test_az_creates_and_deletes_run_configurations(workbench: Workbench) -> None
     assert in_shell(workbench, "az ml runconfiguration create -n c -t docker -o tsv").code == 0
     assert in_shell(workbench, "az ml runconfiguration list -o tsv").out == "c\nlocal\n"
     in_shell(workbench, "az ml runconfiguration create -n c -t docker").error(3, "the file already exists")
-    in_shell(workbench, "az ml runconfiguration create -n d -t nowhere").error(3, "no compute target 'nowhere'")
+    in_shell(workbench, "az ml runconfiguration create -n d -t nowhere").error(3, "unknown compute target 'nowhere'")
     assert in_shell(workbench, "az ml runconfiguration delete -n c -o tsv").code == 0
     assert in_shell(workbench, "az ml runconfiguration list -o tsv").out == "local\n"
 
 
 def test_az_errors_have_their_exit_code(workbench: Workbench) -> None:
     in_shell(workbench, "az ml notebook start").error(2, "`az ml notebook` is not supported", "jupyter")
-    in_shell(workbench, "az ml experiment submit -c none report.py").error(3, "no run configuration 'none'")
+    in_shell(workbench, "az ml experiment submit -c none report.py").error(3, "unknown run configuration 'none'")
 
 
 def test_other_commands_go_to_the_azure_cli(workbench: Workbench, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`config set` accepts the output of `config get`, for every value of real files."""
+"""`config set` accepts the output of `config get` for every value in real files."""
 
 from __future__ import annotations
 

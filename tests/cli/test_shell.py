@@ -115,7 +115,7 @@ def test_shell_for_another_machine_prints_a_notice(workbench: Installed) -> None
 
 
 def test_shell_reports_mistakes(workbench: Installed) -> None:
-    workbench.run("shell", "-c", "none").error(3, "no run configuration 'none'")
+    workbench.run("shell", "-c", "none").error(3, "unknown run configuration 'none'")
     workbench.run("shell", "-r", "9").error(2, "no run '9'")
     workbench.run("shell", "-r", "9", "-c", "local").error(2, "own run configuration")
     workbench.run("shell", "--", "no-such-command").error(1, "cannot start no-such-command")

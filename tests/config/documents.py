@@ -137,7 +137,7 @@ def _entry(draw: st.DrawFn, style: Style, indent: int, depth: int, taken: set[st
 
 
 def _lines(draw: st.DrawFn, indent: int) -> str:
-    """Return a value of several lines: a block scalar, or a plain or quoted text that goes on below."""
+    """Return a value of several lines: a block scalar, or a plain or quoted text that continues below."""
     lines = draw(st.lists(st.sampled_from(["one", "two words", "", "# no comment", "three"]), min_size=1, max_size=3))
     body = "".join(" " * indent * bool(line) + line + "\n" for line in ["first", *lines])
     header = draw(st.sampled_from(["|", "|-", "|+", ">", ">-", ">+", "plain", '"', "'"]))
@@ -173,7 +173,7 @@ def texts(draw: st.DrawFn) -> str:
         text = draw(st.sampled_from(["", "", "---\n", "# head\n"])) + _block(draw, style, 0, 2) + draw(COMMENTS)
         text += draw(st.sampled_from(["", "", "", "...\n"]))
     if draw(st.integers(0, 5)) == 0:
-        # Line ends of both kinds, as after an edit with the wrong editor.
+        # Line endings of both kinds, as after an edit with an unsuitable editor.
         text = "\r\n".join("\n".join(part) for part in _pairs(text.split("\n")))
     return text.removesuffix("\n") if draw(st.booleans()) else text
 

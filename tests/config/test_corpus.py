@@ -56,7 +56,7 @@ def new_values(field: Field) -> tuple[Any, ...]:
 
 
 def rows(path: str) -> Iterator[tuple[Document, FieldState]]:
-    """Every field of the file's kind, with a document of its own each."""
+    """Yield every field of the file's kind, each with a separate document."""
     for field in Document.open(path).kind.fields:
         document = Document.open(path)
         yield document, document.field(field.key)
@@ -65,10 +65,10 @@ def rows(path: str) -> Iterator[tuple[Document, FieldState]]:
 def assert_only_value_changed(before: str, after: str, node: Node) -> None:
     """Check that all characters before and after the value are unchanged."""
     start = node.start
-    # What stands below its key begins, for the eye, behind the colon.
+    # A value on the lines below its key is counted from the colon on.
     while start and before[start - 1] in " \n" and (node.is_null or node.kind != SCALAR):
         start -= 1
-    # `CondaFile: ` has its space already.
+    # `CondaFile: ` already ends with a space.
     tail = before[node.end :].lstrip(" ") if node.start == node.end else before[node.end :]
     assert after.startswith(before[:start])
     assert after.endswith(tail)
@@ -132,7 +132,7 @@ def test_set_and_unset_of_a_new_field_restores_the_bytes(paths: list[str]) -> No
 
 
 def test_set_and_unset_in_separate_processes_restores_bytes(paths: list[str]) -> None:
-    """Each edit by a process of its own: what was inserted goes without a trace, a text comes back as it was."""
+    """Each edit is made in a separate document: removing an inserted value, or restoring a text, restores the file."""
     for path in paths:
         for document, row in rows(path):
             before = document.text
@@ -232,7 +232,7 @@ def test_saved_bytes_differ_only_in_the_value(paths: list[str], tmp_path: Any) -
 
 
 def first_tree(path: str) -> Any:
-    """Return the tree of the file as it is."""
+    """Return the tree of the unchanged file."""
     from tui_workbench.config.yaml_edit.syntax import parse
 
     return parse(read(path).text)

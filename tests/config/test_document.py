@@ -65,7 +65,7 @@ def test_fields_of_nested_maps_are_rows() -> None:
 
 
 def test_unknown_field_raises_usage_error() -> None:
-    with pytest.raises(UsageError, match="'nope' is not a field"):
+    with pytest.raises(UsageError, match="unknown field 'nope'"):
         document(COMPUTE, "x.compute").field("nope")
 
 

@@ -54,7 +54,7 @@ def test_set_changes_only_the_value_and_can_be_reverted(text: str, value: Any, d
     assert changed is not None
     assert means(changed, value)
     assert image(after.root, path) == image(tree.root, path)
-    # All bytes before and behind the value are where they were.
+    # All bytes before and after the value are unchanged.
     start, end = node.start, len(text) - node.end
     assert editing.text[:start] == text[:start] or node.start == node.end
     assert editing.text.endswith(text[len(text) - end :])
@@ -111,7 +111,7 @@ def test_removal_changes_nothing_else(text: str, data: st.DataObject) -> None:
     try:
         editing.unset(path)
     except EditRefusedError:
-        # Allowed only where a comment stands between a dash and the next key.
+        # Allowed only if there is a comment between a dash and the next key.
         assert "#" in text
         return
     if isinstance(path[-1], str):

@@ -29,5 +29,5 @@ def ordinary_user() -> Iterator[Path]:
 
 
 def trace_file() -> str:
-    """Return the file with the calls of all processes of this user."""
+    """Return the file with the external calls of all processes of this user."""
     return os.path.join(user_state_directory(), trace.FILE)

@@ -69,5 +69,5 @@ def test_error_is_one_line_with_any_quoted_text() -> None:
 )
 def test_storage_errors_have_a_location_and_a_fix(number: int) -> None:
     error = storage_error("write", "/some/file", OSError(number, "why") if number else OSError("why"))
-    assert str(error).startswith("/some/file: cannot write it: ")
+    assert str(error).startswith("/some/file: cannot write: ")
     assert error.remedy.endswith(".")

@@ -81,7 +81,7 @@ class TestWriting:
     def test_failed_write_names_the_cause_and_keeps_the_file(self, tmp_path: Path) -> None:
         for name, sentence in (
             ("missing/file", "no such file or folder"),
-            (".", "it is a folder"),
+            (".", "this is a folder"),
             ("x" * 300, "the name is too long"),
         ):
             with pytest.raises(StorageError, match=sentence) as caught:

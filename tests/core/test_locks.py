@@ -32,7 +32,7 @@ def test_shared_lock_lets_others_share(tmp_path: Path) -> None:
     os.close(second)
 
 
-def test_pause_can_give_up(tmp_path: Path) -> None:
+def test_exception_in_the_pause_ends_the_wait(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     pauses = []
 
@@ -49,7 +49,7 @@ def test_pause_can_give_up(tmp_path: Path) -> None:
             os.fstat(waiting)
 
 
-def test_lock_file_is_no_link(tmp_path: Path) -> None:
+def test_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         locks.open_lock(str(tmp_path / "lock"))

@@ -51,7 +51,7 @@ def test_detached_child_gets_passed_descriptors_and_stderr(inherited: int, tmp_p
     assert (tmp_path / "errors").read_text() == "said\n"
     said, *descriptors = (tmp_path / "lock").read_text().split()
     assert said == "given"
-    # The last one is what `ls` reads the folder with.
+    # The last one is the descriptor with which `ls` reads the folder.
     assert [each for each in descriptors if int(each) > 2 and int(each) != number][1:] == []
 
 

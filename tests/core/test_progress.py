@@ -18,7 +18,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def told_of(steps: list[tuple[float, float]], total: float, clock: Clock) -> list[Progress]:
+def updates_of(steps: list[tuple[float, float]], total: float, clock: Clock) -> list[Progress]:
     """Return the updates for steps of (seconds, amount done)."""
     told: list[Progress | None] = []
     with listening(told.append), meter("sending", BYTES, total) as sending:
@@ -30,7 +30,7 @@ def told_of(steps: list[tuple[float, float]], total: float, clock: Clock) -> lis
 
 
 def test_rate_and_time_left_at_an_even_speed(clock: Clock) -> None:
-    last = told_of([(1, 10e6 * n) for n in range(1, 11)], 1e9, clock)[-1]
+    last = updates_of([(1, 10e6 * n) for n in range(1, 11)], 1e9, clock)[-1]
     assert last.rate == pytest.approx(10e6)
     assert last.seconds_left == pytest.approx(90)
     assert (last.amount, last.speed, last.percent, last.time_left) == (
@@ -44,30 +44,30 @@ def test_rate_and_time_left_at_an_even_speed(clock: Clock) -> None:
 def test_rate_follows_a_change_of_speed_within_seconds(clock: Clock) -> None:
     slow = [(1.0, 1e6 * n) for n in range(1, 11)]
     fast = [(1.0, 10e6 + 10e6 * n) for n in range(1, 13)]
-    found = told_of(slow + fast, 1e9, clock)
+    found = updates_of(slow + fast, 1e9, clock)
     assert 1e6 < found[10].rate < 5e6
     assert found[-1].rate == pytest.approx(10e6, rel=0.1)
 
 
 def test_rate_of_a_stalled_transfer_is_not_shown(clock: Clock) -> None:
-    last = told_of([*((1.0, 1e6 * n) for n in range(1, 11)), *((10.0, 1e7) for _ in range(60))], 1e9, clock)[-1]
+    last = updates_of([*((1.0, 1e6 * n) for n in range(1, 11)), *((10.0, 1e7) for _ in range(60))], 1e9, clock)[-1]
     assert (last.amount, last.speed) == ("0.01 of 1.0 GB", "")
 
 
 def test_short_jump_hardly_changes_the_rate(clock: Clock) -> None:
-    found = told_of([*((0.1, 1e5 * n) for n in range(1, 101)), (0.1, 1e7), (0.1, 1e7 + 2e5)], 1e9, clock)
+    found = updates_of([*((0.1, 1e5 * n) for n in range(1, 101)), (0.1, 1e7), (0.1, 1e7 + 2e5)], 1e9, clock)
     assert found[-1].rate == pytest.approx(1e6, rel=0.1)
 
 
 def test_time_left_is_empty_without_a_good_estimate(clock: Clock) -> None:
-    assert told_of([(0.5, 10), (1, 20)], 1000, clock)[-1].time_left == ""
-    assert told_of([(9, 0)], 1000, clock)[-1].time_left == ""
-    assert told_of([(9, 1)], 1e9, clock)[-1].time_left == "", "a year is no estimate"
-    assert told_of([(9, 100)], 0, clock)[-1].time_left == ""
+    assert updates_of([(0.5, 10), (1, 20)], 1000, clock)[-1].time_left == ""
+    assert updates_of([(9, 0)], 1000, clock)[-1].time_left == ""
+    assert updates_of([(9, 1)], 1e9, clock)[-1].time_left == "", "a year is no estimate"
+    assert updates_of([(9, 100)], 0, clock)[-1].time_left == ""
 
 
 def test_updates_are_limited_and_include_the_last(clock: Clock) -> None:
-    found = told_of([(0.001, n) for n in range(1, 1001)], 1000, clock)
+    found = updates_of([(0.001, n) for n in range(1, 1001)], 1000, clock)
     assert len(found) <= 12
     assert found[-1].done == 1000
 

@@ -102,7 +102,7 @@ class TestReading:
 
     def test_missing_file_folder_and_pipe_are_reported(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
-        for name, sentence in (("missing", "no such file"), (".", "it is a folder"), ("pipe", "not a regular file")):
+        for name, sentence in (("missing", "no such file"), (".", "this is a folder"), ("pipe", "not a regular file")):
             with pytest.raises(StorageError, match=sentence) as caught:
                 read_text_file(str(tmp_path / name))
             assert caught.value.file == str(tmp_path / name)

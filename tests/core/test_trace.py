@@ -26,19 +26,19 @@ from tui_workbench.core.trace_reading import (
 SECRET = "s3cret-value"
 
 
-"""A secret that no test makes known to this process."""
+"""A secret that no test registers in this process."""
 
 
 @pytest.fixture
 def known_secret() -> str:
-    """Return a secret that is marked as one."""
+    """Return a secret that is registered as one."""
     secret = f"s3cret-{uuid.uuid4().hex}"
     trace.hide([secret])
     return secret
 
 
 def in_new_process(code: str) -> None:
-    """Run code in a process that reads its environment anew."""
+    """Run code in a new process, which reads its environment at the start."""
     subprocess.run([sys.executable, "-c", f"from tui_workbench.core import trace\n{code}"], check=True)
 
 
@@ -273,14 +273,14 @@ def test_shell_line_passes_a_masked_variable_to_a_container() -> None:
     assert shell_line(found) == "docker create --env API_KEY --env LR=1 image"
 
 
-def test_shell_line_notes_what_was_not_kept() -> None:
+def test_shell_line_mentions_data_that_was_not_stored() -> None:
     call = trace.Call(trace.SSH, ["cat"], login="there")
     call.note_io(b"", 1234)
     call.end(0)
     (found,) = users().read_new()
-    assert shell_line(found) == "ssh there cat  # 1,234 bytes of input were not kept"
+    assert shell_line(found) == "ssh there cat  # 1,234 bytes of input were not stored"
     made("x", "y" * (trace.LONGEST_WORD + 1)).end(0)
-    assert "too long to be kept" in shell_line(calls()[1])
+    assert "a long argument was cut" in shell_line(calls()[1])
 
 
 def test_short_line_omits_common_options() -> None:

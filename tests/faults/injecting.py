@@ -1,6 +1,6 @@
 """The command line in a process in which one system call fails: `python injecting.py COUNTER NTH ERRNO WORD...`.
 
-Counts the calls that change files, in this process and in those that it forks, in the file COUNTER; the NTH fails.
+The file COUNTER counts the calls that change files, in this process and its children; call number NTH fails.
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 COMMAND = (sys.executable, "-P", "-m", "tui_workbench")
-"""Like the installed command in that a module of the project cannot stand in for one of the library."""
+"""As in the installed command, a module of the project cannot replace a module of the library."""
 
 WAITS = "import os, sys, time\nprint('began', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
-"""A script that prints a line and then waits for the file of its first argument."""
+"""A script that prints a line and then waits for the file named by its first argument."""
 
 
 class Result(NamedTuple):
@@ -35,7 +35,7 @@ class Result(NamedTuple):
     err: str
 
     def error(self, code: int, *parts: str) -> str:
-        """Return the text of an error; it has this exit code, says each of `parts`, and nothing else was printed.
+        """Check that only an error with this exit code was printed, and that it contains `parts`; return it.
 
         It is one line, unless there are several remedies.
         """
@@ -88,11 +88,11 @@ class Workbench:
         return _result(process.returncode, out, err)
 
     def submit(self, *arguments: str, configuration: str = "local") -> Result:
-        """Submit and follow to the end."""
+        """Submit a run and follow it to its end."""
         return self.run("experiment", "submit", "-c", configuration, *arguments)
 
     def detach(self, *arguments: str, configuration: str = "local") -> str:
-        """Submit without following; the run's id."""
+        """Submit a run without following it, and return its ID."""
         result = self.run("experiment", "submit", "-c", configuration, "--detach", *arguments)
         assert result.code == 0, result
         return result.out.strip().removeprefix("RunId: ")
@@ -158,7 +158,7 @@ def open_gate(fifo: Path) -> None:
 
 
 def controller_of(run_directory: Path, *, other_than: int = 0) -> int:
-    """Return the process id of a run's controller, which signs a moment after the submit has returned."""
+    """Return the process ID of a run's controller, which writes it a moment after the submit has returned."""
 
     def signed() -> int:
         text = (run_directory / "controller.lock").read_text().strip()
@@ -168,8 +168,8 @@ def controller_of(run_directory: Path, *, other_than: int = 0) -> int:
     return found
 
 
-def end_processes_told_of(place: Path) -> None:
-    """End every process that has this folder among its arguments: a process id might be somebody else's by now."""
+def end_processes_with_argument(place: Path) -> None:
+    """End every process that has this folder among its arguments; its process ID might have been reused."""
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and str(place).encode() in (entry / "cmdline").read_bytes():

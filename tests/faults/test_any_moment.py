@@ -23,7 +23,7 @@ MOMENTS = 24
 
 
 def moments(longest: float) -> list[float]:
-    """Seconds after the start of a command, evenly over the time that the command takes."""
+    """Return times in seconds after the start of a command, evenly distributed over its duration."""
     return [longest * number / MOMENTS for number in range(MOMENTS)]
 
 
@@ -37,7 +37,7 @@ def test_submit_killed_at_any_moment(tmp_path: Path, tracked: bool) -> None:
     assert workbench.submit("note.py", str(notes)).code == 0
     for moment in moments(time.monotonic() - begun):
         submit = workbench.start("experiment", "submit", "-c", "local", "note.py", str(notes))
-        time.sleep(moment)  # not a wait: the moment is what is tested
+        time.sleep(moment)  # not a wait: the test is about this moment
         submit.kill()
         submit.communicate()
 
@@ -68,7 +68,7 @@ def test_controllers_killed_at_any_moment(tmp_path: Path) -> None:
     for moment in moments(0.06):
         run_id = workbench.detach("note.py", str(notes))
         ids.append(run_id)
-        time.sleep(moment)  # not a wait: the moment is what is tested
+        time.sleep(moment)  # not a wait: the test is about this moment
         holder = (root / ".workbench" / "runs" / run_id / "controller.lock").read_text().strip()
         if holder.isdigit() and is_running(int(holder)):
             os.kill(int(holder), signal.SIGKILL)

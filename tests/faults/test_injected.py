@@ -16,7 +16,7 @@ from tests.faults.support import Workbench, until
 from tests.waiting import PATIENCE
 
 STEP = 4
-"""Every call costs a run; neighbours mostly fail alike."""
+"""Interval between tested calls: each costs a run, and consecutive calls usually fail in the same way."""
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])

@@ -36,14 +36,14 @@ NAMES = {
 }
 
 IN_PLACE = ("spaces", "an option", "no UTF-8")
-"""Names that are also tried without a copy. Such a run differs only in its folder."""
+"""Names that are also tested without a working copy; such a run differs only in its folder."""
 
 TERMINAL = ("a line end", "an escape sequence", "right to left", "no UTF-8")
 """Names that could change the display of a terminal."""
 
 
 def cases(*names: str) -> list[pytest.ParameterSet]:
-    """Each name with a copy of the project, and some of them in place."""
+    """Return each name with a working copy of the project, and some names in place."""
     copied = [pytest.param(name, True, id=f"{name}-in a copy") for name in names]
     return copied + [pytest.param(name, False, id=f"{name}-in place") for name in names if name in IN_PLACE]
 
@@ -96,11 +96,11 @@ def test_project_can_have_any_name(tmp_path: Path, case: str, tracked: bool) -> 
     assert submitted.code == 0, submitted
     run_id = submitted.out.splitlines()[0].removeprefix("RunId: ")
     assert json.loads(submitted.out.splitlines()[-1])["names"] == [hexadecimal("tell.py"), hexadecimal("x")]
-    # A run id is a word that can be typed, and the name of a folder.
+    # A run ID is a word that can be typed, and the name of a folder.
     assert run_id.isascii()
     assert run_id.replace("_", "").replace("-", "").replace(".", "").isalnum()
     assert (root / ".workbench" / "runs" / run_id / "run.json").is_file()
-    # In it the project is found as well, from a folder below.
+    # The project is also found from a folder below its root.
     (root / "below").mkdir()
     assert Workbench(root / "below").history()[0]["run_id"] == run_id
     assert [entry.name for entry in tmp_path.iterdir()] == [root.name]

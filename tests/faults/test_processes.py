@@ -16,7 +16,7 @@ from tests.faults.support import (
     COMMAND,
     Workbench,
     controller_of,
-    end_processes_told_of,
+    end_processes_with_argument,
     is_running,
     open_gate,
     until,
@@ -81,7 +81,7 @@ class Gated(NamedTuple):
         return int((self.place / "script").read_text())
 
     def open(self) -> None:
-        """Let the script go on to its end."""
+        """Let the script continue to its end."""
         open_gate(self.place / "go")
 
     def ended(self) -> bool:
@@ -90,12 +90,12 @@ class Gated(NamedTuple):
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """Where scripts and tests meet: a gate to open, and process ids. Ends every process that was told of it."""
+    """Yield a folder with the gate and the process IDs of scripts; end all processes that have it as an argument."""
     path = tmp_path / "place"
     path.mkdir()
     os.mkfifo(path / "go")
     yield path
-    end_processes_told_of(path)
+    end_processes_with_argument(path)
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_ctrl_c_detaches_and_shows_how_to_follow(workbench: Workbench, place: Pa
 
 
 def stubborn(workbench: Workbench, place: Path) -> tuple[subprocess.Popen[bytes], set[int]]:
-    """Return a run of which every process ignores the polite signals, followed; and its process ids."""
+    """Submit and follow a run whose processes ignore signals; return the command and the process IDs."""
     submit = workbench.start("experiment", "submit", "-c", "local", "stubborn.py", str(place), "1")
     until(lambda: len(list(place.glob("*.pid"))) == 4, "four stubborn processes")
     return submit, {int(file.stem) for file in place.glob("*.pid")}

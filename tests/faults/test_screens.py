@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from tests.conftest import write_project
-from tests.faults.support import COMMAND, Workbench, end_processes_told_of, is_running, open_gate, until
+from tests.faults.support import COMMAND, Workbench, end_processes_with_argument, is_running, open_gate, until
 
 SCRIPT = """\
 import os, pathlib, sys
@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
     path.mkdir()
     os.mkfifo(path / "go")
     yield path
-    end_processes_told_of(path)
+    end_processes_with_argument(path)
 
 
 @pytest.fixture

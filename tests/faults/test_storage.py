@@ -17,7 +17,7 @@ from tui_workbench.projects.project import Project
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Return a file system of 4 MB. Only root may make one."""
+    """Return a file system of 4 MB; only root can mount it."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system to fill")
     place = tmp_path / "disk"
@@ -32,7 +32,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """Leave not a byte free; the file to remove for space."""
+    """Fill the disk, and return the file to remove to free space."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         try:
@@ -208,7 +208,7 @@ def test_damaged_configuration_cache_is_rebuilt(tmp_path: Path) -> None:
     for file in (root / "aml_config").iterdir():
         os.utime(file, (1e9, 1e9))  # only files that have not changed for a while are cached
     workbench = Workbench(root)
-    for _ in range(2):  # the first run makes the place for a cache
+    for _ in range(2):  # the first run creates the folder of the cache
         assert workbench.submit("hello.py").code == 0
     for file in Path(Project(str(root)).cache_directory).iterdir():
         file.write_bytes(b"{]")

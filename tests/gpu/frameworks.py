@@ -1,6 +1,6 @@
-"""Stand-ins of frameworks: modules with the part of the interface that reports GPUs.
+"""Stand-ins for frameworks: modules with the part of the interface that reports GPUs.
 
-They prove how the workbench reads the answers, not that real frameworks give them. Where PyTorch without CUDA is
+They test how the workbench reads the answers, not that real frameworks give them. If a CPU build of PyTorch is
 installed, tests use it too.
 """
 
@@ -137,7 +137,7 @@ def torch(
     warning: str = "",
     dies: bool = False,
 ) -> None:
-    """PyTorch: what it was built for, the GPUs that it sees, and what it says when it is to compute on each."""
+    """Write PyTorch: its build, the GPUs that it sees, and its error for a computation on each GPU."""
     stand_in(folder, "torch", _TORCH)
     told = [*errors, *[""] * (len(capabilities) - len(errors))]
     state = {
@@ -148,16 +148,16 @@ def torch(
 
 
 def tensorflow(folder: Path, count: int = 1) -> None:
-    """TensorFlow 2, which sees so many GPUs."""
+    """Write TensorFlow 2, which sees this number of GPUs."""
     stand_in(folder, "tensorflow", _TENSORFLOW.format(count=count))
 
 
 def jax(folder: Path) -> None:
-    """JAX, which sees none."""
+    """Write JAX, which sees no GPU."""
     stand_in(folder, "jax", _JAX)
 
 
 def cntk(folder: Path) -> None:
-    """CNTK, which computes on one."""
+    """Write CNTK, which computes on one GPU."""
     stand_in(folder, "cntk", _CNTK)
     stand_in(folder, "numpy", "def ones(shape, dtype): return shape\n")

@@ -1,7 +1,7 @@
 """Stand-in GPUs: a library in place of NVIDIA's, and a program in place of nvidia-smi, both compiled from C here.
 
-Both answer from one text file, read anew at each question (its form is in standin_state.h), so a test changes what a
-GPU does while something looks at it. They prove how the workbench reads the answers, not that real drivers give them.
+Both read their answers from a text file at each query (standin_state.h describes its format), so a test can change the
+state of a GPU during a run. They test how the workbench reads the answers, not that real drivers give them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 SOURCES = Path(__file__).parent
 T4 = "util=37 mem=1024 total=15360 power=61200 limit=70000 temp=55 sm=1590 memclk=5000 throttle=0 ecc=0 name=Tesla_T4"
-"""A device that is at work."""
+"""A busy device."""
 
 REST = "util=0 mem=3 total=15360 power=9800 limit=70000 temp=31 sm=300 memclk=405 throttle=1 ecc=0 name=Tesla_T4"
-"""One that is not."""
+"""An idle device."""
 
 
 class Built(NamedTuple):
@@ -34,7 +34,7 @@ class Built(NamedTuple):
 
 
 class Standin:
-    """The GPUs of one test. Values that a test does not set are those of `T4`."""
+    """The GPUs of one test. Values that a test does not set are taken from `T4`."""
 
     def __init__(self, state: Path, built: Built) -> None:
         self.state = state
@@ -82,12 +82,12 @@ def gpu(index: int = 0, words: str = T4, **changes: object) -> str:
 
 
 def process(pid: int, index: int = 0, memory: object = 900, share: object = "-", kind: str = "C") -> str:
-    """Return a process's line."""
+    """Return the line of a process."""
     return f"proc {index} {pid} {memory} {share} {kind}"
 
 
 def build(folder: Path) -> Built:
-    """Compile both."""
+    """Compile both stand-ins."""
     compiler = require("gcc")
     built = Built(folder / "lib", folder / "bin")
     for each in built:
@@ -113,9 +113,9 @@ def standin_parts() -> Iterator[Built]:
 
 @pytest.fixture
 def standin(standin_parts: Built, monkeypatch: pytest.MonkeyPatch) -> Iterator[Standin]:
-    """Stand-in GPUs for this test and for what it starts; none at first. Users of other machines can read their state.
+    """Stand-in GPUs for this test and its child processes; none at first. Users of other machines can read their state.
 
-    The folder of the state is for other files of the test that these users read.
+    The folder of the state is also for other files of the test that these users read.
     """
     with open_folder() as folder:
         found = Standin(folder / "gpus", standin_parts)

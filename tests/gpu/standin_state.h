@@ -5,7 +5,7 @@
  *   cuda 12040                       the CUDA version that it serves
  *   gpu 0 GPU-a util=37 mem=1024 total=15360 power=61200 limit=70000 temp=55 sm=1590 memclk=5000 throttle=0 ecc=0
  *       mig=1 name=Tesla_T4          a device, on one line; what is left out is not supported; `_` in a name is a space
- *   proc 0 4242 900 35 C             device, process id, MiB (- for untold), its share in % (- for untold), C or G
+ *   proc 0 4242 900 35 C             device, process ID, MiB (- for untold), its share in % (- for untold), C or G
  *   lost 1                           the device fell off the bus
  *   xid 0 31                         an error of that number happened
  *   fail WORDS                       nothing works; nvidia-smi says so and ends with 9

@@ -1,7 +1,7 @@
-"""Containers that are given GPUs, through the real controller and a real engine, here and on another machine.
+"""Containers with GPUs, through the real controller and a real engine, here and on another machine.
 
-The engine's hook, the driver and its tools are stand-ins: they prove which devices a container asks for and whose its
-processes are, and nothing about CUDA.
+The engine's hook, the driver and its tools are stand-ins: they test which devices a container requests
+and which processes belong to it, but nothing about CUDA.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def test_failed_hook_releases_the_gpu(project: DockerProject, hook: NvidiaStandI
 
 @pytest.fixture(scope="module")
 def remote_machine(key: Path) -> Iterator[Machine]:
-    """Return a machine of its own: its engine has the hook from the beginning."""
+    """Return a separate machine, because its engine is started with the hook."""
     with open_folder() as folder, machine("gpuhost", folder, key) as made:
         yield made
 

@@ -1,7 +1,7 @@
 """The tutorial works: every block of commands in it, and in the README, is run in a real shell.
 
-What is not run says why in the page itself. The steps on a GPU machine use a real machine, a real engine and a real SSH
-connection; its GPU, the image and the framework in it are stand-ins.
+If a block is not run, the page itself states the reason. The steps on a GPU machine use a real machine, a real engine
+and a real SSH connection; its GPU, the image and the framework in it are stand-ins.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ while not os.path.exists("/azureml-share/enough"):
 child.kill()
 print("test accuracy 0.9")
 """
-"""In the place of the training on the GPU machine: it is at work for as long as the test wants it to be."""
+"""Replaces the training on the GPU machine; it computes until the test ends it."""
 
 DRIVER = "driver 580.65\ncuda 13000"
 DEPENDENCIES = "name: project_environment\ndependencies: []\n"
@@ -125,14 +125,14 @@ def test_tutorial_steps_on_this_machine(shell: Shell) -> None:
 
 
 class GpuBox:
-    """Another machine: with an engine, an image that holds a stand-in framework, and a stand-in GPU."""
+    """Another machine with an engine, an image that contains a stand-in framework, and a stand-in GPU."""
 
     def __init__(self, box: Machine, engine: DockerEngine, gpus: Standin) -> None:
         self.box, self.engine, self.gpus = box, engine, gpus
         self.share = box.home() / ".azureml" / "share" / "my-digits"
 
     def show_what_computes(self, root: Path) -> None:
-        """Show GPU work of the run's process until the run's samples prove it."""
+        """Simulate GPU work of the run's process until the run's samples prove it."""
         wait_until(lambda: self._computing())
         self.gpus.write(gpu(0, util=80), process(self._computing()[0], 0, 4300), driver=DRIVER)
         runs = root / ".workbench" / "runs"
@@ -186,7 +186,7 @@ def gpu_machine(
 
 
 def image_with_framework(engine: DockerEngine, folder: Path) -> None:
-    """Return the image that `attach` chooses for a GPU: the test image, and a framework that finds one."""
+    """Create the image that `attach` chooses for a GPU: the test image with a framework that finds a GPU."""
     packages = folder / "framework"
     packages.mkdir()
     frameworks.torch(packages, capabilities=("7.5",))
@@ -198,7 +198,7 @@ def image_with_framework(engine: DockerEngine, folder: Path) -> None:
 
 @pytest.fixture
 def guide(shell: Shell) -> Path:
-    """Return the project of step 1, with a training that ends when the test wants it to."""
+    """Return the project of step 1, with a training script that the test can end."""
     shell.type("workbench-tui project create my-digits --template digits; cd my-digits")
     (shell.folder / "train.py").write_text(TRAIN)
     (shell.folder / "aml_config" / "conda_dependencies.yml").write_text(DEPENDENCIES)

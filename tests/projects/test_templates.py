@@ -41,7 +41,7 @@ def test_every_template_creates_a_valid_project(tmp_path: Path) -> None:
         assert {"local", "docker"} <= {target.name for target in project.targets() if target.problem is None}
         assert {"local", "docker"} <= {entry.name for entry in project.run_configurations() if entry.problem is None}
         assert template.description
-        # Both forms, and a warning at most: CNTK's CUDA is of another time, and Docker Hub has its image no more.
+        # At most a warning is allowed: CNTK's CUDA is old, and Docker Hub has removed its image.
         uses_spark = any(entry.uses_spark for entry in project.run_configurations())
         assert any(target.nvidia_docker for target in project.targets()) != uses_spark
         found = file_edits.check(file_edits.configuration_files(root))
@@ -325,7 +325,7 @@ def test_digits_ddp_trains_with_one_or_two_processes(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    # The same images in the same batches; what is dropped out of them differs.
+    # The same images in the same batches, but with different dropout.
     losses = [re.findall(r"^epoch \d/2  loss (\S+)", text, re.MULTILINE) for text in (first, alone.stdout)]
     assert [len(each) for each in losses] == [2, 2]
     assert float(losses[0][1]) == pytest.approx(float(losses[1][1]), rel=0.3)

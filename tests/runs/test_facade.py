@@ -83,7 +83,7 @@ class TestLife:
         until(lambda: opened() == {"/dev/null", f"{run.directory}/controller.lock"}, "nothing but the lock")
         shop.open()
         shop.ended(run)
-        # The script has inherited the pipe, as from a shell; with its end nobody holds it any more.
+        # The script has inherited the pipe, as from a shell; when it ends, no process holds the pipe.
         assert os.read(reading, 1) == b""
         os.close(reading)
 
@@ -99,7 +99,7 @@ class TestNames:
     )  # fmt: skip
     def test_unknown_run_is_not_found(self, shop: GatedProject, name: str) -> None:
         shop.ended(shop.runs.submit(REQUEST))
-        if name == "\u0661":  # a one, in another script
+        if name == "\u0661":  # the digit one in another script
             assert shop.runs.get(name).run_number == 1
             return
         for ask in (shop.runs.get, shop.runs.cancel, shop.runs.directory):

@@ -99,7 +99,7 @@ class TestResuming:
         for attempt in range(12):
             shop.runs.take_over(run.run_id)
             holder = ControllerLock.holder(RunDirectory(run.directory))
-            for _ in range(attempt * 2000):  # a little later in its life each time
+            for _ in range(attempt * 2000):  # a little later each time
                 os.sched_yield()
             if holder > 0:
                 kill(holder)

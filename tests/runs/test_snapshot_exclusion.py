@@ -1,4 +1,4 @@
-"""Files that snapshots leave out, and the targets of links."""
+"""Files that snapshots omit, and the targets of links."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_defaults_reach_95_percent_on_new_writers(sample: Path, tmp_path: Path) 
     assert float(epochs[-1][4]) >= 0.95
     assert float(epochs[-1][3]) < float(epochs[0][3]) / 10
     assert lines[-1].startswith(f"test accuracy {epochs[-1][4]} in ")
-    # Everything else is a line on the device and one on the data: no warnings, no progress bars.
+    # The rest is a line about the device and a line about the data: no warnings, no progress bars.
     assert len(lines) == len(epochs) + (3 if not torch.cuda.is_available() else 7)
 
     metrics = json.loads((sample / "outputs" / "metrics.json").read_text())

@@ -20,7 +20,7 @@ run_logger.log("Precision", [0.1, 0.9])
 run_logger.upload("outputs/model.txt", "weights")
 run_logger.wait()
 """
-"""As the original's own sample logs."""
+"""Log like the sample of Azure ML Workbench."""
 
 
 @pytest.fixture

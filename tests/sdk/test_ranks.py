@@ -160,7 +160,7 @@ def test_hanging_ranks_are_reported_once(tmp_path: Path) -> None:
         fcntl.flock(files[-1], fcntl.LOCK_SH)
     assert folder.pump() == b""
     files[0].close()
-    assert folder.pump() == b"workbench: ranks 1, 2 have not ended, 0 s after the first rank that has\n"
+    assert folder.pump() == b"workbench: ranks 1, 2 have not ended 0 s after the first rank ended\n"
     files[1].close()
     assert folder.pump() == b""
     files[2].close()

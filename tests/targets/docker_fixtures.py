@@ -90,7 +90,7 @@ class Follower:
 class DockerHarness(Harness):
     """Runs in containers of this machine's engine."""
 
-    has_processes = False  # none that has this machine's number
+    has_processes = False  # none with a process ID of this machine
     inherits_environment = False
 
     def __init__(self, folder: Path, engine: DockerEngine, image: str = PYTHON_IMAGE) -> None:
@@ -131,7 +131,7 @@ class DockerHarness(Harness):
         self.engine.docker("rm", "--force", container_name(spec.run_id))
 
     def until_written(self, spec: RunSpec, text: str) -> None:
-        """Wait for the text while somebody follows the run, as its controller would."""
+        """Wait for the text while a thread follows the run like a controller."""
         if spec.run_id not in self._followers:
             self._followers[spec.run_id] = Follower(self.target(), spec)
         super().until_written(spec, text)
@@ -151,7 +151,7 @@ def localdocker_harness(tmp_path: Path, engine: DockerEngine) -> Harness:
 
 @pytest.fixture
 def shellless_harness(tmp_path: Path, engine: DockerEngine) -> Harness:
-    """Return an image without a shell: its output comes from the engine's own log."""
+    """Return a harness whose image has no shell, so that the output comes from the engine's log."""
     return DockerHarness(tmp_path, engine, BARE_IMAGE)
 
 

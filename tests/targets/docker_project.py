@@ -45,7 +45,7 @@ class DockerProject:
         write(self.configuration / "docker.runconfig", {**usual, **values})
 
     def packages(self, *pip: str, conda: tuple[str, ...] = (), channels: tuple[str, ...] = ()) -> Path:
-        """Write conda_dependencies.yml, one package a line."""
+        """Write conda_dependencies.yml with one package per line."""
         lines = ["name: project_environment"]
         if channels:
             lines += ["channels:", *(f"  - {channel}" for channel in channels)]
@@ -62,7 +62,7 @@ class DockerProject:
         return name
 
     def submit(self, text: str, *arguments: str) -> Run:
-        """Submit a script; returns while it runs. It may ask for a GPU although the machine of the tests has none."""
+        """Submit a script, and return while it runs. It may request a GPU although the test machine has none."""
         return self.runs.submit(RunRequest("docker", self.script(text), arguments, allow_cpu=True))
 
     def run(self, text: str, *arguments: str) -> Run:
@@ -70,21 +70,21 @@ class DockerProject:
         return self.ended(self.submit(text, *arguments))
 
     def ended(self, run: Run) -> Run:
-        """Return the run, once it has ended."""
+        """Wait until the run has ended, and return it."""
         wait_until(lambda: not self.get(run).is_active, seconds=RUN_SECONDS)
         return self.get(run)
 
     def get(self, run: Run) -> Run:
-        """Return the run as it is now. Only reads: unlike Runs.get it gives a run without a controller none."""
+        """Return the current state of the run. Unlike Runs.get, start no controller for a run without one."""
         return self.runs.directory(run.run_id).run()
 
     def until(self, run: Run, text: str) -> None:
-        """Wait until the run's output here holds a text."""
+        """Wait until the run's output on this machine contains a text."""
         wait_until(lambda: text in log(run) or not self.get(run).is_active, seconds=RUN_SECONDS)
         assert text in log(run), (self.get(run), log(run))
 
     def states(self, run: Run) -> list[str]:
-        """Return the states that the run went through."""
+        """Return all states of the run so far."""
         return [event["state"] for event in events(run) if event["event"] == "state"]
 
 
@@ -94,7 +94,7 @@ def write(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def log(run: Run) -> str:
-    """Return the output of the run, as far as it is on this machine."""
+    """Return the output of the run that has arrived on this machine."""
     path = Path(run.log_path)
     return path.read_text(errors="replace") if path.exists() else ""
 
@@ -106,7 +106,7 @@ def events(run: Run) -> list[dict[str, Any]]:
 
 
 def controller_of(run: Run) -> int:
-    """Return the process id of the run's controller; 0 when it has none."""
+    """Return the process ID of the run's controller; 0 if it has none."""
     from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
     return ControllerLock.holder(RunDirectory(run.directory))

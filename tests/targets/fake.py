@@ -1,4 +1,4 @@
-"""A target without processes: its scripts are JSON files that describe the behaviour of a script.
+"""A target without processes: its scripts are JSON files that describe the behavior of a script.
 
 It implements the protocol in a few lines, so it is an example for new targets, and front ends can be tested without
 processes.
@@ -7,7 +7,7 @@ A script is one JSON object with optional keys: `output` (text to write first), 
 JSON with `arguments` and `environment`), `waits` (true: wait for `stop`, then end with 143), `stubborn` (true: and
 ignore it), `exit_code`.
 
-A run is a thread and ends with its process, so behaviour 3 is not implemented.
+A run is a thread and ends with its process, so behavior 3 is not implemented.
 """
 
 from __future__ import annotations

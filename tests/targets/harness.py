@@ -35,7 +35,7 @@ class Script(NamedTuple):
 
     output: str = ""  # written first
     report: bool = False  # then a line of JSON with its arguments and environment
-    leaves_child: bool = False  # starts a process that never ends, and writes its id into the file `child`
+    leaves_child: bool = False  # starts a process that never ends, and writes its ID into the file `child`
     waits: bool = False  # then waits for a signal
     stubborn: bool = False  # and ignores signals
     exit_code: int = 0
@@ -55,7 +55,7 @@ class Harness:
     """False if scripts are not processes."""
 
     unusual_path = "/only/here"
-    """A PATH that a run can have."""
+    """An unusual value of PATH for a run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ class Harness:
         """Return a run of the script, ready to be planned."""
         number = len(self._specs) + 1
         project = self.folder / "project"
-        # Unique across test processes, because processes are found by run id.
+        # Unique across test processes, because processes are found by run ID.
         run = self.folder / "runs" / f"project_{os.getpid()}{number:03}"
         project.mkdir(exist_ok=True)
         run.mkdir(parents=True)
@@ -149,7 +149,7 @@ class FakeHarness(Harness):
         path.write_text(json.dumps(script._asdict()))
 
     def lose(self, spec: RunSpec) -> None:
-        """Make a process that has ended the owner."""
+        """Make an ended process the owner of the run."""
         self.target().stop(spec, grace=0)
         from tests.targets import fake
 

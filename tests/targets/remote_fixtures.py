@@ -29,7 +29,7 @@ PYTHON_THERE = "/usr/bin/python3"
 class RemoteHarness(Harness):
     """Runs of the other machine's Python, over SSH."""
 
-    has_processes = False  # none that has this machine's number
+    has_processes = False  # none with a process ID of this machine
     inherits_environment = False
 
     def __init__(self, folder: Path, machine: Machine, host: SshHost) -> None:
@@ -65,13 +65,13 @@ class RemoteHarness(Harness):
         return self.machine.home() / ".workbench-tui" / "runs" / spec.run_id
 
     def lose(self, spec: RunSpec) -> None:
-        """Kill the shell that would have noted the end, and the script."""
+        """Kill the supervising shell and the script."""
         shell = until(lambda: supervisor.read_supervisor(str(self.directory(spec))), "the supervisor")
         self.machine.run(["kill", "-KILL", str(shell.pid)])
         self.target().stop(spec, grace=0)
 
     def until_written(self, spec: RunSpec, text: str) -> None:
-        """Wait for the text while somebody follows the run, as its controller would."""
+        """Wait for the text while a thread follows the run like a controller."""
         if spec.run_id not in self._followers:
             self._followers[spec.run_id] = Follower(self.target(), spec)
         super().until_written(spec, text)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GO = "/home/research/go"
-"""The file on the machine that scripts wait for."""
+"""A file on the machine; scripts wait until it exists."""
 
 
 class Remote(Workbench):
@@ -30,7 +30,7 @@ class Remote(Workbench):
         self.configure()
 
     def configure(self, compute: dict[str, Any] | None = None, **runconfig: Any) -> None:
-        """Write the configuration files, with changes."""
+        """Write the configuration files with these changes."""
         target = {"type": "remote", "address": self.machine.address, "username": "research",
                   "pythonLocation": PYTHON_THERE, **(compute or {})}  # fmt: skip
         configuration = {"Target": "box", "Framework": "Python", "TrackedRun": True, **runconfig}
@@ -42,7 +42,7 @@ class Remote(Workbench):
         return self.machine.home() / ".workbench-tui" / "runs" / run_id
 
     def begin(self, then: str = "", *, after: str = "") -> str:
-        """Start a script that waits for `go_on` between two parts, and return the run's id when it waits."""
+        """Start a script that waits for `go_on` between two parts, and return the run's ID when it waits."""
         self.write(f"{after}{WAITS}{then}")
         run_id = self.detach("train.py", GO, configuration="box")
         until(lambda: "began" in self.log(run_id))

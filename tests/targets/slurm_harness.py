@@ -31,7 +31,7 @@ PYTHON_THERE = "/usr/bin/python3"
 class SlurmHarness(Harness):
     """Jobs of a cluster, submitted over SSH."""
 
-    has_processes = False  # none that has this machine's number
+    has_processes = False  # none with a process ID of this machine
     inherits_environment = False
 
     def __init__(self, folder: Path, cluster: SlurmCluster, host: SshHost | None = None) -> None:
@@ -69,14 +69,14 @@ class SlurmHarness(Harness):
         return self.cluster.run_root / "runs" / spec.run_id
 
     def lose(self, spec: RunSpec) -> None:
-        """Kill the batch script, which would have written the exit code."""
+        """Kill the batch script before it writes the exit code."""
         until(lambda: (self.directory(spec) / "pid").exists(), "the start of the job")
         for node in self.cluster.nodes.values():
             for pid in node.processes("slurm_script"):
                 os.kill(pid, signal.SIGKILL)
 
     def until_written(self, spec: RunSpec, text: str) -> None:
-        """Wait for the text while the run is followed, as its controller would."""
+        """Wait for the text while the run is followed as by its controller."""
         if spec.run_id not in self._followers:
             self._followers[spec.run_id] = Follower(self.target(), spec)
         super().until_written(spec, text)

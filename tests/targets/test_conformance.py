@@ -1,4 +1,4 @@
-"""Behaviours of every target, by the numbers in `tui_workbench.targets.base.protocol`.
+"""Behaviors of every target, by the numbers in `tui_workbench.targets.base.protocol`.
 
 `tests.targets.harness` explains how to add a target.
 """
@@ -318,7 +318,7 @@ def together(harness: Harness) -> Target:
 
 
 def ends(group: RunGroup, specs: Sequence[RunSpec]) -> dict[str, int | None]:
-    """Wait for the ends of runs; the exit code of each, by run ID."""
+    """Wait until the runs have ended, and return their exit codes by run ID."""
     found: dict[str, int | None] = {}
     while len(found) < len(specs):
         for run_id, outcome in group.wait(NEVER).items():

@@ -78,10 +78,10 @@ def mortal(harness: DockerHarness, last: int) -> tuple[DockerTarget, list[str]]:
 
 
 @pytest.mark.parametrize("kind", ["localdocker", "shellless"])
-def test_a_controller_may_die_after_any_call(kind: str, request: pytest.FixtureRequest) -> None:
+def test_controller_killed_after_any_call_is_replaced(kind: str, request: pytest.FixtureRequest) -> None:
     harness: DockerHarness = request.getfixturevalue(f"{kind}_harness")
     script = Script(output="once\n", exit_code=3)
-    drive(mortal(harness, 0)[0], harness.spec(script), Journal())  # what the image holds is known from here on
+    drive(mortal(harness, 0)[0], harness.spec(script), Journal())  # from here on, the content of the image is known
     target, calls = mortal(harness, 0)
     drive(target, harness.spec(script), Journal())
     assert {"create", "start", "wait", "remove"} <= set(calls)

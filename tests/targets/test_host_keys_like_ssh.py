@@ -166,7 +166,7 @@ def _listens(port: int) -> bool:
 
 
 def ssh_says(server: Server) -> str:
-    """Return how `ssh` judges the host's key: accepted, unknown, changed or revoked."""
+    """Return the result of `ssh` for the host's key: accepted, unknown, changed or revoked."""
     home = server.folder / "home/.ssh"
     words = [require("ssh"), "-F", str(home / "config"), "-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes"]
     done = subprocess.run(
@@ -179,7 +179,7 @@ def ssh_says(server: Server) -> str:
 
 
 def log_in(server: Server, secrets: ssh_connection.Secrets) -> None:
-    """Log in as the workbench does, and out again."""
+    """Log in as the workbench does, and log out."""
 
     async def connect() -> None:
         login = Login("box", f"{ADDRESS}:{server.port}", getpass.getuser(), str(server.folder / "user"))
@@ -190,7 +190,7 @@ def log_in(server: Server, secrets: ssh_connection.Secrets) -> None:
 
 
 def workbench_says(server: Server) -> str:
-    """Return the same for the workbench."""
+    """Return the result of the workbench for the host's key."""
     try:
         log_in(server, ssh_connection.Secrets())
     except HostKeyRefused as error:
@@ -219,7 +219,7 @@ def test_host_keys_are_accepted_as_by_ssh(
 
 
 @pytest.mark.parametrize("template", ["{host} {HOST}", "[{host}]:{port} {HOST}", "[{host}]:22 {HOST}"])
-def test_hashed_names(servers: dict[str, Server], template: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hashed_names_are_matched(servers: dict[str, Server], template: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for server in (servers["usual"], servers["other port"]):
         prepare(server, template, monkeypatch)
         path = server.folder / "home/.ssh/known_hosts"

@@ -78,7 +78,7 @@ def test_connection_lost_before_start_is_reopened(box: Remote, connections: Path
     assert run.returncode == 0, err
     assert out.decode().partition("\n")[2] == "ran ['aml_config', 'outputs', 'train.py']\n"
     (run_directory,) = box.there().iterdir()
-    if loss != "helper":  # a copy whose shell was killed goes on, and is removed with the run
+    if loss != "helper":  # a copy whose shell was killed continues, and is removed with the run
         until(lambda: not list(run_directory.glob("copy.*")), "the copy that was given up to be removed")
     assert (box.machine.home() / "count").read_text() == "x"
     (box.machine.home() / "count").unlink()
@@ -122,7 +122,7 @@ def test_run_without_shell_survives_lost_connections(box: Remote, connections: P
     for loss in LOSSES.values():
         until(lambda: waiting_shells(box, b"left()"), "a program that waits for the script's end")
         loss(box, connections)
-    until(lambda: "its exit code will be unknown" in box.info(run_id)["reason"], "the run to be found again")
+    until(lambda: "its exit code will be unknown" in (box.info(run_id)["reason"] or ""), "the run to be found again")
     assert box.status(run_id) == "Running"
     assert (box.there(run_id) / "work" / "train.py").exists()
     box.go_on()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tui_workbench.core.model import Run
 
 NANOGPT = ".DS_Store\n*.bin\n*.pt\n*.pkl\nout-*/\n__pycache__/\n.env\n"
-"""The ignore rules of nanoGPT, in short."""
+"""The ignore rules of nanoGPT, shortened."""
 
 TRAIN = """
     import os, sys
@@ -68,7 +68,7 @@ def _project(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> Docke
 
 
 def before(project: DockerProject) -> dict[str, str | bytes]:
-    """Every file of the project but the workbench's own."""
+    """Return every file of the project except the workbench's own."""
     return {name: what for name, what in listing(project.root).items() if not name.startswith(".workbench")}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.targets.remote_project import Remote
 
-# A sample of 2017, with the modules of the original.
+# A sample of 2017, with the modules of Azure ML Workbench.
 SCRIPT = """\
 import os, sys
 from azureml.logging import get_azureml_logger
@@ -106,7 +106,7 @@ def test_failed_driver_has_its_exit_code_and_exception(head: Remote) -> None:
     assert "ValueError: row 7 has no label" in record["reason"]
 
 
-def test_exit_code_of_spark_submit_is_no_proof(head: Remote, yarn: StandInYarn) -> None:
+def test_exit_code_of_spark_submit_does_not_end_the_run(head: Remote, yarn: StandInYarn) -> None:
     head.write("import sys; sys.exit(3)")
     with yarn.mode("lies"):
         assert head.submit("train.py", configuration="box").code == 3
@@ -141,7 +141,7 @@ def test_application_is_found_by_its_tag_without_its_shell(head: Remote, yarn: S
     assert head.log(run_id).count("went on") == 1
 
 
-def test_lost_client_finds_the_end_of_the_application(head: Remote, yarn: StandInYarn) -> None:
+def test_end_of_the_application_is_found_after_a_lost_client(head: Remote, yarn: StandInYarn) -> None:
     run_id, application = begin(head, yarn)
     os.kill(controller_of(head.run_directory(run_id)), signal.SIGKILL)
     head.go_on()
@@ -170,7 +170,7 @@ def test_failed_submission_keeps_its_exit_code(head: Remote, yarn: StandInYarn) 
     assert "YarnException: no queue" in head.log(head.history()[0]["run_id"])
 
 
-def test_missing_log_of_the_driver_is_said(head: Remote, yarn: StandInYarn) -> None:
+def test_missing_log_of_the_driver_is_reported(head: Remote, yarn: StandInYarn) -> None:
     head.write(SCRIPT)
     with yarn.mode("nologs"):
         assert head.submit("train.py", configuration="box").code == 0

@@ -106,7 +106,7 @@ def application(record: dict[str, Any]) -> dict[str, Any]:
 
 def test_sample_of_2017_runs_by_its_own_command(project: Workbench) -> None:
     planned = project.run("experiment", "submit", "-c", "local", "--dry-run", "./iris_spark.py", "0.01")
-    assert f"use Spark {VERSION} (Scala 2.13) with master local[2]; leave out com.microsoft.ml" in planned.out
+    assert f"use Spark {VERSION} (Scala 2.13) with master local[2]; omit com.microsoft.ml" in planned.out
     done = project.run("az", "ml", "experiment", "submit", "-c", "local", "./iris_spark.py", "0.01")
     assert done.code == 0, done
     assert "sum [" in done.out
@@ -198,7 +198,7 @@ def test_standalone_cluster_runs_the_tasks_of_a_driver_over_ssh(
     assert not (box.run_directory(run_id) / "spark" / f"{found['id']}.inprogress").exists()
 
 
-# As the original wrote it: JSON, with its own comments and flags.
+# As Azure ML Workbench wrote it: JSON, with its own comments and flags.
 DOCKER_SPARK = {
     "Description": "Run the project on your local computer inside a custom-built docker container.",
     "ArgumentVector": ["$file"],

@@ -27,7 +27,7 @@ RELAY = (
     "threading.Thread(target=back, daemon=True).start(); "
     "[line.sendall(data) for data in iter(lambda: os.read(0, 65536), bytes())]"
 )
-"""What `nc HOST PORT` does."""
+"""A replacement for `nc HOST PORT`."""
 
 
 # Host keys.
@@ -201,7 +201,7 @@ def test_wrong_password_is_tried_once(with_password: wire.Login, gpubox: Machine
             host.wait_until_reachable()
     wait_for(lambda: _count_failures(log, begun), "sshd to tell of it")
     assert _count_failures(log, begun) == 1
-    host.give_secret(REFERENCE, "wrong")  # a person insists
+    host.give_secret(REFERENCE, "wrong")  # the user enters the same password again
     with pytest.raises(SecretNeeded, match="the password is wrong"):
         host.run(["true"])
     wait_for(lambda: _count_failures(log, begun) == 2, "sshd to tell of it")
@@ -222,30 +222,30 @@ def test_password_is_not_in_files_or_arguments(with_password: wire.Login, home: 
         assert secret not in Path(f"/proc/{pid}/environ").read_bytes()
 
 
-def test_key_file_named_by_the_target(login: wire.Login, ssh_folder: Path, home: Path) -> None:
+def test_key_file_of_the_target_is_used(login: wire.Login, ssh_folder: Path, home: Path) -> None:
     (ssh_folder / "id_ed25519").rename(home / "my key")
     assert SshHost(login._replace(private_key="~/my key")).run(["id", "-un"]).text == "research"
 
 
-def test_missing_key_file(login: wire.Login) -> None:
+def test_missing_key_file_is_reported(login: wire.Login) -> None:
     with pytest.raises(LoginRefused, match="cannot be read: No such file"):
         SshHost(login._replace(private_key="~/nowhere")).run(["true"])
 
 
-def test_invalid_key_file(login: wire.Login, home: Path) -> None:
+def test_invalid_key_file_is_reported(login: wire.Login, home: Path) -> None:
     (home / "text").write_text("hello\n")
     with pytest.raises(LoginRefused, match="is not a private key"):
         SshHost(login._replace(private_key="~/text")).run(["true"])
 
 
-def test_unknown_key(login: wire.Login, home: Path) -> None:
+def test_unknown_key_is_refused(login: wire.Login, home: Path) -> None:
     make_key(home / "stranger")
     with pytest.raises(LoginRefused, match="the key ~/stranger was refused") as caught:
         SshHost(login._replace(private_key="~/stranger")).run(["true"])
     assert "ssh-copy-id" in caught.value.remedy
 
 
-def test_expired_key(login: wire.Login, gpubox: Machine, home: Path) -> None:
+def test_expired_key_is_refused(login: wire.Login, gpubox: Machine, home: Path) -> None:
     key = make_key(home / "old")
     authorized = gpubox.home() / ".ssh" / "authorized_keys"
     before = authorized.read_text()
@@ -255,7 +255,7 @@ def test_expired_key(login: wire.Login, gpubox: Machine, home: Path) -> None:
     authorized.write_text(before)
 
 
-def test_login_without_keys(login: wire.Login, ssh_folder: Path) -> None:
+def test_login_without_keys_is_refused(login: wire.Login, ssh_folder: Path) -> None:
     for path in ssh_folder.glob("id_*"):
         path.unlink()
     with pytest.raises(LoginRefused, match="none of your SSH keys was accepted"):
@@ -305,7 +305,7 @@ def test_protected_key_in_the_agent_needs_no_passphrase(
     try:
         wait_for((connections / "agent").exists, "the agent")
         with pytest.raises(SecretNeeded):
-            SshHost(protected).run(["true"])  # the link runs now, and knows of no agent
+            SshHost(protected).run(["true"])  # the link is running now, without an agent
         monkeypatch.setenv("SSH_AUTH_SOCK", str(connections / "agent"))
         ask = connections / "ask"
         ask.write_text(f"#!/bin/sh\necho '{PASSWORD}'\n")
@@ -320,7 +320,7 @@ def test_protected_key_in_the_agent_needs_no_passphrase(
 
 
 def test_agent_with_too_many_keys(login: wire.Login, ssh_folder: Path, gpubox: Machine, tmp_path: Path) -> None:
-    """The login is not repeated, otherwise waiting for a machine would try it all night."""
+    """The login is not repeated; otherwise, waiting for a machine would repeat it endlessly."""
     for path in ssh_folder.glob("id_*"):
         path.unlink()
     names = [make_key(tmp_path / f"key{number}") for number in range(7)]  # sshd's MaxAuthTries is 6
@@ -333,7 +333,7 @@ def test_agent_with_too_many_keys(login: wire.Login, ssh_folder: Path, gpubox: M
 # ~/.ssh/config.
 
 
-def test_alias_with_port_user_and_key(gpubox: Machine, ssh_folder: Path, home: Path, login: wire.Login) -> None:
+def test_alias_sets_port_user_and_key(gpubox: Machine, ssh_folder: Path, home: Path, login: wire.Login) -> None:
     (ssh_folder / "id_ed25519").rename(home / "elsewhere")
     (ssh_folder / "config").write_text(
         f"Host big-box\n  HostName {gpubox.address}\n  User research\n  Port 22\n  IdentityFile ~/elsewhere\n"
@@ -387,7 +387,7 @@ def test_invalid_configuration_line_is_named(host: SshHost, ssh_folder: Path) ->
         host.run(["true"])
 
 
-def test_jump_host(bastion: Machine, gpubox: Machine) -> None:
+def test_jump_host_and_target_need_accepted_keys(bastion: Machine, gpubox: Machine) -> None:
     host = SshHost(wire.Login("t", "inner"))
     for machine, place in (
         (bastion, f"jump host {bastion.address}: the host key"),

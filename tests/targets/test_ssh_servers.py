@@ -58,7 +58,7 @@ def shell(gpubox: Machine) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_server_with_few_sessions_per_connection(host: SshHost, gpubox: Machine, limit: int) -> None:
+def test_more_programs_than_sessions_can_run(host: SshHost, gpubox: Machine, limit: int) -> None:
     with gpubox.configured(f"MaxSessions {limit}"):
         processes = [host.open(["cat"]) for _ in range(4)]
         assert host.run(["echo", "one more"]).text == "one more"
@@ -68,7 +68,7 @@ def test_server_with_few_sessions_per_connection(host: SshHost, gpubox: Machine,
         host.disconnect()
 
 
-def test_many_callers_of_a_server_with_one_session(host: SshHost, gpubox: Machine) -> None:
+def test_many_callers_share_a_server_with_one_session(host: SshHost, gpubox: Machine) -> None:
     said: list[str] = []
     with gpubox.configured("MaxSessions 1"):
         threads = [threading.Thread(target=lambda: said.append(host.run(["echo", "me too"]).text)) for _ in range(6)]
@@ -80,23 +80,23 @@ def test_many_callers_of_a_server_with_one_session(host: SshHost, gpubox: Machin
     assert said == ["me too"] * 6
 
 
-def test_server_without_sessions(host: SshHost, gpubox: Machine) -> None:
+def test_server_without_sessions_is_reported(host: SshHost, gpubox: Machine) -> None:
     with gpubox.configured("MaxSessions 0"), pytest.raises(LoginRefused, match="MaxSessions of its SSH server is 0"):
         host.run(["true"])
 
 
-def test_server_without_terminals(host: SshHost, gpubox: Machine) -> None:
+def test_server_without_terminals_runs_programs(host: SshHost, gpubox: Machine) -> None:
     with gpubox.configured("PermitTTY no"):
         assert [host.run(["echo", "fine"]).text for _ in range(2)] == ["fine", "fine"]
         host.disconnect()
 
 
-def test_server_with_unsupported_algorithms(host: SshHost, login: wire.Login, gpubox: Machine) -> None:
+def test_unsupported_algorithms_are_reported(host: SshHost, login: wire.Login, gpubox: Machine) -> None:
     with gpubox.configured("KexAlgorithms diffie-hellman-group1-sha1"):
         # The server hangs up at once: asyncssh may see that before it has read the server's offer.
         with pytest.raises(ConnectionLost, match=r"No matching key exchange|Connection lost") as lost:
             host.run(["true"])
-        assert lost.value.failed_check == HOST_KEY  # the port is open, and nobody has logged in
+        assert lost.value.failed_check == HOST_KEY  # the port is open, and no login was tried
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_server_with_unsupported_algorithms(host: SshHost, login: wire.Login, gp
         ("ForceCommand true", ""),
     ],
 )
-def test_account_that_cannot_start_programs(host: SshHost, gpubox: Machine, line: str, said: str) -> None:
+def test_account_that_cannot_start_programs_is_reported(host: SshHost, gpubox: Machine, line: str, said: str) -> None:
     with gpubox.configured(line), pytest.raises(LoginRefused) as refused:
         host.run(["true"])
     assert refused.value.message.partition("no program can be started")[2] == (said and f": {said}")
 
 
-def test_account_without_shell(host: SshHost, shell: Path) -> None:
+def test_account_without_shell_is_reported(host: SshHost, shell: Path) -> None:
     shell.write_text(shell.read_text().replace("/home/research:/bin/bash", "/home/research:/usr/sbin/nologin"))
     with pytest.raises(LoginRefused, match="no program can be started: This account is currently not available"):
         host.run(["true"])
@@ -122,7 +122,7 @@ def test_account_without_shell(host: SshHost, shell: Path) -> None:
 # Start-up files.
 
 
-def test_slow_and_noisy_start_up_files(host: SshHost, start_up: Path) -> None:
+def test_slow_and_noisy_start_up_files_do_no_harm(host: SshHost, start_up: Path) -> None:
     start_up.write_text("echo noise; echo more noise >&2; sleep 0.5; echo workbench-tui ready\n")
     assert host.run(["sh", "-c", "cat; echo end >&2"], stdin=b"\0\nx") == (0, b"\0\nx", b"end\n")
     assert host.run(["echo", "again"]).stdout == b"again\n"

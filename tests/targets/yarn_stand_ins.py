@@ -45,7 +45,7 @@ with open(folder + "/state", "w") as file:
     json.dump(state, file)
 prefix = "spark.yarn.appMasterEnv."
 variables = {name[len(prefix):]: value for name, value in properties.items() if name.startswith(prefix)}
-# On another node, no process of the head node has the run's id.
+# On another node, no process of the head node has the run's ID.
 del variables["WORKBENCH_RUN_ID"]
 variables.update(PATH=os.environ["PATH"], PYTHONPATH=options["--py-files"].replace(",", ":"))
 driver = [sys.executable, os.path.dirname(os.path.realpath(__file__)) + "/am", folder, os.path.abspath(words[0])]
@@ -182,7 +182,7 @@ class StandInYarn:
         return found
 
     def submitted(self) -> dict[str, dict[str, str]]:
-        """Return the options and properties of the last call of `spark-submit`."""
+        """Return the options and properties of the last call to `spark-submit`."""
         found: dict[str, dict[str, str]] = json.loads((self.folder / "submitted").read_text())
         return found
 

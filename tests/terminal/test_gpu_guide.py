@@ -1,7 +1,7 @@
-"""The five edits of the original's GPU guide, by keyboard and in one step.
+"""The five edits of the GPU guide of Azure ML Workbench, by keyboard and in one step.
 
-The guide began with a target as `attach` had written it, and changed by hand: the image, nvidiaDocker, the framework,
-PrepareEnvironment, and a dependency. `KEYS` counts what it takes here.
+The guide changed by hand these parts of the files that `attach` had written: the image, nvidiaDocker, the framework,
+PrepareEnvironment, and a dependency. `KEYS` is the number of key presses for this.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def test_five_steps_by_keyboard(typist: Typist, root: Path) -> None:
     typist.press("C-s")
     typist.see("Saved.")
     typist.press("1", "/", *"conda", "Enter")
-    typist.see("▲ `tensorflow` of the 1.x line")
+    typist.see("▲ `tensorflow` 1.x is a CPU build")
     typist.press("F8")
     typist.see("f fix")
     typist.press("f")

@@ -69,6 +69,6 @@ def test_repaint_changes_nothing(project: Project, home: Path, tmp_path: Path, s
             terminal.send(pressed[-1])
             if not rows_changed_by_repaint(terminal, 0.2):
                 continue
-            # Something may have come just then, as the answer of a machine. What is torn is torn again.
+            # An update may have arrived just then, such as an answer of a machine. A real fault occurs again.
             torn = torn_rows(command, size, tmp_path, pressed, 1.0)
             assert not torn, f"rows {torn} after {pressed}, seed {SEED}:\n{terminal.text()}"

@@ -88,7 +88,7 @@ def test_keymap_sets_keys_and_labels(open_project: Callable[..., Tmux], project_
     terminal.until_text("keys.yaml", "unknown command", "'view.zooom'", "f5 Run")
     terminal.press("1", "!", "!", "!", "Enter")
     terminal.until_text("3 hello.py")
-    # A key right behind escape is another key to a terminal.
+    # A terminal reads a key directly after escape as another key.
     terminal.press("Escape")
     terminal.until_text("enter Open")
     terminal.press("C-p", *"run.start")

@@ -34,7 +34,7 @@ def outside_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Heard:
-    """The bytes that the terminal got."""
+    """The bytes that the terminal received."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.data = b""

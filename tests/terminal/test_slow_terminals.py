@@ -52,7 +52,7 @@ def test_unread_frames_are_not_sent_later(terminal: Terminal, project: Project) 
     terminal.until_text("of many")
     log = Path(Runs(project).list()[0].log_path)
     said = log.stat().st_size
-    wait_for(lambda: log.stat().st_size > said + 5 * HELD, "the run to say much")  # and nobody reads the terminal
+    wait_for(lambda: log.stat().st_size > said + 5 * HELD, "the run to say much")  # and no process reads the terminal
     Path(project.root, "enough").touch()
     wait_for(lambda: Path(project.root, "last").exists(), "the run to end")
     last, before = Path(project.root, "last").read_text("utf-8"), terminal.received

@@ -1,6 +1,6 @@
 """Snapshots of the main screen at three sizes, with and without color.
 
-After a change that is wanted, `UPDATE_SNAPSHOTS=1 pytest tests/terminal/test_snapshots.py` writes them anew; look at
+After an intended change, `UPDATE_SNAPSHOTS=1 pytest tests/terminal/test_snapshots.py` writes them again; look at
 the difference before it is kept.
 """
 
@@ -36,7 +36,7 @@ def seen(terminal: Terminal) -> str:
         cells = [screen.buffer[y][x] for x in range(screen.columns)]
         text = "".join(cell.data for cell in cells)
         if "Python 3" in text:
-            # Which Python it is, and where, differs from machine to machine, and with it all behind it.
+            # The version and path of Python differ between machines, and so does the text after them.
             rows.append(re.sub(r"Python 3.*?(?=ready|[│╮]|$)", "Python ... ", text).rstrip())
             continue
         rows.append(text.rstrip())

@@ -46,7 +46,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 @pytest.fixture
 def connect(sshd: Sshd, project: Project, home: Path) -> Iterator[Callable[..., Terminal]]:
-    """Opens the project over SSH at each call. All sessions end with the test."""
+    """A function that opens the project over SSH. All sessions end with the test."""
     opened: list[Terminal] = []
 
     def connected(port: int | None = None) -> Terminal:

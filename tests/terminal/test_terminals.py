@@ -29,7 +29,7 @@ class Seen:
 
     def __init__(self, project: Project, environment: dict[str, str], *arguments: str) -> None:
         variables = [f"{name}={value}" for name, value in environment.items()]
-        # The pseudo-terminal of the benchmarks takes NO_COLOR away, for their sake.
+        # The pseudo-terminal removes NO_COLOR, as the benchmarks require.
         command = ["env", *variables, *workbench(*arguments, project.root)]
         self.raw = b""
         self.terminal = Terminal(command, changes={"COLORTERM": "", "LANG": "C.UTF-8", "LC_ALL": ""})
@@ -101,7 +101,7 @@ def test_output_suits_the_terminal(
     assert one.raw.isascii() is not unicode
     text = one.terminal.text()
     assert ("╭─ 1 Files" in text or "┏━ 1 Files" in text) is unicode
-    # The row under the cursor is seen, whatever there is to show it with.
+    # The row under the cursor is distinct in every kind of terminal.
     left, other = (one.terminal.screen.buffer[one.row_of(text)][4] for text in ("aml_config", "local.compute"))
     assert (left.bg, left.reverse, left.underscore) != (other.bg, other.reverse, other.underscore)
 

@@ -29,7 +29,7 @@ class Tmux:
         self.base = [require("tmux"), "-L", f"workbench-{name}-{next(_NUMBERS)}", "-f", "/dev/null"]
         width, height = map(str, size)
         variables = [part for key, value in environment.items() for part in ("-e", f"{key}={value}")]
-        # A shell stands behind the program, so that what is left in the terminal afterwards can be read.
+        # A shell starts the program, so that the text that it leaves in the terminal can be read.
         line = f"{shlex.join(command)}; echo left-with-$?; exec cat"
         self.call("new-session", "-d", "-x", width, "-y", height, *variables, "sh", "-c", line)
 
@@ -41,7 +41,7 @@ class Tmux:
 
     def call(self, *arguments: str) -> str:
         """Run a tmux command and return its output."""
-        # A size in the environment would be believed before the terminal's own.
+        # A size in the environment would take precedence over that of the terminal.
         clean = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "TMUX", "NO_COLOR")}
         done = subprocess.run([*self.base, *arguments], env=clean, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"tmux {' '.join(arguments[:1])}: {done.stderr}"
@@ -66,7 +66,7 @@ class Tmux:
 
     @property
     def pid(self) -> int:
-        """The process id of the shell in the window."""
+        """The process ID of the shell in the window."""
         return int(self.call("display-message", "-p", "#{pane_pid}"))
 
     @property

@@ -42,17 +42,17 @@ READING = (
     ("asset", "list"),
     ("trace",),
 )
-"""Commands that only read, or that act on the user's own runs alone."""
+"""Commands that only read, or that act only on the user's own runs."""
 
 
 READ_AS_A_WHOLE = (
     "events.jsonl", "metrics.json", "metrics.cache", "annotations.json", "queue.json", "trace.jsonl", "progress.json",
     "gpu.jsonl", "gpu.json", "gpus", "provenance.json", "cancel", "pid", "exit", "environment.json",
 )  # fmt: skip
-"""Files of a run that looking reads, other than its record and its log."""
+"""Files of a run that commands read besides its record and its log."""
 
 OF_THE_PROJECT = ("annotated", "restored.json", "sweeps/sweep-1.json", "trace.jsonl", "preparation.log")
-"""Files in `.workbench` that looking reads."""
+"""Files in `.workbench` that commands read."""
 
 
 class Hostile:
@@ -66,7 +66,7 @@ class Hostile:
         (self.victim / "precious").write_text("precious\n")
         write_files(self.root, {"hello.py": f"open({str(self.canary)!r}, 'a').write('hello.py ran')\n"})
         self.runs: dict[str, RunDirectory] = {}
-        # Prepared on the machine of the other one, whose registry is not ours.
+        # Prepared on another user's machine, which has a different registry.
         with state_directory(folder / "of the other one"):
             self._prepare()
         self._plant_programs(folder)
@@ -111,7 +111,7 @@ class Hostile:
         os.utime(unfinished, (1, 1))
 
     def plant(self, kind: str) -> None:
-        """Put a file of a kind in PLANTS in the place of each one that looking reads, run.json in one run alone."""
+        """Replace each file that commands read by a kind of file in PLANTS; replace run.json in one run only."""
         record = Path(self.runs["canceled"].file("run.json"))
         places = [Path(self.runs[run].file(name)) for run in ("queued", "over") for name in READ_AS_A_WHOLE]
         places.remove(Path(self.runs["over"].file("events.jsonl")))
@@ -149,10 +149,10 @@ PLANTS: dict[str, Callable[[Path], object]] = {
     "lines": lambda place: place.write_bytes(b"\n" * (24 << 20)),
     "numbers": lambda place: place.write_bytes(b'{"d":[[1e999,1e999,1e999]],"t":1e999,"id":0,"at":1e999}\n' * 9),
 }
-"""Files that are no files of the workbench, by name.
+"""Files that the workbench would never write, by name.
 
-The large ones exceed every limit of what is read as a whole (8 MiB). Parsed or split as a whole, `wide` and `lines`
-would take more memory than a look may.
+The large ones exceed the limit of files that are read as a whole (8 MiB). Parsed or split as a whole, `wide` and
+`lines` would take more memory than a command may use.
 """
 
 

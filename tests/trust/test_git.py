@@ -28,7 +28,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def canary_command(folder: Path) -> tuple[Path, str]:
-    """Return a file, and a command that makes it."""
+    """Return a file, and a command that creates it."""
     canary, script = folder / "canary", folder / "evil"
     script.write_text(f"#!/bin/sh\necho ran >> '{canary}'\ncat\n")
     script.chmod(0o755)

@@ -55,7 +55,7 @@ def project(tmp_path: Path, engine: DockerEngine) -> DockerProject:
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """Return a folder of the user, outside of the project."""
+    """Return a folder of the user, outside the project."""
     folder = tmp_path / "victim"
     (folder / "deep").mkdir(parents=True)
     (folder / "file").write_text(PRECIOUS)

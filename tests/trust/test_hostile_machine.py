@@ -19,7 +19,7 @@ PRECIOUS = "precious\n"
 
 @pytest.fixture
 def victim(box: Remote) -> Path:
-    """Return a folder of the user on the machine, which must stay as it is and not come here."""
+    """Return a folder of the user on the machine, which must not be changed or copied to this machine."""
     folder = box.machine.home() / "victim"
     for name in ("file", "outputs/file", "__pycache__/file"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def brought(folder: Path) -> list[str]:
-    """Return the files and links below the run's directory here that a script can have made."""
+    """Return the files and links in the run's directory on this machine that a script may have created."""
     found = [path for name in ("outputs", "work", "live") for path in (folder / name).rglob("*")]
     return sorted(str(path.relative_to(folder)) for path in found if path.is_symlink() or path.is_file())
 

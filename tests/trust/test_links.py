@@ -38,7 +38,7 @@ PRECIOUS = "precious\n"
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """Return a folder outside of the project, which must stay as it is."""
+    """Return a folder outside the project, which must not be changed."""
     folder = tmp_path / "victim"
     (folder / "deep").mkdir(parents=True)
     for name in ("file", "deep/file", "output.log"):
@@ -55,7 +55,7 @@ def assert_untouched(victim: Path) -> None:
 
 
 def link_at(kind: str, top: Path, victim: Path) -> tuple[str, str]:
-    """Return a folder and a name in it that lead to `victim/file` through a link at one of its parts."""
+    """Return a folder and a path in it that lead to `victim/file` through a link in one part of the path."""
     if kind == "last":
         (top / "name").symlink_to(victim / "file")
         return str(top), "name"
@@ -249,7 +249,7 @@ def test_links_made_by_a_script_are_not_followed(tmp_path: Path, victim: Path, n
     assert_untouched(victim)
 
 
-# ---- links in a project that somebody else prepared ----
+# ---- links in a project that another user prepared ----
 
 
 def test_asset_is_not_promoted_through_a_link(project: Project, victim: Path) -> None:
@@ -319,7 +319,7 @@ def test_shell_in_a_run_does_not_write_through_snapshot_links(tmp_path: Path, vi
     assert_untouched(victim)
 
 
-# ---- who may read ----
+# ---- permissions ----
 
 
 def test_files_of_a_run_are_private_to_the_user(tmp_path: Path) -> None:

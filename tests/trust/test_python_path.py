@@ -36,7 +36,7 @@ CONSOLE_SCRIPT = str(Path(sys.executable).parent / "workbench-tui")
 
 
 class Hostile:
-    """A project that holds modules and programs under names that the workbench uses, and a note of their starts."""
+    """A project with modules and programs under names that the workbench uses; starting one adds a line to a note."""
 
     def __init__(self, folder: Path) -> None:
         self.root = write_project(folder / "project", tracked=True)
@@ -52,19 +52,19 @@ class Hostile:
 
     @property
     def started(self) -> str:
-        """What was imported or started of it."""
+        """The modules and programs of the project that were started."""
         return self._note.read_text(encoding="utf-8") if self._note.exists() else ""
 
     @property
     def path(self) -> str:
-        """A PATH that leads into it in every way."""
+        """A PATH that leads into the project in every way."""
         entries = ("", ".", "bin", str(self.root), str(self.root / "bin"), os.environ["PATH"], "")
         return os.pathsep.join(entries)
 
 
 @pytest.fixture
 def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hostile:
-    """Return a hostile project, which is the current folder."""
+    """Make a hostile project the current folder, and return it."""
     one = Hostile(tmp_path)
     monkeypatch.chdir(one.root)
     return one

@@ -19,7 +19,7 @@ from tui_workbench.runs.store.rundir import ControllerLock
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root gives files away")
 
 OTHER = 65533
-"""A user who is neither root nor the one that looks."""
+"""A user who is neither root nor the reader of the project."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def hostile(tmp_path: Path) -> Hostile:
 
 @pytest.fixture
 def looker(tmp_path: Path) -> Path:
-    """Return the home directory of the user that looks."""
+    """Return the home directory of the user who reads the project."""
     home = tmp_path / "home"
     home.mkdir()
     os.chown(home, NOBODY, NOBODY)
@@ -55,7 +55,7 @@ def look(hostile: Hostile, home: Path, command: tuple[str, ...]) -> subprocess.C
 
 
 def open_to(hostile: Hostile, *, owner: int, modes: int) -> None:
-    """Give the project to an owner, with these permissions for everybody besides those that it has."""
+    """Change the owner of the project, and add these permissions for all users."""
     for path in (hostile.root, *hostile.root.rglob("*")):
         os.chown(path, owner, owner, follow_symlinks=False)
         if not path.is_symlink():

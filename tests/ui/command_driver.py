@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-PROOFS: dict[str, str] = {}  # name of the test, by command id
+PROOFS: dict[str, str] = {}  # name of the test, by command ID
 
 
 def proves(ids: str) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:

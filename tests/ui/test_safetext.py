@@ -61,7 +61,7 @@ def assert_safe(text: str) -> None:
         assert category not in {"Cc", "Cs", "Zl", "Zp"}, repr(character)
         assert category != "Cf" or ord(character) in VISIBLE_FORMAT, repr(character)
         assert not 0xFE00 <= ord(character) <= 0xFE0F
-    assert not text or cell_len(text[0]) > 0, "a combining mark would sit on its neighbour's cell"
+    assert not text or cell_len(text[0]) > 0, "a combining mark would sit on its neighbor's cell"
 
 
 def assert_well_formed(line: SafeLine) -> None:

@@ -38,7 +38,7 @@ class Recorder:
         self.runs: list[list[Run]] = []
 
     def make(self, call: Callable[[], object]) -> None:
-        """Make a call of the watcher immediately."""
+        """Execute a call from the watcher immediately."""
         self.count += 1
         call()
 

@@ -66,7 +66,7 @@ WRITING = frozenset(
 
 
 class WalkFailure(AssertionError):
-    """An invariant was violated."""
+    """Raised when an invariant is violated."""
 
 
 class WalkedApp(PaintedDisplay["list[Run]"], WorkbenchApp, inherit_bindings=False):
@@ -232,7 +232,7 @@ class Walk:
         if not await self._is_seen(focused):
             raise self._failure(f"the focus is on {focused!r}, which cannot be seen")
         if app.focused is not focused:
-            return  # something that an earlier key began has moved it
+            return  # an action of an earlier key has moved it
         kind = (type(app.screen).__name__, type(focused).__name__, focused.id or "")
         if kind in self._seen_focus or len(app.screen.focus_chain) < 2:
             return
@@ -242,7 +242,7 @@ class Walk:
         await self._until(lambda: app.focused is not focused)
         await self._settle()
         if app.focused is not None:
-            return  # something that an earlier key began has moved it
+            return  # an action of an earlier key has moved it
         without = list(app.painter.frame.rows)
         app.post_message(events.AppFocus())
         await self._until(lambda: app.focused is not None or not self._is_running)

@@ -110,13 +110,13 @@ COMMANDS = (
     Command("project sample list", "project", "list the project templates"),
 )
 AZ = "az"
-"""First word of the calls of the `az` program that `workbench-tui shell` puts on the PATH."""
+"""First argument of the calls that the `az` program of `workbench-tui shell` makes."""
 
 NOUNS = frozenset(command.words[0] for command in COMMANDS)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command, or open the screens. Return the exit code; errors are printed on stderr."""
+    """Run a command, or open the screens. Return the exit code; errors are printed to stderr."""
     try:
         command, rest = find_command(arguments)
         if command is not None:

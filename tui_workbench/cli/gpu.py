@@ -168,7 +168,7 @@ def _emit(records: list[Record], arguments: argparse.Namespace, columns: Sequenc
     else:
         if arguments.watch and sys.stdout.isatty():
             write_controls(sys.stdout, _HOME_AND_CLEAR)
-        # Leave out columns that are empty in every row.
+        # Omit columns that are empty in every row.
         known = [name for name in columns if any(record.get(name) not in (None, "", []) for record in records)]
         emit(records, arguments, known or columns)
     sys.stdout.flush()

@@ -45,7 +45,7 @@ examples:
 
 def run_shell(arguments: argparse.Namespace) -> int:
     if arguments.run and arguments.run_configuration:
-        raise UsageError("-c cannot be used with -r", remedy="Leave out -c: a run has its own run configuration.")
+        raise UsageError("-c cannot be used with -r", remedy="Omit -c: a run has its own run configuration.")
     is_interactive = not arguments.script and sys.stdin.isatty()
     project = Project.find(arguments.project)
     if arguments.run:

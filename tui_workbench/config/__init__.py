@@ -1,1 +1,1 @@
-"""Configuration files of a project: reading, checking and byte-preserving editing. Independent of screens and runs."""
+"""Read, check and edit the configuration files of a project. Nothing here depends on runs, targets or screens."""

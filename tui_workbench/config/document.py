@@ -1,12 +1,13 @@
-"""An open configuration file, edited as a form or as text.
+"""Open configuration files, and edit them as a form or as text.
 
-The text is authoritative. An edit of a value changes no other bytes; setting a value back, or removing an inserted key,
-restores the original bytes. A file that changed on disk is never overwritten. Invalid YAML can only be edited as text.
-Undo belongs to the text editor.
+An edit of a value changes no other bytes of the text. If a value is set back, or an inserted key is removed, the
+original bytes are restored. A file that changed on disk is never overwritten. Invalid YAML can only be edited as text.
+The text editor implements undo.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -51,13 +52,13 @@ from tui_workbench.core.text_files import TextFile
 
 
 class FieldState(NamedTuple):
-    """A row of the form: a field with its value in the file."""
+    """A row of the form: a field and its value in the file."""
 
-    field: Field  # for an unknown key: a field of type ANY
+    field: Field  # for an unknown key, a field of type ANY
     path: Path
     value: Any  # typed; None if unset or invalid
-    span: tuple[int, int] | None  # offsets of the value in the text, None if unset
-    line: int  # line of the value, 0 if unset
+    span: tuple[int, int] | None  # start and end of the value in the text; None if unset
+    line: int  # line of the value; 0 if unset
     problems: tuple[Finding, ...] = ()
     is_known: bool = True
 
@@ -74,8 +75,8 @@ class FieldState(NamedTuple):
 class Document:
     """An open configuration file.
 
-    `file` is the version last read or saved; `text` has line feeds unless the file mixes line endings; `error` is the
-    syntax error of the text, if any.
+    `file` is the version that was last read or saved. Lines of `text` end with line feeds, unless the file mixes line
+    endings. `error` is the syntax error of the text, or None.
     """
 
     error: ConfigurationError | None
@@ -94,9 +95,9 @@ class Document:
 
     @classmethod
     def open(cls, path: str, context: ProjectContext | None = None) -> Document:
-        """Open a file, which need not be valid YAML. `context` gives checks access to the other files of the project.
+        """Open a file, which may be invalid YAML. Checks read other files of the project through `context`.
 
-        Raises ConfigurationError if the file does not exist, cannot be read, is too large or is not text.
+        Raises ConfigurationError if the file does not exist, cannot be read, is too large, or is not text.
         """
         return cls(read(path), context)
 
@@ -104,10 +105,10 @@ class Document:
 
     @property
     def kind(self) -> FileKind:
-        """The kind of file; while the text is not valid YAML, the last known kind.
+        """The kind of file; while the text is invalid YAML, the last known kind.
 
-        The keys determine the form of a run configuration. The kind of a dependency file depends on how run
-        configurations use it, else on its keys.
+        The keys determine the form of a run configuration. The kind of a dependency file is that for which a run
+        configuration names it; otherwise it depends on the keys.
         """
         if self._tree is not None or self._last_kind is None:
             keys = top_level_keys(self._tree) if self._tree is not None else ()
@@ -117,35 +118,35 @@ class Document:
 
     @property
     def tree(self) -> Tree:
-        """The parsed text. Raises ConfigurationError, with the position, while the text is not valid YAML."""
+        """The parsed text. Raises ConfigurationError with the position while the text is invalid YAML."""
         if self._tree is None:
             raise self.error or ConfigurationError("invalid YAML", remedy="Correct the text.", file=self.path)
         return self._tree
 
     @property
     def subject(self) -> Subject:
-        """The input of the checks. Raises as `tree` does."""
+        """The input of the checks. Raises the error of `tree`."""
         if self._subject is None:
             self._subject = Subject(self.path, self.kind, self.tree, self.context)
         return self._subject
 
     @property
     def reading(self) -> Reading:
-        """Typed values and faults. Raises as `tree` does."""
+        """Typed values and faults. Raises the error of `tree`."""
         return self.subject.reading
 
     @property
     def values(self) -> dict[str, Any]:
-        """Typed values of the fields that are set, by key; {} while the text is not valid YAML."""
+        """Typed values of the fields that are set, by key; {} while the text is invalid YAML."""
         return self.reading.values if self._tree is not None else {}
 
     @property
     def target_type(self) -> str:
-        """The type of a compute target, "" for other files."""
+        """The type of a compute target; "" for other files."""
         return self.subject.target_type if self._tree is not None else ""
 
     def get(self, key: str | Path) -> Any:
-        """Return the typed value at a key or path, None if it is unset. Raises as `tree` does."""
+        """Return the typed value at a key or path, or None if it is unset. Raises the error of `tree`."""
         path = self.path_of(key)
         name = ".".join(map(str, path))
         if name in self.reading.values:
@@ -164,10 +165,10 @@ class Document:
         return parse_key(key, self._tree, self.kind)
 
     def fields(self) -> list[FieldState]:
-        """Return the rows of the form: fields that are set and unknown keys in file order, then unset fields.
+        """Return the rows of the form: set fields and unknown keys in file order, then unset fields.
 
-        Old forms, and fields without effect on the type of target, are listed only if they are set. The form is empty
-        while the text is not valid YAML.
+        Old forms, and fields without effect on the type of target, are included only if they are set. The form is empty
+        while the text is invalid YAML.
         """
         if self._tree is None:
             return []
@@ -189,7 +190,7 @@ class Document:
         field = self.kind.field(key)
         if field is None:
             remedy = "`workbench-tui config schema` lists the fields."
-            raise UsageError(f"{key!r} is not a field of a {self.kind.title.lower()}", remedy=remedy)
+            raise UsageError(f"unknown field {key!r} in {os.path.basename(self.path)}", remedy=remedy)
         return self._row(field)
 
     def problems(self) -> list[Finding]:
@@ -203,10 +204,10 @@ class Document:
     # -- changing ----------------------------------------------------------------------------------------------------
 
     def set(self, key: str | Path, value: Any) -> None:
-        """Set a key or path to text, a bool, an int, or lists and dicts of them; missing parent maps are created.
+        """Set a key or path to a str, bool or int, or to lists and dicts of them; missing parent maps are created.
 
-        An index one past the end of a list appends. Unchanged entries of a list or map keep their bytes. Raises
-        ConfigurationError if the text is not valid YAML, or other values would change.
+        An index equal to the length of a list appends an item. Unchanged entries of a list or map keep their bytes.
+        Raises ConfigurationError if the text is invalid YAML, or if other values would change.
         """
         path = self.path_of(key)
         tree = self.tree
@@ -226,7 +227,7 @@ class Document:
         self._origins.forget_items(path)
 
     def _without_empty_section(self, text: str, path: Path) -> str:
-        """Return the text without the map at `path` if it is an empty section of fields."""
+        """Return the text without the map at `path`, if that is an empty section of the schema."""
         tree = parse(text)
         node = own(tree, path) if path and self.kind.is_section(dotted(path)) else None
         if node is None or node.kind != MAP or not node.is_empty:
@@ -234,7 +235,7 @@ class Document:
         return self._without_empty_section(editing.unset(tree, path), path[:-1])
 
     def insert_item(self, key: str | Path, index: int, value: Any) -> None:
-        """Insert `value` before item `index` of the list at `key`, or of a new list. Raises ConfigurationError."""
+        """Insert `value` before item `index` of the list at `key`, or into a new list. Raises ConfigurationError."""
         path = self.path_of(key)
         tree = self.tree
         self._origins.remember(tree, path)
@@ -267,7 +268,7 @@ class Document:
                 self.edit(edit)
 
     def edit(self, edit: Edit) -> None:
-        """Apply one edit. Raises ConfigurationError."""
+        """Apply an edit of a fix. Raises ConfigurationError."""
         match edit:
             case SetValue(path, value):
                 self.set(path, value)
@@ -296,18 +297,17 @@ class Document:
 
     @property
     def is_dirty(self) -> bool:
-        """True if the text has unsaved changes."""
         return self.text != self._saved
 
     def save(self) -> None:
-        """Write the text to its file.
+        """Write the text to the file.
 
         Raises FileChangedError if the file changed on disk, StorageError if it cannot be written.
         """
         self.file = text_files.save(self.file, self.text)
         self._saved = self.text
 
-    # -- inner workings ----------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _show(self, text: str, path: Path | None = None) -> None:
         if text != self.text:

@@ -1,7 +1,7 @@
 """Load compute targets and run configurations.
 
-A file loads only if its own check finds no error; otherwise the first error is raised, with its position and remedy.
-Old forms are read and never rewritten.
+A file is loaded only if it has no fault; otherwise, the first fault is raised as an error with position and remedy. Old
+forms are read, but never rewritten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def load_compute(path: str) -> ComputeTarget:
 
 
 def compute_target_of(path: str, values: dict[str, Any], as_read: dict[str, Any]) -> ComputeTarget:
-    """Return the compute target with these typed values; `as_read` holds all keys and values of its file."""
+    """Return the compute target with these typed values; `as_read` contains all keys and values of the file."""
     attributes = _attributes({**values, SECTION: values_below(values, SECTION)}, ComputeTarget._fields)
     return ComputeTarget(**{**attributes, "type": type_of(values)}, name=_name(path), path=path, values=as_read)
 
@@ -42,7 +42,7 @@ def load_run_configuration(path: str) -> RunConfiguration:
 def run_configuration_of(
     path: str, kind: FileKind, values: dict[str, Any], as_read: dict[str, Any]
 ) -> RunConfiguration:
-    """Return the run configuration with these typed values; `as_read` holds all keys and values of its file."""
+    """Return the run configuration with these typed values; `as_read` contains all keys and values of the file."""
     found = values
     is_sdk = kind is fields.SDK_RUNCONFIG
     if is_sdk:
@@ -67,7 +67,7 @@ def _attributes(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any
 
 
 def type_of(values: dict[str, Any]) -> str:
-    """Return the target type of the values of a `.compute` file, "" if unset; `cluster: True` is an old form."""
+    """Return the target type in the values of a `.compute` file, or "". `cluster: true` is an old form of the type."""
     found: str = values.get("type", "")
     if not found and (values.get("cluster") or values.get("native")):
         return target_types.CLUSTER.name
@@ -97,7 +97,7 @@ def missing_fields(tree: Tree, kind: FileKind, reading: Reading, target_type: st
 
 
 def all_values(tree: Tree, reading: Reading) -> dict[str, Any]:
-    """Return all keys with their values: typed fields, and unknown keys by the YAML core schema."""
+    """Return the values of all keys. Values of unknown keys have the types of the YAML core schema."""
     if tree.root is None or tree.root.kind != MAP:
         return {}
     found: dict[str, Any] = {}
@@ -111,7 +111,7 @@ def all_values(tree: Tree, reading: Reading) -> dict[str, Any]:
 
 
 def _section(plain: Any, prefix: str, reading: Reading) -> Any:
-    """Return a nested map with typed fields. Secrets are left out, because loaded values may be cached."""
+    """Return a nested map with typed fields. Passwords are omitted, because loaded values may be cached."""
     if not isinstance(plain, dict):
         return plain
     found = {}

@@ -1,4 +1,4 @@
-"""Options of Slurm as a text, as in `experiment submit --slurm gpus=2,time=2:00:00` and the run bar."""
+"""Parse options of Slurm, as in `experiment submit --slurm gpus=2,time=2:00:00` and in the run bar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui_workbench.core.errors import UsageError
 
 _TYPES = {field.path[1]: field.type for field in RUN_OPTIONS}
 
-# A comma before a text without `=` belongs to the value, as in `partition=gpu,long`.
+# A comma separates options only if a key follows: in `partition=gpu,long`, it is part of the value.
 _COMMA = re.compile(r",(?=\s*\w+=)")
 
 

@@ -15,7 +15,7 @@ _INTRODUCTION = """\
 
 `make pages` generates this page from `tui_workbench/config/schema/fields.py`.
 
-The files are YAML in UTF-8, or JSON. The type of a field decides how its value is read: in a text
+The files are YAML in UTF-8, or JSON. The type of a field determines how its value is read: in a text
 field, `no` and `0022` are text. Unknown keys are kept and have no effect. `workbench-tui config
 check` reports mistakes, `config set FILE KEY VALUE` changes a single value, and `config schema`
 prints the JSON Schema of the files.

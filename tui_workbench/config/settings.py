@@ -1,6 +1,6 @@
-"""The user's settings for all projects: `settings.yaml` in the configuration folder.
+"""Load the user's settings for all projects from `settings.yaml` in the configuration folder.
 
-An invalid entry keeps its default and is reported with its line; the other entries apply.
+An invalid entry is reported with its line, and its default is used. The other entries apply.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tui_workbench.core.errors import ConfigurationError
 
 
 class Settings(NamedTuple):
-    """The settings (described in `schema.fields.SETTINGS`), and the errors of their file."""
+    """The settings, which `schema.fields.SETTINGS` describes, and the errors of the file."""
 
     notifications: str = "terminal"
     notification_sequence: str = "auto"
@@ -23,7 +23,7 @@ class Settings(NamedTuple):
 
 
 def load_settings() -> Settings:
-    """Load the settings; errors are part of the result."""
+    """Load the settings. Errors are returned, not raised."""
     path = settings_path()
     if not os.path.lexists(path):
         return Settings()

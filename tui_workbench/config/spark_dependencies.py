@@ -14,13 +14,13 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.masking import mask_text
 from tui_workbench.core.model import RunConfiguration
 
-# Spark's own pattern (spark.redaction.regex), and the keys of Azure's storage accounts.
+# Source: the default of spark.redaction.regex, and the keys of Azure storage accounts.
 _SECRET = re.compile(r"secret|password|token|(?:access|account)[.]?key", re.IGNORECASE)
 _SWITCHES = frozenset(("true", "false"))
 
 
 class SparkDependencies(NamedTuple):
-    """The Spark dependencies of a run; `path` is their file, or "" without a file."""
+    """The Spark dependencies of a run. `path` is their file, or "" if there is none."""
 
     path: str = ""
     configuration: Mapping[str, str] = {}  # Spark properties
@@ -29,16 +29,16 @@ class SparkDependencies(NamedTuple):
 
 
 def spark_dependencies_of(configuration: RunConfiguration, *roots: str) -> SparkDependencies:
-    """Return the Spark dependencies of a run configuration; empty if its default file does not exist.
+    """Return the Spark dependencies of a run configuration. They are empty if the default file does not exist.
 
-    The file is read below the first of the folders `roots` that has it. Raises ConfigurationError.
+    The file is read from the first of the folders `roots` that contains it. Raises ConfigurationError.
     """
     if configuration.is_sdk_form:
         return _of_values(configuration.path, _sdk_values(configuration.values))
     paths = [os.path.join(root, configuration.spark_file) for root in roots]
     path = next(filter(os.path.isfile, paths), "")
     if path or configuration.spark_dependencies_file:
-        # Reading a named file that does not exist raises the error.
+        # Loading raises the error if the named file does not exist.
         return load_spark_dependencies(path or paths[-1])
     return SparkDependencies()
 
@@ -55,7 +55,7 @@ def load_spark_dependencies(path: str) -> SparkDependencies:
 
 
 def secret_property(configuration: Mapping[str, str]) -> str:
-    """Return the first property with a secret, or "". The command line of a Spark driver shows its properties."""
+    """Return the first property with a secret value, or "". Other users can see the properties of a Spark driver."""
     given = ((name, value) for name, value in configuration.items() if value.lower() not in _SWITCHES)
     return next((name for name, value in given if _SECRET.search(name) or mask_text(value) != value), "")
 
@@ -68,7 +68,7 @@ def _of_values(path: str, values: Mapping[str, Any]) -> SparkDependencies:
 
 
 def _sdk_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the Spark values of a run configuration in the SDK form, which has no separate file for them."""
+    """Return the Spark values of a run configuration in the SDK form, which contains them itself."""
     spark = values.get("spark") or {}
     environment = (values.get("environment") or {}).get("spark") or {}
     found = {"configuration": spark.get("configuration"), **environment}

@@ -1,1 +1,1 @@
-"""Modules for every layer: values, errors, files, locks, processes, progress and the trace of calls."""
+"""Modules that all layers use: value types, errors, files, locks, processes, progress and the trace of calls."""

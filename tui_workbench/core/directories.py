@@ -1,7 +1,7 @@
-"""Directories outside of projects: data files of the program, and the user's directories. All paths are absolute.
+"""Directories outside of projects: the data files of the program, and the user's directories. All paths are absolute.
 
-The data files are in `tui_workbench/_data/` of an installed wheel, or beside the package in a source tree. The user's
-directories follow the XDG base directory specification and are read from the environment at every call.
+An installed wheel has its data files in `tui_workbench/_data/`; a source tree has them beside the package. The user's
+directories follow the XDG Base Directory Specification. Each call reads the environment again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DATA_PLACES = (os.path.join(_PACKAGE, "_data"), os.path.dirname(_PACKAGE))
 
 
 def packaged(name: str) -> str:
-    """Return the data folder `name` (`themes`, `sample_project`) of the program. Raises StorageError."""
+    """Return the data folder `name` (`themes` or `sample_project`). Raises StorageError if it is not installed."""
     found = next((path for place in _DATA_PLACES if os.path.isdir(path := os.path.join(place, name))), "")
     if found:
         return found
@@ -33,7 +33,7 @@ def theme_directories() -> list[str]:
 
 
 def user_config_directory() -> str:
-    """Return the folder of themes, keys and settings: `$XDG_CONFIG_HOME`, by default `~/.config`."""
+    """Return the folder for themes, keys and settings, in `$XDG_CONFIG_HOME` (default `~/.config`)."""
     return _user_directory("XDG_CONFIG_HOME", ".config")
 
 
@@ -48,25 +48,25 @@ def settings_path() -> str:
 
 
 def user_data_directory() -> str:
-    """Return the folder of data to keep, such as runs of read-only projects: `$XDG_DATA_HOME`, or `~/.local/share`."""
+    """Return the folder for data such as runs of read-only projects, in `$XDG_DATA_HOME` (default `~/.local/share`)."""
     return _user_directory("XDG_DATA_HOME", os.path.join(".local", "share"))
 
 
 def user_state_directory() -> str:
-    """Return the folder of state, such as the last theme: `$XDG_STATE_HOME`, by default `~/.local/state`."""
+    """Return the folder for state, such as the last theme, in `$XDG_STATE_HOME` (default `~/.local/state`)."""
     return _user_directory("XDG_STATE_HOME", os.path.join(".local", "state"))
 
 
 def user_cache_directory() -> str:
-    """Return the folder of data that can be recreated: `$XDG_CACHE_HOME`, by default `~/.cache`."""
+    """Return the folder for data that can be recreated, in `$XDG_CACHE_HOME` (default `~/.cache`)."""
     return _user_directory("XDG_CACHE_HOME", ".cache")
 
 
 def derived_directory(folder: str) -> str:
     """Return the cache directory for data derived from `folder`, such as an index; create it if necessary.
 
-    Only this user can access it. It is "" if the folder does not exist, or the cache directory cannot be created or is
-    writable by others. A folder that replaces another gets another cache directory.
+    Only this user can access the directory. Return "" if `folder` does not exist, or the directory cannot be created or
+    is writable by others. A new folder at the path of an old one gets its own cache directory.
     """
     from hashlib import blake2b  # loads OpenSSL
 
@@ -83,7 +83,7 @@ def derived_directory(folder: str) -> str:
 
 def _user_directory(variable: str, default: str) -> str:
     base = os.environ.get(variable, "")
-    # The specification ignores relative paths.
+    # The XDG specification requires that relative paths are ignored.
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), default)
     return os.path.join(base, "workbench-tui")

@@ -1,4 +1,4 @@
-"""Errors. Each has a position, a message and a remedy.
+"""Errors for the user. Each has a message, and may have a position and a remedy.
 
 ```
 WorkbenchError            exit 1   something on this machine failed (disk full, no permission)
@@ -6,7 +6,7 @@ WorkbenchError            exit 1   something on this machine failed (disk full, 
 │   ├── ProjectNotFound            the folder is not a project
 │   ├── RunNotFound                unknown run ID
 │   ├── LargeFiles                 files of the project are too large to copy for each run
-│   └── ImportedRun                the run came with the project's files and cannot be changed
+│   └── ImportedRun                the run was submitted elsewhere and cannot be changed
 ├── ConfigurationError    exit 3   a file of the project is invalid
 │   ├── NotPrepared                the environment is not built, and runs may not build it
 │   └── NoGpu                      a run that requires a GPU would train on the CPU
@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping
 
 
 class WorkbenchError(Exception):
-    """An error for the user. `str()` is one line: position, message and remedy.
+    """An error for the user. `str()` returns one line: position, message and remedy.
 
     `message` is a clause without a full stop; `remedy` is a sentence, or alternatives on one line each. `line` and
     `column` count from 1; 0 means unknown.
@@ -44,7 +44,7 @@ class WorkbenchError(Exception):
 
     @property
     def place(self) -> str:
-        """The position as `file:line:column`, as far as known."""
+        """The position as `file:line:column`, without the parts that are unknown."""
         parts = [self.file] if self.file else []
         if self.file and self.line:
             parts.append(str(self.line))
@@ -79,14 +79,14 @@ class ProjectNotFound(UsageError):
 
 
 class RunNotFound(UsageError):
-    """No run of this project has the ID."""
+    """The project has no run with this ID."""
 
 
 class LargeFiles(UsageError):
     """Files of the project are too large to copy for each run.
 
-    `paths` are the relative paths and sizes of the files to declare as data in the run configuration `configuration`,
-    or to exclude.
+    `paths` are the relative paths and the sizes in bytes of these files. The user can exclude them, or declare them as
+    data in the run configuration `configuration`.
     """
 
     def __init__(self, message: str, *, paths: tuple[tuple[str, int], ...], remedy: str, configuration: str) -> None:
@@ -106,11 +106,11 @@ class ConfigurationError(WorkbenchError):
 
 
 class NotPrepared(ConfigurationError):
-    """The environment of a run is not built, and `PrepareEnvironment` is false."""
+    """The environment of the run does not exist, and `PrepareEnvironment` is false."""
 
 
 class NoGpu(ConfigurationError):
-    """A run that requires a GPU would train on the CPU; `command` fixes it."""
+    """A run that requires a GPU would train on the CPU. `command` is the command that fixes this."""
 
     def __init__(self, message: str, *, remedy: str = "", file: str = "", command: str = "") -> None:
         super().__init__(message, remedy=remedy, file=file)
@@ -121,7 +121,7 @@ class TargetUnreachable(WorkbenchError):
     """The compute target does not answer, or refuses the login."""
 
     exit_code = 4
-    permanent = False  # True if another attempt is useless until the user fixes something
+    permanent = False  # True if no further attempt can succeed before the user has fixed the cause
 
 
 class StorageError(WorkbenchError):
@@ -133,15 +133,15 @@ class NeverStarted(WorkbenchError):
 
 
 def storage_error(verb: str, path: str, error: OSError) -> StorageError:
-    """Return the StorageError for a file that cannot be read, written and so on (`verb`)."""
+    """Return the error for an operation on a file (`verb`: `read`, `write`) that raised `error`."""
     reason = error.strerror or str(error)
     cause, remedy = CAUSES.get(error.errno or 0, (reason, "Check the disk and the folder's permissions."))
-    return StorageError(f"cannot {verb} it: {cause}", remedy=remedy, file=path)
+    return StorageError(f"cannot {verb}: {cause}", remedy=remedy, file=path)
 
 
 @contextlib.contextmanager
 def storage_errors(verb: str, path: str, *, exact: bool = False) -> Iterator[None]:
-    """Convert an OSError to a `storage_error` for the file at `path`, or with `exact` for the file that it names."""
+    """Convert an OSError to a StorageError for `path`, or with `exact` for the file that the OSError names."""
     try:
         yield
     except OSError as error:
@@ -155,10 +155,10 @@ CAUSES: Mapping[int, tuple[str, str]] = {
     errno.EACCES: ("permission denied", "Check the permissions of the file and of its folder."),
     errno.EPERM: ("permission denied", "Check the permissions of the file and of its folder."),
     errno.ENOENT: ("no such file or folder", "Check the name, and that the folder of the file exists."),
-    errno.ENOTDIR: ("a part of its path is a file, not a folder", "Correct the path."),
-    errno.EISDIR: ("it is a folder", "Choose a file in the folder."),
-    errno.ELOOP: ("its symbolic links form a loop", "Correct the symbolic links."),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "Correct the path."),
+    errno.EISDIR: ("this is a folder", "Choose a file in the folder."),
+    errno.ELOOP: ("the symbolic links form a loop", "Correct the symbolic links."),
     errno.ENAMETOOLONG: ("the name is too long", "Choose a shorter name."),
     errno.EMFILE: ("too many files are open", "Raise the limit with `ulimit -n`, or close other programs."),
 }
-"""The reason and the remedy of a `storage_error`, by error number."""
+"""The reason and the remedy of a StorageError, by error number."""

@@ -1,12 +1,12 @@
-"""Read and write files atomically, and in folders with untrusted content.
+"""Write files atomically, and access files in folders with untrusted content.
 
-`write_atomically` and `write_below` replace a file with one rename: the path has either the old or the new content.
-`write_atomically` is for the user's files: it follows a symbolic link, and the data survives a power failure.
+`write_atomically` and `write_below` replace a file by renaming a new one: a reader sees either the old or the new
+content. `write_atomically` is for the user's files: it follows a symbolic link, and the data survives a power failure.
 
-A script, a container or an archive can replace any file of a run with a link. The functions `..._below` take a folder
-(`top`, which must not be a link) and a relative name, and open each part of the name without following links. A link
-raises OSError with ELOOP or ENOTDIR; a pipe or device raises OSError and does not block. Only the user can access the
-files and folders that they create.
+A script, a container or an archive can replace any file of a run with a link. The functions `..._below` therefore take
+a folder (`top`, which must not be a link) and a relative name, and open each part of the name without following links.
+They raise OSError for a link (ELOOP or ENOTDIR), and for a pipe or device, without blocking. Only the user can access
+the files and folders that they create.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 from tui_workbench.core.errors import storage_error
 
 LARGEST = 4 << 20
-"""Maximum size in bytes of a file that is read as a whole. Parsed JSON needs 25 times as much memory."""
+"""Maximum size in bytes of a file that is read as a whole. Parsed JSON needs 25 times this amount of memory."""
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -34,11 +34,11 @@ _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 Buffer: TypeAlias = "bytes | array[float]"
 
 _INFINITE = {"\ue000+": "1e999", "\ue000-": "-1e999"}
-"""Placeholders for infinities in JSON, and numbers that every reader takes for infinity."""
+"""Placeholders for infinities, and the numbers that replace them in JSON. Every reader parses these as infinity."""
 
 
 class Signature(NamedTuple):
-    """Identity of a version of a file, made without reading the file."""
+    """The metadata that identify a version of a file."""
 
     mtime_ns: int
     size: int
@@ -46,12 +46,12 @@ class Signature(NamedTuple):
 
 
 def signature_of(status: os.stat_result) -> Signature:
-    """Return the signature of a file with this status."""
+    """Return the signature in the result of `os.stat`."""
     return Signature(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def signature(path: str) -> Signature | None:
-    """Return the signature of a file, None if it does not exist. Raises StorageError if it is not accessible."""
+    """Return the signature of a file, or None if it does not exist. Raises StorageError if it is not accessible."""
     try:
         return signature_of(os.stat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -61,17 +61,24 @@ def signature(path: str) -> Signature | None:
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a file for reading. Raises OSError, including for a link or any file that is not regular."""
+    """Open a regular file for reading. Raises OSError, also for a link, pipe or device."""
     return open(_regular(os.open(path, os.O_RDONLY | _FILE), path), "rb")
 
 
 def read_regular(path: str, largest: int = LARGEST) -> bytes:
-    """Return the content of a file. Raises OSError as `open_regular` does, and if it is too large."""
+    """Return the content of a file. Raises OSError as `open_regular` does, and for more than `largest` bytes."""
     with open_regular(path) as file:
         data = file.read(largest + 1)
     if len(data) > largest:
         raise OSError(errno.EFBIG, f"it is larger than {largest >> 20} MiB", path)
     return data
+
+
+def read_end(path: str, size: int) -> bytes:
+    """Return the last `size` bytes of a file. Raises OSError as `open_regular` does."""
+    with open_regular(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+        return file.read(size)
 
 
 def load_json(path: str) -> Any:
@@ -84,14 +91,14 @@ def load_json(path: str) -> Any:
 
 
 def open_below(top: str, name: str, flags: int = os.O_RDONLY, mode: int = FILE_MODE) -> int:
-    """Open a regular file and return its descriptor. Raise OSError."""
+    """Open a regular file and return its descriptor. Raises OSError."""
     with _parent(top, name) as (folder, base):
         descriptor = os.open(base, flags | _FILE, mode, dir_fd=folder)
     return _regular(descriptor, os.path.join(top, name))
 
 
 def append_below(top: str, name: str, data: bytes, *, exclusive: bool = False) -> None:
-    """Append to a file, which is created if necessary; with `exclusive` it must not exist. Raise OSError."""
+    """Append to a file, and create it if necessary; with `exclusive` it must not exist. Raises OSError."""
     descriptor = open_below(top, name, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if exclusive else os.O_APPEND))
     try:
         write_all(descriptor, data)
@@ -100,7 +107,7 @@ def append_below(top: str, name: str, data: bytes, *, exclusive: bool = False) -
 
 
 def read_below(top: str, name: str, limit: int) -> bytes:
-    """Return the first `limit` bytes of a file. Raise OSError."""
+    """Return the first `limit` bytes of a file. Raises OSError."""
     with open(open_below(top, name), "rb") as file:
         return file.read(limit)
 
@@ -108,9 +115,9 @@ def read_below(top: str, name: str, limit: int) -> bytes:
 def write_below(
     top: str, name: str, data: bytes | Sequence[Buffer], *, durable: bool = False, exclusive: bool = False
 ) -> None:
-    """Write a file of one or several parts atomically. Raise OSError.
+    """Write a file of one or several parts atomically. Raises OSError.
 
-    With `durable` it survives a power failure. With `exclusive` it must not exist, or FileExistsError is raised.
+    With `durable`, the data survives a power failure. With `exclusive`, FileExistsError is raised if the file exists.
     """
     with _parent(top, name) as (folder, base), _replacing(folder, base, durable=durable, exclusive=exclusive) as file:
         file.writelines([data] if isinstance(data, bytes) else data)
@@ -118,14 +125,14 @@ def write_below(
 
 @contextlib.contextmanager
 def replacing_below(top: str, name: str, mode: int = FILE_MODE, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """Open a new file, which replaces `name` below `top` when the context succeeds. Raise OSError."""
+    """Open a new file, which replaces `name` below `top` when the context succeeds. Raises OSError."""
     with _parent(top, name) as (folder, base), _replacing(folder, base, mode, durable=durable) as file:
         yield file
 
 
 @contextlib.contextmanager
 def replacing(path: str, mode: int = 0o666, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """Open a new file, which replaces `path` when the context succeeds. Raise OSError."""
+    """Open a new file, which replaces `path` when the context succeeds. Raises OSError."""
     directory, base = os.path.split(path)
     folder = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -136,7 +143,7 @@ def replacing(path: str, mode: int = 0o666, *, durable: bool = False) -> Iterato
 
 
 def write_if_changed(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Write `data` to `path`, with its parent folders, unless the file already has this content. Raise OSError."""
+    """Write `data` to `path`, with its parent folders, unless the file already has this content. Raises OSError."""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         if file.read() == data:
             return
@@ -148,8 +155,8 @@ def write_if_changed(path: str, data: bytes, mode: int = 0o666) -> None:
 def write_atomically(path: str, data: bytes, *, mode: int | None = None) -> Signature:
     """Write `data` to `path` atomically and durably; a symbolic link is followed. Return the signature of the file.
 
-    An existing file keeps its owner, if possible, and its permissions unless `mode` is given. Other hard links to the
-    file keep the old content. Raises StorageError if it cannot be written; the old file then stays.
+    An existing file keeps its permissions, unless `mode` is given, and if possible its owner. Other hard links to the
+    file keep the old content. If the file cannot be written, StorageError is raised and the old file is kept.
     """
     real = os.path.realpath(path)
     try:
@@ -159,7 +166,7 @@ def write_atomically(path: str, data: bytes, *, mode: int | None = None) -> Sign
             _take_over_attributes(file.fileno(), real, mode)
             file.write(data)
             file.flush()
-            # Renaming changes neither time, size nor inode.
+            # The rename changes none of the parts of a signature.
             written = signature_of(os.fstat(file.fileno()))
     except OSError as error:
         raise storage_error("write", path, error) from error
@@ -167,29 +174,29 @@ def write_atomically(path: str, data: bytes, *, mode: int | None = None) -> Sign
 
 
 def make_folders(top: str, name: str, mode: int = FOLDER_MODE) -> None:
-    """Create a folder below `top` with its parents, if necessary. Raise OSError."""
+    """Create a folder below `top` and its parents, unless they exist. Raises OSError."""
     os.close(open_folder(top, name, make=mode))
 
 
 def rename_below(top: str, old: str, new: str) -> None:
-    """Rename a file or folder below `top`. Raise OSError."""
+    """Rename a file or folder below `top`. Raises OSError."""
     with _parent(top, old) as (old_folder, old_base), _parent(top, new) as (new_folder, new_base):
         os.rename(old_base, new_base, src_dir_fd=old_folder, dst_dir_fd=new_folder)
 
 
 def unlink_below(top: str, name: str) -> None:
-    """Remove a file or link. Raise OSError."""
+    """Remove a file or link. Raises OSError."""
     with _parent(top, name) as (folder, base):
         os.unlink(base, dir_fd=folder)
 
 
 def remove_below(top: str, name: str) -> None:
-    """Remove a file, link, or folder with its content, as far as possible. Links are not followed."""
+    """Remove a file, a link, or a folder with its content. Links are not followed, and errors are ignored."""
     import shutil
 
     with contextlib.suppress(OSError), _parent(top, name) as (folder, base):
         if stat.S_ISDIR(os.lstat(base, dir_fd=folder).st_mode):
-            # With a descriptor, rmtree follows no link.
+            # With dir_fd, rmtree follows no links.
             shutil.rmtree(base, ignore_errors=True, dir_fd=folder)
         else:
             os.unlink(base, dir_fd=folder)
@@ -205,7 +212,7 @@ def is_folder_below(top: str, name: str) -> bool:
 
 
 def open_folder(top: str, name: str = "", *, make: int = 0) -> int:
-    """Open a folder and return its descriptor; with `make`, create missing folders with this mode. Raise OSError."""
+    """Open a folder and return its descriptor; with `make`, create missing folders with this mode. Raises OSError."""
     descriptor = os.open(top, _FOLDER)
     for part in _parts(name):
         above = descriptor
@@ -220,7 +227,7 @@ def open_folder(top: str, name: str = "", *, make: int = 0) -> int:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data` to a descriptor. Raise OSError."""
+    """Write all of `data` to a descriptor. Raises OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
@@ -252,7 +259,7 @@ def _replacing(
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
     if durable:
-        with contextlib.suppress(OSError):  # some file systems cannot do this for a folder
+        with contextlib.suppress(OSError):  # some file systems cannot sync a folder
             os.fsync(folder)
 
 

@@ -1,8 +1,8 @@
-"""Run git without executing anything that an untrusted repository configures.
+"""Run git without executing programs that an untrusted repository configures.
 
-The configuration of a repository can name programs: filters, file system monitors, hooks, and a remote from which git
-fetches missing objects. Opening a project must start none of them. `run_git` runs git in one of three environments:
-`reading_environment`, `status_environment`, or one that starts with `isolated_environment`.
+The configuration of a repository can name programs: filters, file system monitors and hooks. It can also name a remote
+from which git fetches missing objects. Opening a project must start none of them. Pass `run_git` an environment from
+`reading_environment`, `status_environment` or `isolated_environment`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 
 
 class GitError(WorkbenchError):
-    """Git could not be started, timed out or failed."""
+    """Git could not be started, timed out, or exited with an error."""
 
 
 def run_git(
@@ -36,7 +36,7 @@ def run_git(
     timeout: float | None = None,
     on_written: Callable[[int], object] | None = None,
 ) -> bytes:
-    """Return the output of a git command. Raises GitError. Takes the same options as `processes.run`."""
+    """Run a git command and return its output. The options are those of `processes.run`. Raises GitError."""
     try:
         done = run(
             ["git", *arguments], kind=trace.GIT, folder=folder, environment=environment, input=input, passed=passed,
@@ -65,15 +65,15 @@ def without_fetching() -> dict[str, str]:
 
 
 def isolated_environment() -> dict[str, str]:
-    """Return the environment of `without_fetching`, in which git also ignores the user's configuration."""
+    """Return an environment in which git also ignores the configuration of the user and the system."""
     return {**without_fetching(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
 
 
 def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[str, str]:
-    """Return the environment in which git only reads objects in the folders `objects`.
+    """Return an environment in which git only reads objects in the folders `objects`.
 
-    The configuration, hooks, references and attributes of their repositories are ignored: git works in an empty
-    repository in the cache of `state_directory`. Raises OSError.
+    Git uses an empty repository in the cache of `state_directory`, and therefore ignores the configuration, hooks,
+    references and attributes of the repositories that own the objects. Raises OSError.
     """
     folder = derived_directory(state_directory)
     if not folder:
@@ -82,7 +82,7 @@ def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[st
     for name in ("objects", "refs"):
         os.makedirs(os.path.join(shadow, name), mode=0o700, exist_ok=True)
     for name, text in (("config", _CONFIG), ("HEAD", "ref: refs/heads/none\n")):
-        # Other threads and processes use it meanwhile, and without its files git reports that it is not a repository.
+        # Write only missing files: other threads and processes may use the repository now.
         path = os.path.join(shadow, name)
         if not os.path.exists(path) or not os.path.getsize(path):
             write_below(shadow, name, text.encode())
@@ -96,15 +96,15 @@ def reading_environment(state_directory: str, objects: Sequence[str]) -> dict[st
 
 
 def path_list(paths: Sequence[str]) -> str:
-    """Format paths for a variable of git, quoted because a path may contain the separator."""
+    """Join paths for an environment variable of git. They are quoted, because a path may contain the separator."""
     quoted = (path.replace("\\", "\\\\").replace('"', '\\"') for path in paths)
     return os.pathsep.join(f'"{path}"' for path in quoted)
 
 
 def status_environment(folder: str) -> dict[str, str]:
-    """Return the environment in which git executes nothing that the repository at `folder` configures.
+    """Return an environment in which git executes no program that the repository at `folder` configures.
 
-    Raises OSError and subprocess.SubprocessError if its configuration cannot be read.
+    Raises OSError or subprocess.SubprocessError if the configuration cannot be read.
     """
     settings = {"core.fsmonitor": "false", "core.hooksPath": os.devnull}
     for name in _filters_of(folder):

@@ -1,7 +1,7 @@
-"""Locks between processes, by `flock` on an open file.
+"""Locks between processes, based on `flock`.
 
-A lock belongs to the open file description: a child can inherit it, and it ends when the last holder closes it or
-exits. Taking a lock raises OSError on a file system without locks.
+A lock belongs to an open file description. A child process can inherit it, and the lock is released when the last
+process closes the file or exits. On a file system without locks, `lock` and `try_lock` raise OSError.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.waiting import pause as wait_for
 
 POLL_SECONDS = 0.05
-"""Pause between two attempts to take a lock."""
+"""Pause between two attempts to acquire a lock, in seconds."""
 
 _LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -27,7 +27,7 @@ def open_lock(path: str) -> int:
 
 
 def lock(descriptor: int, *, shared: bool = False) -> None:
-    """Wait until the lock is free, and take it."""
+    """Acquire the lock; wait until it is free."""
     fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
 
 
@@ -60,7 +60,8 @@ def is_locked(descriptor: int) -> bool:
 def held(descriptor: int, pause: Callable[[], object] | None = None) -> Iterator[int]:
     """Hold the lock of an open file, and close the file at the end.
 
-    `pause` is called between the attempts, and may raise an exception. If it is None, the wait is unlimited.
+    `pause` is called between two attempts to acquire the lock, and may raise an exception. If it is None, the call
+    blocks until the lock is free.
     """
     try:
         if pause is None:
@@ -75,7 +76,7 @@ def held(descriptor: int, pause: Callable[[], object] | None = None) -> Iterator
 
 @contextlib.contextmanager
 def lock_file(path: str, interrupted: int = -1) -> Iterator[None]:
-    """Hold the lock file at `path`, which is created with its folder.
+    """Hold the lock of the file at `path`; create the file and its folder if necessary.
 
     Raises StorageError, and Interrupted when the descriptor `interrupted` becomes readable (-1: never).
     """
@@ -87,10 +88,26 @@ def lock_file(path: str, interrupted: int = -1) -> Iterator[None]:
 
 
 def cache_lock(name: str, interrupted: int = -1) -> contextlib.AbstractContextManager[None]:
-    """Hold a named lock for all processes of the user, as `lock_file` does."""
-    return lock_file(os.path.join(user_cache_directory(), "locks", file_name(name)), interrupted)
+    """Hold the lock `name`, which all processes of the user share. Raises the errors of `lock_file`."""
+    return lock_file(_cache_path(name), interrupted)
+
+
+def is_cache_locked(name: str) -> bool:
+    """Return True if a process of the user holds the lock `name`."""
+    try:
+        descriptor = os.open(_cache_path(name), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return is_locked(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _cache_path(name: str) -> str:
+    return os.path.join(user_cache_directory(), "locks", file_name(name))
 
 
 def file_name(text: str) -> str:
-    """Return the text as a valid file name."""
+    """Replace the characters of a text that are unsafe in file names."""
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)

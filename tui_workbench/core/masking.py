@@ -1,7 +1,7 @@
-"""Mask secrets in everything that is shown or stored: run.json, plans, the trace, exports, crash reports.
+"""Mask secrets in texts that are shown or stored: run.json, plans, the trace, exports, crash reports.
 
-Values of variables and options with names such as `GITHUB_PAT` and `--api-key`, passwords in URLs, and parts of
-connection strings (`AccountKey=...`) count as secrets. A run receives the true values.
+Secrets are the values of variables and options with names such as `GITHUB_PAT` and `--api-key`, passwords in URLs, and
+parts of connection strings such as `AccountKey=...`. The run itself receives the original values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENDINGS = (
     "apikey", "api-key", "api_key", "accesskey", "access-key", "access_key", "accountkey", "account-key", "account_key",
     "secretkey", "secret-key", "secret_key",
 )  # fmt: skip
-"""Endings of options with secret values. `--key 3` of a script is rarely a secret."""
+"""Endings of options with secret values. `key` is not one of them: `--key 3` is rarely a secret."""
 
 _SPECIAL_TOKENS = frozenset(("bos", "cls", "end", "eos", "mask", "max", "num", "pad", "sep", "start", "stop", "unk"))
 """Words before `token` in options of language models: `--pad-token`."""
@@ -48,7 +48,7 @@ _BEARER = re.compile(r"\b(bearer) +([^\s'\"]+)", re.IGNORECASE)
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True for the name of a variable with a secret value."""
+    """Return True if the name of a variable suggests a secret value."""
     upper = name.upper()
     if upper in _HARMLESS_NAMES:
         return False
@@ -79,7 +79,7 @@ def mask_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def mask_tree(tree: Any, name: str = "") -> Any:
-    """Mask the secrets in the keys and values of a configuration file; `name` is the key of `tree`."""
+    """Mask the secrets in parsed YAML or JSON; `name` is the key whose value is `tree`."""
     if isinstance(tree, dict):
         return {str(key): mask_tree(value, str(key)) for key, value in tree.items()}
     if isinstance(tree, list):
@@ -105,7 +105,7 @@ def mask_words(words: Iterable[str]) -> list[str]:
 
 
 def mask_command(command: str) -> str:
-    """Mask the secrets in a command of a shell, such as `export API_TOKEN=...`."""
+    """Mask the secrets in a shell command, such as `export API_TOKEN=...`."""
     parts = _SHELL_WORD.split(_ASSIGNMENT.sub(_masked_assignment, command))
     parts[1::2] = mask_words(parts[1::2])
     return "".join(parts)
@@ -157,6 +157,6 @@ def _masked_assignment(found: re.Match[str]) -> str:
 
 
 def is_secret_file(path: str) -> bool:
-    """Return True for names of files with secrets, such as `.env` and private keys."""
+    """Return True if files of this name usually contain secrets, as `.env` and private keys do."""
     name = os.path.basename(path)
     return name in _SECRET_FILES or name.startswith(".env.") or name.endswith(_SECRET_SUFFIXES)

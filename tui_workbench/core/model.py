@@ -1,7 +1,7 @@
-"""Immutable values of the workbench.
+"""Immutable value types that all layers use: targets, run configurations, requests, plans and runs.
 
-They are named tuples because importing `dataclasses` costs every command 7 ms. The annotations are evaluated (no
-`from __future__ import annotations`), because `NamedTuple` compiles each one that is a string.
+They are named tuples, because every command would need 7 ms to import `dataclasses`. The module does not import
+`annotations` from `__future__`, because `NamedTuple` compiles each annotation that is a string.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from tui_workbench.core import target_types
 from tui_workbench.core.target_types import TargetType
 
 MIN_POLL_SECONDS = 15
-"""The shortest time between two queries to a Slurm controller, in seconds."""
+"""Minimum time between two queries of a Slurm controller, in seconds."""
 
 
 class Problem(NamedTuple):
@@ -20,14 +20,14 @@ class Problem(NamedTuple):
     file: str
     line: int
     column: int
-    severity: str  # error (a run would fail), warning (unwise) or info
+    severity: str  # error (a run would fail), warning or info
     code: str
     message: str
     remedy: str = ""
 
 
 class ComputeTarget(NamedTuple):
-    """A machine or engine that runs scripts: a `.compute` file, whose keys are in the comments."""
+    """A compute target, read from a `.compute` file. The comments name the keys of the file."""
 
     name: str
     path: str
@@ -57,12 +57,11 @@ class ComputeTarget(NamedTuple):
 
     @property
     def kind(self) -> TargetType:
-        """The properties of the target's type."""
         return target_types.find(self.type)
 
     @property
     def uses_ssh(self) -> bool:
-        """True if its machine is reached over SSH. Without `address`, the commands of Slurm are on this machine."""
+        """True if the target is reached over SSH. A Slurm target without `address` is on this machine."""
         return self.kind.is_remote and bool(self.address)
 
     @property
@@ -72,7 +71,6 @@ class ComputeTarget(NamedTuple):
 
     @property
     def can_use_gpus(self) -> bool:
-        """True if runs can use a GPU."""
         return self.gives_gpus if self.kind.runs_in_container else self.gpus != "0"
 
     @property
@@ -83,7 +81,7 @@ class ComputeTarget(NamedTuple):
 
 
 class RunConfiguration(NamedTuple):
-    """The way to run a script: a `.runconfig` file, whose keys are in the comments."""
+    """A run configuration, read from a `.runconfig` file. The comments name the keys of the file."""
 
     name: str
     path: str
@@ -102,7 +100,7 @@ class RunConfiguration(NamedTuple):
     max_duration_minutes: int = 0  # MaxDurationMinutes; 0 for no limit
     processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" without torchrun
     data_references: tuple[str, ...] = ()  # DataReferences: relative to the project, or absolute
-    is_sdk_form: bool = False  # in the form of the SDK of 2018
+    is_sdk_form: bool = False  # the file has the form of the SDK of 2018
     slurm: Mapping[str, Any] = {}  # Slurm: typed values that override those of the target
 
     @property
@@ -122,19 +120,19 @@ class RunConfiguration(NamedTuple):
 
     @property
     def script(self) -> str:
-        """The script, "" if it is selected for each run."""
+        """The script, or "" if the user selects it for each run."""
         first = self.argument_vector[0] if self.argument_vector else ""
         return "" if first == "$file" else first
 
     def key(self, name: str) -> str:
-        """Return the name of a key in the form of this file."""
+        """Return the name that a key has in the form of this file."""
         return SDK_KEYS.get(name, name) if self.is_sdk_form else name
 
 
 def slurm_options(target: ComputeTarget, configuration: RunConfiguration) -> dict[str, Any]:
     """Return the options of a Slurm job, by key of `slurm`.
 
-    Those of the run configuration take precedence; an empty text there removes a value of the target.
+    The values of the run configuration take precedence; an empty string removes the value of the target.
     """
     merged = {**target.slurm, **configuration.slurm}
     return {key: value for key, value in merged.items() if value != ""}
@@ -149,7 +147,7 @@ SDK_KEYS = {
     "PrepareEnvironment": "prepareEnvironment",
     "TrackedRun": "history.enabled",
 }
-"""Keys of a run configuration, and their names in the SDK form."""
+"""Names in the SDK form, by key of a run configuration."""
 
 
 class RunState:
@@ -165,32 +163,32 @@ class RunState:
     UNKNOWN = "unknown"
 
     TERMINAL = frozenset({COMPLETED, FAILED, CANCELED})
-    """Final states. A run in state `UNKNOWN` with an end time has ended with an unknown result."""
+    """Final states. A run that is `UNKNOWN` and has an end time has also ended, with an unknown result."""
 
 
 class SweepTask(NamedTuple):
-    """The place of a run in its sweep, for a scheduler that can run the sweep as an array of jobs."""
+    """The position of a run in its sweep. A scheduler can run the sweep as a job array."""
 
     name: str  # unique among the sweeps of the project, including removed ones
     number: int  # of the run, from 1
     size: int  # number of runs
-    limit: int  # runs at the same time
+    limit: int  # maximum number of runs at the same time
 
 
 class RunRequest(NamedTuple):
-    """A request for a run. `script` and `arguments` replace `$file` and the rest of the ArgumentVector."""
+    """A request for a run. `script` replaces `$file`, `arguments` the rest of the ArgumentVector."""
 
     run_configuration: str
     script: str = ""
     arguments: tuple[str, ...] = ()
     target: str = ""  # overrides the run configuration's Target
     exact_arguments: bool = False  # do not replace empty arguments with those of the ArgumentVector
-    origin: str = ""  # ID of a run to repeat, with its snapshot and its values for empty fields
+    origin: str = ""  # ID of the run to repeat, whose snapshot and values are the defaults
     environment: tuple[tuple[str, str], ...] = ()  # in addition to EnvironmentVariables; no secrets
     group: str = ""  # ID of its sweep
     member: int = 0  # number in the group, from 1
-    group_limit: int = 0  # runs of the group at the same time; 0 for all
-    allow_cpu: bool = False  # a run that requires a GPU may use the CPU
+    group_limit: int = 0  # maximum number of runs of the group at the same time; 0 for all
+    allow_cpu: bool = False  # use the CPU even if the run configuration requires a GPU
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
     slurm: str = ""  # KEY=VALUE,...: options that override Slurm of the run configuration
     after: str = ""  # RUN[:CONDITION]: start after another run of the project has ended
@@ -198,7 +196,7 @@ class RunRequest(NamedTuple):
 
 
 class RunSpec(NamedTuple):
-    """Everything that a target needs to plan and start a run."""
+    """The input that a target needs to plan and start a run."""
 
     run_id: str
     run_directory: str
@@ -210,22 +208,21 @@ class RunSpec(NamedTuple):
     run_configuration: RunConfiguration
     target: ComputeTarget
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
-    gpu_check_due: bool = False  # the use of the required GPU could not be checked at submission
+    gpu_check_due: bool = False  # the run requires a GPU, which could not be checked at submission
     sweep: SweepTask | None = None
 
     @property
     def slurm(self) -> dict[str, Any]:
-        """The options of the Slurm job; see `slurm_options`."""
         return slurm_options(self.target, self.run_configuration)
 
     @property
     def tracked(self) -> bool:
-        """True if the run executes in a working copy of its snapshot, as all runs on other machines do."""
+        """True if the run executes in a working copy of its snapshot; always true on other machines."""
         return self.run_configuration.tracked_run or self.target.kind.is_remote
 
 
 class Step(NamedTuple):
-    """A step of a plan, with the exact command, folder and variables of its process, if any."""
+    """A step of a plan. If it starts a process, it has the exact command, folder and variables."""
 
     name: str  # snapshot, copy, start, follow, collect, ...
     title: str
@@ -235,7 +232,7 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All steps of a run. `--dry-run` prints it, and run.json stores it."""
+    """All steps of a run. `--dry-run` prints the plan, and run.json stores it."""
 
     target: str
     target_type: str
@@ -243,32 +240,31 @@ class Plan(NamedTuple):
     steps: tuple[Step, ...]
 
     def step(self, name: str) -> Step | None:
-        """Return the step of this name, or None."""
         return next((step for step in self.steps if step.name == name), None)
 
     def with_step(self, name: str, **changes: Any) -> Self:
-        """Return the plan with changed fields of a step."""
+        """Return a copy of the plan in which the fields `changes` of a step are replaced."""
         return self._replace(
             steps=tuple(step._replace(**changes) if step.name == name else step for step in self.steps)
         )
 
 
 NOT_ALL_HERE = "some files have not been fetched: run `workbench-tui experiment collect`"
-"""Reason of a run with `lacks_outputs`, or a part of it."""
+"""The reason, or a part of the reason, of a run with `lacks_outputs`."""
 
 
 class ClusterJob(NamedTuple):
-    """What the scheduler of a cluster says about the job of a run; a default value means unknown.
+    """The state of a run's job in the scheduler of a cluster. A default value means unknown.
 
-    Texts are from the cluster. Times are of this machine's clock.
+    The cluster provides the texts. Times are converted to the clock of this machine.
     """
 
     job_id: str = ""
-    position: int = 0  # in the queue of its partition, counted from 1; only while it waits
-    start: float = 0.0  # an estimate, only while it waits
+    position: int = 0  # in the queue of the partition, from 1; only while the job waits
+    start: float = 0.0  # estimated start; only while the job waits
     nodes: str = ""
-    end: float = 0.0  # its time limit
-    warning: float = 0.0  # when SIGTERM announces the time limit
+    end: float = 0.0  # end of the time limit
+    warning: float = 0.0  # time of the SIGTERM that announces the time limit
 
 
 class Run(NamedTuple):
@@ -293,8 +289,8 @@ class Run(NamedTuple):
     commit_id: str = ""
     user_id: str = ""
     group: str = ""
-    lacks_outputs: bool = False  # it has ended on another machine, and not all outputs have been fetched
-    imported: bool = False  # it has not ended, but this user did not submit it on this machine
+    lacks_outputs: bool = False  # the run has ended on another machine, and some outputs have not been fetched
+    imported: bool = False  # the run has not ended, but this user did not submit it on this machine
     job: ClusterJob = ClusterJob()  # on targets with a scheduler
 
     @property

@@ -1,7 +1,7 @@
 """Timestamps that measure elapsed time even if the clock is changed.
 
-A moment has the time of the clock and the time since boot, which cannot be changed. The latter is used until the
-machine is restarted.
+A moment holds the time of the clock, and the time since boot, which cannot be changed. Elapsed time is computed from
+the time since boot, or after a restart from the clock.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from typing import Any, NamedTuple
 
 SET = 2.0
-"""A larger difference in seconds between the clock and the time since boot means that the clock was changed."""
+"""Minimum difference in seconds between the clock and the time since boot that shows that the clock was changed."""
 
 
 class Moment(NamedTuple):
@@ -22,7 +22,6 @@ class Moment(NamedTuple):
 
     @property
     def seconds_since(self) -> float:
-        """Seconds since this moment."""
         now = this_moment()
         if self.boot and self.boot == now.boot:
             return max(0.0, now.up - self.up)
@@ -35,13 +34,13 @@ class Moment(NamedTuple):
 
     @property
     def shown(self) -> float:
-        """The moment in the time of the current clock."""
+        """The time of this moment according to the current clock."""
         moved = float(round(time.time() - self.seconds_since))
         return moved if abs(moved - self.time) > SET else self.time
 
 
 def current_boot_id() -> str:
-    """Return the boot ID of this machine; `-` if the system has none."""
+    """Return the boot ID of this machine, or `-` if the system has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -50,14 +49,14 @@ def current_boot_id() -> str:
 
 
 def this_moment() -> Moment:
-    """Return the current moment."""
+    """Return the current time as a moment."""
     if (boot := current_boot_id()) == "-":
         return Moment(round(time.time(), 6))
     return Moment(round(time.time(), 6), round(time.clock_gettime(time.CLOCK_BOOTTIME), 6), boot[:8])
 
 
 def moment_of(event: dict[str, Any]) -> Moment | None:
-    """Return the moment of an event, None if it is invalid."""
+    """Return the moment in an event of `events.jsonl`, or None if it is invalid."""
     found, up, boot = event.get("time", 0.0), event.get("up", 0.0), event.get("boot", "")
     if not (isinstance(found, int | float) and isinstance(up, int | float) and isinstance(boot, str)):
         return None

@@ -1,7 +1,7 @@
 """Replace characters that are unsafe for terminals.
 
-The screens use it through `ui.terminal.safetext`, the command line through `cli.shared.terminal`. As a last resort,
-standard streams to terminals are `SafeStream`s, which filter everything that is printed, including tracebacks.
+The screens use this module through `ui.terminal.safetext`, the command line through `cli.shared.terminal`. In addition,
+`SafeStream` filters all output of standard streams to terminals, including tracebacks.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import os
 import re
 from typing import TextIO
 
-# Control characters, soft hyphen, fillers, zero-width, bidi controls, separators, variation selectors, surrogates,
-# non-characters, tags: Unicode's Default_Ignorable_Code_Point, the categories Cc, Cs, Zl, Zp and the rest of Cf.
+# Source: Unicode's Default_Ignorable_Code_Point, and the categories Cc, Cf, Cs, Zl and Zp. Includes control characters,
+# soft hyphen, fillers, zero-width characters, bidi controls, variation selectors, surrogates, non-characters and tags.
 INVISIBLE = (
     "\\x7f-\\x9f\\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""All invisible characters except controls below the space, for the brackets of a regular expression."""
+"""All invisible characters except U+0000 to U+001F, as a character class of a regular expression without brackets."""
 
 UNSAFE = f"[\\x00-\\x1f{INVISIBLE}]+"
-"""A regular expression for unsafe characters. It is compiled at its first use, because few commands need it."""
+"""A regular expression for unsafe characters. Not compiled on import, because few commands need it."""
 
 
 def glyph(character: str) -> str:
-    """Return the replacement of an unsafe character: `␛`, `<9B>` for an undecodable byte, `<U+202E>` for others.
+    """Return the replacement of an unsafe character: `␛`, `<9B>` for an undecodable byte, or `<U+202E>`.
 
     Variation selectors are removed: terminals disagree on the width of the character before them.
     """
@@ -42,7 +42,7 @@ def glyph(character: str) -> str:
 
 
 class _Glyphs(dict[int, str]):
-    """`glyph` as a table for `str.translate`."""
+    """A table for `str.translate` that calls `glyph` for each new character."""
 
     def __missing__(self, code: int) -> str:
         shown = self[code] = glyph(chr(code))
@@ -50,7 +50,7 @@ class _Glyphs(dict[int, str]):
 
 
 GLYPHS = _Glyphs()
-"""A table for `str.translate` of a text in which every character is unsafe."""
+"""A table for `str.translate`. It replaces every character: use it only for unsafe ones."""
 
 
 def visible(text: str) -> str:
@@ -75,7 +75,7 @@ class SafeStream(io.TextIOWrapper):
 
     @classmethod
     def over(cls, stream: TextIO) -> SafeStream:
-        """Return `stream` with the filter; `stream` stays usable."""
+        """Return a filter for `stream`, which itself stays usable."""
         return cls(stream.buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=True)
 
     def write(self, text: str) -> int:
@@ -84,7 +84,7 @@ class SafeStream(io.TextIOWrapper):
 
 
 def write_controls(stream: TextIO, text: str) -> None:
-    """Write text with control sequences to a terminal."""
+    """Write text with control sequences, also to a `SafeStream`."""
     if isinstance(stream, io.TextIOWrapper):
         io.TextIOWrapper.write(stream, text)
     else:

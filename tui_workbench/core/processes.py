@@ -1,10 +1,10 @@
 """Run external programs: look them up, start them, and log every call in the trace.
 
-The current folder and a project may hold files of other people, so no program is started from there: the search path is
-`PATH` without empty and relative entries and without folders inside a project.
+The current folder and projects may contain untrusted files. Programs are therefore not started from there: the search
+path is `PATH` without empty and relative entries and without folders inside a project.
 
-`start_detached` starts children that outlive this process: supervising shells, controllers and links. They get a new
-session and inherit no descriptors, so that they cannot keep a pipe or a lock of this process open.
+`start_detached` starts children that outlive this process, such as supervising shells, controllers and SSH links. They
+get a new session and inherit no descriptors, so that they cannot keep a pipe or a lock of this process open.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tui_workbench.core import trace
 from tui_workbench.core.directories import project_above
 
 _PLAIN_SIGNALS = tuple(signal.valid_signals())
-"""Signals that a detached program starts with at their defaults; Python ignores SIGPIPE, a controller SIGHUP."""
+"""Signals to reset in a detached program, because Python ignores SIGPIPE and a controller ignores SIGHUP."""
 
-REPORT_SECONDS = 0.25  # pause between two calls of `on_written`
+REPORT_SECONDS = 0.25  # interval between calls to `on_written`
 
 _children: set[int] = set()
 
@@ -32,7 +32,7 @@ _children: set[int] = set()
 def find_program(name: str, environment: Mapping[str, str] = os.environ) -> str:
     """Return the absolute path of a program; a name with a slash is returned unchanged.
 
-    Raises FileNotFoundError when the program is not on the search path.
+    Raises FileNotFoundError if the program is not on the search path.
     """
     if os.sep in name:
         return name
@@ -43,7 +43,7 @@ def find_program(name: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def find_executable(name: str, folders: Iterable[str]) -> str:
-    """Return the path of the first executable file of this name in the folders; "" if not found."""
+    """Return the path of the first executable file of this name in the folders, or ""."""
     paths = (os.path.join(folder, name) for folder in folders)
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), "")
 
@@ -57,13 +57,13 @@ def has_program(name: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def search_folders(path: str) -> list[str]:
-    """Return the trusted entries of a `PATH`."""
+    """Return the trusted folders of a `PATH`."""
     folders = (folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
     return [folder for folder in folders if not project_above(os.path.realpath(folder))]
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with only the trusted entries in `PATH`, for a program that starts others."""
+    """Return the environment with only trusted folders in `PATH`, for a program that starts others."""
     path = os.pathsep.join(search_folders(environment.get("PATH", os.defpath)))
     return {**environment, "PATH": path or os.defpath}
 
@@ -82,23 +82,23 @@ def run(
     on_written: Callable[[int], object] | None = None,
     log_start: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a program to its end, and log the call in the trace.
+    """Run a program, wait for its end, and log the call in the trace.
 
     Args:
         command: The argument vector; the program is looked up by `find_program`.
         kind: The kind of the call in the trace.
         folder: The working directory.
         environment: The environment; None for that of this process.
-        variables: The part of the environment that the trace shows.
+        variables: The environment variables that the trace records.
         input: The bytes for stdin.
         output: PIPE to return stdout and stderr, DEVNULL, or None to connect the program to the terminal.
         passed: Descriptors that the program inherits.
         timeout: In seconds; raises subprocess.TimeoutExpired.
-        on_written: Called several times a second with the number of bytes that the program has written, for programs
-            that do not report their progress. There is no timeout then.
+        on_written: Called every REPORT_SECONDS with the number of bytes that the program has written; `timeout` has
+            no effect then. For programs that do not report their progress.
         log_start: Also log the start.
 
-    Raises OSError when the program cannot be started.
+    Raises OSError if the program cannot be started.
 
     """
     with trace.Call(kind, command, folder=folder, variables=variables, input=len(input), log_start=log_start) as call:
@@ -129,7 +129,7 @@ def _communicate(
 ) -> tuple[bytes, bytes]:
     if on_written is None:
         return process.communicate(data, timeout)
-    # After a timeout, `communicate` writes no more input.
+    # `communicate` stops writing the input at its first timeout.
     stdin, process.stdin = process.stdin, None
     feeding = threading.Thread(target=_write, args=(stdin, data), name="write the input of a program", daemon=True)
     feeding.start()
@@ -150,7 +150,7 @@ def _write(stdin: IO[bytes] | None, data: bytes | None) -> None:
 
 
 def _written(pid: int) -> int:
-    """Return the number of bytes that a process has written; 0 if unknown."""
+    """Return the number of bytes that a process has written, or 0 if it is unknown."""
     try:
         with open(f"/proc/{pid}/io", encoding="ascii") as file:
             return next((int(line.split()[1]) for line in file if line.startswith("wchar")), 0)
@@ -163,8 +163,8 @@ def start_detached(
 ) -> int:
     """Start a program that outlives this process, `adopt` it, and return its process ID.
 
-    `command[0]` is a path. Its streams lead to /dev/null, stderr to the descriptor `errors` if given. `passed` are
-    pairs of a descriptor and its number in the child. Raises OSError.
+    `command[0]` is a path. The standard streams are /dev/null, except that stderr is the descriptor `errors` if given.
+    `passed` contains pairs of a descriptor and its number in the child. Raises OSError.
     """
     null = os.open(os.devnull, os.O_RDWR)
     call = trace.Call(trace.PROCESS, command, variables=trace.changed_variables(environment))
@@ -194,27 +194,27 @@ def start_detached(
 
 
 def child_descriptor(descriptor: int) -> int:
-    """Return the number for a descriptor in a child.
+    """Return the number that a descriptor gets in a child.
 
-    It differs from the number here, so that the descriptor need not be inheritable: children that other threads start
-    would inherit it as well.
+    It must differ from the number in this process. Otherwise the descriptor would have to be inheritable, and children
+    that other threads start would inherit it too.
     """
     return 3 if descriptor != 3 else 4
 
 
 def _inherited() -> list[int]:
-    """Return the inheritable descriptors: those that this process inherited."""
+    """Return the inheritable descriptors, which this process itself inherited."""
     found = []
     with contextlib.suppress(OSError):
         for number in map(int, os.listdir("/proc/self/fd")):
-            with contextlib.suppress(OSError):  # the one that listed them is closed
+            with contextlib.suppress(OSError):  # the descriptor of listdir is closed now
                 if number > 2 and os.get_inheritable(number):
                     found.append(number)
     return found
 
 
 def adopt(pid: int) -> None:
-    """Remember a child for `reap`."""
+    """Register a child for `reap`."""
     reap()
     _children.add(pid)
 

@@ -1,8 +1,8 @@
 """Progress of long tasks.
 
-The code that does the work updates a `meter`; a caller that shows the progress uses `listening`. Without a listener a
-meter costs almost nothing. Rates are smoothed over seconds, the time left is shown only when it is meaningful, and
-columns keep their width, so that nothing flickers.
+The code that does the work updates a `meter`. A caller that shows the progress uses `listening`; without a listener, a
+meter costs almost no time. To prevent flicker, rates are smoothed, columns keep their width, and the time left is shown
+only if the estimate is meaningful.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from typing import NamedTuple, TypeVar
 _Item = TypeVar("_Item")
 
 BYTES = "B"
-"""The unit that is shown as kB, MB and GB. Other units are plural nouns: `files`, `runs`."""
+"""The unit of amounts that are shown in kB, MB and GB. Other units are plural nouns: `files`, `runs`."""
 
 SMOOTHING_SECONDS = 3.0
-"""Time in which a rate follows a change of speed."""
+"""Time constant of the smoothing of rates."""
 
 UPDATE_SECONDS = 0.1
-"""Interval of updates for a listener."""
+"""Minimum time between two updates of a listener."""
 
 MEANINGFUL_SECONDS = 2.0
-"""The time left is unknown before this time."""
+"""The time left is not estimated before a task has run for this time."""
 
 LONGEST_LEFT = 99 * 3600.0
-"""Longer estimates are not shown."""
+"""Longest time left that is shown, in seconds."""
 
 AMOUNT, RATE, LEFT = 18, 11, 11
-"""Widths of the columns."""
+"""Widths of the columns, in cells."""
 
 
 class Progress(NamedTuple):
     """The progress of a task."""
 
-    label: str  # a word or two: "sending"
+    label: str  # one or two words: "sending"
     done: float
     total: float  # 0 if unknown
     unit: str  # BYTES or a plural noun
@@ -48,12 +48,11 @@ class Progress(NamedTuple):
 
     @property
     def fraction(self) -> float | None:
-        """The part that is done, between 0 and 1; None if the total is unknown."""
+        """The completed fraction, from 0 to 1; None if the total is unknown."""
         return min(1.0, self.done / self.total) if self.total > 0 else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds left; None if unknown."""
         if self.total <= 0 or self.rate <= 0 or self.seconds < MEANINGFUL_SECONDS:
             return None
         left = max(0.0, self.total - self.done) / self.rate
@@ -61,12 +60,12 @@ class Progress(NamedTuple):
 
     @property
     def percent(self) -> str:
-        """The percentage that is done: `  7 %`; spaces if the total is unknown."""
+        """The completed percentage, as `  7 %`; spaces if the total is unknown."""
         return "     " if self.fraction is None else f"{int(100 * self.fraction):3} %"
 
     @property
     def amount(self) -> str:
-        """The amount that is done: `1.2 of 1.9 GB`, `12 of 340 files`, `1.2 GB`."""
+        """The completed amount: `1.2 of 1.9 GB`, `12 of 340 files`, `1.2 GB`."""
         if self.unit == BYTES:
             size, unit = _scale(max(self.done, self.total))
             done = _digits(self.done / size)
@@ -91,7 +90,7 @@ class Progress(NamedTuple):
         if left is None:
             return ""
         if left < 60:
-            # In steps: single seconds are noise.
+            # Round to 5 s: the estimate is not more exact.
             return f"{max(5 * math.ceil(left / 5), 5) if left > 10 else math.ceil(left)} s left"
         if left < 3600:
             return f"{left / 60:.0f} min left"
@@ -144,7 +143,7 @@ class Meter:
             self._listener(None)
 
     def update(self, done: float, total: float | None = None) -> None:
-        """Set the amount done, and the total if it is known only now."""
+        """Set the completed amount, and the total if it was unknown before."""
         if self._listener is None:
             return
         now = time.monotonic()
@@ -161,7 +160,7 @@ class Meter:
 
 
 def _smoothed(rate: float, more: float, passed: float, done: float, seconds: float) -> float:
-    """Return the smoothed rate after `more` was done in `passed` seconds; at first it is the mean."""
+    """Return the smoothed rate after `more` was done in `passed` seconds; for a new task, the mean rate."""
     if seconds <= 0 or passed <= 0:
         return rate
     if seconds < SMOOTHING_SECONDS:
@@ -171,12 +170,12 @@ def _smoothed(rate: float, more: float, passed: float, done: float, seconds: flo
 
 
 def meter(label: str, unit: str, total: float = 0) -> Meter:
-    """Return a meter for the listener of this thread. Another thread may update it, but only one at a time."""
+    """Return a meter for the listener of this thread. Other threads may update it, but only one at a time."""
     return Meter(label, unit, total, getattr(_of_thread, "listener", None) or _of_process)
 
 
 def metered(label: str, unit: str, items: Sequence[_Item]) -> Iterator[_Item]:
-    """Yield the items, and report each as done when the next one is requested."""
+    """Yield the items, and count each as done when the next item is requested."""
     with meter(label, unit, len(items)) as progress:
         for number, item in enumerate(items, 1):
             yield item

@@ -1,8 +1,8 @@
 """The types of compute targets and their capabilities.
 
-Code that depends on the type of a target reads its `TargetType` and never compares names. Another package adds a type
-with an entry point in the group `tui_workbench.targets`. The entry point has the name of the type in `.compute` files
-and points to a subclass of `tui_workbench.targets.base.protocol.Target`, whose attribute `type` is the TargetType.
+Code that depends on the type of a target reads its `TargetType` and never compares names. Another package can add a
+type with an entry point in the group `tui_workbench.targets`. The name of the entry point is the type in `.compute`
+files. Its object is a subclass of `tui_workbench.targets.base.protocol.Target`, whose attribute `type` is a TargetType.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ class TargetType(NamedTuple):
 
     name: str
     label: str = ""  # precedes the machine in lists, as in `Docker on gpubox`
-    keys: tuple[str, ...] = ()  # keys and sections of files that this type reads, beyond the keys that all types read
+    keys: tuple[str, ...] = ()  # keys and sections that only some types read, and this type reads
     required: tuple[str, ...] = ()  # keys that a `.compute` file must have
     is_remote: bool = False  # runs execute in a copy of the project on another machine; see `ComputeTarget.uses_ssh`
     runs_in_container: bool = False
-    uses_interpreter: bool = False  # scripts run with the Python that `pythonLocation` names
+    uses_interpreter: bool = False  # scripts run with the Python at `pythonLocation`
     builds_environments: bool = False  # always builds them from the conda dependencies file
     can_build_environments: bool = False  # builds them if `userManagedEnvironment` is false
     has_gpus: bool = False  # the workbench can read the GPUs of its machine
-    has_scheduler: bool = False  # a scheduler chooses the nodes and GPUs of a run later: they cannot be checked before
-    spark_master: str = ""  # master of runs with Spark whose dependencies name none; "" for the cores of the machine
+    has_scheduler: bool = False  # a scheduler chooses nodes and GPUs after submission; no check can be made before
+    spark_master: str = ""  # default master of runs with Spark; "" for the cores of the machine
 
     @property
     def runs_here(self) -> bool:
-        """True if scripts are processes of this machine, outside of any container."""
+        """True if scripts are processes of this machine and not in a container."""
         return self.uses_interpreter and not self.is_remote and not self.runs_in_container
 
     def reads(self, key: str) -> bool:
@@ -112,13 +112,13 @@ CLUSTER = TargetType(
 
 BUILT_IN = (LOCAL, LOCAL_DOCKER, REMOTE_DOCKER, REMOTE, SLURM, CLUSTER)
 SYNONYMS = {"docker": LOCAL_DOCKER.name}
-"""Types by alternative spelling."""
+"""Names of types, by alternative name."""
 
 _BY_NAME = {each.name: each for each in BUILT_IN}
 
 
 def find(name: str) -> TargetType:
-    """Return the type of this name. An unknown type has the defaults."""
+    """Return the type of this name; for an unknown name, a type with the defaults."""
     known = _BY_NAME.get(SYNONYMS.get(name, name))
     return known if known is not None else _installed_type(name)
 
@@ -130,7 +130,7 @@ def is_known(name: str) -> bool:
 
 @cache
 def installed() -> frozenset[str]:
-    """Return the types that other packages add. Cached, because the editor calls this on every key press."""
+    """Return the names of types from other packages. Cached, because the editor calls this on every key press."""
     from importlib.metadata import entry_points
 
     return frozenset(entry_points(group=ENTRY_POINT_GROUP).names)
@@ -138,7 +138,7 @@ def installed() -> frozenset[str]:
 
 @cache
 def load(name: str) -> Any:
-    """Load the entry point of a type; None if no package adds the type. May raise any error of its code."""
+    """Load the entry point of a type, or return None. The code of the package may raise any exception."""
     if not name:
         return None
     from importlib.metadata import entry_points
@@ -151,7 +151,7 @@ def load(name: str) -> Any:
 def _installed_type(name: str) -> TargetType:
     try:
         described = getattr(load(name), "type", None)
-    except Exception:  # code of another package; the registry reports the error when a run needs the target
+    except Exception:  # raised by another package; the registry reports it when a run needs the target
         described = None
     return described._replace(name=name) if isinstance(described, TargetType) else TargetType(name)
 
@@ -162,11 +162,11 @@ def built_in_names() -> tuple[str, ...]:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all types, the built-in ones first."""
+    """Return the names of all types; the built-in types are first."""
     return (*_BY_NAME, *sorted(installed().difference(_BY_NAME)))
 
 
 def forget_installed() -> None:
-    """Clear the caches of types that other packages add."""
+    """Clear the caches of types from other packages."""
     for each in (installed, load, _installed_type):
         each.cache_clear()

@@ -19,22 +19,22 @@ from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.files import Signature, signature, signature_of, write_atomically
 
 LARGEST_EDITABLE = 2 * 1024 * 1024
-"""Larger files (in bytes) are shown in part and cannot be edited: a key press would take longer than a frame."""
+"""Maximum size of an editable file in bytes. In a larger file, a key press would take longer than a frame."""
 
 HEAD_OF_LARGE = 256 * 1024
-"""Bytes that are shown of a larger file."""
+"""Number of bytes of a larger file that are shown."""
 
 HEAD_OF_BINARY = 4 * 1024
-"""Bytes that are shown of a binary file, in hexadecimal."""
+"""Number of bytes of a binary file that are shown, in hexadecimal."""
 
 LOCK_SECONDS = 10.0
-"""Maximum time that a write waits for another in the same folder."""
+"""Maximum time to wait for another write in the same folder."""
 
 _BOMS = (("utf-8", b"\xef\xbb\xbf"), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff"))
 
 
 class TextFile(NamedTuple):
-    """One version of a file. Uniform line endings are line feeds in `text`; mixed line endings are kept."""
+    """A version of a file. In `text`, line endings are converted to line feeds, unless the file mixes them."""
 
     path: str
     text: str
@@ -44,7 +44,7 @@ class TextFile(NamedTuple):
     has_bom: bool = False
     is_binary: bool = False
     too_large: bool = False
-    read_only: str = ""  # why it cannot be edited, as a clause
+    read_only: str = ""  # the reason why the file cannot be edited, as a clause
 
     def same_content(self, other: TextFile) -> bool:
         """Return True if both versions have the same bytes."""
@@ -54,7 +54,7 @@ class TextFile(NamedTuple):
     def encode(self, text: str) -> bytes:
         """Encode `text` with the encoding, line endings and BOM of this file.
 
-        Raises StorageError if the file is read-only, or its encoding lacks a character.
+        Raises StorageError if the file is read-only, or the encoding has no code for a character.
         """
         if self.read_only:
             raise StorageError(
@@ -74,7 +74,7 @@ class TextFile(NamedTuple):
 
 
 class FileChangedError(StorageError):
-    """The file on disk is not the version that was edited; `theirs` is the current one."""
+    """The file changed on disk since it was read; `theirs` is the version on disk."""
 
     def __init__(self, theirs: TextFile) -> None:
         message = "the file has changed on disk since it was opened"
@@ -89,7 +89,7 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 
 def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HEAD_OF_LARGE) -> TextFile:
-    """Read a file to show or edit; only the first `head` bytes if it has more than `largest`.
+    """Read a file to show or edit it. If it has more than `largest` bytes, read only the first `head` bytes.
 
     Raises StorageError if it does not exist, cannot be read, or is a folder, pipe or device.
     """
@@ -125,13 +125,13 @@ def reread(file: TextFile) -> TextFile | None:
 
 
 def save(file: TextFile, text: str) -> TextFile:
-    """Replace the version `file` with `text`, and return the new version. A deleted file is created again.
+    """Replace the content of `file` with `text`, and return the new version. A deleted file is created again.
 
-    Raises FileChangedError if the file changed on disk, else as `TextFile.encode` and `write_atomically` do.
+    Raises FileChangedError if the file changed on disk, and the errors of `TextFile.encode` and `write_atomically`.
     """
     data = file.encode(text)
     with locked([file.path]):
-        # The signature is not enough: two writes within one clock tick can share it.
+        # Compare the content, because two writes within one clock tick can have the same signature.
         current = read_text_file(file.path) if signature(file.path) is not None else None
         if current is not None and not current.same_content(file):
             raise FileChangedError(current)
@@ -140,13 +140,13 @@ def save(file: TextFile, text: str) -> TextFile:
 
 @contextlib.contextmanager
 def locked(paths: Iterable[str]) -> Iterator[None]:
-    """Lock files against other writers, from the check of their content to the write.
+    """Prevent other writers from changing files between a check of their content and a write.
 
-    The advisory lock is on the folders of the files. Missing folders, and file systems without locks, are not locked.
-    Raises StorageError if another program holds a lock for longer than LOCK_SECONDS.
+    The folders of the files get advisory locks. Missing folders, and folders on file systems without locks, are not
+    locked. Raises StorageError if another program holds a lock for longer than LOCK_SECONDS.
     """
     with contextlib.ExitStack() as held:
-        # Always in the same order, so that two writers never wait for each other.
+        # The order prevents a deadlock between two writers.
         for folder in sorted({os.path.dirname(os.path.realpath(path)) for path in paths}):
             try:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -215,7 +215,7 @@ def _newline_of(text: str) -> str:
 
 
 def _hexadecimal(data: bytes) -> str:
-    """Format lines of an offset, sixteen bytes, and their ASCII characters."""
+    """Format bytes as lines of the offset, sixteen bytes, and their ASCII characters."""
     lines = []
     for offset in range(0, len(data), 16):
         row = data[offset : offset + 16]

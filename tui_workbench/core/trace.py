@@ -1,9 +1,9 @@
 """Log every external command: each ssh, docker, git and process call, with its time, duration and result.
 
 Each call is one line of JSON, written by one append, so that many processes can share a file. `trace.jsonl` in the
-user's state directory holds the newest calls of all processes; `trace.jsonl` in a run directory holds the calls made
-for the run. No secret that this process knows is ever written, a failed write never reaches the caller, and the size
-of both files is limited. `trace_reading` reads them.
+user's state directory holds the newest calls of all processes. `trace.jsonl` in a run directory holds the calls made
+for the run. The size of both files is limited. Secrets that this process knows are masked, and a failed write never
+raises an exception. `trace_reading` reads the files.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tui_workbench.core.masking import MASK, is_secret_name, mask_text, mask_wor
 
 FILE = "trace.jsonl"
 OLD_SUFFIX = ".1"
-"""Suffix of the file that holds the calls before the last rotation."""
+"""Suffix of the rotated file, which holds older calls."""
 
 LARGEST_FILE = 4 << 20
-"""Bytes. A larger file is rotated."""
+"""Maximum size of a file in bytes. A larger file is rotated."""
 
 LONGEST_WORD = 16 << 10
 LONGEST_STDERR = 2 << 10
-"""Bytes kept of one word of a command, and of the end of stderr."""
+"""Maximum length of a word of a command, and of the end of stderr, in bytes."""
 
 SHORTEST_SECRET = 6
-"""Minimum length of a masked value. Shorter values occur everywhere by chance."""
+"""Minimum length of a masked value. Shorter values occur in many texts by chance."""
 
 SSH, DOCKER, GIT, PROCESS = "ssh", "docker", "git", "process"
 KINDS = (SSH, DOCKER, GIT, PROCESS)
@@ -71,7 +71,7 @@ def hide(values: Iterable[str]) -> None:
 
 def hide_variables(variables: Mapping[str, str]) -> None:
     """Mask the values of variables with the name of a secret."""
-    # A path is never a secret, whatever its variable is called, and would be masked in half of all lines.
+    # A path is not a secret, whatever the name of its variable, and would be masked in many lines.
     hide(value for name, value in variables.items() if is_secret_name(name) and not value.startswith("/"))
 
 
@@ -81,7 +81,7 @@ def changed_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_text(text: str) -> str:
-    """Mask the secrets in a text: those known to this process, and those that `masking` recognizes."""
+    """Mask the secrets in a text: the values given to `hide`, and the secrets that `masking` recognizes."""
     _hide_environment()
     text = mask_text(text)
     for value in _secrets:
@@ -96,7 +96,7 @@ def masked_words(words: Iterable[str]) -> list[str]:
 
 
 class Call:
-    """An external call in progress. As a context manager, it ends with the context at the latest."""
+    """An external call in progress. At the end of a `with` block, the call is logged as ended."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Call:
             folder: The working directory.
             variables: The environment variables that were set for this call.
             input: The text for stdin, or only its number of bytes.
-            login: The arguments of `ssh`, quoted for a shell, when the program runs on another machine.
+            login: The arguments of `ssh`, quoted for a shell, if the program runs on another machine.
             log_start: Also log the start, so that a call that hangs is visible.
 
         """
@@ -145,21 +145,22 @@ class Call:
             self.end(None, error=str(error) or type(error).__name__)
 
     def note_io(self, stderr: bytes, input_bytes: int = 0) -> None:
-        """Note the output to stderr, and the size of the input. The input itself may be secret."""
+        """Set the output to stderr, and the number of input bytes. The input itself may be secret."""
         self._stderr = stderr
         if input_bytes:
             self._later["fed"] = input_bytes
 
     def end(self, code: int | None, stderr: bytes | str = b"", *, error: str = "", note: str = "") -> None:
-        """Log the end: the exit code if there is one, stderr, and the error of a call that failed to start.
+        """Log the end of the call; only the first call of this method has an effect.
 
-        `note` is any other result. Only the first call of this method has an effect.
+        `code` is the exit code, if there is one, `error` the reason why the program could not be started, and `note`
+        any other result.
         """
         if self._is_over:
             return
         self._is_over = True
         result: dict[str, Any] = {"code": code, "took": round(time.monotonic() - self._begun, 6), **self._later}
-        # Mask before cutting: half of a secret would not be recognized.
+        # Mask the text before it is cut: a part of a secret would not be recognized.
         tail = (stderr or self._stderr)[-2 * LONGEST_STDERR :]
         text = masked_text(tail if isinstance(tail, str) else tail.decode("utf-8", "replace"))
         for name, value in (("said", text[-LONGEST_STDERR:].strip()), ("error", masked_text(error)), ("note", note)):
@@ -202,9 +203,9 @@ def _short(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_logged(line: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
-    """Return True the 1st, 2nd, 4th, 8th... time this process makes a call with the same result.
+    """Return True for the 1st, 2nd, 4th, 8th... call of this process with the same words and result.
 
-    Otherwise polling would fill the file.
+    Otherwise, polling would fill the file of the run.
     """
     key = hash((line["kind"], tuple(line["words"]), result.get("code"), result.get("error"), result.get("state")))
     if len(_repeated) > _MOST_REPEATED:
@@ -228,6 +229,6 @@ def _append(folder: str, data: bytes, *, makes_folder: bool = False) -> None:
 
 
 def _rotate(descriptor: int, path: str) -> None:
-    """Rename the file, unless another process has just done so."""
+    """Rename the file, unless another process has renamed it already."""
     if try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
         os.replace(path, path + OLD_SUFFIX)

@@ -1,6 +1,6 @@
-"""Read the trace of calls, filter the calls, and format each of them as a command line for a shell.
+"""Read and filter the trace of calls, and format calls as shell commands.
 
-Reading skips invalid and incomplete lines. The text of a call is not safe for a terminal.
+Invalid and incomplete lines are skipped. The texts of a call may contain characters that are unsafe for terminals.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tui_workbench.core.masking import MASK
 from tui_workbench.core.trace import FILE, GIT, KINDS, LARGEST_FILE, OLD_SUFFIX
 
 LONGEST_READ = 2 * LARGEST_FILE + (1 << 20)
-"""Bytes read from the end of a file; the workbench writes no larger file."""
+"""Maximum number of bytes to read from the end of a file. The files that the workbench writes are smaller."""
 
 LONGEST_SHORT = 60
-"""Maximum number of characters of a word in a short line."""
+"""Maximum number of characters of a word in `short_line`."""
 
 MOST_CALLS = 20_000
-"""Maximum number of calls in memory: the newest ones."""
+"""Maximum number of calls in memory. The newest calls are kept."""
 
 _PRINTF = str.maketrans({"\\": "\\\\", "%": "%%", "\0": "\\0", "\n": "\\n"})
-"""Escapes of `printf`."""
+"""Escapes for the format of `printf`."""
 
 RUNNING, ENDED, FAILED, LOST = "running", "ended", "failed", "lost"
 
@@ -37,34 +37,34 @@ class TracedCall(NamedTuple):
     kind: str  # one of trace.KINDS
     started: float  # seconds since the epoch
     seconds: float | None  # duration; None while the call runs
-    words: tuple[str, ...]  # the argument vector; empty for a login alone
+    words: tuple[str, ...]  # the argument vector; empty for a login without a command
     code: int | None = None  # exit code
     folder: str = ""  # working directory
     variables: Mapping[str, str] = {}  # environment variables that were set for the call
-    login: str = ""  # the arguments of `ssh`, when it ran on another machine
-    input: str | int = ""  # stdin; only its number of bytes when the text was not kept
+    login: str = ""  # the arguments of `ssh`, if the program ran on another machine
+    input: str | int = ""  # stdin, or only its number of bytes
     stderr: str = ""  # the end of stderr
-    error: str = ""  # why the call failed without an exit code
+    error: str = ""  # reason of a failure without an exit code
     note: str = ""  # another result
     run: str = ""  # run ID
-    is_cut: bool = False  # a word was too long to be kept whole
+    is_cut: bool = False  # a long word was cut
 
     @property
     def process(self) -> int:
-        """The ID of the process that made the call."""
+        """The ID of the process that made the call, or 0."""
         number = self.id.partition(".")[0]
         return int(number) if number.isdigit() else 0
 
     @property
     def state(self) -> str:
-        """RUNNING, ENDED, FAILED, or LOST when the process ended without logging a result."""
+        """RUNNING, ENDED, FAILED, or LOST if the process ended without logging a result."""
         if self.seconds is None:
             return RUNNING if _is_alive(self.process) else LOST
         return FAILED if self.error or self.code else ENDED
 
     @property
     def result(self) -> str:
-        """The result in a word or two."""
+        """The result in one or two words."""
         if self.seconds is None:
             return self.state
         if self.error:
@@ -79,7 +79,7 @@ class TracedCall(NamedTuple):
 
 
 class TraceFile:
-    """Reader of the trace in one folder. Its methods block; it is not thread-safe."""
+    """A reader of the trace in a folder. The methods block and are not thread-safe."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, FILE)
@@ -95,7 +95,7 @@ class TraceFile:
         return sorted(self._calls.values(), key=lambda call: call.started)
 
     def read_new(self) -> list[TracedCall]:
-        """Read the calls that began or ended since the last read, in the order of the file."""
+        """Return the calls that began or ended since the last read, in the order of the file."""
         changed: dict[str, None] = {}
         for data in self._chunks():
             for text in data.split(b"\n"):
@@ -112,7 +112,7 @@ class TraceFile:
         return found
 
     def _chunks(self) -> Iterable[bytes]:
-        """Yield the unread rest of a rotated file, then the new lines of the current one."""
+        """Yield the unread lines of the rotated file, then those of the current file."""
         if not self._has_begun:
             self._has_begun = True
             yield _read(self._path + OLD_SUFFIX, 0)[0]
@@ -143,7 +143,7 @@ class TraceFile:
 
 
 def _read(path: str, offset: int) -> tuple[bytes, int]:
-    """Return the complete lines from `offset` on, and the offset of the next line."""
+    """Return the complete lines from `offset`, and the offset of the next line."""
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -187,9 +187,9 @@ def _is_alive(process: int) -> bool:
 
 
 def matches(call: TracedCall, text: str) -> bool:
-    """Return True if every word of a filter occurs in the call: in its command, kind, result, run or error.
+    """Return True if every word of a filter occurs in the command, kind, result, run or error of the call.
 
-    `kind:ssh` and `failed` filter by kind and result.
+    The words `kind:ssh` and `failed` filter by kind and state.
     """
     place = " ".join((call.kind, shell_line(call), call.result, call.run, call.error, call.stderr)).lower()
 
@@ -202,7 +202,7 @@ def matches(call: TracedCall, text: str) -> bool:
 
 
 def short_line(call: TracedCall) -> str:
-    """Return the call in one line for a list, without the options that all calls of its kind have."""
+    """Return the call as one line for a list, without the options that all calls of its kind have."""
     words = list(call.words)
     if words:
         words[0] = os.path.basename(words[0]) or words[0]
@@ -238,9 +238,9 @@ def _short_word(word: str) -> str:
 
 
 def shell_line(call: TracedCall) -> str:
-    """Return a command line for `sh` that repeats the call.
+    """Return a command for `sh` that repeats the call.
 
-    A masked value becomes a reference to the shell's variable of that name.
+    A masked value of a variable is replaced by a reference to the variable of that name in the shell.
     """
     line = _command_line(call.words)
     if call.login:
@@ -255,9 +255,9 @@ def shell_line(call: TracedCall) -> str:
         line = f"printf {shlex.quote(call.input.translate(_PRINTF))} | {line}"
     if call.folder:
         line = f"cd {shlex.quote(call.folder)} && {line}"
-    remarks = ["an argument was too long to be kept"] if call.is_cut else []
+    remarks = ["a long argument was cut"] if call.is_cut else []
     if isinstance(call.input, int) and call.input:
-        remarks.insert(0, f"{call.input:,} bytes of input were not kept")
+        remarks.insert(0, f"{call.input:,} bytes of input were not stored")
     return line + (f"  # {'; '.join(remarks)}" if remarks else "")
 
 
@@ -265,7 +265,7 @@ def _command_line(words: Sequence[str]) -> str:
     found: list[str] = []
     for word in words:
         name, _, value = word.partition("=")
-        # `docker --env NAME` takes the value from the environment of the caller.
+        # `docker --env NAME` passes on the value in the environment of the caller.
         is_masked_variable = value == MASK and found[-1:] in (["--env"], ["-e"])
         found.append(shlex.quote(name if is_masked_variable else word))
     return " ".join(found)

@@ -1,6 +1,7 @@
-"""Wait for descriptors, for the next attempt, and for calls in threads; every wait can be interrupted.
+"""Wait for descriptors, between attempts, and for calls in threads.
 
-`interrupted` is a descriptor that becomes readable to end the wait; -1 for none.
+The parameter `interrupted` is a descriptor. When it becomes readable, the wait ends; -1 means that no descriptor can
+end the wait.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Interrupted(Exception):
 
 
 def wait_ready(readers: Iterable[int], writers: Iterable[int] = (), timeout: float | None = None) -> set[int]:
-    """Return the descriptors that are ready or broken; none after `timeout` seconds."""
-    # Not select.select: that fails on descriptors above 1023, which a screen with many files open can reach.
+    """Return the descriptors that are ready or have an error; an empty set after `timeout` seconds."""
+    # select.select fails for descriptors above 1023, which the screens with many open files can reach.
     poll = select.poll()
     for descriptor in readers:
         poll.register(descriptor, select.POLLIN)
@@ -33,13 +34,13 @@ def wait_ready(readers: Iterable[int], writers: Iterable[int] = (), timeout: flo
 
 
 def pause(seconds: float, interrupted: int = -1) -> None:
-    """Sleep for this number of seconds. Raises Interrupted."""
+    """Sleep. Raises Interrupted."""
     if wait_ready([interrupted] if interrupted >= 0 else [], timeout=seconds):
         raise Interrupted
 
 
 class Backoff:
-    """Exponential backoff: each pause is twice as long as the one before, up to the longest."""
+    """Exponential backoff: each pause is twice as long as the previous pause, up to `longest` seconds."""
 
     def __init__(self, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
         self._next, self._longest = first, longest
@@ -61,7 +62,7 @@ class BackgroundCall:
         self._call = call
         self._error: BaseException | None = None
         self.descriptor, self._writing = os.pipe2(os.O_CLOEXEC)
-        # A daemon: a call that never returns must not keep the process alive.
+        # A daemon thread, because a call that never returns must not keep the process alive.
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._run,), daemon=True)
         self._thread.start()
@@ -73,13 +74,13 @@ class BackgroundCall:
         os.close(self.descriptor)
 
     def result(self) -> None:
-        """Wait for the end of the call, and reraise its exception."""
+        """Wait for the end of the call, and raise its exception."""
         self._thread.join()
         if self._error is not None:
             raise self._error
 
     def wait(self, interrupted: int = -1, timeout: float | None = None) -> bool:
-        """Wait for the end of the call, and reraise its exception. Return False after `timeout` seconds.
+        """Wait for the end of the call, and raise its exception. Return False after `timeout` seconds.
 
         Raises Interrupted.
         """
@@ -95,7 +96,7 @@ class BackgroundCall:
     def _run(self) -> None:
         try:
             self._call()
-        except BaseException as error:  # reraised by `result`
+        except BaseException as error:  # raised by `result`
             self._error = error
         finally:
             with contextlib.suppress(OSError):

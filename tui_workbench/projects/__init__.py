@@ -1,4 +1,4 @@
-"""Project folders: finding and loading them, and creating them from templates.
+"""Find, load and create project folders.
 
-Configuration files are read and edited in `config`; runs of a project are in `runs`.
+Code that reads and edits configuration files belongs to `config`, code for runs to `runs`.
 """

@@ -1,6 +1,6 @@
-"""A project is a folder with `aml_config/`. The workbench keeps all of its files in `.workbench/`.
+"""Find and load projects. A project is a folder with `aml_config/`; the workbench stores its files in `.workbench/`.
 
-The runs of a read-only project are kept in the user's data directory, and `notice` says so.
+The workbench stores the runs of a read-only project in the user's data directory.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _HOW_TO_ADD = {
 class Project:
     """An open project folder.
 
-    `config_directory` has the configuration files, `state_directory` the files of the workbench. `notice` tells the
-    user if the latter is outside the project.
+    `config_directory` contains the configuration files, `state_directory` the files of the workbench. `notice` is a
+    message for the user if the state directory is outside the project, or "".
     """
 
     def __init__(self, root: str) -> None:
@@ -48,7 +48,7 @@ class Project:
             if os.path.islink(self.state_directory) or os.path.islink(os.path.join(self.state_directory, "runs")):
                 why = f"has a symbolic link in place of {STATE_DIRECTORY}"
             self.state_directory = state_elsewhere(self.root)
-            self.notice = f"{self.root} {why}: its runs are kept in {self.state_directory}"
+            self.notice = f"{self.root} {why}: its runs are stored in {self.state_directory}"
         self.runs_directory = os.path.join(self.state_directory, "runs")
         self._cache_directory = ""
 
@@ -77,9 +77,9 @@ class Project:
 
     @property
     def cache_directory(self) -> str:
-        """The folder for data derived from the runs, in the user's cache directory; "" if it is not available.
+        """The folder for data derived from the runs, or "" if there is none, as before the first run.
 
-        It is outside the project, whose files are not trusted. There is none before the first run.
+        It is in the user's cache directory, because the files of the project are not trusted.
         """
         if not self._cache_directory:
             self._cache_directory = derived_directory(self.state_directory)
@@ -89,12 +89,12 @@ class Project:
         """Create the state directory, with a `.gitignore` for itself. Raises StorageError."""
         ignore = os.path.join(self.state_directory, ".gitignore")
         try:
-            # Written before all other files. A full disk leaves an empty one.
+            # Written first, so that git never sees other files. It is empty if the disk was full.
             if not os.path.exists(ignore) or not os.path.getsize(ignore):
                 os.makedirs(self.state_directory, FOLDER_MODE, exist_ok=True)
                 write_below(self.state_directory, ".gitignore", b"*\n")
             make_folders(self.state_directory, "runs")
-            # Logs and provenance are private.
+            # Logs and provenance may contain private data.
             status = os.stat(self.state_directory)
             if status.st_mode & 0o077 and status.st_uid == os.geteuid():
                 os.chmod(self.state_directory, FOLDER_MODE)
@@ -123,14 +123,14 @@ class Project:
     def target_of(self, configuration: RunConfiguration, override: str = "") -> ComputeTarget:
         """Return the target of a run configuration, or `override`.
 
-        Raises ConfigurationError if it does not exist, or a run configuration in the SDK form disagrees with it.
+        Raises ConfigurationError if it does not exist, or conflicts with a run configuration in the SDK form.
         """
         name = override or configuration.target
         key = configuration.key("Target")
         if not os.path.isfile(os.path.join(self.config_directory, name + COMPUTE_SUFFIX)) and not override:
-            known = self._names(COMPUTE_SUFFIX)
+            known, missing = self._names(COMPUTE_SUFFIX), f"{CONFIG_DIRECTORY}/{name}{COMPUTE_SUFFIX}"
             raise ConfigurationError(
-                f"{key} is {name!r}, but there is no {CONFIG_DIRECTORY}/{name}{COMPUTE_SUFFIX}",
+                f"{key} is {name!r}, but {missing} does not exist",
                 remedy=f"Set {key} to one of: {', '.join(known)}." if known else _HOW_TO_ADD[COMPUTE_SUFFIX],
                 file=configuration.path,
                 line=line_of_key(configuration.path, key),
@@ -158,7 +158,8 @@ class Project:
         if not name or "/" in name or not os.path.isfile(path):
             known = ", ".join(self._names(suffix))
             remedy = f"Choose one of: {known}." if known else _HOW_TO_ADD[suffix]
-            raise ConfigurationError(f"there is no {kind} {name!r} ({CONFIG_DIRECTORY}/{name}{suffix})", remedy=remedy)
+            message = f"unknown {kind} {name!r}: {CONFIG_DIRECTORY}/{name}{suffix} does not exist"
+            raise ConfigurationError(message, remedy=remedy)
         return path
 
     def _entries(self, suffix: str, load: Callable[[str], _Entry], unusable: Callable[..., _Entry]) -> list[_Entry]:
@@ -194,7 +195,7 @@ def _can_hold_state(root: str, state: str) -> bool:
 
 
 def state_elsewhere(root: str) -> str:
-    """Return the folder for a read-only project in the user's data directory, named after its path."""
+    """Return the state directory of a read-only project. It is in the user's data directory."""
     return os.path.join(user_data_directory(), "projects", root.strip("/").replace("%", "%25").replace("/", "%2F"))
 
 
@@ -205,7 +206,7 @@ def root_of_state(state_directory: str) -> str:
 
 
 def line_of_key(path: str, key: str) -> int:
-    """Return the line of a key for an error message, or 0."""
+    """Return the line of a key in a file, or 0 if it was not found."""
     key = key.rpartition(".")[2]
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):

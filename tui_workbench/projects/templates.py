@@ -1,7 +1,7 @@
 """Create projects from built-in templates, folders and git repositories.
 
-A project is created in a hidden folder, which is then renamed. Existing files are never overwritten; a folder that
-becomes a project only gets missing files.
+A project is created in a hidden folder, which is then renamed. Existing files are never overwritten: a folder that
+becomes a project only gets the missing files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tui_workbench.core.processes import clean_environment, has_program, run
 DEFAULT_TEMPLATE = "blank"
 
 SHORTEST_NAME, LONGEST_NAME = 2, 32
-"""Length of a project name, as in the original. It is part of run IDs, folders and container labels."""
+"""Limits of the length of a project name, as in Azure ML Workbench. Run IDs and container labels contain the name."""
 
 _EXCLUDED = frozenset({"__pycache__", "outputs", ".workbench", ".git", ".ipynb_checkpoints"})
 """Folders that are not part of a template."""
@@ -50,7 +50,7 @@ _FROM_SAMPLE = {
     "spark-wordcount": (".gitignore",),
     "iris": (".gitignore",),
 }
-"""Files that templates share with the sample project."""
+"""Files of the sample project that templates contain too."""
 
 
 class Template(NamedTuple):
@@ -111,7 +111,7 @@ def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE)
 
 
 def add_folder(folder: str) -> tuple[str, ...]:
-    """Turn a folder into a project, and return the added files; none if it has `aml_config/`.
+    """Turn a folder into a project, and return the added files: none if the folder has `aml_config/`.
 
     Raises UsageError if the folder does not exist, StorageError if it cannot be written.
     """
@@ -129,7 +129,7 @@ def add_folder(folder: str) -> tuple[str, ...]:
 
 
 def _source_of(template: str) -> str:
-    """Return the folder or URL of a template; "" for a built-in one."""
+    """Return the folder or URL of a template, or "" for a built-in template."""
     known = [entry.name for entry in _TEMPLATES]
     if template in known:
         return ""
@@ -145,7 +145,7 @@ def _source_of(template: str) -> str:
 
 
 def _add_missing(root: str, name: str) -> tuple[str, ...]:
-    """Add the configuration of `blank` to a folder without one, and return the files."""
+    """Add the configuration files of `blank` to a folder without configuration, and return their paths."""
     place = os.path.join(root, CONFIG_DIRECTORY)
     if os.path.isdir(place):
         return ()
@@ -166,8 +166,7 @@ def _built(place: str) -> Iterator[str]:
         yield building
         os.rename(building, place)
     finally:
-        # After a success it does not exist.
-        shutil.rmtree(building, ignore_errors=True)
+        shutil.rmtree(building, ignore_errors=True)  # does not exist after the rename
 
 
 def _check_name(name: str) -> None:
@@ -176,7 +175,7 @@ def _check_name(name: str) -> None:
         return
     raise UsageError(
         f"{name!r} is not a valid project name",
-        remedy=f"Use {SHORTEST_NAME} to {LONGEST_NAME} letters (a to z), digits or hyphens, and no hyphen first.",
+        remedy=f"Use {SHORTEST_NAME} to {LONGEST_NAME} letters (a to z), digits or hyphens; no hyphen at the start.",
     )
 
 
@@ -184,7 +183,7 @@ def _check_free(place: str) -> None:
     try:
         free = not os.listdir(place)
     except FileNotFoundError:
-        # A broken symbolic link would be replaced.
+        # The rename would replace a broken symbolic link.
         free = not os.path.islink(place)
     except OSError:
         free = False
@@ -221,7 +220,7 @@ def _read(path: str) -> bytes:
 
 
 def _write(path: str, content: bytes) -> None:
-    # The installed files may be read-only: do not copy their permissions.
+    # Do not copy permissions, because the installed files may be read-only.
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "xb") as file:
         file.write(content)

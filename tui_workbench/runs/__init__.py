@@ -1,4 +1,4 @@
-"""Runs of a project: submit, follow, list, cancel. `facade.Runs` is what the screens and the command line use.
+"""Submit, follow, list and cancel the runs of a project. The screens and the command line use `facade.Runs`.
 
-How a type of target executes a run belongs to `targets`.
+Code that depends on the type of a target belongs to `targets`.
 """

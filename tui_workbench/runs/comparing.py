@@ -1,7 +1,7 @@
 """Compare runs: metrics, arguments, configuration, code, packages, machine.
 
-Differing rows come first, in the order of the sections, then equal rows. A missing value is None and differs from every
-value. Sections that cannot be compared cause a note.
+Rows with different values are first, in the order of the sections; equal rows follow. A missing value is None, which
+differs from all values. A note lists each section that cannot be compared.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
 from tui_workbench.runs.store.history_record import Facts, facts_of
 from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
 
-VERDICT = "verdict"  # the row of section `gpu` that shows if a run used a GPU
+VERDICT = "verdict"  # the row of section `gpu` that shows whether a run used a GPU
 
-# Sorted by interest: results, request, code, machine.
+# The order of the sections: results, request, code, machine.
 SECTIONS = ("metrics", "arguments", "configuration", "code", "git", "packages", "python", "image", "gpu", "host", "run")
 
 _Column: TypeAlias = Mapping[str, Any]  # the values of one run in a section, by row name
@@ -63,7 +63,7 @@ class Comparison(NamedTuple):
 
 
 def compare(history: History, run_ids: Sequence[str]) -> Comparison:
-    """Compare two or more runs, given by ID or number. Raises UsageError for fewer, and RunNotFound."""
+    """Compare runs, given by ID or number. Raises UsageError for fewer than two runs, and RunNotFound."""
     runs = list({run.run_id: run for run in map(history.get, run_ids)}.values())
     if len(runs) < 2:
         raise UsageError("cannot compare a single run", remedy="Give two or more runs.")
@@ -93,7 +93,7 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
 
 
 def _sentences(notes: Iterable[tuple[Run, str]], count: int) -> tuple[str, ...]:
-    """Return each note once, with the runs that it is about."""
+    """Return each note once, with its runs."""
     about: dict[str, dict[str, Run]] = {}
     for run, note in notes:
         about.setdefault(note, {})[run.run_id] = run
@@ -117,7 +117,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
-    """Map options (`--lr 0.1`, `lr=0.1`) to their values, and `argument 1`, `argument 2` ... to positional arguments.
+    """Return options (`--lr 0.1`, `lr=0.1`) by name, and positional arguments by `argument 1`, `argument 2` and so on.
 
     The values of a repeated option are joined by spaces. An option without a value has the value `yes`.
     """
@@ -154,7 +154,7 @@ def _rows(section: str, columns: Iterable[_Column]) -> Iterable[ComparedRow]:
     shown = [{name: _shown(value) for name, value in column.items() if value not in _NOTHING} for column in columns]
     for name in dict.fromkeys(name for column in shown for name in column):
         values = tuple(column.get(name) for column in shown)
-        # NaN counts as equal to NaN.
+        # NaN is considered equal to NaN.
         differs = len({"NaN" if value != value else value for value in values}) > 1
         yield ComparedRow(section, name, values, differs)
 
@@ -196,7 +196,7 @@ def _of_configuration(run: Run) -> _Column:
 
 
 def _of_code(state_directory: str, runs: Sequence[Run], notes: list[tuple[Run, str]]) -> list[_Column]:
-    """Return a column per run: its commit, the files that differ between the runs, and the number of equal files.
+    """Return a column for each run: its commit, the files that differ between the runs, and the number of equal files.
 
     If a snapshot is missing or cannot be read, a note is added to `notes`.
     """
@@ -239,7 +239,6 @@ def _of_gpu(verdict: _Column, gpus: Any) -> _Column:
 
 
 def _provenance(directory: str) -> _Column:
-    """Return the provenance of a run; {} if unreadable."""
     try:
         return _mapping(load_json(os.path.join(directory, PROVENANCE)))
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""`Runs`: the interface of the screens and the command line to a project's runs.
+"""`Runs`, the interface of the screens and the command line to the runs of a project.
 
-The calls block; screens call them from threads. No state is kept between calls: every result is read from the files.
+The calls block, so the screens use threads. No state is kept between calls: each call reads the files again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tui_workbench.runs.sweeps.sweep import Member
 
 
 class Runs(History):
-    """The runs of one project: everything in `History`, and actions on runs."""
+    """The runs of a project: `History`, and actions on runs."""
 
     def get(self, run_id: str, *, adopt: bool = False) -> Run:
         """Return a run. With `adopt`, an active run without a controller gets one. Raises RunNotFound."""
@@ -45,49 +45,48 @@ class Runs(History):
     def submit(
         self, request: RunRequest, *, single_threaded: bool = False, on_started: Callable[[Run], object] | None = None
     ) -> Run:
-        """Snapshot the project, create the run directory and start the run. Returns while the run is active.
+        """Take a snapshot, create the run directory, start the run, and return without waiting for its end.
 
-        `single_threaded` means that this process has only one thread: the controller is then a fork and starts faster.
-        `on_started` is called with the run when its script was started or the run was queued. Raises
-        ConfigurationError, UsageError or StorageError; then there is no run, even if `on_started` was called.
+        If this process has one thread, set `single_threaded`: the controller is then a fork and starts faster.
+        `on_started` is called with the run after its script was started or the run was queued. Raises
+        ConfigurationError, UsageError or StorageError; no run remains then, even if `on_started` was called.
         """
         return launch.submit(self.project, request, single_threaded=single_threaded, on_started=on_started)
 
     def cancel(self, run_id: str, *, grace: float = DEFAULT_GRACE) -> Run:
-        """Cancel a run and wait until all its processes have ended; a run that has ended is returned unchanged.
+        """Cancel a run, unless it has ended, and wait until all its processes have ended.
 
-        `grace` is the time in seconds between asking the script to end and killing it; the last call sets it. Raises
-        RunNotFound, StorageError when the end cannot be recorded, and WorkbenchError when the run does not end because
-        its target is unreachable.
+        `grace` is the time in seconds between SIGTERM and SIGKILL; that of the last call applies. Raises RunNotFound,
+        StorageError if the end cannot be recorded, and WorkbenchError if the target is unreachable.
         """
         return resuming.cancel(self.directory(run_id), grace)
 
     def resume(self) -> builtins.list[str]:
-        """Give each of this user's active runs a controller, and remove the remains of killed submits.
+        """Start a controller for each active run of this user, and remove the files of interrupted submissions.
 
-        Returns the IDs of the runs that had no controller.
+        Return the IDs of the runs that had no controller.
         """
         return resuming.resume_all(self.project)
 
     def take_over(self, run_id: str) -> bool:
-        """Give the run a controller if it has none; return True if it had none.
+        """Start a controller for the run if it has none; return True if it had none.
 
-        Raises ImportedRun, and WorkbenchError when no controller can be started.
+        Raises ImportedRun, and WorkbenchError if no controller can be started.
         """
         path = os.path.join(self.project.runs_directory, run_id)
         return resuming.take_over(self.project, RunDirectory(path))
 
     def plan(self, request: RunRequest) -> Plan:
-        """Return the plan that `submit` would follow, with secrets masked; changes nothing.
+        """Return the plan of `submit` with secrets masked, without changing anything.
 
         Raises ConfigurationError or UsageError.
         """
         return mask_plan(prepare(self.project, request).plan)
 
     def plan_details(self, request: RunRequest) -> tuple[Plan, str]:
-        """Return the plan with details from the target, and the error if the target is unreachable, else "".
+        """Return the plan with details from the target, and "" or the error if the target is unreachable.
 
-        Raises ConfigurationError or UsageError; changes nothing.
+        Nothing is changed. Raises ConfigurationError or UsageError.
         """
         plan, unknown = plan_details(prepare(self.project, request))
         return mask_plan(plan), unknown
@@ -103,9 +102,9 @@ class Runs(History):
         max_parallel: int = 1,
         on_made: Callable[[Run], object] | None = None,
     ) -> str:
-        """Run a request once for each member (see `sweep.members_of`); return the name of the sweep.
+        """Run a request once for each member (see `sweep.members_of`), and return the name of the sweep.
 
-        At most `max_parallel` runs are active at a time; the others are `queued`. The name is the `group` of the runs.
+        At most `max_parallel` runs are active at the same time. The name is the `group` of the runs.
         `on_made` is called with each new run. Raises the errors of `submit`; runs created before the error continue.
         """
         group = sweep.create(self.project, request, tuple(members), max_parallel).group
@@ -113,9 +112,9 @@ class Runs(History):
         return group
 
     def stop_group(self, group: str, *, all_of_it: bool = False, grace: float = DEFAULT_GRACE) -> builtins.list[Run]:
-        """Cancel the queued runs of a sweep, and with `all_of_it` also its active runs.
+        """Cancel the queued runs of a sweep, and with `all_of_it` also its active runs. Return the canceled runs.
 
-        Returns the canceled runs. Raises RunNotFound, StorageError.
+        Raises RunNotFound or StorageError.
         """
         for run in self.group(group):
             if run.imported:
@@ -129,33 +128,33 @@ class Runs(History):
         return [run for run in ended if run.state == RunState.CANCELED]
 
     def restore(self, run_id: str, *, dry_run: bool = False) -> Restoration:
-        """Restore the project to the snapshot of the run; the current state is saved first.
+        """Restore the project to the snapshot of the run, after saving the current state.
 
-        Ignored files stay unchanged. With `dry_run` nothing is changed. Raises RunNotFound, UsageError when there is no
-        snapshot, StorageError.
+        Ignored files stay unchanged. With `dry_run`, nothing is changed. Raises RunNotFound, StorageError, or
+        UsageError if there is no snapshot.
         """
         return restore(self.project, self.directory(run_id).read_record(), dry_run=dry_run)
 
     def undo_restore(self, *, dry_run: bool = False) -> Restoration:
-        """Undo the last `restore`; a second call undoes the undo.
+        """Undo the last `restore`; a second call repeats it.
 
-        With `dry_run` nothing is changed. Raises UsageError when there is nothing to undo, StorageError.
+        With `dry_run`, nothing is changed. Raises StorageError, or UsageError if there is nothing to undo.
         """
         return undo(self.project, dry_run=dry_run)
 
     def undoable_restore(self) -> str:
-        """Return a description of what `undo_restore` would restore; "" if there is nothing to undo."""
+        """Return a description of the state that `undo_restore` would restore, or "" if there is none."""
         return undoable(self.project)
 
     def collect(self, run_id: str) -> Run:
-        """Fetch files that could not be fetched at the run's end. Raises WorkbenchError; see `lifecycle.collecting`."""
+        """Fetch files that were not fetched when the run ended; see `lifecycle.collecting`. Raises WorkbenchError."""
         directory = self.directory(run_id)
         collect(directory, self.project.state_directory)
         return directory.run()
 
     def take_over_imported(self, run_id: str) -> None:
-        """Take over an imported run, after the user has reviewed it; `get` then adopts it.
+        """Take over an imported run that the user has reviewed. After that, `get` can adopt it.
 
-        Raises ImportedRun, RunNotFound and StorageError; see `tui_workbench.runs.lifecycle.adoption`.
+        See `tui_workbench.runs.lifecycle.adoption`. Raises ImportedRun, RunNotFound or StorageError.
         """
         take_over_imported(self.directory(run_id))

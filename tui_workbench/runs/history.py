@@ -1,4 +1,4 @@
-"""`History`: read and annotate a project's runs. It starts no process and ends no run."""
+"""Read and annotate the runs of a project, without starting a process or changing the state of a run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tui_workbench.runs.transfer.downloads import attachments
 
 
 class History:
-    """The runs of one project, for reading."""
+    """The runs of a project, for reading and annotating."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
 
     def directory(self, run_id: str) -> RunDirectory:
-        """Return the directory of a run, by ID or run number. Raises RunNotFound."""
+        """Return the directory of a run, given by ID or number. Raises RunNotFound."""
         return find_run(self.project, run_id)
 
     def get(self, run_id: str) -> Run:
@@ -59,16 +59,16 @@ class History:
         return facts_of(self.directory(run_id).path)
 
     def annotate(self, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
-        """Change the annotations of a run: `change` maps the current annotations to the new ones.
+        """Replace the annotations of a run by the result of `change`, which gets the current annotations.
 
-        Raises RunNotFound, UsageError and StorageError; see `tui_workbench.runs.store.annotations`.
+        See `tui_workbench.runs.store.annotations`. Raises RunNotFound, UsageError or StorageError.
         """
         return change_annotations(self.directory(run_id).path, self.project.state_directory, change)
 
     def history_json(self, *, hidden: bool = False) -> tuple[bytes, ...]:
-        """Return the history records of all runs, newest first; archived runs only with `hidden`.
+        """Return the history records of all runs as JSON, newest first; `hidden` includes archived runs.
 
-        The result is a JSON list in ASCII with an indentation of 2, in pieces, to avoid copying it.
+        The result is a list in ASCII with an indentation of 2. It is returned in parts, to avoid a copy.
         """
         with RunIndex(self.project) as index:
             records = index.history_json(hidden=hidden)
@@ -93,14 +93,15 @@ class History:
         return record
 
     def exportable(self, run_ids: Sequence[str] = (), *, hidden: bool = False) -> builtins.list[RunRow]:
-        """Return the runs to export, newest first: the named runs, or all ended runs that are not archived.
+        """Return the runs to export, newest first: the given runs, or all ended runs.
 
-        With `hidden` archived runs are included. Raises RunNotFound, and UsageError for an active run.
+        Archived runs are only returned if they are given, or with `hidden`. Raises RunNotFound, and UsageError for an
+        active run.
         """
         wanted = [History.get(self, run_id) for run_id in run_ids]
         for run in wanted:
             if run.is_active:
-                raise UsageError(f"run {run.run_id} has not ended yet", remedy="Wait for its end, then export it.")
+                raise UsageError(f"run {run.run_id} has not ended yet", remedy="Wait until it ends, then export it.")
         ended = (run for run in wanted or History.list(self) if not run.is_active)
         every = (RunRow(run, facts_of(run.directory)) for run in ended)
         return [each for each in every if wanted or hidden or not each.facts.annotations.archived]

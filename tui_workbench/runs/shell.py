@@ -1,8 +1,8 @@
-"""A shell in the project, or in the working copy of a run, with the target's interpreter first on the PATH.
+"""Open a shell in the project or in a copy of a run, with the interpreter of the target first on the PATH.
 
-The `az ml ...` commands of Azure ML Workbench work in it: a small `az` comes before the real one. The user's startup
-files are read as usual, and then the PATH is adjusted. A run's shell uses a new copy of its commit in a folder of its
-own, so the run stays unchanged.
+The `az ml ...` commands of Azure ML Workbench work in the shell, because a script `az` precedes the real program. The
+shell reads the user's startup files, and then adjusts the PATH. The shell of an ended run uses a copy of its snapshot,
+so that the run stays unchanged.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Shell(NamedTuple):
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     directory: str
-    notice: str = ""  # a sentence to show first, about unexpected properties of the shell
+    notice: str = ""  # a sentence for the user about unexpected properties of the shell
 
 
 def project_shell(project: Project, run_configuration: str = "", *, is_interactive: bool = True) -> Shell:
-    """Return a shell in the project for a run configuration, by default the first one for this machine.
+    """Return a shell in the project for a run configuration, by default the first for this machine.
 
-    Raises ConfigurationError, StorageError.
+    Raises ConfigurationError or StorageError.
     """
     configuration = project.run_configuration(run_configuration) if run_configuration else _first_here(project)
     if configuration is None:
@@ -60,7 +60,7 @@ def project_shell(project: Project, run_configuration: str = "", *, is_interacti
 def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool = True) -> Shell:
     """Return a shell in a copy of a run's snapshot, with the files that the run changed.
 
-    Raises UsageError when there is no snapshot, ConfigurationError, StorageError.
+    Raises ConfigurationError, StorageError, or UsageError if there is no snapshot.
     """
     record = directory.read_record()
     folder = _copy_of(project, directory, record)
@@ -80,7 +80,7 @@ def _first_here(project: Project) -> RunConfiguration | None:
 
 
 def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
-    """Return the path of the target's interpreter ("" if it is on another machine), and a notice for the user or ""."""
+    """Return the path of the target's interpreter ("" for another machine), and a notice for the user or ""."""
     target, name = spec.target, spec.run_configuration.name
     if not target.kind.runs_here:
         return "", (
@@ -104,8 +104,8 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
 def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
     """Return the folder for the shell of a run.
 
-    It is the project for an untracked run, the working copy while the run is active, and else a copy of the snapshot
-    for shells, which is created if missing.
+    It is the project for an untracked run, the working copy while the run is active, and otherwise a copy of the
+    snapshot for shells, which is created if necessary.
     """
     if record.snapshot == "none" and not record.commit_id:
         return project.root
@@ -129,11 +129,11 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
         if not os.path.lexists(os.path.join(building, OUTPUTS)):
             make_folders(directory.path, os.path.join(name, OUTPUTS))
         if is_folder_below(directory.path, WORKING_COPY):
-            # Files that the run changed or created, except its outputs.
+            # Add the files that the run changed or created, except its outputs.
             _lay_over(directory.file(WORKING_COPY), building)
         rename_below(directory.path, name, SHELL_COPY)
     except OSError as error:
-        if not os.path.isdir(copy):  # else another process has created it
+        if not os.path.isdir(copy):  # otherwise, another process has created it
             raise storage_error("create", copy, error) from error
     finally:
         remove_below(directory.path, name)
@@ -141,7 +141,7 @@ def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
 
 
 def _lay_over(source: str, destination: str) -> None:
-    """Copy the contents of a folder over another one. Existing files are replaced; links are not followed."""
+    """Copy the contents of a folder over another folder. Existing files are replaced; links are not followed."""
     for entry in os.scandir(source):
         target = os.path.join(destination, entry.name)
         is_folder = entry.is_dir(follow_symlinks=False)
@@ -164,7 +164,7 @@ def _shell(
         _enter_environment(environment, os.path.dirname(os.path.dirname(interpreter)))
     environment[FRONT] = os.pathsep.join(front)
     environment[NAME] = name
-    # Without the folders of an enclosing workbench shell.
+    # Remove the folders of an enclosing workbench shell.
     path = environment.get("PATH", os.defpath).split(os.pathsep)
     kept = [folder for folder in path if os.path.dirname(folder) != commands_folder()]
     environment["PATH"] = os.pathsep.join([*front, *kept])
@@ -179,7 +179,7 @@ def _shell(
 
 
 def _enter_environment(environment: dict[str, str], prefix: str) -> None:
-    """Set the variables of the virtual environment at `prefix`, if it is one; remove those of other environments."""
+    """Remove the variables of virtual environments, and set those of the environment at `prefix`, if any."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME"):
         environment.pop(name, None)
     if os.path.exists(os.path.join(prefix, "pyvenv.cfg")):
@@ -189,12 +189,12 @@ def _enter_environment(environment: dict[str, str], prefix: str) -> None:
 
 
 def commands_folder() -> str:
-    """Return the parent of the folders that workbench shells have first on their PATH."""
+    """Return the parent of the folders that are first on the PATH of workbench shells."""
     return os.path.join(user_cache_directory(), "shell")
 
 
 def _commands(interpreter: str) -> str:
-    """Return the folder with `az`, `workbench-tui` and, if it has another name, the interpreter as `python`."""
+    """Return the folder with `az` and `workbench-tui`, and with `python` if the interpreter has another name."""
     folder = os.path.join(commands_folder(), f"{zlib.crc32(os.fsencode(f'{sys.executable} {interpreter}')):08x}")
     ours = f"exec {shlex.quote(sys.executable)} -P -m tui_workbench"
     commands = {"az": f"{ours} az", "workbench-tui": ours}
@@ -224,11 +224,11 @@ _STARTUP = {
     f'path=(${{(s/:/){FRONT}}} $path)\nPS1="(${NAME}) $PS1"\n',
     "startup/sh": f'{_FRONT_FIRST}PS1="(${NAME}) $PS1"\n',
 }
-"""Startup files of each shell. They read the user's own files, then put the workbench's folders first on the PATH."""
+"""Startup files of shells. They read the user's files, and then put the folders of the workbench on the PATH."""
 
 
 def _interactive(program: str, environment: dict[str, str]) -> tuple[str, ...]:
-    """Return the command of an interactive shell that reads the startup files; may add variables to `environment`."""
+    """Return the command of an interactive shell that reads the startup files. May add variables to `environment`."""
     startup = os.path.join(environment[FRONT].split(os.pathsep)[0], "startup")
     name = os.path.basename(program)
     if name == "bash":

@@ -1,10 +1,10 @@
 """Log metrics, tables, images, tags and files from a training script.
 
-Every call appends one line to `metrics.jsonl` in the run directory by one write: nothing is lost when the script is
-killed, and threads, processes and ranks can log at the same time. There is no server and nothing to close. Outside a
-run, the functions check their arguments and do nothing.
+Each call appends one line to `metrics.jsonl` in the run directory with a single write. Nothing is lost if the script is
+killed, and threads, processes and ranks can log at the same time. No server or cleanup is needed. Outside a run, the
+functions check their arguments and do nothing.
 
-This file runs on Python 3.5 and newer, with the standard library only.
+This file must run on Python 3.5 or newer with the standard library only.
 """
 
 import json
@@ -39,9 +39,9 @@ _COPY_BYTES = 1 << 20
 def log(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
     """Log a value of the metric `name`.
 
-    A number is a point of a curve, at `step` or one after the last. Scalars of NumPy, PyTorch, TensorFlow and JAX are
-    numbers; NaN and infinities are kept. A list or array is logged as by `log_list`, a dict as by `log_row`. Raises
-    TypeError for other types than these and strings.
+    A number becomes a point of a curve, at `step` or at the step after the last point. Scalars of NumPy, PyTorch,
+    TensorFlow and JAX are numbers, and so are NaN and infinities. A list or array is logged as by `log_list`, a dict as
+    by `log_row`. A value can also be a string; other types raise TypeError.
     """
     if type(value) is not float:
         value = _plain(value)
@@ -60,7 +60,7 @@ def log_list(name: "str", values: "Any", step: "Optional[float]" = None) -> "Non
 def log_row(
     name: "str", columns: "Optional[Mapping[str, Any]]" = None, step: "Optional[float]" = None, **more: "Any"
 ) -> "None":
-    """Log one row of the table `name`: `log_row("epochs", loss=0.3, accuracy=0.9)`, or the columns as a dict."""
+    """Log a row of the table `name`. Give the columns as a dict or keywords: `log_row("epochs", loss=0.3)`."""
     row = dict(columns or {})
     row.update(more)
     if not row:
@@ -69,7 +69,7 @@ def log_row(
 
 
 def log_table(name: "str", columns: "Mapping[str, Any]", step: "Optional[float]" = None) -> "None":
-    """Log a table: a dict of columns, each a list, or a list of dicts (rows)."""
+    """Log a table, given as a dict of lists (columns) or a list of dicts (rows)."""
     table = _plain(columns)
     if isinstance(table, list):
         table = _from_rows(table)
@@ -84,7 +84,7 @@ def log_table(name: "str", columns: "Mapping[str, Any]", step: "Optional[float]"
 def log_confusion_matrix(
     name: "str", matrix: "Any", labels: "Optional[Sequence[Any]]" = None, step: "Optional[float]" = None
 ) -> "None":
-    """Log a confusion matrix: `matrix[true][predicted]`, with the names of the classes."""
+    """Log a confusion matrix. `matrix[true][predicted]` is a count, `labels` are the names of the classes."""
     rows = _plain(matrix)
     if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != len(rows) for row in rows):
         raise ValueError("a confusion matrix must be square")
@@ -95,7 +95,7 @@ def log_confusion_matrix(
 
 
 def log_image(name: "str", image: "Any", step: "Optional[float]" = None) -> "None":
-    """Log an image: the path of a file, a Matplotlib figure, or a PIL image. The run keeps a copy."""
+    """Log an image: a path, a Matplotlib figure or a PIL image. A copy is stored in the outputs of the run."""
     if isinstance(image, (str, bytes)) or hasattr(image, "__fspath__"):
         source = _path(image)
         if not os.path.isfile(source):
@@ -115,14 +115,14 @@ def log_image(name: "str", image: "Any", step: "Optional[float]" = None) -> "Non
 
 
 def tag(name: "str", value: "Any" = None) -> "None":
-    """Tag the run, with or without a value."""
+    """Add a tag to the run, with an optional value."""
     _write("tag", name, '"value":%s' % ("null" if value is None else _json(str(_plain(value)))))
 
 
 def upload(path: "Any", name: "Optional[str]" = None) -> "None":
-    """Copy a file or folder to the outputs of the run, as `name`. Files in `outputs/` are kept anyway.
+    """Copy a file or folder to the outputs of the run, as `name`. Files in `outputs/` need no upload.
 
-    Raises FileNotFoundError, or ValueError for a name outside the outputs.
+    Raises FileNotFoundError, and ValueError for a name outside the outputs.
     """
     source = _path(path)
     if not os.path.exists(source):
@@ -138,7 +138,7 @@ def upload(path: "Any", name: "Optional[str]" = None) -> "None":
 
 
 def upload_content(name: "str", content: "Any") -> "None":
-    """Write a string, bytes or the content of an open file to the outputs of the run, as `name`."""
+    """Write a string, bytes or the content of an open file to the file `name` in the outputs of the run."""
     inside = _inside(name)
     data = content.read() if hasattr(content, "read") else content
     data = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
@@ -158,12 +158,12 @@ def in_run() -> "bool":
 
 
 def run_id() -> "str":
-    """Return the ID of the run, "" outside a run."""
+    """Return the ID of the run, or "" outside a run."""
     return os.environ.get("WORKBENCH_RUN_ID", "")
 
 
 def outputs_directory() -> "str":
-    """Return the absolute path of `outputs/`, whose files are kept with the run."""
+    """Return the absolute path of `outputs/`. The run keeps the files in this folder."""
     found = os.environ.get("WORKBENCH_OUTPUTS_DIRECTORY")
     if found:
         return found
@@ -181,7 +181,7 @@ class _Journal:
         self._complained = False
 
     def write(self, line: "str") -> "None":
-        """Append a line by one write. A full disk does not end the training."""
+        """Append a line with a single write. Errors, such as a full disk, are reported once and raise no exception."""
         if self._process != os.getpid():
             self._open()
         if self._descriptor < 0:
@@ -194,11 +194,11 @@ class _Journal:
         except OSError as error:
             self._complain(error)
             return
-        # The rest cannot be written: others may have written since.
+        # Do not write the rest of a torn line: another process may have written in between.
         self._torn = written < len(data)
 
     def _open(self) -> "None":
-        # After a fork the descriptor may be that of another file. `_process` is set last, so all threads come here.
+        # A forked process opens the file again. `_process` is set last, so that no other thread uses an old descriptor.
         process, descriptor = os.getpid(), -1
         run = os.environ.get("WORKBENCH_RUN_DIRECTORY")
         if run:
@@ -252,7 +252,7 @@ def _number(value: "Any") -> "str":
     if isinstance(value, bool) or value is None:
         return _json(value)
     if isinstance(value, int):
-        # Very large integers cannot be written or read.
+        # Readers cannot convert larger integers to float.
         return int.__repr__(value) if -(1 << 1023) < value < 1 << 1023 else '"%sInfinity"' % ("-" if value < 0 else "")
     return _json(value)
 
@@ -262,7 +262,7 @@ def _log_item(kind: "str", name: "str", value: "Any", step: "Optional[float]") -
 
 
 def _write(kind: "str", name: "str", fields: "str") -> "None":
-    """Append a line with the JSON members `fields`; `kind` is "" for a number or string."""
+    """Append a line with `fields`, JSON members as text; `kind` is "" for a number or string."""
     start = '{"kind":"%s","name":' % kind if kind else '{"name":'
     _journal.write('%s%s,%s,"time":%.6f}\n' % (start, _names.get(name) or _name(name), fields, time.time()))
 
@@ -284,7 +284,7 @@ def _finite(value: "Any") -> "Any":
 
 
 def _plain(value: "Any") -> "Any":
-    """Convert values of any library to numbers, strings, lists and dicts. Raises TypeError for other types."""
+    """Convert a value of any library to a number, string, list or dict. Raises TypeError if that is not possible."""
     if type(value) in (float, int, bool, str):
         return value
     if isinstance(value, dict):
@@ -342,7 +342,7 @@ def _inside(name: "str") -> "str":
     clean = os.path.normpath(name.replace("\\", "/"))
     parts = clean.split("/")
     if parts[0] == "outputs" and len(parts) > 1:
-        # Scripts of the original include the folder.
+        # Scripts for Azure ML Workbench include the folder in the name.
         parts = parts[1:]
     if "\0" in clean or os.path.isabs(clean) or parts[0] in ("", ".", ".."):
         raise ValueError("%r is outside the outputs of the run" % name)
@@ -362,7 +362,7 @@ def _copier(source: "str") -> "Callable[[str], None]":
 
 
 def _keep(inside: "str", put: "Callable[[str], None]", source: "str") -> "None":
-    """Write a file of the outputs atomically with `put`, and log it."""
+    """Write a file in the outputs atomically with `put`, and log it."""
     if not in_run():
         return
     path = os.path.join(outputs_directory(), inside)
@@ -382,7 +382,7 @@ _image_numbers = {}  # type: Dict[Tuple[str, str], int]
 
 
 def _keep_image(name: "str", ending: "str", put: "Callable[[str], None]") -> "str":
-    """Write an image with `put` under an unused name; return its path relative to the outputs."""
+    """Write an image with `put` to a new file, and return its path relative to the outputs."""
     slug = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[:80].strip(".") or "image"
     folder = os.path.join(outputs_directory(), _IMAGES)
     os.makedirs(folder, exist_ok=True)

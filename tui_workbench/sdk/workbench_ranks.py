@@ -2,12 +2,12 @@
 
     python workbench_ranks.py FOLDER -m torch.distributed.run --OPTION=VALUE... SCRIPT ARGUMENT...
 
-Each rank writes stdout and stderr to FOLDER/RANK.log itself; torchrun writes to FOLDER/torchrun.log. This process
-follows these files and repeats their lines on stdout, with the prefix `[rank1]: ` for rank 1, as PyTorch does for
-tracebacks. It ends with the exit code of torchrun.
+Each rank writes stdout and stderr to FOLDER/RANK.log; torchrun writes to FOLDER/torchrun.log. This process follows the
+files and copies their lines to stdout, with the prefix `[rank1]: ` for rank 1, as PyTorch does for tracebacks. It exits
+with the exit code of torchrun.
 
-The workbench uses it for runs with ProcessesPerNode. This file runs on Python 3.5 and newer, with the standard library
-only; it is not imported.
+The workbench starts this file for runs with ProcessesPerNode, and never imports it. The file must run on Python 3.5 or
+newer with the standard library only.
 """
 
 import fcntl
@@ -26,19 +26,19 @@ _AS_RANK = "--as-rank"
 _TORCHRUN = "torchrun"
 CHUNK = 1 << 20
 _SHORTEST_PAUSE, _LONGEST_PAUSE, _PAUSE_FACTOR = 0.005, 0.1, 1.3
-"""Seconds between reads of the files: short while there is output."""
+"""Seconds between two reads of the files. The pause grows while there is no output."""
 
 _FOLDER_INTERVAL = 0.2
 _HANG_SECONDS = 60.0
-"""Time after the end of the first rank until the others are reported: they may hang."""
+"""Seconds from the end of the first rank to the report of ranks that may hang."""
 
 
 def become_rank(folder: "str", command: "List[str]") -> "None":
-    """Replace this process, which torchrun started as a rank, with the script, and redirect its output."""
+    """Redirect the output of this process, which torchrun started as a rank, and replace it with the script."""
     path = os.path.join(folder, os.environ["RANK"] + ".log")
     output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        # Processes that can still write to the file hold this lock.
+        # Each process that can write to the file holds this lock; see `_File.is_written`.
         fcntl.flock(output, fcntl.LOCK_SH)
     except OSError:
         pass
@@ -49,7 +49,7 @@ def become_rank(folder: "str", command: "List[str]") -> "None":
 
 
 class _File:
-    """A log file of a rank, and the position up to which it has been repeated with a `prefix` for each line."""
+    """A reader of the log file of a rank, which adds a prefix to each line."""
 
     def __init__(self, path: "str", prefix: "bytes") -> "None":
         self._file = os.open(path, os.O_RDONLY)
@@ -58,9 +58,9 @@ class _File:
         self._in_line = False
 
     def take(self, is_last: "bool" = False) -> "bytes":
-        """Return new complete lines, or all new output if `is_last`. A carriage return also ends a line."""
+        """Return new complete lines, or if `is_last` all new output. A carriage return also ends a line."""
         data = self._rest + os.read(self._file, CHUNK)
-        # A carriage return at the end may be the first half of a line ending.
+        # A carriage return at the end may be the first half of CRLF.
         end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, max(0, len(data) - 1))) + 1
         if is_last or (not end and len(data) >= CHUNK):
             end = len(data)
@@ -75,11 +75,11 @@ class _File:
         return b"".join(found)
 
     def end(self) -> "bytes":
-        """Return the missing end of the last line."""
+        """Return the missing line ending of the last line, or b""."""
         return b"\n" if self._in_line else b""
 
     def is_written(self) -> "bool":
-        """Return True if a process can still write to the file, or this is unknown."""
+        """Return True unless it is certain that no process can write to the file."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -89,7 +89,7 @@ class _File:
 
 
 class Merger:
-    """Repeats the log files in a folder on the descriptor `output`."""
+    """Copies the log files in a folder to the descriptor `output`."""
 
     def __init__(self, folder: "str", output: "int", hang_seconds: "float" = _HANG_SECONDS) -> "None":
         self._folder = folder
@@ -100,7 +100,7 @@ class Merger:
         self._partly_since = 0.0
 
     def pump(self, is_last: "bool" = False) -> "bool":
-        """Repeat new output, or all of it if `is_last`. Return True if there was any."""
+        """Copy new output, or all output if `is_last`. Return True if there was new output."""
         something = False
         self._scan(is_last)
         for name in sorted(self._files):
@@ -128,7 +128,7 @@ class Merger:
         self._report_hanging(now)
 
     def _report_hanging(self, now: "float") -> "None":
-        """Report once that some ranks have ended long ago and others have not."""
+        """Report once that other ranks are still running long after the first rank ended."""
         if self._hang_seconds is None:
             return
         ranks = [(int(name.partition(".")[0]), each) for name, each in self._files.items() if name[0].isdigit()]
@@ -139,7 +139,7 @@ class Merger:
         self._partly_since = self._partly_since or now
         if now - self._partly_since >= self._hang_seconds:
             many = len(left) > 1
-            text = "workbench: rank%s %s %s not ended, %.0f s after the first rank that has\n" % (
+            text = "workbench: rank%s %s %s not ended %.0f s after the first rank ended\n" % (
                 "s" if many else "", ", ".join(map(str, left)), "have" if many else "has", self._hang_seconds,
             )  # fmt: skip
             self._write(text.encode())
@@ -150,7 +150,7 @@ class Merger:
             while data:
                 data = data[os.write(self._output, data) :]
         except OSError:
-            return  # a full disk: the files of the ranks may be on another one, and the script continues
+            return  # if the disk is full, the script continues: the files of the ranks may be on another disk
 
 
 def _is_one(options: "List[str]") -> "bool":
@@ -169,9 +169,9 @@ def with_ranks(folder: "str", command: "List[str]") -> "List[str]":
     while script < len(command) and command[script].startswith("-"):
         script += 1
     if not _is_one(command[:script]):
-        # The default of torchrun, without its warning.
+        # The same default as that of torchrun, but without the warning.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # All ranks are on this machine, whose name may not resolve.
+    # All ranks are on this machine, and its host name may not resolve.
     os.environ.setdefault("PET_LOCAL_ADDR", "127.0.0.1")
     return [*command[:script], os.path.abspath(__file__), _AS_RANK, folder, *command[script:]]
 
@@ -186,12 +186,12 @@ def _remove_empty(folder: "str") -> "None":
 
 
 def run(folder: "str", command: "List[str]") -> "int":
-    """Start torchrun, repeat the output of its ranks, and return its exit code."""
+    """Start torchrun, copy the output of its ranks to stdout, and return its exit code."""
     try:
         os.makedirs(folder)
     except FileExistsError:
         pass
-    # Not in /tmp, where folders would be left. Error files of torchrun's @record stay with the run.
+    # By default torchrun leaves folders in /tmp. Error files of its @record are kept with the run.
     scratch = os.path.join(folder, _TORCHRUN)
     os.environ.setdefault("PET_LOG_DIR", scratch)
     reading, writing = os.pipe()
@@ -203,7 +203,7 @@ def run(folder: "str", command: "List[str]") -> "int":
     os.close(output)
 
     def forward(number: "int", _frame: "object") -> "None":
-        # Do not exit: the last lines must be repeated after torchrun has ended its ranks.
+        # Do not exit, because the last lines are copied after torchrun has ended its ranks.
         torchrun.send_signal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

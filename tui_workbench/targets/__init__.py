@@ -1,1 +1,1 @@
-"""Where runs execute: the protocol, the registry of types, and one module for each type."""
+"""Compute targets: the protocol, the registry of types, and one folder for each kind of machine."""

@@ -103,7 +103,7 @@ def save_session(root: str, values: Mapping[str, object]) -> None:
     except OSError as error:
         raise StorageError(
             f"cannot create the folder: {(error.strerror or str(error)).lower()}",
-            remedy="Make the folder above it writable. Until then, the state of the screens is not saved.",
+            remedy="Make its parent folder writable. Until then, the state of the screens is not saved.",
             file=os.path.dirname(path),
         ) from error
     whole = {"schema": SCHEMA, "project": os.path.realpath(root), **values}

@@ -39,7 +39,7 @@ def test_changed_file_stops_a_change_set(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.write_bytes(b"1")
     other.write_bytes(b"changed")
-    with pytest.raises(ConfigurationError, match="has changed in the meantime") as caught:
+    with pytest.raises(ConfigurationError, match="has changed since the change was planned") as caught:
         ChangeSet("x", (change(one, b"1", b"2"), change(other, b"as planned", b"3"))).apply()
     assert caught.value.file == str(other)
     assert one.read_bytes() == b"1"

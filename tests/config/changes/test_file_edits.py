@@ -154,8 +154,13 @@ def test_set_parses_text_by_the_type_of_the_field(root: Path, name: str, key: st
     [
         ("box.compute", "nvidiaDocker", "maybe", "nvidiaDocker must be true or false, not 'maybe'"),
         ("box.compute", "type", "cloud", "type cannot be 'cloud'. Choose one of: local, localdocker"),
-        ("box.compute", "nvidiadocker", "true", "not a field of a compute target. Did you mean nvidiaDocker?"),
-        ("box.compute", "zzz", "true", "not a field of a compute target. Fields: type"),
+        (
+            "box.compute",
+            "nvidiadocker",
+            "true",
+            "unknown field 'nvidiadocker' in box.compute. Did you mean nvidiaDocker?",
+        ),
+        ("box.compute", "zzz", "true", "unknown field 'zzz' in box.compute. Fields: type"),
         (
             "box.runconfig",
             "ArgumentVector",
@@ -164,7 +169,7 @@ def test_set_parses_text_by_the_type_of_the_field(root: Path, name: str, key: st
         ),
         ("box.runconfig", "ArgumentVector", "[a", "Write the value in brackets, as in '[a, b]'."),
         ("box.runconfig", "EnvironmentVariables", "[a]", "a map of strings"),
-        ("box.runconfig", "ArgumentVector[3]", "x", "there is no list"),
+        ("box.runconfig", "ArgumentVector[3]", "x", "the list for"),
         ("box.runconfig", "a..b", "x", "is not a valid key"),
     ],
 )

@@ -1,4 +1,4 @@
-"""GPU-ready in one step: the original guide's edits by hand, compared with what one call makes of the same project."""
+"""GPU-ready in one step: the manual edits of Azure ML Workbench's guide give the same result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 from tui_workbench.config.document import Document
 from tui_workbench.core.errors import ConfigurationError, UsageError
 
-# A target and run configuration as `attach` wrote them, and the packages of the original's TensorFlow sample.
+# A target and run configuration as `attach` wrote them, and the packages of Azure ML Workbench's TensorFlow sample.
 COMPUTE = (
     "address: 10.0.0.1\nbaseDockerImage: microsoft/mmlspark:plus-0.7.91\nnativeSharedDirectory: ~/.azureml/share/\n"
     "password: AzureMlSecret=myvm#me#0123456789abcdef0123456789abcdef\nsharedVolumes: true\ntype: "
@@ -134,7 +134,7 @@ def test_image_fits_frameworks_and_python(root: Path, python: str, pip: str, ima
 
 
 def test_image_with_wrong_cuda_is_replaced(root: Path) -> None:
-    """As an earlier version of gpu-ready left it: a current image beside TensorFlow 1."""
+    """Earlier versions of gpu-ready set a current image beside TensorFlow 1."""
     project(
         root,
         myvm__compute=COMPUTE.replace("microsoft/mmlspark:plus-0.7.91", DEFAULT_GPU_IMAGE) + "nvidiaDocker: true\n",
@@ -142,7 +142,7 @@ def test_image_with_wrong_cuda_is_replaced(root: Path) -> None:
     )
     plan = plan_gpu_ready(str(root), "myvm")
     assert plan.hunks[0].title == "baseDockerImage: tensorflow/tensorflow:1.8.0-gpu-py3"
-    assert plan.hunks[0].reason == "The packages need another CUDA than the image has."
+    assert plan.hunks[0].reason == "The packages need another CUDA version than that of the image."
     kept = plan_gpu_ready(str(root), "myvm", image=DEFAULT_GPU_IMAGE)
     assert [one.code for one in kept.problems] == ["wrong-cuda"]
     assert not kept.is_ready
@@ -377,7 +377,7 @@ def test_invalid_plan_raises(root: Path) -> None:
     for name, kind, said in [
         ("none", UsageError, "unknown target or run configuration 'none'"),
         ("hdi", ConfigurationError, "cannot use GPUs"),
-        ("lost", ConfigurationError, "there is no compute target 'gone'"),
+        ("lost", ConfigurationError, "unknown compute target 'gone'"),
         ("bad", ConfigurationError, "the quote that begins here"),
     ]:
         with pytest.raises(kind, match=said):
@@ -397,7 +397,7 @@ def test_file_changed_since_the_plan_is_refused(root: Path) -> None:
     path.write_text("type: [")
     with pytest.raises(ConfigurationError):
         plan.change_set()
-    with pytest.raises(ConfigurationError, match="has changed in the meantime"):
+    with pytest.raises(ConfigurationError, match="has changed since the change was planned"):
         history.apply(change_set)
 
 

@@ -38,7 +38,7 @@ def test_new_run_configuration_fits_its_target(tmp_path: Path) -> None:
     lifecycle.create_run_configuration(str(root), "quick", "local").apply()
     local = load_run_configuration(at(root, "quick.runconfig"))
     assert (local.prepare_environment, local.tracked_run, local.conda_dependencies_file) == (False, True, "")
-    assert lifecycle.create_run_configuration(str(root), "z", "none").notes == ("There is no target 'none' yet.",)
+    assert lifecycle.create_run_configuration(str(root), "z", "none").notes == ("Target 'none' does not exist yet.",)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "../x", ".hidden", "-x", "a\nb", "x" * 101])

@@ -185,7 +185,7 @@ def test_every_code_is_documented_and_every_finding_has_one() -> None:
 
 
 def test_share_of_a_copied_project_is_valid() -> None:
-    """The original's template for Docker says so, and the share is mounted either way."""
+    """The Docker template of Azure ML Workbench has this value, and the share is mounted either way."""
     text = f"{DOCKER}sharedVolumes: false\nnativeSharedDirectory: ~/.azureml/share/\n"
     assert [one.code for one in document(text, "a.compute").problems() if one.severity == ERROR] == []
     templates = [path for path in corpus().glob("*/*.compute") if "sharedVolumes: false" in path.read_text()]
@@ -310,7 +310,7 @@ def test_invalid_image_name_is_explained(image: str, message: str, remedy: str, 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        # The item stays below `pip:`, whatever stands around it.
+        # The item stays below `pip:`, regardless of the lines around it.
         ("- pip:\n    - keras\n\t\t- h5py\n    - numpy\n", "- pip:\n    - keras\n    - h5py\n    - numpy\n"),
         ("- pip:\n\t- h5py\n    - numpy\n", "- pip:\n    - h5py\n    - numpy\n"),
         ("- pip:\n    - keras\n\t- h5py\n", "- pip:\n    - keras\n    - h5py\n"),
@@ -334,7 +334,7 @@ def test_fix_replaces_a_tab_by_the_indentation_around_it(before: str, after: str
 def test_fix_dedents_a_line_below_a_value() -> None:
     finding = found("Target: local\n  Framework: Python\n", "a.runconfig", "indentation")
     assert (finding.line, finding.column) == (2, 3)
-    assert finding.message == "this line is indented as if it belonged to the value above"
+    assert finding.message == "this line is indented as if it were part of the value above"
     assert fixed("Target: local\n  Framework: Python\n", "a.runconfig", "indentation") == (
         "Target: local\nFramework: Python\n"
     )

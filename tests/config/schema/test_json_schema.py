@@ -28,7 +28,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 
 def accepts(schema: dict[str, Any], value: Any, root: dict[str, Any]) -> bool:
-    """Return the keywords of JSON Schema that ours are made of."""
+    """Return True if a schema accepts a value. Supports the keywords that the workbench's schemas use."""
     if "$ref" in schema:
         *_, name = schema["$ref"].split("/")
         return accepts(root["$defs"][name], value, root)

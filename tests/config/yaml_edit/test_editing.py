@@ -47,7 +47,7 @@ def after_unset(text: str, path: Path | str, name: str = "a.runconfig") -> str:
         ("Target: old\n", " a", 'Target: " a"\n'),
         ("Target: old\n", "a\tb\x07", 'Target: "a\\tb\\x07"\n'),
         ("Target: old\n", "a\nb", 'Target: "a\\nb"\n'),
-        # Other text is not quoted, unless its neighbours are.
+        # Other text is not quoted, unless its neighbors are.
         ("Target: old\n", "C:\\dir\\x", "Target: C:\\dir\\x\n"),
         ("Target: old\n", "$file", "Target: $file\n"),
         ("Target: old\n", "--lr=0.1", "Target: --lr=0.1\n"),
@@ -127,20 +127,20 @@ def test_unquoted_number_is_replaced_by_an_unquoted_number() -> None:
             True,
             'type: "localdocker"\n#nvidiaDocker: true\nnvidiaDocker: true\n#sharedVolumes: true\n',
         ),
-        # With the quotes of its neighbours, and without a final line end if it was missing.
+        # With the quotes of its neighbors, and without a final line end if it was missing.
         ('type: "local"', "pythonLocation", "python3", 'type: "local"\npythonLocation: "python3"'),
-        # Behind the comment of the line above, before the blank line of the next paragraph.
+        # After the comment of the line above, before the blank line of the next paragraph.
         (
             "type: local  # this machine\n\n# shared\nnativeSharedDirectory: x\n",
             "pythonLocation",
             "p",
             "type: local  # this machine\npythonLocation: p\n\n# shared\nnativeSharedDirectory: x\n",
         ),
-        # First of all, where nothing is before it in the schema.
+        # As the first key, if no key precedes it in the schema.
         ("pythonLocation: p\n", "type", "local", "type: local\npythonLocation: p\n"),
         # Never between a comment and the key that it describes.
         ("# The Python.\npythonLocation: p\n", "type", "local", "# The Python.\npythonLocation: p\ntype: local\n"),
-        # Into nothing, behind comments, before the end of the document.
+        # Into an empty document: after comments, before the end of the document.
         ("", "type", "local", "type: local\n"),
         ("# head\n", "type", "local", "# head\ntype: local\n"),
         ("# head", "type", "local", "# head\ntype: local"),
@@ -294,7 +294,7 @@ def test_key_is_renamed_in_place() -> None:
     assert editing.text == 'Target: x\n"CondaDependenciesFile": a.yml  # env\n'
     with pytest.raises(EditRefusedError, match="already exists"):
         editing.rename_key("CondaDependenciesFile", "Target")
-    with pytest.raises(EditRefusedError, match="no key `none`"):
+    with pytest.raises(EditRefusedError, match="the key `none` does not exist"):
         editing.rename_key("none", "other")
 
 
@@ -306,7 +306,7 @@ def test_key_is_renamed_in_place() -> None:
         ("a: &x 1\nb: *x\n", ("a",), "is used again as the alias"),
         ("a: text\n", ("a", "k"), "is not a map"),
         ("a: [b]\n", ("a", 5), "has no item 5"),
-        ("a: text\n", ("b", 1), "there is no list"),
+        ("a: text\n", ("b", 1), "the list for"),
     ],
 )
 def test_edit_that_changes_other_values_is_refused(text: str, path: Path, said: str) -> None:

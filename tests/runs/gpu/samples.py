@@ -15,7 +15,7 @@ T4 = Machine((Device(0, "GPU-0", "Tesla T4", 15360.0, 70.0),), "550.54", "12.4",
 
 
 def samples(utilization: Sequence[float | None], *, device: int = 0, whose: str = OWN, machine: Machine = T4) -> bytes:
-    """Return a file of one sample a second, in which a process holds a GiB of the device."""
+    """Return a file with one sample per second, in which a process holds 1 GiB of the device."""
     lines = [encode(machine)]
     for second, value in enumerate(utilization):
         reading = Reading(device, value, 2048.0, 50.0, 60.0)

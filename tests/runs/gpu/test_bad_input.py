@@ -1,6 +1,6 @@
-"""Bad input, item by item: the rest still shows, and the verdict says what it could not see.
+"""Bad input: the remaining values are shown, and the verdict names the values that could not be observed.
 
-The runs, processes and namespaces are real; drivers are stand-ins whose answers change while a run goes on.
+The runs, processes and namespaces are real; drivers are stand-ins whose answers change during a run.
 """
 
 from __future__ import annotations

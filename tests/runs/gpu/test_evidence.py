@@ -1,4 +1,4 @@
-"""What frameworks print about GPUs, in their own words."""
+"""Messages of frameworks about GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that asks for a GPU and would train on the CPU does not start, unless it may.
+"""A run that requests a GPU but would train on the CPU does not start, unless the user allows it.
 
 Drivers and frameworks are stand-ins; the command line, runs and environments are real.
 """
@@ -23,7 +23,7 @@ from tui_workbench.targets.gpu.gpus import asked_for
 
 
 class Asking(Workbench):
-    """A project that asks for all GPUs, on a machine with one and frameworks of its own."""
+    """A project that requests all GPUs, on a machine with one GPU and separate frameworks."""
 
     def __init__(self, folder: Path, packages: Path) -> None:
         super().__init__(folder)
@@ -101,7 +101,7 @@ def test_plan_has_the_result_of_the_check(asking: Asking) -> None:
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
     assert "preflight: check that the run would use the GPU: PyTorch sees 1 GPU; a matrix product was correct" in shown
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
-    os.utime(asking.packages, (1, 1))  # as a package manager does, if seldom within the same second
+    os.utime(asking.packages, (1, 1))  # as a package manager does, but seldom within the same second
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
     assert (
         "preflight: the run would not start: this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is"
@@ -112,7 +112,7 @@ def test_plan_has_the_result_of_the_check(asking: Asking) -> None:
 
 
 def test_environment_is_checked_after_its_build(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The controller looks again: the run fails with the reason, and its script never starts."""
+    """The controller checks again: the run fails with the reason, and its script never starts."""
     seen = [gate.GpuCheck("the environment is not built yet", is_due=True)]
     monkeypatch.setattr(gate, "check_gpu", lambda spec: seen[0])
     asking.append("local.compute", "userManagedEnvironment: false")

@@ -1,4 +1,4 @@
-"""What the GPUs of a run did over time."""
+"""The GPU use of a run over time."""
 
 from __future__ import annotations
 

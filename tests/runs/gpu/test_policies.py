@@ -1,4 +1,4 @@
-"""What a run configuration can want of a run, and what must have been seen for it."""
+"""The GPU policies of a run configuration, and the samples that trigger them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Watched:
-    """A run with policies, to which time passes."""
+    """A run with policies and a simulated clock."""
 
     def __init__(self, folder: Path, machine: Machine = T4, **wanted: int | bool) -> None:
         self.directory = RunDirectory(str(folder))
@@ -29,7 +29,7 @@ class Watched:
         self.now = 1000.0
 
     def passes(self, seconds: int, reading: Reading, *processes: Process) -> str:
-        """Why the run is to end after so many seconds of this, "" when it is not."""
+        """Return the reason to end the run after this number of seconds, or "" if it may continue."""
         for _ in range(seconds):
             self.now += 1
             sample = Sample(self.now, (reading,), processes)

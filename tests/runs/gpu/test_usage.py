@@ -1,4 +1,4 @@
-"""What samples add up to, and that it does not matter from where they are read."""
+"""Totals of samples, which do not depend on where reading starts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def other(device: int = 0, share: float | None = None, *, graphics: bool = False
 
 
 def add(usage: Usage, seconds: int, reading: Reading, *processes: Process) -> Usage:
-    """So many seconds of the same."""
+    """Add the same sample for this number of seconds."""
     for _ in range(seconds):
         usage.add(Sample((usage.last or 1000.0) + 1, (reading,), processes))
     return usage
@@ -163,7 +163,7 @@ def test_missing_file_has_no_usage(tmp_path: Path) -> None:
     assert read_usage(str(tmp_path / "gpu.jsonl")) is None
 
 
-# Which processes of a run were on a GPU when it was last looked at.
+# The processes of a run on GPUs in the last sample.
 
 
 def holders(folder: Path, data: bytes) -> frozenset[int]:

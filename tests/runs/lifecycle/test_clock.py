@@ -19,7 +19,7 @@ SET = [TEN_YEARS, -TEN_YEARS, 3600.0]
 
 
 def set_clock(directory: RunDirectory, seconds: float) -> None:
-    """Simulate that the clock was set by so many seconds after the run's events."""
+    """Simulate that the clock was changed by this number of seconds after the run's events."""
     path = Path(directory.file("events.jsonl"))
     events = [json.loads(line) for line in path.read_text().splitlines()]
     for event in events:

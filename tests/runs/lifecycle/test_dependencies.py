@@ -78,7 +78,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         (":failed", 0, "canceled"),
     ],
 )
-def test_a_run_starts_if_the_other_run_ends_as_wanted(place: Place, condition: str, code: int, state: str) -> None:
+def test_run_starts_if_the_other_run_ends_as_requested(place: Place, condition: str, code: int, state: str) -> None:
     first = place.first()
     second = place.next(f"{first.run_number}{condition}")
     verb = {"": "completes", ":ok": "completes", ":any": "ends", ":failed": "fails"}[condition]
@@ -90,7 +90,7 @@ def test_a_run_starts_if_the_other_run_ends_as_wanted(place: Place, condition: s
     assert Path(second.log_path).exists() == (state == "completed")
 
 
-def test_a_chain_ends_with_its_first_failure(place: Place) -> None:
+def test_chain_ends_with_its_first_failure(place: Place) -> None:
     first = place.first()
     second = place.next(first.run_id)
     third = place.next(second.run_id)
@@ -99,7 +99,7 @@ def test_a_chain_ends_with_its_first_failure(place: Place) -> None:
     assert place.ends(third) == ("canceled", "next.py [2] has ended (canceled)")
 
 
-def test_a_chain_runs_in_order(place: Place) -> None:
+def test_chain_runs_in_order(place: Place) -> None:
     first = place.first()
     second = place.next(first.run_id)
     third = place.next(second.run_id)
@@ -110,7 +110,7 @@ def test_a_chain_runs_in_order(place: Place) -> None:
     assert runs[0].end <= runs[1].start <= runs[1].end <= runs[2].start
 
 
-def test_a_canceled_run_cancels_its_dependents(place: Place) -> None:
+def test_canceled_run_cancels_its_dependents(place: Place) -> None:
     first = place.first()
     second, third = place.next(first.run_id), place.next(f"{first.run_id}:any")
     assert [run.run_id for run in dependents_of(RunDirectory(first.directory))] == [second.run_id]
@@ -119,7 +119,7 @@ def test_a_canceled_run_cancels_its_dependents(place: Place) -> None:
     assert place.ends(third)[0] == "completed"
 
 
-def test_a_waiting_run_holds_up_no_other_run(place: Place) -> None:
+def test_waiting_run_does_not_delay_other_runs(place: Place) -> None:
     write_configuration(place.root, suffix="compute", type="local", pythonLocation=sys.executable, maxConcurrentRuns=2)
     first = place.first()
     second = place.next(first.run_id)
@@ -127,13 +127,13 @@ def test_a_waiting_run_holds_up_no_other_run(place: Place) -> None:
     assert place.state(second)[0] == "queued"
 
 
-def test_a_run_after_an_ended_run_starts_at_once(place: Place) -> None:
+def test_run_after_an_ended_run_starts_at_once(place: Place) -> None:
     first = place.next("")
     place.ends(first)
     assert place.ends(place.next(first.run_id))[0] == "completed"
 
 
-def test_a_removed_run_cancels_its_dependents(place: Place) -> None:
+def test_removed_run_cancels_its_dependents(place: Place) -> None:
     first = place.first()
     second = place.next(first.run_id)
     shutil.rmtree(first.directory)
@@ -142,7 +142,7 @@ def test_a_removed_run_cancels_its_dependents(place: Place) -> None:
     place.end_first(0)
 
 
-def test_the_wait_is_in_the_plan(place: Place) -> None:
+def test_plan_shows_the_wait(place: Place) -> None:
     first = place.first()
     steps = place.runs.plan(RunRequest("local", "next.py", after=f"{first.run_number}:any")).steps
     assert "wait in the queue: after gated.py [1] ends" in [step.title for step in steps]

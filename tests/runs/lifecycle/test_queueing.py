@@ -399,7 +399,7 @@ def test_torchrun_waits_for_enough_places() -> None:
     assert limits.reason_to_wait(one, [all_], [], most) == "waits for all on box"
     assert limits.reason_to_wait(two, [one, one], [], most) == ""
     assert limits.reason_to_wait(two, [one, two], [], most) == "waits for one or two on box"
-    # Where it is more than there are, it is not left to wait for ever.
+    # A run that takes more places than there are does not wait forever.
     assert limits.reason_to_wait(all_, [], [], {"localdocker": 1}) == ""
 
 

@@ -59,7 +59,7 @@ def install(monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
 
 
 def configure(root: Path, folder: Path) -> None:
-    """Write a target on the cluster in `folder`, and a run configuration of its name, into a project."""
+    """Write a target for the cluster in `folder`, and a run configuration of the same name, into a project."""
     folder.mkdir()
     write_configuration(root, NAME, suffix="compute", type=NAME, address=str(folder), pythonLocation="python")
     write_configuration(root, NAME, Target=NAME)
@@ -213,7 +213,7 @@ def test_watcher_killed_at_any_moment_loses_no_run(cluster: Cluster) -> None:
     runs = []
     for attempt in range(30):
         runs += [cluster.submit(attempt % 3), cluster.submit(attempt % 3)]
-        time.sleep(attempt / 30)  # not a wait: the moment is what is tested
+        time.sleep(attempt / 30)  # not a wait: the test is about this moment
         pid = cluster.watcher()
         if pid:
             with contextlib.suppress(ProcessLookupError):

@@ -15,8 +15,8 @@ from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.logs import log_file
 from tui_workbench.runs.logs.log_file import LogFile, follow
 
-# Texts whose line lengths straddle the (here tiny) blocks, the line cap, and the stretches without a newline worth
-# remembering.
+# Line lengths are around the limits of this module, which are small here: the block size, the longest line, and the
+# longest text without a newline that is not remembered.
 texts = st.lists(
     st.tuples(st.integers(0, 12) | st.integers(20, 90), st.sampled_from(["\n", "\n", "\n", ""])), max_size=30
 ).map(lambda parts: b"".join(b"%d" % (n % 10) * n + end.encode() for n, end in parts))
@@ -242,7 +242,7 @@ class TestFollow:
         path = tmp_path / "log"
 
         def ended() -> bool:
-            path.write_bytes(b"last words")  # after this look at the state, and before the next look at the file
+            path.write_bytes(b"last words")  # after this read of the state, and before the next read of the file
             return True
 
         assert b"".join(follow(str(path), 0, ended=ended, wait=lambda: None)) == b"last words"

@@ -78,10 +78,10 @@ def test_two_ranks_with_gloo(workbench: Workbench, tmp_path: Path) -> None:
     workbench.environment["TMPDIR"] = str(scratch)
     arguments = ("a b", "", "--nproc_per_node=9", "-h", "--", "-x")
     with socket.socket() as first, socket.socket() as second:
-        # The ports that torchrun took before it looked for a free one.
+        # The ports that older versions of torchrun used.
         for taken, port in ((first, 29400), (second, 29500)):
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):  # somebody else has it: as good
+            with contextlib.suppress(OSError):  # another process uses it, with the same effect
                 taken.bind(("127.0.0.1", port))
                 taken.listen()
         result = workbench.submit("train.py", *arguments)
@@ -113,7 +113,7 @@ def test_plan_shows_the_torchrun_command(workbench: Workbench) -> None:
 
 
 def test_reason_is_the_exception_of_the_first_failed_rank(workbench: Workbench) -> None:
-    # Rank 0 fails as well, and later: as one does whose connection to the other breaks.
+    # Rank 0 fails later, like a rank whose connection to another rank breaks.
     fails = "signal.signal(15, lambda *_: sys.exit(4))\nif rank: raise ValueError('shapes')\ntime.sleep(60)\n"
     result = workbench.submit(script(workbench, fails))
     assert result.code == 1
@@ -153,7 +153,7 @@ def test_single_process_run_has_no_ranks(project_root: Path) -> None:
     workbench.run("logs", "1", "--rank", "one").error(2, "'one' is not a rank")
 
 
-# --- What torchrun says, in the words of its versions
+# --- Messages of different versions of torchrun
 
 SUMMARY = """\
 Traceback (most recent call last):

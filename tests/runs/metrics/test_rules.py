@@ -46,6 +46,12 @@ def test_without_the_file_defaults_apply(run: Path) -> None:
     assert lasts(read(run)) == DEFAULTS
 
 
+def test_rules_are_read_without_libyaml(root: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("yaml.CSafeLoader", raising=False)
+    rules(root, "output: false")
+    assert "loss" not in lasts(read(run))
+
+
 @pytest.mark.parametrize(
     ("text", "gone"),
     [("output: false", "loss"), ("tensorboard: false", "tb"), ("files: false", "csv"), ("ignore: ['l*s']", "loss")],

@@ -150,7 +150,7 @@ def test_file_with_a_password_is_not_in_the_snapshot(tracked: Project, text: str
     run = ended(tracked, RunRequest("local", "show.py"))
     assert "other.compute" not in Path(run.log_path).read_text()
     (note,) = Runs(tracked).directory(run.run_id).notes()
-    assert "aml_config/other.compute holds a password" in note
+    assert "aml_config/other.compute contains a password" in note
     repository = os.path.join(tracked.state_directory, "snapshots.git")
     found = subprocess.run(
         ["git", "--git-dir", repository, "cat-file", "--batch-all-objects", "--batch"], capture_output=True, check=True

@@ -30,7 +30,7 @@ paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
 
 
 def said_by_git(repository: Path, files: dict[str, str], path: str) -> bool:
-    """Return git's verdict on one path, which is created as a file."""
+    """Return True if git ignores the path, which is created as a file."""
     shutil.rmtree(repository / "tree", ignore_errors=True)
     (repository / "tree").mkdir()
     target = repository / "tree" / path
@@ -51,7 +51,7 @@ def said_by_git(repository: Path, files: dict[str, str], path: str) -> bool:
 
 
 def said_here(files: dict[str, str], path: str) -> bool:
-    """Return our verdict, as found by a walk of the tree."""
+    """Return True if the workbench ignores the path, as found by a walk of the tree."""
     parts = path.split("/")
     read: tuple[IgnoreFile, ...] = ()
     for depth in range(len(parts)):

@@ -243,7 +243,7 @@ def test_disk_error_names_the_undo_command(bench: Bench, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", _fails_for(full, str(bench.root / "a")))
-    with pytest.raises(StorageError, match=r"a: cannot restore it: the disk is full.*project restore --undo"):
+    with pytest.raises(StorageError, match=r"a: cannot restore: the disk is full.*project restore --undo"):
         bench.runs.restore(run)
     assert not (bench.root / ".workbench" / "restoring").exists()
 

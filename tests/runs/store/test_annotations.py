@@ -202,7 +202,7 @@ def test_index_notices_annotations_of_ended_runs(runs: Runs, project: Project, m
     runs.annotate(RUN, pinned)
     with RunIndex(project) as index:
         assert index.page(RunQuery("is:pinned")).total == 1
-    # A journal that somebody removed or cut costs time only.
+    # A removed or truncated journal only costs time.
     journal = Path(project.state_directory, JOURNAL)
     for content in (b"", b"foreign\n../x\n.hidden\n\xff\n"):
         journal.write_bytes(content)
@@ -216,7 +216,7 @@ def test_annotations_being_changed_are_read_again(runs: Runs, project: Project) 
     runs.list()
 
     def change(found: Annotations) -> Annotations:
-        # Somebody else reads between the line in the journal and the file.
+        # Another process reads between the line in the journal and the file.
         Path(project.state_directory, JOURNAL).write_text(f"{RUN}\n")
         assert runs.page(RunQuery("is:pinned")).total == 0
         return found._replace(pinned=True)

@@ -1,4 +1,4 @@
-"""What the scheduler of a cluster says about a run: its file and its words."""
+"""The state of a run's job in the scheduler: its file and its texts."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ def test_texts_from_a_cluster_are_bounded_and_safe(tmp_path: Path) -> None:
     assert len(found.nodes) == 200
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "other").write_text('{"job_id": "17"}')
     (tmp_path / JOB).symlink_to(tmp_path / "other")
     assert read_job(str(tmp_path)) == ClusterJob()
 
 
-def test_a_waiting_job_has_position_and_start() -> None:
+def test_waiting_job_has_position_and_start() -> None:
     run = run_of(ClusterJob("17", position=3, start=NOON + 9120))
     assert job_words(run, NOON) == "job 17, position 3, starts about 14:32"
 
 
-def test_a_start_on_another_day_has_its_date() -> None:
+def test_start_on_another_day_has_its_date() -> None:
     assert queue_words(run_of(ClusterJob(start=NOON + 86400)), NOON) == "starts about 24 Nov 12:00"
 
 
-def test_a_running_job_has_nodes_and_time_left() -> None:
+def test_running_job_has_nodes_and_time_left() -> None:
     run = run_of(ClusterJob("17", nodes="node[1-2]", end=NOON + 3780), RunState.RUNNING)
     assert job_words(run, NOON) == "job 17 on node[1-2], 1 h 3 min left"
 
@@ -72,7 +72,7 @@ def test_a_running_job_has_nodes_and_time_left() -> None:
     ("seconds", "words"),
     [(-9, "0:00 left"), (119, "1:59 left"), (600, "10 min left"), (2 * 86400 + 7200, "2 d 2 h left")],
 )
-def test_time_left(seconds: float, words: str) -> None:
+def test_time_left_is_formatted(seconds: float, words: str) -> None:
     assert left_words(run_of(ClusterJob("17", end=NOON + seconds), RunState.RUNNING), NOON) == words
 
 
@@ -80,7 +80,7 @@ def test_ended_job_has_no_time_left() -> None:
     assert job_words(run_of(ClusterJob("17", nodes="node1", end=NOON), RunState.FAILED), NOON) == "job 17 on node1"
 
 
-def test_the_warning_is_shown_once_it_was_sent() -> None:
+def test_warning_is_shown_after_it_was_sent() -> None:
     run = run_of(ClusterJob("17", end=NOON + 120, warning=NOON), RunState.RUNNING)
     assert warning_words(run, NOON - 1) == ""
     assert "SIGTERM" in warning_words(run, NOON)

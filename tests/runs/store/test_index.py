@@ -66,7 +66,7 @@ def test_project_without_runs_has_no_index_file(project: Project) -> None:
 def test_runs_are_sorted_newest_first(project: Project) -> None:
     for number in (2, 3, 1):
         make_run(project, run_id(number), number, state="failed", exit_code=number, reason=f"exit code {number}")
-    for _ in range(2):  # made and remembered
+    for _ in range(2):  # created and cached
         with RunIndex(project) as index:
             runs = index.runs()
             assert [run.run_number for run in runs] == [3, 2, 1]

@@ -20,7 +20,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.rundir import DEFAULT_GRACE, RECORD, SCHEMA, RunDirectory, Status
 
-# The last two stand for a byte that is no UTF-8, and for what only a YAML escape can make.
+# The last two stand for a byte that is not UTF-8, and for a character that only a YAML escape can create.
 ODD = ("two words", "a\nb", "\u4f60\u597d", "\x00", '"', "\\", "\u2028", chr(0xDCFF), chr(0xD800))
 
 
@@ -37,13 +37,13 @@ def put(directory: RunDirectory, *lines: str | bytes) -> None:
 
 
 class TestRecord:
-    def test_round_trip(self, directory: RunDirectory) -> None:
+    def test_record_is_read_as_written(self, directory: RunDirectory) -> None:
         record = record_of(Path(directory.path), commit_id="abc", snapshot="git")
         directory.write_record(record)
         assert directory.read_record() == record
 
     @pytest.mark.parametrize("odd", ODD, ids=ascii)
-    def test_holds_any_text(self, directory: RunDirectory, odd: str) -> None:
+    def test_record_holds_any_text(self, directory: RunDirectory, odd: str) -> None:
         record = record_of(Path(directory.path))
         spec = record.spec._replace(script=odd, arguments=(odd, odd), project_name=odd)
         directory.write_record(record._replace(spec=spec, user_id=odd))
@@ -147,7 +147,7 @@ class TestRecord:
 
 
 class TestEvents:
-    def test_add_up_to_a_status(self, directory: RunDirectory) -> None:
+    def test_events_determine_the_status(self, directory: RunDirectory) -> None:
         assert directory.status() == Status(state=RunState.QUEUED)
         directory.append_event("state", state="queued")
         directory.append_event("step", step="start", status="done", seconds=0.5)

@@ -61,7 +61,7 @@ def runs(project: Project) -> Runs:
 
 def numbers(runs: Runs, text: str = "", **query: Any) -> list[int]:
     """Return the numbers of the runs that a query finds, in order."""
-    # The index alone: the run that goes on has no process that could be looked after.
+    # Only the index, because the active run has no process that could be adopted.
     with RunIndex(runs.project) as index:
         page = index.page(RunQuery(text, **query))
     assert page.total == len(page.rows)
@@ -126,7 +126,7 @@ def test_filter_matches(runs: Runs, text: str, found: list[int]) -> None:
 )
 def test_incomplete_conditions_are_ignored(runs: Runs, text: str) -> None:
     found = numbers(runs, text)
-    # A lone hyphen is a word like any other, and every run has one in its arguments or not.
+    # A lone hyphen is an ordinary word, which only some runs have in their arguments.
     assert found == [6, 5, 4, 3, 2, 1] or text == "-"
 
 
@@ -172,7 +172,10 @@ class TestOrder:
             ({"descending": False}, [1, 2, 3, 4, 5, 6]),
             ({"sort": "number"}, [6, 5, 4, 3, 2, 1]),
             ({"sort": "script", "descending": False}, [5, 3, 6, 4, 2, 1]),
-            ({"sort": "loss", "descending": False}, [4, 2, 1, 5, 6, 3]),  # no number and none at all come last
+            (
+                {"sort": "loss", "descending": False},
+                [4, 2, 1, 5, 6, 3],
+            ),  # values that are not numbers, and missing values, are last
             ({"sort": "loss"}, [5, 1, 2, 4, 6, 3]),
             ({"sort": "Accuracy"}, [2, 1, 6, 5, 4, 3]),
             ({"sort": "no such metric"}, [6, 5, 4, 3, 2, 1]),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui_workbench.core.errors import UsageError
+from tui_workbench.core.errors import StorageError, UsageError
 from tui_workbench.runs.sweeps.sweep_values import chosen, grid, listed, parameter
 
 
@@ -117,6 +117,7 @@ def test_invalid_list_is_refused_with_its_line(tmp_path: Path, name: str, text: 
 
 def test_unreadable_list_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
-    for name in ("none.csv", "binary.csv"):
-        with pytest.raises(UsageError, match=f"cannot read --list .*{name}"):
-            listed(str(tmp_path / name))
+    with pytest.raises(UsageError, match=r"--list .*binary\.csv is not UTF-8 text"):
+        listed(str(tmp_path / "binary.csv"))
+    with pytest.raises(StorageError, match=r"none\.csv: cannot read: "):
+        listed(str(tmp_path / "none.csv"))

@@ -1,6 +1,6 @@
 """Export and import of runs: MLflow's file store and CSV.
 
-The layout is that which MLflow 3.17 writes and reads; both ways were also tried with it.
+The layout is the one that MLflow 3.17 writes and reads; import and export were also tested with it.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def test_address_can_be_an_ssh_alias(project: Project, ssh_folder: Path, gpubox:
     assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
 
 
-def test_machine_behind_a_jump_host(project: Project, bastion: Machine, gpubox: Machine) -> None:
+def test_machine_behind_a_jump_host_is_attached(project: Project, bastion: Machine, gpubox: Machine) -> None:
     attachment = Attachment(project.root, AttachRequest("remote", "box", "inner"))
     for machine in (bastion, gpubox):
         with pytest.raises(HostKeyRefused) as refused:
@@ -270,12 +270,12 @@ def test_changed_host_key_cannot_be_accepted(
     assert f"ssh-keygen -R '{gpubox.address}'" in refused.value.remedy
 
 
-# GPUs. What nvidia-smi would print is played by a script, on the PATH of this machine.
+# GPUs. A script on the PATH of this machine replaces nvidia-smi.
 
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder at the head of the PATH, for stand-ins."""
+    """Return a folder for stand-ins, which is first on the PATH."""
     folder = tmp_path / "tools"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")

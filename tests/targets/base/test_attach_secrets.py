@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def accounts(gpubox: Machine) -> Iterator[Path]:
-    """authorized_keys of research, put back after the test."""
+    """The authorized_keys of research, restored after the test."""
     path = gpubox.home() / ".ssh" / "authorized_keys"
     before = path.read_bytes()
     yield path
@@ -70,7 +70,7 @@ def test_stored_password_is_used_for_later_logins(project: Project, request_: At
     attachment.give_password(PASSWORD)
     attachment.connect()
     attachment.write()
-    ssh_host_of(project.target("box")).disconnect()  # and with it the link's memory of the password
+    ssh_host_of(project.target("box")).disconnect()  # which also removes the password that the link held in memory
     assert host_of(project.target("box")).run(["id", "-un"]).text == "research"
 
 
@@ -187,7 +187,7 @@ def test_workbench_key_is_installed_with_a_password(
 @pytest.mark.usefixtures("known")
 def test_workbench_key_is_installed_once(project: Project, request_: AttachRequest, accounts: Path) -> None:
     before = accounts.read_text()
-    accounts.write_text(before.removesuffix("\n"))  # the line before must not be torn
+    accounts.write_text(before.removesuffix("\n"))  # the previous line must stay complete
     for name in ("one", "two"):
         attachment = Attachment(project.root, request_._replace(name=name, workbench_key=True, has_password=True))
         attachment.give_password(PASSWORD)

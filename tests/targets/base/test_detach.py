@@ -137,11 +137,11 @@ def test_unreadable_target_can_be_detached(project: Project) -> None:
 
 @pytest.mark.parametrize("name", ["nothing", "../project/aml_config/local", ""])
 def test_missing_target_cannot_be_detached(project: Project, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="no compute target"):
+    with pytest.raises(ConfigurationError, match="unknown compute target"):
         plan_detaching(project, name)
 
 
-# Secrets that stand in a file.
+# Secrets in plain text in a file.
 
 PLAIN = """\
 # the box in the corner
@@ -173,7 +173,7 @@ def test_plain_text_secret_is_refused(project: Project, plain: Path) -> None:
 
 def test_plain_text_secret_is_not_copied_to_other_files(project: Project, plain: Path) -> None:
     project.prepare_state()
-    os.utime(plain, (1, 1))  # at rest for long, so that its values would be remembered
+    os.utime(plain, (1, 1))  # unchanged for a long time, so that its values would be cached
     assert Project.find(project.root).target("box").password == PASSWORD
     Project.find(project.root).target("local")
     for path in Path(project.root).rglob("*"):

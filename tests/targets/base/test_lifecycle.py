@@ -1,4 +1,4 @@
-"""Behaviours of targets that need preparation, by the numbers in `tui_workbench.targets.base.protocol`."""
+"""Behaviors of targets that need preparation, by the numbers in `tui_workbench.targets.base.protocol`."""
 
 from __future__ import annotations
 

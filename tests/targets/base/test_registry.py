@@ -23,7 +23,7 @@ TARGET = ComputeTarget(name="box", path="/p/aml_config/box.compute", type="local
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a package on the path that adds the type `quantum`, which is a fake one."""
+    """Install a package that adds the fake type `quantum`; return its folder."""
     site = tmp_path / "site"
     write_files(
         site,

@@ -81,7 +81,7 @@ def test_packages_for_another_scala_are_left_out(tmp_path: Path) -> None:
     )
     spec = spec_of(tmp_path, text)
     assert options(words(spec), "--packages") == ["g:fitting_2.13:1,g:java:6.2.1.jre8"]
-    assert "leave out com.ms:mmlspark_2.11:0.7: not for Scala 2.13" in spark.plan_step(spec, FOUND).title
+    assert "omit com.ms:mmlspark_2.11:0.7: not for Scala 2.13" in spark.plan_step(spec, FOUND).title
     # Before Spark is known, all packages are planned.
     assert "mmlspark_2.11" in options(words(spec, spark.UNKNOWN), "--packages")[0]
 
@@ -265,7 +265,7 @@ def test_spark_home_precedes_the_package(machine: Finder) -> None:
     assert machine.find(SPARK_HOME="/nowhere").submit == ""
 
 
-def test_location_precedes_everything(machine: Finder) -> None:
+def test_configured_location_has_precedence(machine: Finder) -> None:
     installation(machine.package)
     submit = installation(machine.folder / "other")
     assert machine.find(submit, SPARK_HOME="/nowhere").submit == submit

@@ -78,7 +78,7 @@ def test_two_ranks_communicate_in_a_container(project: DockerProject) -> None:
 
 
 def test_rank_out_of_memory_is_reported(project: DockerProject, engine: DockerEngine) -> None:
-    # The launcher and torchrun are not what the kernel chooses.
+    # The kernel must choose neither the launcher nor torchrun.
     greedy = f"""{RANK}
 while rank and not os.path.exists("/azureml-share/go"):
     time.sleep(0.02)
@@ -110,7 +110,7 @@ def test_cancel_ends_all_ranks_in_a_container(project: DockerProject, engine: Do
 
 @pytest.fixture(scope="module")
 def torch_path() -> Iterator[Path]:
-    """PyTorch where the users of another machine can read it."""
+    """A folder with PyTorch that the users of another machine can read."""
     require_same_python()
     with open_folder() as folder:
         lay_out(folder)
@@ -119,7 +119,7 @@ def torch_path() -> Iterator[Path]:
 
 @pytest.fixture
 def there(box: Remote, torch_path: Path) -> Remote:
-    """Return the project of a machine with PyTorch."""
+    """Return a project whose target has PyTorch."""
     variables = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(torch_path), "PYTHONDONTWRITEBYTECODE": "1"}
     box.configure(ProcessesPerNode=2, EnvironmentVariables=variables)
     return box
@@ -148,7 +148,7 @@ def test_output_of_ranks_arrives_during_the_run(there: Remote) -> None:
     seen = second().count(b"tick")
     until(lambda: second().count(b"tick") > seen, "more of it")
     assert there.run("logs", run_id, "--rank", "1").out.startswith("rank 1 is")
-    # One is killed: the other ends with it.
+    # One rank is killed, and the other ends, too.
     pid = int(second().split()[3])
     there.machine.run(["kill", "-KILL", str(pid)])
     there.until_status(run_id, "Failed")
@@ -158,7 +158,7 @@ def test_output_of_ranks_arrives_during_the_run(there: Remote) -> None:
 
 
 def of_the_run(run_id: str) -> list[str]:
-    """Return the processes of a run that live on any machine of the tests, by the ids that they have here."""
+    """Return the local IDs of a run's processes on all test machines."""
     found = []
     for path in Path("/proc").iterdir():
         with contextlib.suppress(OSError):

@@ -84,13 +84,13 @@ def test_healthy_machine_passes_every_check(target: ComputeTarget) -> None:
 
 
 @pytest.mark.usefixtures("gpubox_engine")
-def test_checks_of_a_remote_python_target(target: ComputeTarget) -> None:
+def test_remote_python_target_is_checked(target: ComputeTarget) -> None:
     results = list(run_checks(target._replace(type="remote", python_location="python3")))
     assert [found.name for found in results] == [NAME, PORT, HOST_KEY, LOGIN, TOOLS, PYTHON, DISK, CLOCK, GPU]
     assert all_passed(results)
 
 
-def test_checks_of_a_local_target(project: Project) -> None:
+def test_local_target_is_checked(project: Project) -> None:
     assert [(found.name, found.state) for found in run_checks(project.target("local"))] == [
         (PYTHON, OK),
         (GPU, UNNEEDED),
@@ -100,18 +100,18 @@ def test_checks_of_a_local_target(project: Project) -> None:
 # The connection.
 
 
-def test_unknown_host_name(target: ComputeTarget) -> None:
+def test_unknown_host_name_fails(target: ComputeTarget) -> None:
     found = failed_check(target._replace(address="nowhere.invalid"))
     assert found.name == NAME
     assert found.command == "workbench-tui config set gpubox.compute address HOST"
 
 
-def test_closed_port(target: ComputeTarget, gpubox: Machine) -> None:
+def test_closed_port_fails(target: ComputeTarget, gpubox: Machine) -> None:
     found = failed_check(target._replace(address=f"{gpubox.address}:2222"))
     assert (found.name, found.there) == (PORT, True)
 
 
-def test_unknown_host_key(target: ComputeTarget, ssh_folder: Path, gpubox: Machine) -> None:
+def test_unknown_host_key_fails(target: ComputeTarget, ssh_folder: Path, gpubox: Machine) -> None:
     (ssh_folder / "known_hosts").write_text("")
     found = failed_check(target)
     assert found.name == HOST_KEY
@@ -120,7 +120,7 @@ def test_unknown_host_key(target: ComputeTarget, ssh_folder: Path, gpubox: Machi
     assert found.command == f"workbench-tui computetarget check gpubox --accept-host-key {shown}"
 
 
-def test_changed_host_key(target: ComputeTarget, ssh_folder: Path, gpubox: Machine, tmp_path: Path) -> None:
+def test_changed_host_key_fails(target: ComputeTarget, ssh_folder: Path, gpubox: Machine, tmp_path: Path) -> None:
     old = make_key(tmp_path / "old").with_suffix(".pub")
     (ssh_folder / "known_hosts").write_text(f"{gpubox.address} {old.read_text()}")
     found = failed_check(target)
@@ -130,14 +130,14 @@ def test_changed_host_key(target: ComputeTarget, ssh_folder: Path, gpubox: Machi
     assert found.command == f"ssh-keygen -R '{gpubox.address}'"
 
 
-def test_refused_private_key(target: ComputeTarget, tmp_path: Path, gpubox: Machine) -> None:
+def test_refused_private_key_fails(target: ComputeTarget, tmp_path: Path, gpubox: Machine) -> None:
     stranger = make_key(tmp_path / "stranger")
     found = failed_check(target._replace(private_key=str(stranger)))
     assert found.name == LOGIN
     assert found.command == f"ssh-copy-id -i {stranger} research@{gpubox.address}"
 
 
-def test_missing_password(target: ComputeTarget) -> None:
+def test_missing_password_fails(target: ComputeTarget) -> None:
     found = failed_check(target._replace(password=REFERENCE))
     assert (found.name, found.command) == (LOGIN, "workbench-tui computetarget login gpubox")
 
@@ -159,7 +159,7 @@ def test_plain_text_password_is_not_used(target: ComputeTarget, connections: Pat
     assert not list(connections.glob("workbench-tui/*"))
 
 
-def test_unreadable_target_file(project: Project) -> None:
+def test_invalid_target_file_fails(project: Project) -> None:
     Path(project.config_directory, "torn.compute").write_text("type: [")
     (torn,) = [target for target in project.targets() if target.name == "torn"]
     assert [(found.name, found.state) for found in run_checks(torn)] == [(CONFIGURATION, BROKEN)]
@@ -169,7 +169,7 @@ def test_unreadable_target_file(project: Project) -> None:
 
 
 @pytest.mark.usefixtures("gpubox_engine")
-def test_user_outside_the_docker_group(target: ComputeTarget) -> None:
+def test_user_outside_the_docker_group_fails(target: ComputeTarget) -> None:
     found = failed_check(target._replace(username="outsider"))
     assert (found.name, found.command, found.there) == (DOCKER, "sudo usermod -aG docker outsider", True)
     assert "Add the user to the group" in found.remedy
@@ -177,7 +177,7 @@ def test_user_outside_the_docker_group(target: ComputeTarget) -> None:
 
 @pytest.fixture
 def joined(gpubox: Machine) -> Iterator[None]:
-    """outsider has come into the docker group."""
+    """Add outsider to the docker group."""
     path = gpubox.folder / "etc" / "group"
     before = path.read_text()
     line = f"docker:x:{DOCKER_GROUP}:research"
@@ -197,7 +197,7 @@ def test_login_before_joining_the_group_must_reconnect(target: ComputeTarget, re
 
 
 @pytest.mark.usefixtures("without_engine")
-def test_missing_engine(target: ComputeTarget) -> None:
+def test_missing_engine_fails(target: ComputeTarget) -> None:
     found = failed_check(target)
     assert found.name == DOCKER
     # /usr is shared with this machine: where Docker is installed, it is installed there.
@@ -239,12 +239,12 @@ def test_windows_engine_fails() -> None:
         check_version(FACTS._replace(os_type="windows"))
 
 
-# GPUs. The machine has none; where one is wanted, nvidia-smi and NVIDIA's hook are stand-ins.
+# GPUs. The machine has none; tests that need one use stand-ins for nvidia-smi and NVIDIA's hook.
 
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder at the head of the PATH, for stand-ins."""
+    """Return a folder for stand-ins, which is first on the PATH."""
     folder = tmp_path / "tools"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -260,14 +260,14 @@ GPU_TARGET = ComputeTarget("here", "here.compute", "localdocker", base_docker_im
 
 
 @pytest.mark.usefixtures("gpubox_engine")
-def test_missing_gpu_driver(target: ComputeTarget) -> None:
+def test_missing_gpu_driver_fails(target: ComputeTarget) -> None:
     found = failed_check(target._replace(nvidia_docker=True))
     assert (found.name, found.there) == (GPU, True)
     assert "config set gpubox.compute nvidiaDocker false" in found.remedy
 
 
 @pytest.mark.usefixtures("engine")
-def test_gpu_driver_error(tools: Path) -> None:
+def test_gpu_driver_error_fails(tools: Path) -> None:
     stand_in(tools, "nvidia-smi", "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
     found = failed_check(GPU_TARGET)
     assert (found.name, found.command) == (GPU, "sudo reboot")
@@ -275,7 +275,7 @@ def test_gpu_driver_error(tools: Path) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_missing_nvidia_toolkit(tools: Path) -> None:
+def test_missing_nvidia_toolkit_fails(tools: Path) -> None:
     stand_in(tools, "nvidia-smi", "echo 'Tesla T4, 580.65.06, 15360 MiB'")
     found = failed_check(GPU_TARGET)
     assert found.name == RUNTIME
@@ -306,7 +306,7 @@ def test_gpus_are_checked_in_a_container_that_is_removed(tools: Path, monkeypatc
 
 
 def image_with_nvidia_smi(engine: DockerEngine, text: str) -> None:
-    """Make `tests/gpu:1`: an image with a stand-in of what NVIDIA's hook puts into a container."""
+    """Create `tests/gpu:1`: an image with a stand-in for the files that NVIDIA's hook adds to a container."""
     script = f"printf '#!/bin/sh\\n{text}\\n' >/usr/bin/nvidia-smi; chmod 755 /usr/bin/nvidia-smi"
     engine.docker("run", "--name", "made", "--network", "none", EMPTY_IMAGE, "/bin/sh", "-c", script)
     engine.docker("commit", "made", "tests/gpu:1")
@@ -323,13 +323,13 @@ def test_unused_gpu_is_mentioned(tools: Path) -> None:
 # The machine.
 
 
-def test_missing_remote_python(target: ComputeTarget) -> None:
+def test_missing_remote_python_fails(target: ComputeTarget) -> None:
     found = failed_check(target._replace(type="remote", python_location="/opt/no python"))
     assert found.name == PYTHON
     assert "/opt/no python is not a Python interpreter" in found.message
 
 
-def test_remote_python_below_home(target: ComputeTarget, gpubox: Machine) -> None:
+def test_remote_python_below_home_is_found(target: ComputeTarget, gpubox: Machine) -> None:
     link = gpubox.home() / "python"
     link.symlink_to("/usr/bin/python3")
     try:
@@ -338,7 +338,7 @@ def test_remote_python_below_home(target: ComputeTarget, gpubox: Machine) -> Non
         link.unlink()
 
 
-def test_full_disk(target: ComputeTarget, gpubox: Machine) -> None:
+def test_full_disk_fails(target: ComputeTarget, gpubox: Machine) -> None:
     folder = "/home/research/.workbench-tui"
     gpubox.run(["mkdir", "-p", folder])
     gpubox.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "tmpfs", folder])
@@ -361,7 +361,7 @@ def test_missing_folder_is_on_the_disk_of_its_parent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ahead", "state", "word"), [(0, OK, "agrees"), (30, WARNING, "ahead of"), (-30, WARNING, "behind")]
 )
-def test_clock_difference(tools: Path, ahead: int, state: str, word: str) -> None:
+def test_clock_difference_decides_the_state(tools: Path, ahead: int, state: str, word: str) -> None:
     stand_in(tools, "date", f"/bin/date -u -d '{ahead:+} seconds' +%s")
     found = check_machine.clock(LocalHost())
     assert found.state == state

@@ -1,4 +1,4 @@
-"""What a run's container is made of, and what its end means."""
+"""The options of a run's container, and the meaning of its end."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ def test_mount_paths_may_contain_any_character() -> None:
         *((f"/home/a:b,c=d/run/{name}", f"/workbench/run/{name}") for name in WRITTEN),
         ("/home/me/share/p", "/azureml-share"), ("/home/x y", "/home/x y"),
     }  # fmt: skip
+    words = containers.docker_command(spec(), odd)
+    assert '"source=/home/a:b,c=d/run/work"' in words[words.index("--mount") + 1]
 
 
 def test_untracked_run_does_not_see_the_state_directory() -> None:

@@ -1,4 +1,4 @@
-"""Where a Docker engine is looked for, and what stands in the way is told apart."""
+"""Finding the socket of a Docker engine, with a separate error for each cause."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def listening(path: str) -> Iterator[None]:
-    """Return a socket that somebody listens on."""
+    """Listen on a socket within the context."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
@@ -62,11 +62,11 @@ def test_rootless_engine_is_found(connections: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def engine(gpubox: Machine, without_engine: None) -> Iterator[str]:
-    """Something that listens where gpubox's engine would, and belongs to the group `docker`."""
+    """Listen on the socket of gpubox's engine, which belongs to the group `docker`."""
     code = (
         "import socket, os, signal; s = socket.socket(socket.AF_UNIX); s.bind('/run/docker.sock'); s.listen();"
         "os.chown('/run/docker.sock', 0, 2375); os.chmod('/run/docker.sock', 0o660); print('up', flush=True);"
-        # The first one may only try whether anybody answers.
+        # The first connection may only test whether the engine answers.
         "taken = (s.accept()[0] for _ in iter(int, 1)); said = ((c, c.recv(100)) for c in taken);"
         "c, data = next(pair for pair in said if pair[1]); c.sendall(data.upper()); signal.pause()"
     )
@@ -103,7 +103,7 @@ def test_forwarded_socket_ends_with_the_connection(host: SshHost, gpubox: Machin
 
 
 @pytest.mark.usefixtures("engine")
-def test_user_outside_the_group_gets_its_name(login: wire.Login) -> None:
+def test_error_names_the_group_of_the_engine(login: wire.Login) -> None:
     with pytest.raises(ConfigurationError, match="the user outsider may not use Docker") as caught:
         docker_socket(SshHost(login._replace(username="outsider")))
     assert "sudo usermod -aG docker outsider" in caught.value.remedy

@@ -1,4 +1,4 @@
-"""The engine's calls, against a real engine, and against one that says exactly what a test wants it to say."""
+"""Requests to a real engine, and to one whose answers the test determines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PING = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK"
 
 @contextlib.contextmanager
 def server(*answers: bytes, ping: bytes = PING, seen: list[bytes] | None = None) -> Iterator[str]:
-    """Return an engine that can be reached, and answers one request after another so; then the connection ends."""
+    """Run an engine that gives these answers, one per request, and then closes the connection."""
     left = list(answers)
     with tempfile.TemporaryDirectory(prefix="wb-") as folder, socket.socket(socket.AF_UNIX) as listener:
         path = f"{folder}/s"
@@ -170,7 +170,7 @@ def docker_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def login_sent(image: str) -> dict[str, Any]:
-    """Return the login that goes to the engine when it is to pull the image; empty when none does."""
+    """Return the login that is sent to the engine to pull the image; empty if none is sent."""
     seen: list[bytes] = []
     with server(answer(b'{"status": "Pulling"}'), seen=seen) as path, contextlib.suppress(WorkbenchError):
         list(Engine(path, "box").pull(image))

@@ -1,4 +1,4 @@
-"""The log of a container taken from its engine: not a byte lost or doubled, whenever it is left and begun again."""
+"""The log of a container from its engine: no byte is lost or repeated if reading stops and continues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Cut(Exception):
 
 
 class Recorded(Engine):
-    """What an engine gives of a log whose records have these times, in seconds after START: all from a time on."""
+    """An engine with a log whose records have these times, in seconds after START; it sends records from a time on."""
 
     def __init__(self, times: list[float]) -> None:
         self.lines = [(START + time, b"%d;" % number) for number, time in enumerate(times)]
@@ -50,7 +50,7 @@ class Recorded(Engine):
 
 
 def take(engine: Recorded, folder: Path, cut: int) -> None:
-    """Follow the log as one process does that loses it before the record `cut`."""
+    """Follow the log as a process does that loses the connection before the record `cut`."""
     engine.cut = cut
     with EngineLog(engine, "x", str(folder), "output.log") as log:
         try:
@@ -146,7 +146,7 @@ def test_timestamp_is_read_as_its_second() -> None:
 
 
 class Breaking(Engine):
-    """A real engine whose connection breaks after so many records of a log."""
+    """A real engine whose connection breaks after `left` records of a log."""
 
     left = 0
 
@@ -185,7 +185,7 @@ def test_real_log_is_complete_after_interruptions(
     with EngineLog(real, "talks", str(tmp_path), "output.log") as log:
         log.take(follow=False)
     text = (tmp_path / "output.log").read_text()
-    # The engine takes a long line in pieces, and what stderr says may come between them.
+    # The engine splits a long line, and output to stderr may come between the parts.
     out = re.sub(r"error \d+\n", "", text).split("\n")
     assert out == [f"{n} " + "x" * (40_000 if n == 150 else 9) for n in range(300)] + ["no newline"]
     assert re.findall(r"error (\d+)\n", text) == [str(n) for n in range(300)]

@@ -228,6 +228,7 @@ def test_run_can_be_canceled_during_the_build(
     run = project.submit(SHOWS)
     wait_until(lambda: any(path.endswith(".whl") for path in open_index.asked))
     assert "step 1/1: install 1 package with uv" in Path(run.directory, "preparation.log").read_text()
+    assert "container" not in [each.item.kind for each in Cleanup(project.runs).find() if each.item]
     assert project.runs.cancel(run.run_id).state == "canceled"
     assert engine.containers() == []
 
@@ -241,7 +242,8 @@ def test_next_build_removes_containers_of_a_killed_one(
     wait_until(lambda: any(path.endswith(".whl") for path in open_index.asked))
     os.kill(controller_of(run), signal.SIGKILL)
     wait_until(lambda: controller_of(run) == 0)
-    assert len(engine.containers()) == 1
+    (container,) = engine.containers()
+    assert container in [each.item.name for each in Cleanup(project.runs).find() if each.item]
     open_index.release()
     project.runs.resume()
     ended = project.ended(run)
@@ -264,6 +266,15 @@ def test_local_target_has_nothing_to_prepare(project: DockerProject) -> None:
     (project.configuration / "here.compute").write_text("type: local\n")
     with pytest.raises(UsageError, match="nothing to prepare"):
         prepare_environment(project.runs.project, "docker", "here", Report())
+
+
+def test_clean_removes_only_ended_probes(project: DockerProject, engine: DockerEngine) -> None:
+    label = "workbench-tui.kind=probe"
+    engine.docker("run", "--detach", "--name", "probe", "--label", label, PYTHON_IMAGE, "sleep", "600")
+    engine.docker("run", "--detach", "--name", "ended", "--label", label, PYTHON_IMAGE, "true")
+    engine.docker("wait", "ended")
+    assert [each.item.name for each in Cleanup(project.runs).find() if each.item] == ["ended"]
+    engine.docker("kill", "probe")
 
 
 def test_clean_removes_environments_and_the_cache(

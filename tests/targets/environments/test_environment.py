@@ -1,4 +1,4 @@
-"""Recipes: what a conda environment file asks for, under which name, and why it differs from an earlier one."""
+"""Recipes: the packages of a conda environment file, the name of the environment, and differences to an earlier one."""
 
 from __future__ import annotations
 
@@ -78,6 +78,12 @@ def test_content_of_local_wheel_changes_the_tag(tmp_path: Path) -> None:
     tag = recipe(tmp_path, text).tag(BASE)
     wheel.write_bytes(b"two")
     assert recipe(tmp_path, text).tag(BASE) != tag
+
+
+def test_index_options_are_split_from_their_values(tmp_path: Path) -> None:
+    lines = ("--index-url https://h/s?a=b", "--find-links=https://h/l?a=b", "--pre")
+    made = recipe(tmp_path, "dependencies:\n  - pip:\n" + "".join(f"    - {line}\n" for line in lines))
+    assert made.options == ("--index-url", "https://h/s?a=b", "--find-links", "https://h/l?a=b", "--pre")
 
 
 @pytest.mark.parametrize("option", ["-r other.txt", "-e .", "--constraint c.txt", "--no-deps"])

@@ -110,6 +110,8 @@ def test_local_wheel_is_copied(environment: dict[str, str], tmp_path: Path) -> N
         ("x86_64", ("glibc", "2.36"), "x86_64-manylinux_2_36"),
         ("x86_64", ("glibc", "2.99"), "x86_64-manylinux_2_40"),
         ("x86_64", ("glibc", "2.19"), "x86_64-manylinux_2_17"),
+        ("x86_64", ("glibc", "2.2.5"), "x86_64-manylinux_2_17"),  # Python 3.6 reports a symbol version
+        ("x86_64", ("glibc", ""), "x86_64-manylinux_2_17"),
         ("aarch64", ("glibc", "2.28"), "aarch64-manylinux_2_28"),
         ("arm64", ("", ""), "aarch64-unknown-linux-musl"),
     ],

@@ -1,4 +1,4 @@
-"""Which GPUs a run gets, on this machine; what a stand-in of nvidia-smi says stands for what a machine says."""
+"""The choice of GPUs for a run on this machine, with a stand-in for nvidia-smi."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def numbers(gpus: tuple[ChosenGpu, ...]) -> list[int]:
 
 @pytest.fixture
 def four(standin: Standin) -> Standin:
-    """Four GPUs at rest, with somebody's process on the first."""
+    """Four idle GPUs, with another user's process on the first."""
     standin.write(*(gpu(number, REST) for number in range(4)), process(1, 0))
     return standin
 

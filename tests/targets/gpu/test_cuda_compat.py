@@ -1,4 +1,4 @@
-"""Which CUDA a driver serves, and which GPUs a build computes on."""
+"""The CUDA versions that a driver supports, and the GPUs that a build supports."""
 
 from __future__ import annotations
 

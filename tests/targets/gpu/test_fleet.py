@@ -1,4 +1,4 @@
-"""The GPUs of many machines, and what they did."""
+"""The GPUs of many machines and their recent load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What frameworks tell of GPUs, asked of them by a process of their own."""
+"""Reports of frameworks about GPUs, each from a separate process."""
 
 from __future__ import annotations
 

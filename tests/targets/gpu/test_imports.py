@@ -1,4 +1,4 @@
-"""Which frameworks a script imports, itself or through its project's modules."""
+"""The frameworks that a script imports, directly or through modules of its project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU samples of a job, by its script. nvidia-smi is a stand-in: see standin.py for what that proves."""
+"""GPU samples of a job, taken by its script. nvidia-smi is a stand-in (see standin.py)."""
 
 from __future__ import annotations
 

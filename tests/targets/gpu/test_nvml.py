@@ -1,4 +1,4 @@
-"""What is made of NVML's answers. The library is a stand-in: see standin.py for what that proves."""
+"""Samples from NVML's answers. The library is a stand-in (see standin.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# The library is found as a process starts, so the questions are asked by one of its own, a line each.
+# The library is looked up when a process starts, so a separate process makes the queries, one per line.
 _SERVER = """\
 import sys
 from tui_workbench.targets.gpu.nvml import NoLibrary, Nvml
@@ -34,7 +34,7 @@ for line in sys.stdin:
 
 
 class Asked:
-    """NVML in a process of its own."""
+    """NVML in a separate process."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(

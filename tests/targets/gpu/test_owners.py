@@ -1,4 +1,4 @@
-"""Whose a process is, as the real /proc tells."""
+"""The owner of a process, from the real /proc."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tui_workbench.targets.hosts.processes import processes_of_run
 
 
 def sleeper(**variables: str) -> subprocess.Popen[bytes]:
-    """Return a process with these variables, once it is the program that it is to be."""
+    """Start `sleep` with these variables, and return its process when the program runs."""
     made = subprocess.Popen(["sleep", "60"], env={**os.environ, **variables})
     until(lambda: Path(f"/proc/{made.pid}/comm").read_text() == "sleep\n", "its program")
     return made

@@ -1,4 +1,4 @@
-"""From the driver to a matrix product: each result asks one thing and names what mends it.
+"""Checks from the driver to a matrix product: each tests one thing and names the fix.
 
 Drivers, GPUs and frameworks are stand-ins; the processes, containers and connections are real.
 """
@@ -43,7 +43,7 @@ from tui_workbench.targets.gpu.preflight import Preflight
 
 
 class Here:
-    """This machine as a target, with two stand-in GPUs and frameworks of its own in `packages`."""
+    """This machine as a target, with two stand-in GPUs, and stand-in frameworks in `packages`."""
 
     def __init__(self, folder: Path, standin: Standin) -> None:
         self.standin = standin
@@ -68,7 +68,7 @@ class Here:
         return list(run_gpu_checks(spec_of(self.target, self.configuration(**variables))))
 
     def broken(self, **variables: str) -> CheckResult:
-        """Return the result that the ladder ends at; all before it are good."""
+        """Return the last result, which must be broken; all results before it must be ok."""
         *good, last = self.climb(**variables)
         assert {result.state for result in good} <= {OK}
         assert last.state == BROKEN
@@ -150,7 +150,7 @@ def test_mig_is_mentioned(here: Here) -> None:
     assert "MIG is on: a run gets one slice" in messages(here.climb())[DEVICES]
 
 
-# What the project's files keep from a run.
+# GPUs that the project's files hide from a run.
 
 
 @pytest.mark.parametrize("hidden", ["", "-1"])
@@ -240,7 +240,7 @@ def test_invalid_interpreter_is_reported(here: Here) -> None:
     assert (result.name, result.message) == (FRAMEWORK, f"{here.python} is not a working Python interpreter")
 
 
-# Where no GPU is asked for.
+# Runs that request no GPU.
 
 
 def test_checks_without_gpu_request_give_remarks(here: Here) -> None:
@@ -252,11 +252,11 @@ def test_checks_without_gpu_request_give_remarks(here: Here) -> None:
     assert [(result.name, result.state) for result in list(run_checks(target))[1:]] == [(GPU, UNNEEDED)]
 
 
-# What was told before.
+# Cached results.
 
 
 def asked(here: Here) -> int:
-    """How often the framework was loaded; it writes it down."""
+    """Return the number of times that the framework was loaded."""
     path = here.packages / "loaded"
     return len(path.read_text()) if path.exists() else 0
 
@@ -270,7 +270,7 @@ def counted(here: Here) -> Here:
 
 
 def glance(here: Here, **variables: str) -> list[CheckResult]:
-    """As before a run: what was told before will do."""
+    """Run the checks as before a run, which may use cached results."""
     preflight = Preflight(target_for(here.target), spec_of(here.target, here.configuration(**variables)), which=ONE)
     return list(preflight.run(is_quick=True))
 
@@ -371,7 +371,7 @@ def test_checks_run_on_another_machine(here: Here, gpubox: Machine, ssh_folder: 
 
 @pytest.fixture
 def hooked(here: Here) -> Here:
-    """Docker of this machine as a target that gives its runs GPUs."""
+    """Make Docker on this machine the target, with GPUs for its runs."""
     here.target = here.target._replace(
         type="localdocker", base_docker_image=PYTHON_IMAGE, nvidia_docker=True, gpus="", python_location="python"
     )
@@ -400,13 +400,13 @@ def test_checks_run_in_a_container(hooked: Here, tmp_path: Path, monkeypatch: py
         with_torch(engine, version="2.4.0+cpu", cuda=None, capabilities=())
         result = hooked.broken()
         assert result.name == FRAMEWORK
-        # An image whose name does not tell whether it holds CUDA is kept by gpu-ready alone.
+        # By default, gpu-ready keeps an image whose name does not show whether it has CUDA.
         assert result.command == f"workbench-tui config gpu-ready here --image {DEFAULT_GPU_IMAGE}"
         assert engine.containers() == []
 
 
 def with_torch(engine: DockerEngine, **facts: Any) -> None:
-    """Make `tests/torch:1`: the test image with a stand-in of PyTorch."""
+    """Create `tests/torch:1`: the test image with a stand-in for PyTorch."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

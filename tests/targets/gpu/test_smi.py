@@ -1,4 +1,4 @@
-"""What is made of nvidia-smi's answers. The program is a stand-in: see standin.py for what that proves."""
+"""Samples from the output of nvidia-smi. The program is a stand-in (see standin.py)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def opened(standin: Standin) -> Iterator[Callable[[], Smi]]:
-    """Opens nvidia-smi on this machine, which is closed after the test."""
+    """A function that starts nvidia-smi on this machine; it is closed after the test."""
     made: list[Smi] = []
 
     def open_one() -> Smi:
@@ -35,7 +35,7 @@ def opened(standin: Standin) -> Iterator[Callable[[], Smi]]:
 
 
 def sample_where(source: Smi, condition: Callable[[Sample], object]) -> Sample:
-    """Return the first sample of which the condition holds."""
+    """Return the first sample that meets the condition."""
 
     def found() -> Sample | None:
         samples = [thing for thing in source.look(1.0) if isinstance(thing, Sample)]
@@ -101,6 +101,17 @@ def test_message_of_driver_without_devices_is_quoted(standin: Standin, opened: C
     standin.write()
     machine = opened().machine()
     assert (machine.devices, machine.problem) == ((), "No devices were found")
+
+
+def test_cuda_version_in_another_form_is_read(
+    standin: Standin, tmp_path: Path, opened: Callable[[], Smi], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standin.write(gpu(0))
+    real = standin.built.programs / "nvidia-smi"
+    (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\n{real} "$@" | sed "s/CUDA Version:/CUDA UMD Version :/"\n')
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert opened().machine().cuda == "12.4"
 
 
 def test_message_of_failed_driver_is_quoted(standin: Standin, opened: Callable[[], Smi]) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["local", "ssh"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Host, str, Path]:
-    """Return a host, a folder on it, and the same folder seen from here, holding what a run left."""
+    """Return a host, a folder on it with the files of a run, and the path of this folder on this machine."""
     if request.param == "local":
         host: Host = LocalHost()
         path = here = tmp_path / "outputs"
@@ -85,7 +85,7 @@ def test_unusual_names_are_preserved(place: tuple[Host, str, Path], tmp_path: Pa
     assert _same(here, tmp_path / "back")
 
 
-def test_empty_folder(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+def test_empty_folder_is_fetched(place: tuple[Host, str, Path], tmp_path: Path) -> None:
     host, path, _ = place
     assert fetch(host, f"{path}/empty", str(tmp_path / "back")).files == 0
     assert list((tmp_path / "back").iterdir()) == []
@@ -146,6 +146,16 @@ def test_repeated_fetch_skips_files_that_have_arrived(
     fetch(host, path, str(tmp_path / "back"))
     assert len(taken) == 3
     assert taken[2] not in first
+    assert _same(here, tmp_path / "back")
+
+
+def test_fetch_replaces_files_and_folders_of_an_attempt(place: tuple[Host, str, Path], tmp_path: Path) -> None:
+    host, path, here = place
+    partial = tmp_path / "back.part"
+    (partial / "model.bin").mkdir(parents=True)
+    (partial / "model.bin" / "old").write_bytes(b"old")
+    (partial / "checkpoints").write_bytes(b"old")
+    fetch(host, path, str(tmp_path / "back"))
     assert _same(here, tmp_path / "back")
 
 

@@ -1,4 +1,4 @@
-"""Behaviours of all hosts, tested on this machine and on another one."""
+"""Behaviors of all hosts, tested on this machine and on another one."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_closed_read_leaves_no_process(any_host: Host, shared: Path) -> None:
     wait_for(lambda: not _processes(str(path)), "tail to end")
 
 
-def test_user_ids(any_host: Host) -> None:
+def test_user_ids_are_those_of_the_host(any_host: Host) -> None:
     assert any_host.user_ids() == ((os.getuid(), os.getgid()) if any_host.is_local else (2001, 2001))
 
 
@@ -178,7 +178,7 @@ def test_no_descriptor_stays_open(any_host: Host) -> None:
 
 @pytest.fixture
 def shared(any_host: Host) -> Iterator[Path]:
-    """Return a folder that this machine and the host see under the same name: /tmp is common to both."""
+    """Return a folder that has the same path on this machine and the host, which share /tmp."""
     with open_folder() as folder:
         yield folder
 
@@ -192,7 +192,7 @@ def _take(descriptor: int, size: int) -> bytes:
 
 
 def _processes(mark: str) -> list[str]:
-    """Command lines, on this machine and those on it, that hold the text."""
+    """Return the command lines that contain the text, on this machine and on test machines."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Ended(HostRun):
-    """A run that has ended and made `outputs/model` and `notes`; `there` is its directory there, as seen from here."""
+    """An ended run that has created `outputs/model` and `notes`; `there` is the local path of its remote directory."""
 
     there: Path
     here: Path
@@ -56,7 +56,7 @@ def test_fetch_copies_only_files_of_the_run(run: Ended) -> None:
 
 
 def test_copy_removed_during_fetch_is_not_an_error(run: Ended, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its owner has what it wants of it; we have followed the run from another machine."""
+    """The machine that submitted the run has fetched its files; this machine only follows the run."""
 
     def later(host: Host, source: str, destination: str) -> object:
         if source.endswith("/work"):

@@ -1,4 +1,4 @@
-"""Metrics and rank output of a remote run while it continues; logging from scripts on any target."""
+"""Metrics and rank output of a remote run during the run; logging from scripts on any target."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def files(there: Path, here: Path) -> LiveFiles:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Append, with a time of modification that is later than the copy's for sure."""
+    """Append, and set a modification time that is later than that of the working copy."""
     with path.open("ab") as file:
         file.write(data)
     moment = (path.parent.parent.parent if "work" in path.parts else path.parent).joinpath("placed").stat().st_mtime + 1
@@ -108,12 +108,12 @@ def test_two_processes_fetch_each_byte_once(files: LiveFiles, there: Path, here:
     assert (here / "metrics.jsonl").read_bytes() == b"one\ntwo\n"
 
 
-def test_bytes_that_another_process_fetches_meanwhile_are_dropped(there: Path, here: Path) -> None:
+def test_bytes_fetched_by_another_process_are_dropped(there: Path, here: Path) -> None:
     append(there / "metrics.jsonl", b"one\n")
     other = LiveFiles(LocalHost(), str(there), str(here))
 
     class SlowHost(LocalHost):
-        """The other process is faster at each command."""
+        """A host on which another process fetches everything after each command."""
 
         def run(self, argv: Sequence[str], **options: Any) -> Completed:
             done = super().run(argv, **options)
@@ -137,7 +137,7 @@ def test_long_log_of_a_rank_does_not_delay_other_files(
     assert (here / "ranks" / "1.log").read_bytes() == b"few\n"
     assert (here / "metrics.jsonl").read_bytes() == b"one\n"
     assert (here / "ranks" / "0.log").stat().st_size == 1000
-    assert files.timeout == 0.0  # there is more of it
+    assert files.timeout == 0.0  # more bytes are left
     files.finish()
     assert (here / "ranks" / "0.log").read_bytes() == bytes(range(256)) * 20
 
@@ -162,7 +162,7 @@ def test_missing_folder_has_no_files(here: Path) -> None:
     assert not LiveFiles(LocalHost(), "/nowhere", str(here)).fetch_all()
 
 
-def test_polls_become_rarer_without_new_bytes(clock: Clock, files: LiveFiles, there: Path) -> None:
+def test_polls_become_less_frequent_without_new_bytes(clock: Clock, files: LiveFiles, there: Path) -> None:
     pauses = []
     for _ in range(12):
         clock.now += files.timeout

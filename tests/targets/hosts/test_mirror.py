@@ -63,7 +63,7 @@ def test_next_mirror_continues_at_the_right_byte(source: Path, copy: Path) -> No
         mirror.pump()
     taken = copy.stat().st_size
     assert taken > 0
-    os.truncate(copy, taken // 2)  # as if the disk had lost some
+    os.truncate(copy, taken // 2)  # as if the disk had lost a part
     with mirror_of(source, copy) as mirror:
         mirror.drain()
     assert copy.read_bytes() == source.read_bytes()

@@ -35,7 +35,7 @@ class Family:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *command: str, run_id: str = RUN, session: bool = False, directory: str = "") -> int:
-        """Start a process that carries a run's id ("" for none) and return its process id."""
+        """Start a process that has a run's ID ("" for none), and return its process ID."""
         environment = {name: value for name, value in os.environ.items() if name != RUN_ID_VARIABLE}
         if run_id:
             environment[RUN_ID_VARIABLE] = run_id

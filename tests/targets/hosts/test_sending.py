@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Folder:
-    """A folder on a host, and the same seen from here."""
+    """A folder on a host, and its path on this machine."""
 
     def __init__(self, host: Host, path: str, here: Path) -> None:
         self.host, self.path, self.here = host, path, here
 
     def content(self) -> dict[str, tuple[str, bool] | str]:
-        """Every file with its content and whether it can be executed, every link with where it leads."""
+        """Return the content and executable bit of every file, and the destination of every link."""
         found: dict[str, tuple[str, bool] | str] = {}
         for parent, folders, files in os.walk(os.fsencode(self.here)):
             for name in files + folders:
@@ -56,7 +56,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
 
 
 def listing(source: Path) -> list[Entry]:
-    """Every file below the folder, by its content."""
+    """Return an entry for every file and link below the folder."""
     found = []
     for path in sorted(source.rglob("*")):
         name = str(path.relative_to(source))
@@ -85,7 +85,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def send(folder: Folder, source: Path, *, packed: bool | None = None) -> SyncReport:
-    """Sync, and see that it did what it is for."""
+    """Sync, and check that both folders are equal."""
     entries = listing(source)
     report = sync(folder.host, entries, str(source), folder.path, packed=packed)
     assert folder.content() == Folder(folder.host, "", source).content()
@@ -161,7 +161,7 @@ def test_removed_files_are_removed_on_the_host(folder: Folder, source: Path) -> 
     assert (report.changed, report.deleted) == (0, 2)
 
 
-def test_emptied_tree(folder: Folder, source: Path, tmp_path: Path) -> None:
+def test_files_are_sent_again_after_the_tree_was_empty(folder: Folder, source: Path, tmp_path: Path) -> None:
     send(folder, source)
     (tmp_path / "nothing").mkdir()
     send(folder, tmp_path / "nothing")
@@ -204,7 +204,7 @@ def test_unusual_names_are_preserved(folder: Folder, source: Path) -> None:
 def test_changes_on_the_host_are_corrected(folder: Folder, source: Path) -> None:
     send(folder, source)
     before = (folder.here / "train.py").stat()
-    (folder.here / "train.py").write_text("print(9)\n")  # as long as it was
+    (folder.here / "train.py").write_text("print(9)\n")  # the length is the same
     os.utime(folder.here / "train.py", ns=(before.st_atime_ns, before.st_mtime_ns))
     (folder.here / "run.sh").unlink()
     (folder.here / "stranger").write_text("not ours")
@@ -258,18 +258,18 @@ def test_progress_is_reported_in_bytes(folder: Folder, source: Path) -> None:
 def test_slow_connection_is_compressed(folder: Folder, source: Path) -> None:
     (source / "text").write_text("the same words again and again\n" * 100_000)
     report = sync(folder.host, listing(source), str(source), folder.path, packed=True)
-    assert report.sent < report.size + 100_000  # packing never makes much of it
+    assert report.sent < report.size + 100_000  # packing must not add much
 
 
 def test_unreadable_file_is_named(folder: Folder, source: Path) -> None:
     entries = [*listing(source), Entry("not-there", "x", 5)]
-    with pytest.raises(StorageError, match="not-there: cannot send it: no such file"):
+    with pytest.raises(StorageError, match="not-there: cannot send: no such file"):
         sync(folder.host, entries, str(source), folder.path)
     assert send(folder, source).changed == 6
 
 
 def test_link_in_place_of_a_file_is_not_followed(folder: Folder, source: Path) -> None:
-    with pytest.raises(StorageError, match="cannot send it"):
+    with pytest.raises(StorageError, match="cannot send"):
         sync(folder.host, [Entry("link", "x", 5)], str(source), folder.path)
 
 
@@ -289,7 +289,7 @@ def test_read_only_destination_is_reported(host: Host, source: Path) -> None:
         sync(host, listing(source), str(source), "/etc/workbench/tree")
 
 
-def test_host_without_gnu_find(gpubox: Machine, host: Host, source: Path, tmp_path: Path) -> None:
+def test_host_without_gnu_find_gets_every_file_again(gpubox: Machine, host: Host, source: Path, tmp_path: Path) -> None:
     there = Folder(host, "/home/research/plain/tree", gpubox.home() / "plain" / "tree")
     with gpubox.replaced("/usr/bin/find", "echo 'find: unrecognized: -printf' >&2; exit 1"):
         assert send(there, source).changed == 6

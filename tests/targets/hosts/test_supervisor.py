@@ -25,12 +25,12 @@ from tui_workbench.targets.hosts.supervisor import (
 )
 
 SHELLS = [path for name in ("sh", "dash", "bash", "busybox", "ksh", "yash") if (path := shutil.which(name))]
-"""Of the shells that some system has as its `sh`, those that are installed here."""
+"""The installed shells that are used as `sh` on some systems."""
 
 
 @pytest.fixture(params=sorted({os.path.realpath(path) for path in SHELLS}), ids=os.path.basename)
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return a shell under the name `sh`, which makes each of them follow POSIX."""
+    """Return a link to a shell with the name `sh`, which selects the shell's POSIX mode."""
     link = tmp_path / "bin" / "sh"
     link.parent.mkdir()
     link.symlink_to(request.param)
@@ -45,7 +45,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def supervise(shell: str, run: Path, *command: str, directory: str = "/") -> subprocess.Popen[bytes]:
-    """Start the shell as a target does: a session of its own, nothing to read, nobody to read it."""
+    """Start the shell as a target does: in a separate session, with its streams on /dev/null."""
     return subprocess.Popen(
         [shell, "-c", supervisor.TEXT, "sh", str(run), directory, *command],
         stdin=subprocess.DEVNULL,
@@ -70,7 +70,7 @@ def test_signal_that_ends_the_script_is_recorded(shell: str, run: Path, name: st
     number = signal.Signals[f"SIG{name}"]
     supervise(shell, run, "sh", "-c", f"ulimit -c 0; kill -{name} $$").wait(120)
     assert read_exit_code(str(run)) == 128 + number
-    # What shells say of such an end is not the script's output.
+    # Messages of the shell about such an end are not output of the script.
     assert (run / "output.log").read_bytes() == b""
     assert f"SIG{name}" in describe_exit(128 + number)
 
@@ -195,7 +195,9 @@ def test_incomplete_pid_file_is_ignored(run: Path) -> None:
     assert read_supervisor(str(run)) == Supervisor(4711, "boot-id", "22")
 
 
-@pytest.mark.parametrize("damage", [b"", b"\n\n\n\n", b"no number\nb\ns\n", b"\xff\xfe\n\n\n", b"-3\nb\ns\n"])
+@pytest.mark.parametrize(
+    "damage", [b"", b"\n\n\n\n", b"no number\nb\ns\n", b"\xff\xfe\n\n\n", b"-3\nb\ns\n", b"0\n-\n-\n"]
+)
 def test_damaged_pid_file_is_ignored(run: Path, damage: bytes) -> None:
     (run / "pid").write_bytes(damage)
     assert read_supervisor(str(run)) is None
@@ -231,7 +233,7 @@ def test_reused_process_id_is_detected() -> None:
         assert noted._replace(boot_id="-", start_time="-").is_alive  # a system that knows neither
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert not noted.is_alive  # although its number is not free until it is waited for
+        assert not noted.is_alive  # although its process ID stays in use until it is reaped
     assert not noted.is_alive
 
 

@@ -43,14 +43,14 @@ def python(local: LocalHarness, text: str, *arguments: str, **variables: str) ->
 
 
 def finish(local: LocalHarness, spec: RunSpec) -> Any:
-    """Run it to its end; what it printed, read as JSON."""
+    """Run it to its end, and return its output, parsed as JSON."""
     local.start(spec)
     outcome = local.target().wait(spec, NEVER)
     assert outcome.exit_code == 0, local.log(spec)
     return json.loads(local.log(spec))
 
 
-# What the script finds
+# The environment of the script
 
 
 SURROUNDINGS = """\
@@ -83,7 +83,7 @@ def test_script_has_no_extra_files_signals_or_terminal(local: LocalHarness) -> N
     assert found["blocked"] == 0
     assert found["input"] == "/dev/null"
     assert found["terminal"] == [False, False, False]
-    # It outlives us: a lock or a pipe of our caller is not to wait for its end.
+    # It outlives this process, so it must not hold a lock or pipe of the caller.
     assert set(found["descriptors"]) == {0, 1, 2}
 
 
@@ -196,14 +196,14 @@ def test_too_long_arguments_start_nothing(local: LocalHarness) -> None:
     assert not local.target().started(spec)
 
 
-# What is killed, and what is not
+# Killed processes
 
 
 WAITING = "import os, sys, time\nprint(os.getpid(), flush=True)\nwhile True:\n    time.sleep(60)\n"
 
 
 def pid_of(local: LocalHarness, spec: RunSpec) -> int:
-    return int(until(lambda: local.log(spec).strip(), "the script's process id"))
+    return int(until(lambda: local.log(spec).strip(), "the script's process ID"))
 
 
 def shell_of(spec: RunSpec) -> int:

@@ -32,7 +32,7 @@ class SlurmProject(Workbench):
         self.configure()
 
     def configure(self, compute: dict[str, Any] | None = None, **runconfig: Any) -> None:
-        """Write the configuration files, with changes."""
+        """Write the configuration files with these changes."""
         target = {
             "type": "slurm",
             "address": self.cluster.login.address,
@@ -52,12 +52,12 @@ class SlurmProject(Workbench):
 
     @property
     def gate(self) -> Path:
-        """The file that scripts of `begin` wait for."""
+        """The scripts of `begin` wait until this file exists."""
         return self.cluster.run_root / "go"
 
     @property
     def job(self) -> str:
-        """The id of the user's only job."""
+        """The ID of the user's only job."""
         return self.cluster.output(["squeue", "-h", "-u", "research", "-o", "%A"])
 
     @property
@@ -66,7 +66,7 @@ class SlurmProject(Workbench):
         return self.cluster.output(["squeue", "-h", "-u", "research", "-o", "%N"])
 
     def begin(self, then: str = "") -> str:
-        """Start a script that waits for `gate` between two parts, and return the run's id when it waits."""
+        """Start a script that waits for `gate` between two parts, and return the run's ID when it waits."""
         self.write(f"{WAITS}{then}")
         run_id = self.detach("train.py", str(self.gate), configuration="cluster")
         until(lambda: "began" in self.log(run_id))

@@ -5,8 +5,8 @@
 The parts are slurmctld, slurmd, the login node's sshd, and the client: the watcher, the link and a command that
 submits. Every script adds a line to one file when it starts, writes numbered lines, and ends with a code, all known in
 advance. A controller that is killed forgets what it has not saved, and then Slurm itself kills or loses jobs. Such a
-run must have failed, or its end be unknown, with the reason, and its log must be what the script has written until
-then. It is counted separately, and only if Slurm says so: squeue shows the job with a state of LOST_STATES, or no
+run must have failed or be unknown, with the reason, and its log must contain what the script had written until then.
+It is counted separately, and only if Slurm says so: squeue shows the job with a state of LOST_STATES, or no
 longer knows an accepted job, or srun refuses the step of a job that is ending. SOAK_KEEP is a folder for the files of
 the runs and the logs of the cluster.
 """
@@ -55,7 +55,7 @@ LOST_STATES = frozenset(("BOOT_FAIL", "CANCELLED", "NODE_FAIL", "TIMEOUT"))
 """States in which jobs end that Slurm has killed or lost, and that no user has canceled."""
 
 REFUSED_STEP = "Job/step already completing or completed"
-"""What srun says if Slurm ends a job, for example because of its time limit, before the script could start."""
+"""The error of srun if Slurm ends a job before its script has started, for example because of its time limit."""
 
 SCRIPT = """\
 import os, sys, time
@@ -75,7 +75,7 @@ def expected_output(lines: int) -> bytes:
 
 
 class Verdict(NamedTuple):
-    """The runs by what became of them. Only `right` and `lost_by_slurm` may have members."""
+    """The runs by their outcome. Only `right` and `lost_by_slurm` may have members."""
 
     right: list[str]
     lost_by_slurm: list[str]
@@ -86,12 +86,12 @@ class Verdict(NamedTuple):
 
     @property
     def failures(self) -> list[str]:
-        """Everything that must not happen."""
+        """The runs with outcomes that are errors."""
         return self.wrong_ends + self.lost_bytes + self.double_starts + self.unfinished
 
 
 class Soak:
-    """Runs of a project on a cluster, and kills. `connections` is the folder of the links' sockets."""
+    """A test that runs scripts on a cluster and kills processes. `connections` is the folder of the links' sockets."""
 
     def __init__(self, project: SlurmProject, connections: Path, seed: int) -> None:
         self.project = project
@@ -120,7 +120,7 @@ class Soak:
         """Keep runs active and kill something at random moments, `count` times."""
         while self.kills.total() < count:
             self._submit_missing()
-            time.sleep(self._random.uniform(0, LONGEST_PAUSE))  # not a wait: the moment is what is tested
+            time.sleep(self._random.uniform(0, LONGEST_PAUSE))  # not a wait: the test is about this moment
             victim = self._random.choice(list(self._victims))
             if self._victims[victim]():
                 self.kills[victim] += 1
@@ -130,7 +130,7 @@ class Soak:
             self.runs.resume()
 
     def finish(self, patience: float) -> None:
-        """Wait until all runs have ended, or no longer after `patience` seconds."""
+        """Wait until all runs have ended, for at most `patience` seconds."""
         for submit in self._submits:
             submit.communicate()
         deadline = time.monotonic() + patience
@@ -139,7 +139,7 @@ class Soak:
             self._ask_slurm()
 
     def verdict(self) -> Verdict:
-        """Compare every run with what its script does."""
+        """Compare every run with the expected result of its script."""
         found = Verdict([], [], [], [], [], [])
         starts = Counter(self._marks.read_text().split())
         for run in self.runs.list():
@@ -173,7 +173,7 @@ class Soak:
         return bool(run.reason) and (run.run_id in self._forgotten or self._states.get(run.run_id) in LOST_STATES)
 
     def _ask_slurm(self) -> None:
-        """Note the state of each job, and which accepted jobs Slurm does not know any more."""
+        """Record the state of each job, and the accepted jobs that Slurm no longer knows."""
         accepted = {run.run_id for run in self.runs.list() if read_info(run.directory).get("job")}
         done = self.cluster.command("root", ["squeue", "-h", "-t", "all", "-o", "%j %T"])
         if done.returncode != 0:
@@ -185,7 +185,7 @@ class Soak:
         self._states |= shown
 
     def _repair_nodes(self) -> None:
-        """Do what an administrator does: Slurm drains a node when a controller has given a job's id twice."""
+        """Resume drained nodes, as administrators do. Slurm drains a node if a controller has used a job ID twice."""
         names = ",".join(self.cluster.nodes)
         self.cluster.command("root", ["scontrol", "update", f"nodename={names}", "state=resume"])
 
@@ -254,7 +254,7 @@ def _content(path: Path) -> bytes:
 
 
 def main(count: int, seed: int) -> int:
-    """Kill `count` times, print what became of the runs, and return 1 if something went wrong."""
+    """Kill `count` times, print the outcomes of the runs, and return 1 if one is an error."""
     print(f"seed {seed}", flush=True)
     with open_folder() as folder, project_on_cluster(folder) as (project, connections):
         soak = Soak(project, connections, seed)

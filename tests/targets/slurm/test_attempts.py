@@ -1,4 +1,4 @@
-"""What ended the attempts of a job."""
+"""The causes of the ends of a job's attempts."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def ended(words: str) -> str:
         ("JOB REQUEUE", "the job was requeued"),
     ],
 )
-def test_slurms_words_say_why_a_job_was_interrupted(words: str, cause: str) -> None:
+def test_slurm_log_names_the_cause_of_an_interruption(words: str, cause: str) -> None:
     assert cause_of(2, ATTEMPTS, [BEGAN, ended(words), AGAIN]) == cause
 
 
-def test_a_node_that_says_nothing_has_failed() -> None:
+def test_attempt_without_exit_code_means_a_failed_node() -> None:
     assert (
         cause_of(2, ATTEMPTS, [ended("PREEMPTION"), BEGAN, "loading", AGAIN, ended("JOB REQUEUE")])
         == "node node1 failed"
     )
 
 
-def test_an_attempt_with_an_exit_code_was_requeued() -> None:
+def test_attempt_with_exit_code_means_a_requeue() -> None:
     attempts = {**ATTEMPTS, 1: Attempt(0, "node1", 0)}
     assert cause_of(2, attempts, [BEGAN, AGAIN]) == "the job was requeued"
 
 
-def test_an_attempt_that_left_no_files_did_not_start() -> None:
+def test_attempt_without_files_did_not_start() -> None:
     assert cause_of(2, {2: ATTEMPTS[2]}, [AGAIN]) == "its start failed"
 
 
-def test_only_the_last_attempt_shows_whether_the_job_was_interrupted() -> None:
+def test_only_last_attempt_decides_about_interruption() -> None:
     lines = [BEGAN, ended("PREEMPTION"), AGAIN]
     assert not was_interrupted(ATTEMPTS, lines)
     assert was_interrupted(ATTEMPTS, [*lines, ended("JOB REQUEUE")])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         ({"cpus": 99}, "More processors", "Set `slurm.cpus` (99) to at most"),
     ],
 )
-def test_a_refused_option_is_quoted_with_its_fix(
+def test_refused_option_is_quoted_with_its_fix(
     tmp_path: Path,
     slurm_accounting: SlurmCluster,
     slurm_accounting_host: SshHost,
@@ -44,7 +44,7 @@ def test_a_refused_option_is_quoted_with_its_fix(
     assert fix in done.err
 
 
-def test_a_refused_run_leaves_no_files_and_no_variables(project: SlurmProject) -> None:
+def test_refused_run_leaves_no_files_and_variables(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "nope"}}, EnvironmentVariables={"TOKEN": "of-the-run"})
     project.write("print('never')")
     done = project.submit("train.py", configuration="cluster")
@@ -55,7 +55,7 @@ def test_a_refused_run_leaves_no_files_and_no_variables(project: SlurmProject) -
     assert not (project.there(run_id) / "step").exists()
 
 
-def test_a_login_node_without_sbatch_is_named(project: SlurmProject) -> None:
+def test_login_node_without_sbatch_is_reported(project: SlurmProject) -> None:
     empty = project.cluster.scratch / "empty"
     empty.touch()
     project.write("print('never')")
@@ -70,7 +70,7 @@ def test_a_login_node_without_sbatch_is_named(project: SlurmProject) -> None:
         assert "Set `address` to a login node of the cluster" in text
 
 
-def test_a_full_disk_is_named_and_the_next_run_works(project: SlurmProject) -> None:
+def test_full_disk_is_reported_and_the_next_run_works(project: SlurmProject) -> None:
     root, login = str(project.cluster.run_root), project.cluster.login
     project.write(f"print('ran') # {'x' * 100_000}")
     owner = project.cluster.run_root.stat().st_uid
@@ -85,7 +85,7 @@ def test_a_full_disk_is_named_and_the_next_run_works(project: SlurmProject) -> N
     assert project.submit("train.py", configuration="cluster").out.endswith("ran\n")
 
 
-def test_a_silent_controller_is_no_wrong_option(project: SlurmProject) -> None:
+def test_silent_controller_is_not_reported_as_wrong_option(project: SlurmProject) -> None:
     with project.cluster.slurmctld.paused():
         done = project.run("computetarget", "check", "cluster")
     assert done.code == 4
@@ -94,7 +94,7 @@ def test_a_silent_controller_is_no_wrong_option(project: SlurmProject) -> None:
     project.cluster.until_answers()
 
 
-def test_an_administrators_hold_is_the_reason(project: SlurmProject) -> None:
+def test_hold_by_an_administrator_is_the_reason(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
     project.write("print('ran')")
     run_id = project.detach("train.py", configuration="cluster")
@@ -105,7 +105,7 @@ def test_an_administrators_hold_is_the_reason(project: SlurmProject) -> None:
     assert project.run("logs", "-f", run_id).out == "ran\n"
 
 
-def test_a_requeue_without_requeue_is_the_reason(project: SlurmProject) -> None:
+def test_requeue_without_the_option_is_the_reason(project: SlurmProject) -> None:
     run_id = project.begin()
     job = project.job
     project.cluster.manage("update", f"job={job}", "requeue=1")
@@ -115,7 +115,7 @@ def test_a_requeue_without_requeue_is_the_reason(project: SlurmProject) -> None:
     assert project.log(run_id) == "began\n"
 
 
-def test_a_suspended_job_goes_on_where_it_stopped(project: SlurmProject) -> None:
+def test_suspended_job_continues(project: SlurmProject) -> None:
     run_id = project.begin("print('went on')")
     project.cluster.manage("suspend", project.job)
     project.cluster.until_state(project.job, "SUSPENDED")
@@ -128,7 +128,7 @@ def test_a_suspended_job_goes_on_where_it_stopped(project: SlurmProject) -> None
     project.until_status(run_id, "Completed")
 
 
-def test_runs_on_two_clusters_end_on_their_own(
+def test_runs_on_two_clusters_end_independently(
     project: SlurmProject, slurm_accounting: SlurmCluster, slurm_accounting_host: SshHost
 ) -> None:
     other = SlurmProject(project.folder.parent / "other", slurm_accounting)
@@ -145,25 +145,25 @@ def test_runs_on_two_clusters_end_on_their_own(
     assert not (project.there(runs[1])).exists()
 
 
-def test_a_node_that_wrote_nothing_may_not_share_the_folder(tmp_path: Path) -> None:
+def test_missing_slurm_log_suggests_an_unshared_folder(tmp_path: Path) -> None:
     reason = outcome_without_code("FAILED", None, str(tmp_path), has_started=False).reason
     assert "may not share `runRoot`" in reason
     assert "computetarget check NAME --job" in reason
 
 
-def test_a_forgotten_job_may_be_the_controllers_loss(tmp_path: Path) -> None:
+def test_forgotten_job_is_explained_by_a_failed_controller(tmp_path: Path) -> None:
     outcome = outcome_without_code("", None, str(tmp_path), has_started=False)
     assert "its controller may have failed before it saved the job" in outcome.reason
     assert not outcome.has_failed
 
 
-def test_slurm_log_explains_a_signal(tmp_path: Path) -> None:
+def test_signal_is_explained_by_slurm_log(tmp_path: Path) -> None:
     line = "slurmstepd-n1: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***\n"
     (tmp_path / "slurm.log").write_text(line)
     assert outcome_with_code(143, "", str(tmp_path)).reason.startswith("the job was requeued; ")
 
 
-def test_a_step_that_never_began_has_no_exit_code(tmp_path: Path) -> None:
+def test_step_that_never_began_has_no_exit_code(tmp_path: Path) -> None:
     error = "srun: error: Unable to confirm allocation for job 5: Invalid job id specified"
     (tmp_path / "slurm.log").write_text(f"{error}\n{NOT_STARTED}\n")
     outcome = outcome_with_code(1, "", str(tmp_path))

@@ -67,7 +67,7 @@ def test_exit_code_and_output_are_written(job: Job) -> None:
     assert [path.name for path in (job.root / "started").iterdir()] == ["exp_1"]
 
 
-def test_a_doubled_job_does_nothing(job: Job) -> None:
+def test_duplicate_job_does_nothing(job: Job) -> None:
     job.write("print('ran')")
     job.start()
     again = job.start(SLURM_JOB_ID="13", SLURM_RESTART_COUNT="1")
@@ -76,7 +76,7 @@ def test_a_doubled_job_does_nothing(job: Job) -> None:
     assert job.text("pid") == "12\n"
 
 
-def test_a_requeued_job_does_nothing_unless_asked(job: Job) -> None:
+def test_requeued_job_does_nothing_without_the_option(job: Job) -> None:
     job.write("print('ran')")
     job.start()
     assert job.start(SLURM_RESTART_COUNT="1").returncode == 0
@@ -92,7 +92,7 @@ def test_each_requeue_is_an_attempt_in_the_same_log(job: Job) -> None:
     assert job.text("exit").strip() == "2"
 
 
-def test_another_job_makes_no_attempt(job: Job) -> None:
+def test_another_job_starts_no_attempt(job: Job) -> None:
     job.write("print('ran')")
     job.start(requeues=True)
     job.start(requeues=True, SLURM_JOB_ID="13", SLURM_RESTART_COUNT="1")
@@ -105,7 +105,7 @@ def test_setup_changes_the_environment_of_the_script(job: Job) -> None:
     assert job.text("output.log") == "cuda\n"
 
 
-def test_setup_that_fails_ends_the_run_with_its_command(job: Job) -> None:
+def test_failed_setup_ends_the_run_and_names_the_command(job: Job) -> None:
     job.write("print('never')")
     done = job.start("true", "(exit 5) # it's missing")
     assert done.returncode == 5
@@ -115,14 +115,14 @@ def test_setup_that_fails_ends_the_run_with_its_command(job: Job) -> None:
     assert message in done.stdout
 
 
-def test_output_of_setup_is_not_in_the_scripts_log(job: Job) -> None:
+def test_output_of_setup_is_not_in_the_script_log(job: Job) -> None:
     job.write("print('ran')")
     done = job.start("echo loading")
     assert "loading\n" in done.stdout
     assert job.text("output.log") == "ran\n"
 
 
-def test_tasks_of_other_nodes_write_files_of_their_own(job: Job) -> None:
+def test_tasks_of_other_nodes_write_separate_files(job: Job) -> None:
     job.write("print('node')")
     (job.run / "unfinished").mkdir()
     subprocess.run(["sh", str(job.run / "step")], env={**os.environ, "SLURM_PROCID": "3"}, check=True)
@@ -130,7 +130,7 @@ def test_tasks_of_other_nodes_write_files_of_their_own(job: Job) -> None:
     assert not (job.run / "output.log").exists()
 
 
-def test_a_signal_that_ends_the_script_is_not_in_its_log(job: Job) -> None:
+def test_signal_that_ends_the_script_is_not_in_its_log(job: Job) -> None:
     job.write("import os, signal; os.kill(os.getpid(), signal.SIGTERM)")
     assert job.start().returncode == 143
     assert job.text("output.log") == ""
@@ -142,7 +142,7 @@ def test_missing_interpreter_is_named(job: Job) -> None:
     assert job.text("output.log") == "workbench-tui: pythonLocation: /no/such/python does not exist on node node1\n"
 
 
-def test_python_is_found_in_spite_of_the_runs_path(job: Job) -> None:
+def test_python_lookup_ignores_the_path_of_the_run(job: Job) -> None:
     python = job.root / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
@@ -151,19 +151,19 @@ def test_python_is_found_in_spite_of_the_runs_path(job: Job) -> None:
     assert job.text("output.log") == "found\n"
 
 
-def test_the_step_is_started_by_srun_with_its_options(job: Job) -> None:
+def test_srun_starts_the_step_with_its_options(job: Job) -> None:
     job.write("")
     words = job.start(SLURM_CPUS_PER_TASK="8").stdout.split()
     assert words == ["--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-exit=1", "--cpus-per-task=8"]
 
 
-def test_a_signal_adds_nothing_to_the_log(job: Job) -> None:
+def test_signal_adds_nothing_to_the_log(job: Job) -> None:
     job.write("import os, signal; print('began', flush=True); os.kill(os.getpid(), signal.SIGTERM)")
     assert job.start().returncode == 143
     assert job.text("output.log") == "began\n"
 
 
-def test_a_failed_node_is_no_success(job: Job) -> None:
+def test_failed_node_is_not_a_success(job: Job) -> None:
     job.write("import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
     (job.root / "bin" / "srun").write_text(f"#!/bin/sh\n({SRUN})\nexit 0\n")
     assert job.start().returncode == 1
@@ -171,7 +171,7 @@ def test_a_failed_node_is_no_success(job: Job) -> None:
 
 
 @pytest.mark.parametrize("requeues", [False, True])
-def test_a_job_that_is_pending_again_starts_later(job: Job, requeues: bool) -> None:
+def test_job_that_is_pending_again_starts_later(job: Job, requeues: bool) -> None:
     """After a crash, a controller may not know that it has started the job, and starts it again."""
     job.write("print('ran')")
     (job.root / "bin" / "srun").write_text("#!/bin/sh\necho 'Job is pending execution' >&2\nexit 1\n")
@@ -186,7 +186,7 @@ def test_a_job_that_is_pending_again_starts_later(job: Job, requeues: bool) -> N
     assert job.text("output.log") == "ran\n"
 
 
-def test_a_full_disk_starts_nothing(job: Job) -> None:
+def test_full_disk_starts_nothing(job: Job) -> None:
     job.write("print('never')")
     (job.run / "exit").mkdir()
     assert job.start().returncode != 0

@@ -1,4 +1,4 @@
-"""The cluster of the tests itself: what the other tests of Slurm stand on."""
+"""The test cluster itself, which the other Slurm tests use."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_controller_restart_keeps_jobs(slurm: SlurmCluster) -> None:
     slurm.restart(slurm.slurmctld)
 
     assert slurm.state(waiting) == "PENDING"
-    slurm.until_state(running, "RUNNING")  # a controller that was killed may have lost that the job had started
+    slurm.until_state(running, "RUNNING")  # a killed controller may have forgotten that the job had started
     slurm.manage("release", waiting)
     slurm.until_state(waiting, "COMPLETED")
 

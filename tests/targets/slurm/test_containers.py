@@ -1,4 +1,4 @@
-"""The words that start containers. Not run: none of these programs is installed where the tests run."""
+"""The commands that start containers. They are not run, because the test machines lack these programs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_impossible_containers_are_refused(container: str, image: str, root: str
         words(container, image, root)
 
 
-def test_the_step_is_started_with_the_words_of_the_container(tmp_path: Path) -> None:
+def test_step_is_started_with_the_container_command(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.write("print('ran')")
     text = batch_script(

@@ -1,4 +1,4 @@
-"""What squeue says about a job, as facts of its run."""
+"""The facts of a run, from the output of squeue about its job."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ QUEUE = Queue("2026-11-23T10:00:00", {}, {"17": 3})
 NOW = 1_000_000.0
 
 
-def test_estimates_are_on_this_machines_clock() -> None:
+def test_estimates_use_the_local_clock() -> None:
     job = Job("17", "PENDING", "Priority", start="2026-11-23T10:05:00")
     assert facts_of(job, QUEUE, 120, NOW) == ClusterJob("17", position=3, start=NOW + 300)
 
 
-def test_a_held_job_has_no_position() -> None:
+def test_held_job_has_no_position() -> None:
     assert facts_of(Job("17", "PENDING", "JobHeldUser", start="N/A"), QUEUE, 120, NOW) == ClusterJob("17")
 
 
-def test_a_running_job_has_nodes_and_end() -> None:
+def test_running_job_has_nodes_and_end() -> None:
     job = Job("17", "RUNNING", "None", "1:00:00", "2026-11-23T09:00:00", "node[1-2]")
     expected = ClusterJob("17", nodes="node[1-2]", end=NOW + 3600, warning=NOW + 3480)
     assert facts_of(job, QUEUE, 120, NOW) == expected
@@ -27,7 +27,7 @@ def test_a_running_job_has_nodes_and_end() -> None:
     assert facts_of(job._replace(time_left="UNLIMITED"), QUEUE, 120, NOW).end == 0.0
 
 
-def test_a_small_change_of_an_estimate_is_no_news() -> None:
+def test_small_change_of_an_estimate_is_not_reported() -> None:
     facts = ClusterJob("17", position=3, start=NOW)
     assert not is_news(facts._replace(start=NOW + 59), facts)
     assert is_news(facts._replace(start=NOW + 60), facts)
@@ -35,7 +35,7 @@ def test_a_small_change_of_an_estimate_is_no_news() -> None:
     assert is_news(facts._replace(position=2), facts)
 
 
-def test_the_best_position_counts() -> None:
+def test_best_position_counts() -> None:
     assert parse_positions("17 9\n17 3\n18 1\nslurm: warning\n") == {"17": 3, "18": 1}
 
 
@@ -44,7 +44,7 @@ def test_fields_of_squeue_are_bounded_and_safe() -> None:
     assert (len(job.reason), job.nodes) == (200, "a?b")
 
 
-def test_a_script_is_warned_unless_its_limit_is_short() -> None:
+def test_script_is_warned_unless_its_limit_is_short() -> None:
     assert warning_of({"time": "1:00:00"}) == 120
     assert warning_of({"time": "2"}) == 0
-    assert warning_of({"extra": ["--signal=USR1@60"]}) == 0
+    assert warning_of({"time": "1:00:00", "extra": ["--time=2"]}) == 0

@@ -46,7 +46,7 @@ class Login:
         return spec._replace(target=spec.target._replace(type="slurm", slurm={"partition": "gpu"}))
 
     def end(self, name: str, log: str = "", code: str = "0") -> None:
-        """Write the files of a job that has ended, or with an empty `code`, of one that runs."""
+        """Write the files of an ended job, or of a running job if `code` is empty."""
         run = self.root / "runs" / name
         run.mkdir(parents=True, exist_ok=True)
         (self.root / "started").mkdir(exist_ok=True)
@@ -79,7 +79,7 @@ def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Login]:
     login.watch.close()
 
 
-def test_a_run_that_cannot_be_written_does_not_affect_others(login: Login) -> None:
+def test_run_that_cannot_be_written_does_not_affect_others(login: Login) -> None:
     (login.here / "exp_1" / EVENTS).mkdir()
     login.end("exp_1")
     login.end("exp_2", "hello")
@@ -87,7 +87,7 @@ def test_a_run_that_cannot_be_written_does_not_affect_others(login: Login) -> No
     assert (login.here / "exp_2" / "output.log").read_text() == "hello"
 
 
-def test_a_file_that_cannot_be_copied_does_not_affect_others(login: Login) -> None:
+def test_file_that_cannot_be_copied_does_not_affect_others(login: Login) -> None:
     login.end("exp_1", code="")
     ranks = login.root / "runs" / "exp_1" / "ranks"
     ranks.mkdir()

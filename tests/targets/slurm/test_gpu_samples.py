@@ -1,4 +1,4 @@
-"""GPU verdicts of jobs on a real cluster. nvidia-smi is a stand-in: see standin.py for what that proves."""
+"""GPU verdicts of jobs on a real cluster. nvidia-smi is a stand-in (see standin.py)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_verdict_is_proven_during_the_job_and_after(gpus: Gpus, project: SlurmPr
     assert (project.run_directory(run_id) / "output.log").read_bytes() == b"trained\n"
 
 
-def test_a_short_job_is_judged_by_its_samples(gpus: Gpus, project: SlurmProject) -> None:
+def test_short_job_gets_a_verdict_from_its_samples(gpus: Gpus, project: SlurmProject) -> None:
     project.gate.touch()
     project.write(TRAIN.replace("while", "time.sleep(4)\nwhile"))
     ended = project.submit("train.py", str(project.gate), configuration="cluster")
@@ -85,7 +85,7 @@ def test_a_short_job_is_judged_by_its_samples(gpus: Gpus, project: SlurmProject)
     assert gpus.verdict("1")["verdict"] == "proven"
 
 
-def test_a_job_that_requests_no_gpu_has_no_samples(gpus: Gpus, project: SlurmProject) -> None:
+def test_job_without_gpu_request_has_no_samples(gpus: Gpus, project: SlurmProject) -> None:
     gpus.configure({})
     project.write("print('cpu')")
     assert project.submit("train.py", configuration="cluster").code == 0
@@ -100,7 +100,7 @@ def test_require_gpu_ends_a_job_whose_node_has_no_driver(gpus: Gpus, project: Sl
     assert "RequireGpu: no GPU is available" in ended.err
 
 
-def test_gpus_of_all_nodes_are_judged_together(gpus: Gpus, project: SlurmProject) -> None:
+def test_verdict_covers_the_gpus_of_all_nodes(gpus: Gpus, project: SlurmProject) -> None:
     gpus.configure({"nodes": 2, "gpus": 2})
     run_id = gpus.begin_training()
     until(lambda: len(gpus.verdict(run_id).get("devices", ())) == 2, "the GPUs of both nodes")

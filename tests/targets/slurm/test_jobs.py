@@ -17,12 +17,12 @@ def test_submit_follows_a_job_to_its_end(project: SlurmProject) -> None:
     assert not (project.there(run_id) / "work").exists()
 
 
-def test_a_failed_script_has_its_exit_code(project: SlurmProject) -> None:
+def test_failed_script_has_its_exit_code(project: SlurmProject) -> None:
     project.write("raise SystemExit(3)")
     assert project.submit("train.py", configuration="cluster").code == 3
 
 
-def test_a_waiting_job_is_queued_with_slurms_reason(project: SlurmProject) -> None:
+def test_waiting_job_is_queued_with_its_reason(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
     project.write("print('released')")
     run_id = project.detach("train.py", configuration="cluster")
@@ -39,7 +39,7 @@ def test_cancel_ends_a_running_job(project: SlurmProject) -> None:
     assert project.cluster.output(["squeue", "-h"]) == ""
 
 
-def test_cancel_of_a_waiting_job_removes_it_from_the_queue(project: SlurmProject) -> None:
+def test_cancel_removes_a_waiting_job_from_the_queue(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
     project.write("print('never')")
     run_id = project.detach("train.py", configuration="cluster")
@@ -89,7 +89,7 @@ def test_secrets_in_setup_are_masked_in_files(project: SlurmProject) -> None:
     assert not [path for path in directory.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
 
 
-def test_a_failed_setup_command_hides_its_secret(project: SlurmProject) -> None:
+def test_failed_setup_command_hides_its_secret(project: SlurmProject) -> None:
     project.configure({"setup": ["API_TOKEN=hunter2 false"]})
     project.write("print('never')")
     assert project.submit("train.py", configuration="cluster").code == 1
@@ -98,7 +98,7 @@ def test_a_failed_setup_command_hides_its_secret(project: SlurmProject) -> None:
     assert "hunter2" not in project.log(record["run_id"])
 
 
-def test_a_wrong_partition_is_named_with_its_fix(project: SlurmProject) -> None:
+def test_wrong_partition_is_reported_with_its_fix(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "nope"}})
     project.write("print('never')")
     done = project.submit("train.py", configuration="cluster")
@@ -107,7 +107,7 @@ def test_a_wrong_partition_is_named_with_its_fix(project: SlurmProject) -> None:
     assert "Set `slurm.partition` (nope) to one that `sinfo -s` lists." in done.err
 
 
-def test_dry_run_says_when_the_job_would_start(project: SlurmProject) -> None:
+def test_dry_run_shows_when_the_job_would_start(project: SlurmProject) -> None:
     project.write("print('never')")
     done = project.run("experiment", "submit", "-c", "cluster", "--dry-run", "train.py")
     assert "accepted; it would start at once on node" in done.out

@@ -26,7 +26,7 @@ LISTING = b"""\
 """
 
 
-def test_a_listing_in_pieces_is_read_once_complete() -> None:
+def test_listing_in_parts_is_read_when_complete() -> None:
     listing = Listing()
     assert listing.feed(LISTING[:40]) is None
     assert listing.feed(LISTING[40:]) == {
@@ -35,7 +35,7 @@ def test_a_listing_in_pieces_is_read_once_complete() -> None:
     }
 
 
-def test_the_newest_of_several_listings_counts() -> None:
+def test_newest_of_several_listings_counts() -> None:
     assert Listing().feed(LISTING + b".\n") == {}
 
 
@@ -44,8 +44,8 @@ def test_files_that_are_not_copied_are_ignored() -> None:
     assert found == {"exp_1": Files("12", None, True, {})}
 
 
-def test_an_endless_line_is_refused() -> None:
-    with pytest.raises(ValueError, match="without an end"):
+def test_endless_line_is_refused() -> None:
+    with pytest.raises(ValueError, match="a line is too long"):
         Listing().feed(b"x" * (MOST_LINE + 1))
 
 
@@ -71,7 +71,7 @@ def test_files_of_a_run_are_listed_on_request(tmp_path: Path) -> None:
     assert list_once(host, ["exp_1"])["exp_1"] == Files("12", 0, True, {"output.log": 5})
 
 
-def test_bytes_are_copied_from_where_the_copy_ends(tmp_path: Path) -> None:
+def test_copying_continues_at_the_end_of_the_copy(tmp_path: Path) -> None:
     host, run = host_of(tmp_path)
     (run / "output.log").write_text("hello world")
     here = tmp_path / "here"
@@ -84,28 +84,28 @@ def test_bytes_are_copied_from_where_the_copy_ends(tmp_path: Path) -> None:
     assert (here / "output.log").read_text() == "hello world"
 
 
-def test_a_file_that_shrank_does_not_hold_up_others(tmp_path: Path) -> None:
+def test_shrunk_file_does_not_delay_others(tmp_path: Path) -> None:
     host, run = host_of(tmp_path)
     (run / "output.log").write_text("abc")
     parts = [Part("exp_1", "", "output.log", 0, 3), Part("exp_1", "", "slurm.log", 0, 9)]
     assert fetch(host, parts) == {parts[0]: b"abc"}
 
 
-def test_a_link_is_not_read(tmp_path: Path) -> None:
+def test_link_is_not_read(tmp_path: Path) -> None:
     host, run = host_of(tmp_path)
     (tmp_path / "secret").write_text("secret")
     (run / "output.log").symlink_to(tmp_path / "secret")
     assert fetch(host, [Part("exp_1", "", "output.log", 0, 6)]) == {}
 
 
-def test_a_signal_is_explained_by_slurm(tmp_path: Path) -> None:
+def test_signal_is_explained_by_slurm(tmp_path: Path) -> None:
     outcome = outcome_with_code(143, "TIMEOUT", str(tmp_path))
     assert outcome.exit_code == 143
     assert outcome.reason == "it reached its time limit (TIMEOUT); killed by signal 15 (SIGTERM)"
     assert outcome_with_code(0, "TIMEOUT", str(tmp_path)).reason == ""
 
 
-def test_a_failed_setup_is_the_reason(tmp_path: Path) -> None:
+def test_failed_setup_is_the_reason(tmp_path: Path) -> None:
     (tmp_path / "slurm.log").write_text("x\nworkbench-tui: setup failed with exit code 1: module load cuda\nsrun: y\n")
     reason = outcome_with_code(1, "", str(tmp_path)).reason
     assert reason == "setup failed with exit code 1: module load cuda"
@@ -120,7 +120,7 @@ def test_a_failed_setup_is_the_reason(tmp_path: Path) -> None:
         ("", None, True, "Slurm no longer knows the job", False),
     ],
 )
-def test_a_missing_exit_code_has_a_reason(
+def test_missing_exit_code_has_a_reason(
     tmp_path: Path, state: str, code: int | None, started: bool, words: str, has_failed: bool
 ) -> None:
     outcome = outcome_without_code(state, code, str(tmp_path), has_started=started)
@@ -129,11 +129,11 @@ def test_a_missing_exit_code_has_a_reason(
     assert outcome.has_failed is has_failed
 
 
-def test_accounting_may_know_the_exit_code(tmp_path: Path) -> None:
+def test_exit_code_comes_from_accounting(tmp_path: Path) -> None:
     assert outcome_without_code("FAILED", 3, str(tmp_path), has_started=True).exit_code == 3
 
 
-def test_the_first_outcome_is_kept(tmp_path: Path) -> None:
+def test_first_outcome_is_kept(tmp_path: Path) -> None:
     first = outcome_with_code(143, "TIMEOUT", str(tmp_path))
     keep_outcome(str(tmp_path), first)
     keep_outcome(str(tmp_path), outcome_with_code(0, "", str(tmp_path)))
@@ -144,17 +144,17 @@ def test_the_first_outcome_is_kept(tmp_path: Path) -> None:
     ("seconds", "text"),
     [(-5, "at once"), (59, "at once"), (300, "in 5 min"), (10800, "in 3 h"), (200000, "in 2 days")],
 )
-def test_times_from_now_are_short(seconds: float, text: str) -> None:
+def test_times_from_now_are_formatted(seconds: float, text: str) -> None:
     assert in_words(seconds) == text
 
 
-def test_an_unreadable_run_root_is_no_answer(tmp_path: Path) -> None:
+def test_unreadable_run_root_raises_an_error(tmp_path: Path) -> None:
     host = LoginHost(LocalHost(), str(tmp_path / "unmounted"))
     with pytest.raises(WorkbenchError, match="cannot read runRoot"):
         list_once(host, ["exp_1"])
 
 
-def test_a_log_that_is_no_file_is_not_opened(tmp_path: Path) -> None:
+def test_log_that_is_not_a_file_is_not_opened(tmp_path: Path) -> None:
     host, run = host_of(tmp_path)
     os.mkfifo(run / "output.log")
     (tmp_path / "other").write_text("other")

@@ -16,7 +16,7 @@ def test_keys_become_options_in_order() -> None:
     )  # fmt: skip
 
 
-def test_a_job_on_several_nodes_has_a_task_on_each() -> None:
+def test_job_on_several_nodes_has_a_task_on_each() -> None:
     assert resource_words({"nodes": 4}) == ("--nodes=4", "--ntasks-per-node=1")
 
 
@@ -24,7 +24,7 @@ def test_no_values_and_zero_give_no_options() -> None:
     assert resource_words({"gpus": 0, "partition": ""}) == ("--ntasks=1",)
 
 
-def test_a_job_is_named_after_its_run_and_not_requeued() -> None:
+def test_job_is_named_after_its_run_and_not_requeued() -> None:
     words = job_words({}, "exp_1", "/scratch/runs/exp_1")
     assert words == (
         "--parsable", "--job-name=wb-exp_1", "--no-requeue", "--open-mode=append",
@@ -33,18 +33,18 @@ def test_a_job_is_named_after_its_run_and_not_requeued() -> None:
     )  # fmt: skip
 
 
-def test_requeue_on_request() -> None:
+def test_requeue_option_lets_slurm_requeue() -> None:
     assert "--requeue" in job_words({"requeue": True}, "exp_1", "/runs/exp_1")
 
 
-def test_percent_signs_in_a_path_are_no_pattern() -> None:
+def test_percent_signs_in_a_path_are_escaped() -> None:
     words = job_words({}, "1", "/a%j/runs/1")
     assert "--output=/a%%j/runs/1/slurm.log" in words
     assert "--chdir=/a%j/runs/1" in words
 
 
 @pytest.mark.parametrize(("limit", "expected"), [("4:59", False), ("2", False), ("5", True), ("1-0", True), ("", True)])
-def test_no_early_signal_for_a_short_time_limit(limit: str, expected: bool) -> None:
+def test_short_time_limit_has_no_early_signal(limit: str, expected: bool) -> None:
     assert any(word.startswith("--signal") for word in job_words({"time": limit}, "1", "/r")) is expected
 
 
@@ -55,5 +55,5 @@ def test_no_early_signal_for_a_short_time_limit(limit: str, expected: bool) -> N
         ("1-2:30:15", 95415), ("UNLIMITED", 0),
     ],
 )  # fmt: skip
-def test_time_limits(text: str, seconds: int) -> None:
+def test_time_limits_are_parsed(text: str, seconds: int) -> None:
     assert seconds_of(text) == seconds

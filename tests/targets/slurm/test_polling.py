@@ -13,7 +13,7 @@ from tui_workbench.targets.slurm.polling import SOON_SECONDS, Poller
 
 
 @pytest.mark.parametrize(("interval", "shortest"), [(15.0, SOON_SECONDS), (60.0, 60.0)], ids=["default", "of the site"])
-def test_event_makes_the_next_request_earlier_unless_the_site_has_a_minimum(
+def test_event_advances_request_unless_site_sets_minimum(
     interval: float, shortest: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     squeue = tmp_path / "squeue"

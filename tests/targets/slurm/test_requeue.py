@@ -36,7 +36,7 @@ def lose_node(project: SlurmProject) -> str:
 
 
 @pytest.mark.parametrize("interrupt", [requeue, preempt, lose_node])
-def test_an_interrupted_job_goes_on_in_the_same_log(
+def test_interrupted_job_continues_in_the_same_log(
     project: SlurmProject, interrupt: Callable[[SlurmProject], str]
 ) -> None:
     project.configure({"slurm": {"partition": "scavenge", "requeue": True}})
@@ -52,7 +52,7 @@ def test_an_interrupted_job_goes_on_in_the_same_log(
     assert attempts() == [Attempt(2, len("began\n"), cause)]
 
 
-def test_attempts_that_nobody_followed_are_found_later(project: SlurmProject) -> None:
+def test_attempts_without_a_follower_are_found_later(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "requeue": True}})
     run_id = project.begin("print('went on')")
     directory = RunDirectory(str(project.run_directory(run_id)))
@@ -68,7 +68,7 @@ def test_attempts_that_nobody_followed_are_found_later(project: SlurmProject) ->
     assert directory.attempts() == [Attempt(2, len("began\n"), cause)]
 
 
-def test_the_end_of_a_requeued_attempt_is_not_the_end(project: SlurmProject) -> None:
+def test_end_of_a_requeued_attempt_does_not_end_the_run(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "requeue": True}})
     project.write(f"import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n{WAITS}")
     run_id = project.detach("train.py", str(project.gate), configuration="cluster")
@@ -91,7 +91,7 @@ def test_cancel_between_two_attempts_cancels_the_run(project: SlurmProject) -> N
     assert not project.job
 
 
-def test_a_run_that_is_not_requeued_shows_why_it_waits(project: SlurmProject) -> None:
+def test_run_that_is_not_requeued_shows_why_it_waits(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "extra": ["--begin=now+1hour"]}})
     project.write("print('never')")
     run_id = project.detach("train.py", configuration="cluster")
@@ -102,7 +102,7 @@ def test_a_run_that_is_not_requeued_shows_why_it_waits(project: SlurmProject) ->
     )
 
 
-def test_a_requeue_is_refused_unless_the_run_asks_for_it(project: SlurmProject) -> None:
+def test_requeue_is_refused_without_the_option(project: SlurmProject) -> None:
     run_id = project.begin("print('went on')")
     done = project.cluster.command("root", ["scontrol", "requeue", project.job])
     assert done.returncode == 1
@@ -110,7 +110,7 @@ def test_a_requeue_is_refused_unless_the_run_asks_for_it(project: SlurmProject) 
     assert project.run("logs", "-f", run_id).out == "began\nwent on\n"
 
 
-def test_a_job_that_is_requeued_after_its_run_does_nothing(project: SlurmProject) -> None:
+def test_job_requeued_after_its_run_does_nothing(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "requeue": True}})
     project.write("print('ran')")
     assert project.submit("train.py", configuration="cluster").code == 0

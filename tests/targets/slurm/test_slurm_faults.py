@@ -76,7 +76,7 @@ def held(project: SlurmProject, program: str, script: str) -> Iterator[Callable[
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("point", POINTS)
-def test_a_job_is_submitted_once(project: SlurmProject, connections: Path, point: str, loss: str) -> None:
+def test_job_is_submitted_once(project: SlurmProject, connections: Path, point: str, loss: str) -> None:
     count = project.cluster.scratch / "count"
     project.write(f"open({str(count)!r}, 'a').write('x'); print('ran')")
     with held(project, *POINTS[point]) as release:
@@ -102,7 +102,7 @@ def test_output_continues_after_each_loss(project: SlurmProject, connections: Pa
     project.until_status(run_id, "Completed")
 
 
-def test_a_silent_controller_is_not_an_end(project: SlurmProject) -> None:
+def test_silent_controller_does_not_end_the_run(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
     project.write("print('ran')")
     run_id = project.detach("train.py", configuration="cluster")
@@ -116,7 +116,7 @@ def test_a_silent_controller_is_not_an_end(project: SlurmProject) -> None:
     assert project.run("logs", "-f", run_id).out == "ran\n"
 
 
-def test_a_run_goes_on_without_the_controller(project: SlurmProject) -> None:
+def test_run_continues_without_the_controller(project: SlurmProject) -> None:
     run_id = project.begin("print('went on')")
     project.cluster.until_saved(f"wb-{run_id}")
     project.cluster.slurmctld.kill()
@@ -126,45 +126,45 @@ def test_a_run_goes_on_without_the_controller(project: SlurmProject) -> None:
     project.until_status(run_id, "Completed")
 
 
-def test_a_lost_node_is_the_reason(project: SlurmProject) -> None:
+def test_lost_node_is_the_reason(project: SlurmProject) -> None:
     run_id = project.begin()
     project.cluster.mark_down(project.node)
     project.until_status(run_id, "Failed")
     assert "a node of the job failed (NODE_FAIL)" in project.info(run_id)["reason"]
 
 
-def test_a_time_limit_is_the_reason(project: SlurmProject) -> None:
+def test_time_limit_is_the_reason(project: SlurmProject) -> None:
     run_id = project.begin()
     project.cluster.end_time_limit(project.job)
     project.until_status(run_id, "Failed")
     assert "it reached its time limit (TIMEOUT)" in project.info(run_id)["reason"]
 
 
-def test_the_early_signal_of_a_time_limit_is_the_reason(project: SlurmProject) -> None:
-    # Slurm sends the signal at once to a job whose limit is nearer than the warning.
-    project.configure({"slurm": {"partition": "gpu", "extra": ["--time=2"]}})
+def test_early_signal_of_a_time_limit_is_the_reason(project: SlurmProject) -> None:
     run_id = project.begin()
+    # Slurm sends the signal at once to a job whose new limit is nearer than the warning.
+    project.cluster.manage("update", f"job={project.job}", "timelimit=2")
     project.until_status(run_id, "Failed")
     reason = project.info(run_id)["reason"]
     assert reason.startswith("Slurm sent SIGTERM because the job was close to its time limit: increase `time`")
     assert reason.endswith("killed by signal 15 (SIGTERM)")
 
 
-def test_a_job_that_was_canceled_in_slurm_has_failed(project: SlurmProject) -> None:
+def test_job_canceled_in_slurm_has_failed(project: SlurmProject) -> None:
     run_id = project.begin()
     project.cluster.output(["scancel", "--user", "research"])
     project.until_status(run_id, "Failed")
     assert "it was canceled in Slurm (CANCELLED)" in project.info(run_id)["reason"]
 
 
-def test_a_renamed_job_is_followed_by_its_id(project: SlurmProject) -> None:
+def test_renamed_job_is_followed_by_its_id(project: SlurmProject) -> None:
     run_id = project.begin("print('went on')")
     project.cluster.manage("update", f"job={project.job}", "name=other")
     project.gate.touch()
     assert project.run("logs", "-f", run_id).out == "began\nwent on\n"
 
 
-def test_a_run_that_starts_before_sbatch_answers_is_followed(project: SlurmProject) -> None:
+def test_run_that_starts_before_sbatch_answers_is_followed(project: SlurmProject) -> None:
     began = project.cluster.scratch / "began"
     project.write(TELLS)
     first = project.detach("train.py", "first", str(began), str(project.gate), configuration="cluster")
@@ -180,7 +180,7 @@ def test_a_run_that_starts_before_sbatch_answers_is_followed(project: SlurmProje
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["same watcher", "new watcher"])
-def test_a_new_run_waits_for_a_login_that_has_answered(project: SlurmProject, is_killed: bool) -> None:
+def test_new_run_waits_for_a_login_that_has_answered(project: SlurmProject, is_killed: bool) -> None:
     first = project.begin("print('went on')")
     project.cluster.login.stop_sshd()
     if is_killed:

@@ -11,7 +11,7 @@ from tests.targets.slurm.soak import PATIENCE, Soak
 KILLS = 12
 
 
-def test_kills_at_random_moments_lose_nothing(project: SlurmProject, connections: Path) -> None:
+def test_killing_at_random_moments_loses_nothing(project: SlurmProject, connections: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     soak = Soak(project, connections, seed)

@@ -20,7 +20,7 @@ def test_jobs_are_found_by_id() -> None:
     assert (queue.jobs["2"].run_id, queue.jobs["2"].nodes) == ("exp_2", "node1")
 
 
-def test_other_jobs_may_have_any_name() -> None:
+def test_names_of_other_jobs_are_parsed() -> None:
     job = parse(ANSWER).jobs["9"]
     assert (job.name, job.run_id) == ("my|own|job", "")
 
@@ -41,6 +41,6 @@ def test_accounting_gives_state_and_exit_code() -> None:
     assert parse_accounting("PREEMPTED|0:0\nCOMPLETED|0:0\n") == ("COMPLETED", 0)
 
 
-def test_accounting_may_know_nothing() -> None:
+def test_unknown_job_has_no_accounting() -> None:
     assert parse_accounting("") == ("", None)
     assert parse_accounting("sacct: error") == ("", None)

@@ -9,7 +9,7 @@ from tui_workbench.targets.slurm.states import ACTIVE, ENDED, WAITING, base_stat
     ("text", "state"),
     [("CANCELLED by 1000", "CANCELLED"), ("CANCELLED+", "CANCELLED"), ("RUNNING", "RUNNING"), (" TIMEOUT ", "TIMEOUT")],
 )
-def test_remarks_are_not_part_of_a_state(text: str, state: str) -> None:
+def test_suffixes_are_not_part_of_a_state(text: str, state: str) -> None:
     assert base_state(text) == state
 
 
@@ -20,13 +20,13 @@ def test_remarks_are_not_part_of_a_state(text: str, state: str) -> None:
         ("DEADLINE", "deadline"), ("CANCELLED", "canceled in Slurm"), ("BOOT_FAIL", "did not boot"),
     ],
 )  # fmt: skip
-def test_causes_are_plain_words_with_the_state(state: str, words: str) -> None:
+def test_cause_is_followed_by_the_state(state: str, words: str) -> None:
     assert words in describe_end(state)
     assert describe_end(state).endswith(f"({state})")
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "RUNNING", "NEW_STATE", ""])
-def test_a_script_that_ended_by_itself_has_no_cause(state: str) -> None:
+def test_script_that_ended_by_itself_has_no_cause(state: str) -> None:
     assert describe_end(state) == ""
 
 
@@ -55,9 +55,9 @@ def test_completing_and_unknown_states_are_not_ends() -> None:
         ("", ""),
     ],
 )
-def test_waiting_is_explained_with_the_code(reason: str, text: str) -> None:
+def test_waiting_is_described_with_the_code(reason: str, text: str) -> None:
     assert describe_waiting("PENDING", reason) == text
 
 
-def test_a_requeued_job_without_a_reason_names_its_state() -> None:
+def test_requeued_job_without_a_reason_shows_its_state() -> None:
     assert describe_waiting("REQUEUE_HOLD", "None") == "REQUEUE_HOLD"

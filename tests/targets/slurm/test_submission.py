@@ -53,12 +53,12 @@ class Login:
         return submit(self.host, self.job)
 
     def place_and_submit(self, script: str) -> Submitted | None:
-        """Submit after a script in place of that which makes the run's copy."""
+        """Submit with another script in place of the one that makes the run's working copy."""
         return place_and_submit(self.host, Placing(script, ("", str(self.run), "", "", "", "6"), b"record"), self.job)
 
     @property
     def submissions(self) -> int:
-        """How often sbatch was called."""
+        """The number of calls to sbatch."""
         path = self.folder / "sbatch"
         return len(path.read_text().splitlines()) if path.exists() else 0
 
@@ -70,7 +70,7 @@ def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Login:
     return made
 
 
-def test_the_batch_script_goes_to_sbatch_and_the_step_to_a_file(login: Login) -> None:
+def test_sbatch_gets_the_batch_script_and_a_file_the_step(login: Login) -> None:
     assert login.submit().job_id == "12"
     assert (login.folder / "batch").read_text() == "batch"
     assert (login.folder / "sbatch").read_text() == "--parsable -x\n"
@@ -86,7 +86,7 @@ def test_one_request_makes_the_copy_and_submits(login: Login) -> None:
 
 
 @pytest.mark.parametrize("script", ["exit 1", "cat >/dev/null", "cat >/dev/null; echo absent; echo placed"])
-def test_nothing_is_submitted_without_the_copy(login: Login, script: str) -> None:
+def test_missing_copy_submits_nothing(login: Login, script: str) -> None:
     assert login.place_and_submit(script) is None
     assert login.submissions == 0
 
@@ -98,7 +98,7 @@ def test_several_requests_submit_once(login: Login) -> None:
     assert login.submissions == 1
 
 
-def test_the_callers_job_does_not_change_the_new_one(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_of_the_caller_does_not_change_the_new_job(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SLURM_JOB_ID", "SLURM_CONF", "SBATCH_PARTITION", "PMI_RANK", "PMIX_RANK", "SQUEUE_STATES"):
         monkeypatch.setenv(name, "of the caller")
     login.submit()
@@ -107,7 +107,7 @@ def test_the_callers_job_does_not_change_the_new_one(login: Login, monkeypatch: 
 
 
 @pytest.mark.parametrize("said", ["Socket timed out on send/recv operation", "Unexpected missing socket error"])
-def test_an_uncertain_submission_is_looked_up_by_name_first(login: Login, said: str) -> None:
+def test_uncertain_submission_is_first_looked_up_by_name(login: Login, said: str) -> None:
     login.command("sbatch", f"echo 'sbatch: error: {said}' >&2; exit 1")
     with pytest.raises(TargetUnreachable, match=said):
         login.submit()
@@ -117,7 +117,7 @@ def test_an_uncertain_submission_is_looked_up_by_name_first(login: Login, said: 
     assert login.submissions == 0
 
 
-def test_nothing_is_submitted_while_slurm_is_silent(login: Login) -> None:
+def test_silent_slurm_gets_no_submission(login: Login) -> None:
     (login.run / "attempted").touch()
     login.command("squeue", NO_ANSWER)
     with pytest.raises(TargetUnreachable, match="Unable to contact slurm controller"):
@@ -127,26 +127,26 @@ def test_nothing_is_submitted_while_slurm_is_silent(login: Login) -> None:
     assert login.submit().job_id == "12"
 
 
-def test_sacct_knows_a_job_that_squeue_forgot(login: Login) -> None:
+def test_job_that_squeue_forgot_is_found_by_sacct(login: Login) -> None:
     (login.run / "attempted").touch()
     login.command("sacct", "echo '17|COMPLETED'")
     assert login.submit().job_id == "17"
 
 
-def test_a_job_that_has_started_is_known_by_its_file(login: Login) -> None:
+def test_started_job_is_found_by_its_file(login: Login) -> None:
     (login.run / "attempted").touch()
     (login.run / "pid").write_text("18\n")
     assert login.submit().job_id == "18"
 
 
-def test_of_two_jobs_the_first_is_kept(login: Login) -> None:
+def test_first_of_two_jobs_is_kept(login: Login) -> None:
     (login.run / "attempted").touch()
     login.command("squeue", "echo '21|PENDING|None'; echo '20|PENDING|None'")
     assert login.submit().job_id == "20"
     assert (login.folder / "scancel").read_text() == "21\n"
 
 
-def test_a_refused_job_may_be_submitted_again(login: Login) -> None:
+def test_refused_job_can_be_submitted_again(login: Login) -> None:
     login.command("sbatch", "echo 'sbatch: error: Batch job submission failed: Invalid qos specification' >&2; exit 1")
     login.command("squeue", "echo '22|FAILED|BadConstraints'")
     with pytest.raises(SubmissionRefused, match="Invalid qos specification") as caught:
@@ -168,7 +168,7 @@ def test_a_refused_job_may_be_submitted_again(login: Login) -> None:
         ("unrecognized option '--frobnicate'", "slurm.extra"),
     ],
 )
-def test_an_error_of_sbatch_says_what_to_change(login: Login, said: str, key: str) -> None:
+def test_error_of_sbatch_has_a_remedy(login: Login, said: str, key: str) -> None:
     login.command("sbatch", f'echo "sbatch: error: {said}" >&2; exit 1')
     with pytest.raises(SubmissionRefused) as caught:
         login.submit()
@@ -181,7 +181,7 @@ def test_messages_of_a_site_are_kept(login: Login) -> None:
     assert login.submit() == Submitted("12", ("you have 7 GPU hours left",))
 
 
-def test_a_missing_sbatch_is_named(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_sbatch_is_reported(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
     (login.folder / "bin" / "sbatch").unlink()
     tools = login.folder / "tools"
     tools.mkdir()
@@ -192,14 +192,14 @@ def test_a_missing_sbatch_is_named(login: Login, monkeypatch: pytest.MonkeyPatch
         login.submit()
 
 
-def test_a_full_disk_is_named_and_nothing_is_submitted(login: Login) -> None:
+def test_full_disk_is_reported_and_submits_nothing(login: Login) -> None:
     login.command("cat", "echo 'cat: write error: Disk quota exceeded' >&2; exit 1")
     with pytest.raises(StorageError, match="quota"):
         login.submit()
     assert login.submissions == 0
 
 
-def test_a_missing_directory_is_an_error(login: Login) -> None:
+def test_missing_directory_is_an_error(login: Login) -> None:
     login.run.rmdir()
     with pytest.raises(WorkbenchError):
         login.submit()

@@ -42,7 +42,7 @@ def arrays(project: SlurmProject) -> list[Path]:
     return list((project.cluster.run_root / "arrays").iterdir())
 
 
-def test_a_sweep_is_one_array(project: SlurmProject) -> None:
+def test_sweep_is_one_array(project: SlurmProject) -> None:
     ids = sweep(project)
     names = [f"wb-{run_id}" for run_id in ids]
     until(lambda: jobs(project) == names, "three jobs")
@@ -61,7 +61,7 @@ def test_a_sweep_is_one_array(project: SlurmProject) -> None:
     until(lambda: arrays(project) == [], "the end of the array")
 
 
-def test_each_run_of_an_array_has_its_own_end_and_files(project: SlurmProject) -> None:
+def test_runs_of_an_array_have_separate_ends_and_files(project: SlurmProject) -> None:
     ids = sweep(project, "open('outputs/lr', 'w').write(sys.argv[3]); sys.exit(int(sys.argv[3]) - 1)")
     project.gate.touch()
     until(lambda: all(project.status(run_id) in ("Completed", "Failed") for run_id in ids), "the ends")
@@ -71,7 +71,7 @@ def test_each_run_of_an_array_has_its_own_end_and_files(project: SlurmProject) -
     assert [path.read_text() for path in outputs] == ["1", "2", "3"]
 
 
-def test_an_array_is_submitted_once(project: SlurmProject, connections: Path) -> None:
+def test_array_is_submitted_once(project: SlurmProject, connections: Path) -> None:
     with held(project, "/usr/bin/sbatch", AFTER) as release:
         ids = sweep(project)
         until((project.cluster.scratch / "held").exists, "sbatch")
@@ -97,7 +97,7 @@ def test_runs_are_single_jobs_if_the_cluster_refuses_arrays(project: SlurmProjec
     assert arrays(project) == []
 
 
-def test_runs_that_the_options_hold_are_single_jobs(project: SlurmProject) -> None:
+def test_held_runs_are_single_jobs(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
     ids = sweep(project)
     until(lambda: jobs(project, "%j|%r") == [f"wb-{run_id}|JobHeldUser" for run_id in ids[:2]], "two jobs")

@@ -72,7 +72,7 @@ def test_alias_is_looked_up_without_the_port(known: KnownHosts, public: str) -> 
     assert [entry.line for entry in known.lookup("box", 2222, alias="lab").exact] == [3]
 
 
-def test_hashed_names(known: KnownHosts, public: str) -> None:
+def test_hashed_names_are_matched(known: KnownHosts, public: str) -> None:
     write(known, f"box,[box]:2222 {public}")
     subprocess.run([require("ssh-keygen"), "-q", "-H", "-f", known.paths[0]], check=True, capture_output=True)
     assert len(known.lookup("box", 22).exact) == 1
@@ -80,7 +80,7 @@ def test_hashed_names(known: KnownHosts, public: str) -> None:
     assert not any(known.lookup("other", 22))
 
 
-def test_markers(known: KnownHosts, public: str) -> None:
+def test_markers_are_parsed(known: KnownHosts, public: str) -> None:
     write(known, f"@cert-authority *.example.org {public}", f"@revoked * {public}", f"@unheard-of * {public}")
     assert [entry.marker for entry in known.lookup("a.example.org", 22).exact] == ["@cert-authority", "@revoked"]
 
@@ -135,5 +135,5 @@ def test_existing_lines_are_kept(known: KnownHosts, public: str, tmp_path: Path)
 
 def test_read_only_file_is_named(known: KnownHosts, public: str, tmp_path: Path) -> None:
     (tmp_path / "ssh").write_text("a file")
-    with pytest.raises(StorageError, match="known_hosts: cannot add the host key to it"):
+    with pytest.raises(StorageError, match="known_hosts: cannot add the host key"):
         known.accept("box", public)

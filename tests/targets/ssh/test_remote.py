@@ -19,7 +19,7 @@ from tests.targets.conftest import link_processes
 from tests.targets.remote_fixtures import PYTHON_THERE
 from tests.targets.remote_project import Remote
 
-# The way of one run.
+# A complete run.
 
 
 def test_run_has_output_and_exit_code_of_its_script(box: Remote) -> None:
@@ -69,7 +69,7 @@ def test_script_sees_login_and_configuration_variables(box: Remote) -> None:
     assert (box.machine.home() / ".azureml" / "share" / "project").is_dir()
 
 
-def test_unusual_names(tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> None:
+def test_unusual_names_are_passed_unchanged(tmp_path: Path, gpubox: Machine, ssh_folder: Path) -> None:
     odd = "it's a \"pro$(ject)\n`x`"
     workbench = Remote(tmp_path / odd, gpubox)
     workbench.write(
@@ -91,7 +91,7 @@ def test_secret_variable_is_masked(box: Remote) -> None:
         except (FileNotFoundError, ProcessLookupError):
             continue
     for path in [*box.run_directory(run_id).rglob("*"), *box.there(run_id).rglob("*")]:
-        own = path.suffix == ".runconfig"  # the user's own file, where it stands in clear
+        own = path.suffix == ".runconfig"  # the user's own file, which contains it in plain text
         assert own or not path.is_file() or b"hunter2" not in path.read_bytes(), path
     box.go_on()
     assert box.follow(run_id).out.startswith("15\nbegan\n")
@@ -109,7 +109,7 @@ def test_another_machine_can_follow_the_run(box: Remote, tmp_path: Path) -> None
         assert (workbench.run_directory(run_id) / "outputs" / "x").read_text() == "made"
 
 
-def test_clean_removes_ended_runs_only(box: Remote, tmp_path: Path) -> None:
+def test_clean_removes_only_ended_runs(box: Remote, tmp_path: Path) -> None:
     over = box.begin()
     box.go_on()
     box.until_status(over, "Completed")
@@ -176,10 +176,10 @@ def _has_lines(log: Path, lines: int) -> bool:
     return log.exists() and log.read_bytes().count(b"\n") >= lines
 
 
-# Wrong from the start.
+# Errors before the start.
 
 
-def test_missing_interpreter(box: Remote) -> None:
+def test_missing_interpreter_is_reported(box: Remote) -> None:
     box.configure({"pythonLocation": "/opt/no/python"})
     box.write("print(1)")
     result = box.submit("train.py", configuration="box")
@@ -188,7 +188,7 @@ def test_missing_interpreter(box: Remote) -> None:
 
 
 @pytest.mark.parametrize("location", ["python", "python3", "~/env/bin/python", "env/bin/python"])
-def test_lookup_of_the_interpreter(box: Remote, location: str) -> None:
+def test_interpreter_is_looked_up_on_the_machine(box: Remote, location: str) -> None:
     folder = box.machine.home() / "env" / "bin"
     folder.mkdir(parents=True)
     (folder / "python").symlink_to(PYTHON_THERE)
@@ -201,7 +201,7 @@ def test_lookup_of_the_interpreter(box: Remote, location: str) -> None:
         shutil.rmtree(folder.parent)
 
 
-def test_machine_that_is_off(box: Remote) -> None:
+def test_unreachable_machine_is_reported(box: Remote) -> None:
     box.write("print(1)")
     box.machine.stop_sshd()
     try:
@@ -212,7 +212,7 @@ def test_machine_that_is_off(box: Remote) -> None:
         box.machine.start_sshd()
 
 
-def test_unknown_host_key(box: Remote, ssh_folder: Path) -> None:
+def test_unknown_host_key_is_reported(box: Remote, ssh_folder: Path) -> None:
     (ssh_folder / "known_hosts").unlink()
     box.write("print(1)")
     result = box.submit("train.py", configuration="box")
@@ -221,7 +221,7 @@ def test_unknown_host_key(box: Remote, ssh_folder: Path) -> None:
     assert not (ssh_folder / "known_hosts").exists()
 
 
-def test_changed_host_key_between_two_runs(box: Remote, ssh_folder: Path, connections: Path) -> None:
+def test_changed_host_key_between_two_runs_is_reported(box: Remote, ssh_folder: Path, connections: Path) -> None:
     box.write("print(1)")
     assert box.submit("train.py", configuration="box").code == 0
     kept = {name: (box.machine.folder / name).read_bytes() for name in ("host_key", "host_key.pub")}
@@ -241,7 +241,7 @@ def test_changed_host_key_between_two_runs(box: Remote, ssh_folder: Path, connec
         box.machine.start_sshd()
 
 
-def test_full_remote_disk(box: Remote) -> None:
+def test_full_remote_disk_is_reported(box: Remote) -> None:
     box.write("x" * 3_000_000, "big.txt")
     box.write("print(1)")
     there = box.machine.home() / ".workbench-tui"
@@ -273,7 +273,7 @@ def test_script_that_fills_the_remote_disk_is_reported(box: Remote) -> None:
         box.machine.run(["umount", "--lazy", f"/home/research/{there.name}"])
 
 
-# Wrong on the way.
+# Errors during the run.
 
 
 def test_log_is_complete_after_three_killed_connections(box: Remote) -> None:
@@ -353,7 +353,7 @@ def test_removed_remote_run_folder_is_reported(box: Remote) -> None:
     assert box.log(run_id) == "began\n"
 
 
-def test_killed_remote_supervising_shell(box: Remote) -> None:
+def test_killed_remote_supervising_shell_is_reported(box: Remote) -> None:
     run_id = box.begin()
     box.machine.run(["kill", "-KILL", (box.there(run_id) / "pid").read_text().split()[0]])
     box.go_on()

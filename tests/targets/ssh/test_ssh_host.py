@@ -61,7 +61,7 @@ def test_concurrent_callers_start_one_link(login: wire.Login, connections: Path)
     assert len(link_processes(connections)) == 1
 
 
-def test_more_programs_than_sessions_per_connection(host: SshHost) -> None:
+def test_more_programs_than_sessions_can_run(host: SshHost) -> None:
     processes = [host.open(["cat"]) for _ in range(15)]  # sshd's MaxSessions is 10
     for number, process in enumerate(processes):
         os.write(process.stdin, b"%d" % number)
@@ -145,7 +145,7 @@ def test_idle_link_ends(login: wire.Login, monkeypatch: pytest.MonkeyPatch) -> N
         thread.start()
     process = SshHost(login).open(["cat"])
     with pytest.raises(TimeoutError):
-        process.wait(1.0)  # in use, however long nothing is said
+        process.wait(1.0)  # in use, even without data for a long time
     process.close()
     thread.join(20)
     assert not thread.is_alive()
@@ -295,7 +295,7 @@ def test_killed_link_is_replaced(host: SshHost, connections: Path) -> None:
 
 
 def test_request_is_not_repeated(host: SshHost, login: wire.Login) -> None:
-    """A link that dies with the request in its hands may have carried it out."""
+    """A link that dies during a request may have executed it."""
     paths = wire.LinkPaths(login)
     calls = []
     with socket.socket(socket.AF_UNIX) as listener:
@@ -324,36 +324,36 @@ def test_restarted_machine_is_reconnected(host: SshHost, gpubox: Machine) -> Non
     assert host.run(["cat", "/proc/sys/kernel/random/boot_id"]).text != before
 
 
-# Not reaching it.
+# Unreachable machines.
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "gpu..example.org", "a" * 64 + ".example.org"])
-def test_unknown_host_name(login: wire.Login, name: str) -> None:
+def test_unknown_host_name_is_reported(login: wire.Login, name: str) -> None:
     with pytest.raises(ConnectionLost, match=f"unknown host name {re.escape(name)}") as caught:
         SshHost(login._replace(address=name)).run(["true"])
     assert caught.value.failed_check == "name"
     assert caught.value.exit_code == 4
 
 
-def test_closed_port(login: wire.Login) -> None:
+def test_closed_port_is_reported(login: wire.Login) -> None:
     with pytest.raises(ConnectionLost, match="nothing listens on port 23") as caught:
         SshHost(login._replace(address=login.address + ":23")).run(["true"])
     assert caught.value.failed_check == "port"
 
 
-def test_other_service_on_the_port(login: wire.Login) -> None:
+def test_other_service_on_the_port_is_reported(login: wire.Login) -> None:
     with Server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port, pytest.raises(ConnectionLost):
         SshHost(login._replace(address=f"127.0.0.1:{port}")).run(["true"])
 
 
 @pytest.mark.parametrize("said", [b"SSH-2.0-\xff\xfe\r\n", b"SSH-1.0-old\r\n", b"x" * 100_000])
-def test_unknown_protocol_on_the_port(login: wire.Login, said: bytes) -> None:
+def test_unknown_protocol_on_the_port_is_reported(login: wire.Login, said: bytes) -> None:
     with Server(said) as port, pytest.raises(ConnectionLost, match="no SSH server answers on port") as caught:
         SshHost(login._replace(address=f"127.0.0.1:{port}")).run(["true"])
     assert caught.value.failed_check == "port"
 
 
-def test_slow_handshake(login: wire.Login, ssh_folder: Path) -> None:
+def test_slow_handshake_is_awaited(login: wire.Login, ssh_folder: Path) -> None:
     with SlowProxy(login.address, seconds=5.0) as port:
         (ssh_folder / "known_hosts").write_text(
             (ssh_folder / "known_hosts").read_text().replace(login.address, f"[127.0.0.1]:{port}")
@@ -379,7 +379,7 @@ def test_slow_handshake(login: wire.Login, ssh_folder: Path) -> None:
         ("box:ssh", ("box:ssh", 0)),
     ],
 )
-def test_host_and_port_of_an_address(address: str, expected: tuple[str, int]) -> None:
+def test_address_is_split_into_host_and_port(address: str, expected: tuple[str, int]) -> None:
     assert wire.Login("t", address).host_and_port == expected
 
 
@@ -415,7 +415,7 @@ def _client_port(host: SshHost) -> str:
 
 
 class Server:
-    """Something that answers each connection with the same bytes."""
+    """A server that answers each connection with the same bytes."""
 
     def __init__(self, answer: bytes) -> None:
         self._answer = answer
@@ -443,7 +443,7 @@ class Server:
 
 
 class SlowProxy(Server):
-    """Leads to an SSH server, and lets its first words wait."""
+    """A proxy to an SSH server that delays the first bytes of the server."""
 
     def __init__(self, address: str, seconds: float) -> None:
         super().__init__(b"")

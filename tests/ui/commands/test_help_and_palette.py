@@ -117,7 +117,7 @@ async def test_palette_begins_with_the_focused_pane(project: Project, key: str, 
 async def test_palette_matches_scattered_letters(project: Project) -> None:
     async with opened(project) as pilot:
         await palette(pilot, *"brdlft")
-        await until(lambda: palette_rows(pilot)[:1] == ["Border left"])
+        await until(lambda: palette_rows(pilot)[:1] == ["Move border left"])
 
 
 async def test_palette_shows_why_a_command_is_unavailable(project: Project) -> None:

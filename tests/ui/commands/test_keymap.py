@@ -104,8 +104,8 @@ def test_invalid_entries_are_reported_and_the_rest_applies() -> None:
         (2, 13, "unknown command 'view.zooom'"),
         (3, 12, "unknown key 'foo'"),
         (4, 15, "terminals send ctrl+i as tab"),
-        (5, 12, "'s' types text where file.save works"),
-        (6, 18, "'r' types text where log_search.mode works"),
+        (5, 12, "'s' cannot be the key of file.save: it types text there"),
+        (6, 18, "'r' cannot be the key of log_search.mode: it types text there"),
     ]
     assert keymap.errors[0].remedy == "Did you mean view.zoom?"
     assert all(error.remedy for error in keymap.errors)
@@ -131,7 +131,7 @@ def test_scopes_can_share_a_key() -> None:
         ("run.start: [a\n", 2, "invalid YAML"),
         ("view.zoom: @\n", 1, "invalid YAML"),
         ("view.zoom: {a: b}\n", 1, "expected a list of keys for view.zoom"),
-        ("view.zoom: a\nview.zoom: b\n", 2, "view.zoom already has keys in line 1"),
+        ("view.zoom: a\nview.zoom: b\n", 2, "view.zoom already has keys on line 1"),
     ],
 )
 def test_invalid_file_is_reported(text: str, line: int, message: str) -> None:

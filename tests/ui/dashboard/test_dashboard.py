@@ -249,7 +249,7 @@ async def test_archived_runs_are_hidden_until_shown(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("d")
         await shows(pilot, "5", "4", "3", "2", "1")
-        assert "v shows archived runs" in seen(pilot)
+        assert "Press v to show archived runs" in seen(pilot)
         await pilot.press("v")
         await shows(pilot, "6", "5", "4", "3", "2", "1")
         assert "⊟" in rows(pilot)[0]

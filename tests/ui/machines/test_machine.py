@@ -248,8 +248,7 @@ async def test_failed_check_is_listed_until_fixed(project: Project, gpubox: Mach
         await pilot.press("c")
         assert pilot.app.clipboard == "sudo usermod -aG docker outsider"
         await back(pilot)
-        await until(lambda: "box ✗" in seen(pilot))
-        assert "docker: the user outsider" in seen(pilot)
+        await until(lambda: all(text in seen(pilot) for text in ("box ✗", "docker: the user outsider")))
         rewrite(project, "outsider", "research")
         await until(lambda: "box ·" in seen(pilot))
         await check_box(pilot)

@@ -62,7 +62,7 @@ class TestOpening:
     async def test_unreadable_file_shows_an_error(self, folder: Path) -> None:
         async with editor_app(folder) as it:
             assert not await it.pane.open_file(it.path("missing\x1b[2J.py"))
-            assert "missing␛[2J.py: cannot read it: no such file" in it.pane.render().plain
+            assert "missing␛[2J.py: cannot read: no such file" in it.pane.render().plain
             await it.open("train.py")
             assert not await it.pane.open_file(it.path("missing.py"))
             assert "no such file" in it.status
@@ -195,7 +195,7 @@ class TestSaving:
             await it.press("x")
             await asyncio.to_thread(shutil.rmtree, folder)
             assert await it.pane.save_all() == [it.path("train.py")]
-            assert "cannot write it: no such file or folder" in it.status
+            assert "cannot write: no such file or folder" in it.status
             assert it.text.source.startswith("ximport")
             assert it.title == "3 train.py ●"
 

@@ -62,11 +62,11 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     add = login.add_argument
     add("--private-key-file", metavar="FILE", default="", help="log in with this key")
     add("--private-key-passphrase", metavar="TEXT", nargs="?", const=ASK,
-        help="the passphrase of the key; asked for if TEXT is missing")  # fmt: skip
+        help="the passphrase of the key; without TEXT, you are asked for it")  # fmt: skip
     add("-k", "--use-azureml-ssh-key", dest="workbench_key", action="store_true",
         help="create a key for the workbench, once, and install it on the machine")  # fmt: skip
     add("-w", "--password", metavar="TEXT", nargs="?", const=ASK,
-        help="log in with a password; asked for if TEXT is missing")  # fmt: skip
+        help="log in with a password; without TEXT, you are asked for it")  # fmt: skip
     add("--password-stdin", action="store_true", help="read the password from stdin")
     HOST_KEYS(login)
     machine = parser.add_argument_group("target")
@@ -142,7 +142,7 @@ def run_detach(arguments: argparse.Namespace) -> int:
     if active and not arguments.force:
         raise UsageError(
             f"target {name!r} has active runs: {', '.join(active)}",
-            remedy="Wait for their end, cancel them with `workbench-tui experiment cancel -r ID`, or add `--force`.",
+            remedy="Wait until they end, cancel them with `workbench-tui experiment cancel -r ID`, or add `--force`.",
         )
     detach(detachment)
     notes, secrets = detachment.change_set.notes, detachment.references
@@ -165,7 +165,7 @@ def run_login(arguments: argparse.Namespace) -> int:
     if arguments.password_stdin:
         reference = target.password or target.private_key_passphrase
         if not reference:
-            raise UsageError(f"target {target.name!r} needs no secret", remedy="Leave out --password-stdin.")
+            raise UsageError(f"target {target.name!r} needs no secret", remedy="Omit --password-stdin.")
         typed = {reference: prompts.secret_from_stdin()}
         host.give_secret(reference, typed[reference])
         host.run(["true"])
@@ -191,7 +191,7 @@ def _request(arguments: argparse.Namespace) -> AttachRequest:
         raise UsageError("no target type given", remedy=f"Choose one of: {', '.join(TYPES)}.")
     if arguments.type and arguments.old_type and arguments.type != arguments.old_type:
         raise UsageError(
-            f"the target type is given twice: {arguments.type} and {arguments.old_type}", remedy="Leave out --type."
+            f"the target type is given twice: {arguments.type} and {arguments.old_type}", remedy="Omit --type."
         )
     has_password = arguments.password is not None or arguments.password_stdin
     _refuse_contradictions(arguments, kind, has_password=has_password)
@@ -217,28 +217,30 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
     if kind == LOCAL_DOCKER and (login or arguments.address or arguments.username):
         raise UsageError(
             "type localdocker is the Docker engine of this machine, which has no address and no login",
-            remedy="Leave out --address, --username and the options for keys and passwords.",
+            remedy="Omit --address, --username and the options for keys and passwords.",
         )
     has_python = kind in (REMOTE, SLURM, CLUSTER)
     if has_python and (arguments.image or arguments.gpu is not None):
         raise UsageError(
-            f"--image, --gpu and --no-gpu apply only to Docker targets, not to type {kind}", remedy="Leave them out."
+            f"--image, --gpu and --no-gpu apply only to Docker targets, not to type {kind}", remedy="Omit them."
         )
     if not has_python and arguments.python:
         raise UsageError(
             f"--python applies only to types remote, slurm and cluster, not {kind!r}",
-            remedy="Leave out --python: a Docker target uses the Python of its image.",
+            remedy="Omit --python: a Docker target uses the Python of its image.",
         )
     if kind != SLURM and (arguments.run_root or arguments.partition or arguments.account):
         raise UsageError(
-            f"--run-root, --partition and --account apply only to type slurm, not {kind!r}", remedy="Leave them out."
+            f"--run-root, --partition and --account apply only to type slurm, not {kind!r}", remedy="Omit them."
         )
     if kind == SLURM and not arguments.address and (login or arguments.username):
-        raise UsageError("a login needs the address of the login node", remedy="Add `--address HOST[:PORT]`.")
+        raise UsageError(
+            "the options for a login need the address of the login node", remedy="Add `--address HOST[:PORT]`."
+        )
     if arguments.password is not None and arguments.password_stdin:
-        raise UsageError("--password cannot be used with --password-stdin", remedy="Leave one of them out.")
+        raise UsageError("--password cannot be used with --password-stdin", remedy="Omit one of them.")
     if arguments.private_key_file and has_password and not arguments.workbench_key:
-        raise UsageError("--private-key-file cannot be used with a password", remedy="Leave one of them out.")
+        raise UsageError("--private-key-file cannot be used with a password", remedy="Omit one of them.")
     if arguments.private_key_passphrase is not None and not arguments.private_key_file:
         raise UsageError("--private-key-passphrase needs --private-key-file", remedy="Add `--private-key-file FILE`.")
 

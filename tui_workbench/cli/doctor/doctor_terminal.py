@@ -145,7 +145,7 @@ def clipboard(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
 
 def focus(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
     """Check that the terminal reports focus changes. Desktop notifications are sent only while it has no focus."""
-    cost = "The end of a run is shown on the screens only, without a desktop notification."
+    cost = "The end of a run is shown only on the screens, without a desktop notification."
     if environment.get("TMUX"):
         if _tmux("focus-events") == "off":
             return limited("focus", "tmux does not report it", cost, "", "tmux set-option -g focus-events on")

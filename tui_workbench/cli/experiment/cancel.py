@@ -20,7 +20,7 @@ configure_cancel = options(
     option("-g", "--group", metavar="SWEEP", default="", help="cancel the queued runs of a sweep, such as `sweep-1`"),
     option("--all", action="store_true", help="with --group: also cancel active runs"),
     option("--grace", metavar="SECONDS", type=seconds, default=DEFAULT_GRACE,
-           help="time to end before processes are killed (default: %(default)g)"),
+           help="grace period before the remaining processes are killed (default: %(default)g)"),
     option("-y", "--yes", action="store_true", help="do not ask if other runs wait for this run to complete"),
     # Azure ML Workbench required the target.
     option("-t", "--target", help="ignored: the record of the run names its target"),

@@ -33,15 +33,15 @@ configure_prepare = options(
     PROJECT,
     epilog="""\
 Only Docker targets, and local targets with `userManagedEnvironment: false`,
-have an environment. Other targets use your own Python.""",
+have an environment. On other targets, runs use a Python that you manage.""",
 )
 configure_collect = options(
     option("-r", "--run", metavar="ID", default="", help="the ID or number of the run (default: all)"),
     output(),
     epilog="""\
-If the files of a run could not be fetched from another machine when it ended,
-for example because the disk was full, they stay there. This command fetches
-the missing files; you can repeat it.""",
+Files that could not be fetched when a run ended, for example because the disk
+was full, stay on the target. This command fetches the missing files; you can
+repeat it.""",
 )
 configure_clean = options(
     option("-t", "--target", metavar="TARGET", action="append", default=[], help="only this target (default: all)"),

@@ -30,7 +30,7 @@ SLURM = option("--slurm", metavar="KEY=VALUE,...", action="append", default=[],
                help="override options of a Slurm job, such as gpus=2,time=2:00:00; repeatable")  # fmt: skip
 ALLOW_CPU = option("--allow-cpu", action="store_true", help="run even if the script would train on the CPU")
 OUTPUT = output(default="", note="with --detach or --dry-run; default: text")
-SCRIPT = option("script", metavar="SCRIPT", nargs="?", default="", help="the script (default: in ArgumentVector)")
+SCRIPT = option("script", metavar="SCRIPT", nargs="?", default="", help="the script (default: from ArgumentVector)")
 
 configure_submit = options(
     CONFIGURATION,
@@ -46,7 +46,7 @@ configure_submit = options(
     ALLOW_CPU,
     OUTPUT,
     SCRIPT,
-    option("arguments", metavar="ARGS", nargs="...", help="the arguments of the script (default: in ArgumentVector)"),
+    option("arguments", metavar="ARGS", nargs="...", help="the arguments of the script (default: from ArgumentVector)"),
     names_script=True,
     usage="%(prog)s -c NAME [-t TARGET] [--wait | --detach | --dry-run] [--project DIR]\n"
     "                                       SCRIPT [ARGS...]",
@@ -68,7 +68,7 @@ examples:
 
 def run_submit(arguments: argparse.Namespace) -> int:
     if arguments.wait and arguments.detach:
-        raise UsageError("--wait cannot be used with --detach", remedy="Leave one of them out.")
+        raise UsageError("--wait cannot be used with --detach", remedy="Omit one of them.")
     project = Project.find(arguments.project)
     request = RunRequest(arguments.run_configuration, arguments.script, tuple(arguments.arguments), arguments.target)
     request = request._replace(
@@ -84,7 +84,7 @@ def submit_request(project: Project, request: RunRequest, arguments: argparse.Na
     if wants_record and not (arguments.detach or arguments.dry_run or _is_plain(arguments)):
         raise UsageError(
             "-o and --query need --detach or --dry-run",
-            remedy="Add one of these, or leave out -o and --query: stdout is the output of the script.",
+            remedy="Add one of these, or omit -o and --query: stdout is the output of the script.",
         )
     if arguments.dry_run:
         from tui_workbench.cli.experiment.answers import print_plan

@@ -49,7 +49,7 @@ configure_sweep = options(
     ALLOW_CPU,
     OUTPUT,
     SCRIPT,
-    option("arguments", metavar="ARGS", nargs="...", help="arguments of the script that all runs share"),
+    option("arguments", metavar="ARGS", nargs="...", help="script arguments shared by all runs"),
     names_script=True,
     usage="%(prog)s -c NAME (--param NAME=VALUE,... | --list FILE) [--random N [--seed N]]\n"
     "                                      [--max-parallel N] [--detach | --dry-run] SCRIPT [ARGS...]",
@@ -80,7 +80,7 @@ def run_sweep(arguments: argparse.Namespace) -> int:
     follows_plainly = arguments.plain and not arguments.query and not (arguments.detach or arguments.dry_run)
     wants_record = bool(arguments.output or arguments.query) and not follows_plainly
     if wants_record and not (arguments.detach or arguments.dry_run):
-        remedy = "Add one of these, or leave out -o and --query."
+        remedy = "Add one of these, or omit -o and --query."
         raise UsageError("-o and --query need --detach or --dry-run", remedy=remedy)
     runs = Runs(Project.find(arguments.project))
     request, members = _request(runs, arguments)

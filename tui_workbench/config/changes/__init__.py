@@ -1,4 +1,4 @@
-"""Changes of one or several configuration files: planned, shown as a diff, applied and undone as one step.
+"""Plan changes of one or more files, show them as a diff, and apply or undo them in one step.
 
-Edits within a YAML text belong to `config.yaml_edit`.
+Edits within the text of a file belong to `config.yaml_edit`.
 """

@@ -1,7 +1,7 @@
-"""Change several files in one step, all or none, with a diff and undo.
+"""Change several files in one step, with a diff and undo.
 
-A file that changed since the plan is never overwritten. If a file cannot be written, the others get their old content
-back. Undo restores every byte.
+A file that changed after planning is never overwritten. If a file cannot be written, the old content of the other files
+is restored. Undo restores every byte.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tui_workbench.core.errors import ConfigurationError, storage_error
 
 
 class FileChange(NamedTuple):
-    """The content of a file before and after a change; None if the file does not exist."""
+    """The content of a file before and after a change. None means that the file does not exist."""
 
     path: str
     before: bytes | None
@@ -51,15 +51,15 @@ class ChangeSet(NamedTuple):
         return all(change.before == change.after for change in self.changes)
 
     def diff(self, root: str = "") -> str:
-        """Return a unified diff with paths relative to `root`, without files outside of it."""
+        """Return a unified diff with paths relative to `root`. Files outside of `root` are omitted."""
         names = [os.path.relpath(change.path, root) if root else change.path for change in self.changes]
         pairs = zip(self.changes, names, strict=True)
         return "".join(unified_diff(change, name) for change, name in pairs if not name.startswith(".."))
 
     def apply(self) -> None:
-        """Make all changes, or none.
+        """Make all changes. If this fails, no file is changed.
 
-        Raises ConfigurationError if a file changed since the plan, StorageError if it cannot be written.
+        Raises ConfigurationError if a file changed after planning, StorageError if it cannot be written.
         """
         with text_files.locked(change.path for change in self.changes):
             for change in self.changes:
@@ -68,7 +68,7 @@ class ChangeSet(NamedTuple):
                 if change.before is None:
                     raise ConfigurationError("the file already exists", remedy="Choose another name.", file=change.path)
                 raise ConfigurationError(
-                    "the file has changed in the meantime",
+                    "the file has changed since the change was planned",
                     remedy="Review the file, then repeat the change.",
                     file=change.path,
                 )
@@ -86,12 +86,12 @@ class ChangeHistory:
         self._done: list[ChangeSet] = []
 
     def apply(self, change_set: ChangeSet) -> None:
-        """Apply and remember a change set. Raises as `ChangeSet.apply` does."""
+        """Apply a change set and add it to the history. Raises the errors of `ChangeSet.apply`."""
         change_set.apply()
         self._done.append(change_set)
 
     def undo(self) -> ChangeSet | None:
-        """Undo the last change set and return it; None if nothing can be undone. Raises as `ChangeSet.apply` does."""
+        """Undo and return the last change set, or return None. Raises the errors of `ChangeSet.apply`."""
         if not self._done:
             return None
         self._done[-1].inverse.apply()
@@ -102,7 +102,7 @@ class ChangeHistory:
 
     @property
     def newest(self) -> ChangeSet | None:
-        """The change set that `undo` would undo, or None."""
+        """The last applied change set, which `undo` would undo, or None."""
         return self._done[-1] if self._done else None
 
 
@@ -116,13 +116,13 @@ def unified_diff(change: FileChange, name: str) -> str:
 
 
 def _lines(data: bytes | None) -> list[str]:
-    # Do not show the carriage return of a line ending.
+    # A diff does not show line endings of Windows.
     text = (data or b"").decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def bytes_at(path: str) -> bytes | None:
-    """Return the content of a file, None if it does not exist. Raises StorageError if it cannot be read."""
+    """Return the content of a file, or None if it does not exist. Raises StorageError if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()

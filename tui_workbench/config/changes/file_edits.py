@@ -1,7 +1,7 @@
 """Check, fix and edit configuration files by name and key, for the command line.
 
-A file is written only if the result differs and was verified. Wrong usage raises UsageError, a broken file
-ConfigurationError.
+A file is written only if its content changes and the edit was verified. A wrong argument raises UsageError, an invalid
+file ConfigurationError.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 MOST_ATTEMPTS = 100
-"""Limit of attempts at an edit. An attempt fails only if another program has written the file meanwhile."""
+"""Maximum number of attempts at an edit. An attempt fails only if another program writes the file at the same time."""
 
 
 class EditResult(NamedTuple):
@@ -44,7 +44,7 @@ class EditResult(NamedTuple):
 
 
 class FixResult(NamedTuple):
-    """The fixes of one file, and its remaining findings."""
+    """The fixes that were applied to a file, and its remaining findings."""
 
     file: str
     fixed: tuple[str, ...]  # titles of the fixes, in order
@@ -53,9 +53,9 @@ class FixResult(NamedTuple):
 
 
 def get(path: str, key: str) -> Any:
-    """Return the typed value of a key, or the default of its field; for a choice, the word in the file.
+    """Return the typed value of a key or, if it is unset, the default of its field. A choice is returned as written.
 
-    Raises UsageError if there is neither value nor default, ConfigurationError if the file is broken.
+    Raises UsageError if there is no value and no default, ConfigurationError if the file is invalid.
     """
     document = _opened(path)
     steps = document.path_of(key)
@@ -71,7 +71,7 @@ def get(path: str, key: str) -> Any:
 
 
 def _retried(edit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Repeat the edit on the new content if another program has written the file."""
+    """Decorate an edit to repeat it on the new content if another program has written the file."""
 
     @functools.wraps(edit)
     def retried(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
@@ -85,10 +85,10 @@ def _retried(edit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Resul
 
 @_retried
 def set_text(path: str, key: str, text: str, *, any_key: bool = False) -> EditResult:
-    """Set a key to the value of `text`; lists and maps are written in brackets: `[a, b]`, `{A: 1}`.
+    """Set a key to the value in `text`. Lists and maps are written in brackets: `[a, b]`, `{A: 1}`.
 
     `any_key` allows unknown keys. Raises UsageError for a wrong type or an unknown field, ConfigurationError if the
-    file is broken or other values would change.
+    file is invalid or other values would change.
     """
     document = _opened(path)
     steps = document.path_of(key)
@@ -104,7 +104,7 @@ def set_text(path: str, key: str, text: str, *, any_key: bool = False) -> EditRe
 
 @_retried
 def unset(path: str, key: str) -> EditResult:
-    """Remove a key or list item. Raises UsageError if it is not set, ConfigurationError if the file is broken."""
+    """Remove a key or list item. Raises UsageError if it is not set, ConfigurationError if the file is invalid."""
     document = _opened(path)
     steps = document.path_of(key)
     if find(document.tree, steps) is None:
@@ -116,11 +116,10 @@ def unset(path: str, key: str) -> EditResult:
 
 @_retried
 def fix(path: str, *, code: str = "", dry_run: bool = False) -> FixResult:
-    """Apply the fixes of a file's findings one after the other.
+    """Apply the fixes for the findings in a file.
 
-    Without `code`, only errors and warnings are fixed, by fixes that need no decision. With `code`, all findings with
-    that code are fixed.
-    Raises UsageError for an unknown code, ConfigurationError if the file cannot be read.
+    Without `code`, only errors and warnings are fixed, and only by fixes that need no decision. With `code`, all
+    findings with this code are fixed. Raises UsageError for an unknown code, ConfigurationError for an unreadable file.
     """
     if code and code not in CODES:
         raise UsageError(f"unknown finding code {code!r}", remedy=f"Choose one of: {', '.join(CODES)}.")
@@ -152,7 +151,7 @@ def _saved(document: Document, path: Path, old: Any) -> EditResult:
 
 
 def _hidden(value: Any) -> Any:
-    """Hide a secret in plain text; a reference to a secret is shown."""
+    """Replace a secret in plain text. A reference to a secret is not replaced."""
     return "(hidden)" if value and not str(value).startswith("AzureMlSecret=") else value
 
 
@@ -173,7 +172,7 @@ def _unknown_key(document: Document, key: str) -> UsageError:
     names = [field.key for field in document.kind.fields if not field.is_old]
     near = get_close_matches(key, names, 1, 0.6) or [name for name in names if name.lower() == key.lower()]
     remedy = f"Did you mean {near[0]}?" if near else f"Fields: {', '.join(names)}."
-    return UsageError(f"{key} is not a field of a {document.kind.title.lower()}", remedy=remedy)
+    return UsageError(f"unknown field {key!r} in {os.path.basename(document.path)}", remedy=remedy)
 
 
 def _not_set(document: Document, key: str) -> UsageError:
@@ -194,14 +193,14 @@ def configuration_files(root: str) -> list[str]:
     found = [os.path.join(directory, name) for name in names if kind_of(name) is not None]
     context = ProjectContext(root)
     for configuration in context.configurations():
-        # Dependency files can be anywhere in the project and have any name.
+        # Dependency files can have any name and be in any folder of the project.
         named = (context.absolute(configuration.conda_file), context.absolute(configuration.spark_file))
         found += [path for path in named if path not in found and os.path.isfile(path)]
     return [path for path in found if os.path.isfile(path)]
 
 
 def find_file(name: str, root: str | None) -> str:
-    """Return the path for a command-line argument: a path, or a name in aml_config/."""
+    """Return the path for a command-line argument, which is a path or a name in aml_config/."""
     if os.path.exists(name) or root is None:
         return name
     candidates = (os.path.join(root, CONFIG_DIRECTORY, name), os.path.join(root, name))
@@ -209,7 +208,7 @@ def find_file(name: str, root: str | None) -> str:
 
 
 def check(paths: Sequence[str]) -> list[Finding]:
-    """Check files. A file that cannot be read becomes a finding."""
+    """Check files. A file that cannot be read is reported as a finding."""
     contexts: dict[str, ProjectContext | None] = {}
     findings: list[Finding] = []
     for path in paths:
@@ -228,9 +227,9 @@ def check(paths: Sequence[str]) -> list[Finding]:
 
 
 def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
-    """Parse a command-line argument as the value at `path` of `field` (None: an unknown field).
+    """Parse a command-line argument as the value at `path`; `field` is the field at or above it, or None.
 
-    `null` means no value if the field allows that; `"null"` is the text. Raises UsageError for a wrong type.
+    `null` means no value if the field allows this; `"null"` is the string. Raises UsageError for a wrong type.
     """
     if text == NULL and (field is None or (field.nullable and path == field.path)):
         return None
@@ -258,7 +257,7 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
 
 
 def _is_text_inside(field: Field, inside: int, text: str) -> bool:
-    """Return True if the value `inside` levels below the field is text, not a list or map."""
+    """Return True if a value `inside` levels below the field is a string, not a list or map."""
     if field.type == field_types.DEPENDENCIES:
         # An item is a package or `{pip: [...]}`, which contains a list of packages.
         return inside > 2 or (inside == 1 and not text.startswith("{"))

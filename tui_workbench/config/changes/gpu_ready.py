@@ -1,7 +1,7 @@
-"""Make a target GPU-ready: plan the edits of its files, and apply them as one change set.
+"""Make a target GPU-ready: plan edits of its files, and apply them as one change set.
 
-Planning changes nothing. Each hunk can be left out. A plan made after applying has no hunks. A target is ready only if
-no file of its runs has an error or a package that does not fit the image.
+Planning changes nothing. The user can omit each hunk. After all hunks are applied, a new plan has no hunks. A target is
+ready only if no file of its runs has an error or a package that is incompatible with the image.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BLOCKING = frozenset(("cannot-install", "wrong-cuda", "wrong-platform", "wrong-
 class Hunk(NamedTuple):
     """One change of one file."""
 
-    id: str  # "baseDockerImage", "Framework:gpu", "tensorflow": stable from plan to plan
+    id: str  # "baseDockerImage", "Framework:gpu", "tensorflow"; the same in every plan
     path: str
     title: str  # the result: "nvidiaDocker: true"
     reason: str  # a sentence
@@ -46,30 +46,29 @@ class ImageChoice(NamedTuple):
 
 
 class GpuReadyPlan(NamedTuple):
-    """The changes after which runs of `configurations` on `target` use its GPU."""
+    """The changes that are necessary so that runs of `configurations` on `target` use its GPU."""
 
     root: str
     target: str
     configurations: tuple[str, ...]
     hunks: tuple[Hunk, ...]
     notes: tuple[str, ...]  # for the user
-    images: tuple[ImageChoice, ...]  # the first is the plan's choice
+    images: tuple[ImageChoice, ...]  # the first is the one that the plan uses
     files: tuple[str, ...] = ()  # files of runs on the target, and unreadable run configurations
     problems: tuple[Finding, ...] = ()  # blocking findings that the plan does not fix
-    is_certain: bool = True  # False if the files do not show whether there is CUDA: an unknown image, or no Docker
+    is_certain: bool = True  # False if the files do not show whether runs have CUDA, as for an unknown image
 
     @property
     def is_done(self) -> bool:
-        """True if the plan changes nothing."""
         return not self.hunks
 
     @property
     def is_ready(self) -> bool:
-        """True if there is nothing to do, and runs certainly use the GPU."""
+        """True if no change is necessary, and runs certainly have CUDA."""
         return not self.hunks and not self.problems and self.is_certain
 
     def problems_after(self, without: Collection[str] = ()) -> tuple[Finding, ...]:
-        """Return the blocking findings after applying all hunks except `without`. Raises ConfigurationError."""
+        """Return the blocking findings that remain after all hunks except `without`. Raises ConfigurationError."""
         context = ProjectContext(self.root)
         texts = {path: _edited(path, edits).text for path, edits in _edits_by_file(self.hunks, without).items()}
         for path, text in texts.items():
@@ -84,17 +83,17 @@ class GpuReadyPlan(NamedTuple):
     def change_set(self, without: Collection[str] = ()) -> ChangeSet:
         """Return the changes of all hunks except those with an ID in `without`.
 
-        Raises ConfigurationError if a file changed since the plan and a hunk no longer applies.
+        Raises ConfigurationError if a file changed after planning and a hunk no longer applies.
         """
         changes = [edited(_edited(path, edits)) for path, edits in _edits_by_file(self.hunks, without).items()]
         return ChangeSet(f"make {self.target} GPU-ready", tuple(changes), self.notes)
 
 
 def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
-    """Plan the changes for a target or run configuration called `name` of the project at `root`.
+    """Plan the changes for the target or run configuration `name` of the project at `root`.
 
-    `image` is the image to use; by default a current one with CUDA and PyTorch, unless the target has a GPU image.
-    Raises UsageError for an unknown name or invalid image, ConfigurationError for a broken file or a cluster.
+    `image` is the image to use. By default, the target keeps an image with CUDA, or gets one that fits the packages.
+    Raises UsageError for an unknown name or invalid image, ConfigurationError for an invalid file or a Spark cluster.
     """
     context = ProjectContext(root)
     target, configurations = _resolve(context, name)
@@ -105,7 +104,7 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
         raise ConfigurationError(message, remedy="Choose a Docker target.", file=target.path)
     planning = _Planning(context, target, configurations, image)
     hunks = tuple(planning.hunks())
-    # A run configuration that cannot be read may name the target.
+    # An invalid run configuration may also use the target.
     names = context.names(".runconfig") if context.target(name) is not None else []
     broken = [one for one in names if context.configuration(one) is None]
     plan = GpuReadyPlan(
@@ -122,7 +121,7 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
 
 
 class GpuReadyResult(NamedTuple):
-    """A plan, its diff, and the blocking findings that are left."""
+    """A plan, its diff, and the remaining blocking findings."""
 
     plan: GpuReadyPlan
     diff: str
@@ -133,15 +132,15 @@ class GpuReadyResult(NamedTuple):
 def make_gpu_ready(
     root: str, name: str, *, image: str = "", without: Collection[str] = (), dry_run: bool = False
 ) -> GpuReadyResult:
-    """Make a target or run configuration GPU-ready, without the hunks `without`; `dry_run` only plans.
+    """Make a target or run configuration GPU-ready, except for the hunks `without`. `dry_run` only plans.
 
-    Raises UsageError for an unknown name, image or hunk, ConfigurationError if a file is broken or has changed.
+    Raises UsageError for an unknown name, image or hunk, ConfigurationError if a file is invalid or has changed.
     """
     plan = plan_gpu_ready(root, name, image=image)
     unknown = [one for one in without if one not in {hunk.id for hunk in plan.hunks}]
     if unknown:
         known = ", ".join(hunk.id for hunk in plan.hunks)
-        remedy = f"Choose one of: {known}." if known else "The plan has no changes: leave out --without."
+        remedy = f"Choose one of: {known}." if known else "The plan has no changes: omit --without."
         raise UsageError(f"the plan has no change {unknown[0]!r}", remedy=remedy)
     change_set = plan.change_set(without)
     left = plan.problems_after(without) if without else plan.problems
@@ -151,13 +150,13 @@ def make_gpu_ready(
 
 
 def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[RunConfiguration]]:
-    """Return the target and run configurations for `name`; a run configuration selects itself and its target."""
+    """Return the target `name` and its run configurations, or the run configuration `name` and its target."""
     configuration = context.configuration(name)
     target_name = configuration.target if configuration is not None else name
     target = context.target(target_name)
     if target is not None:
         return target, [configuration] if configuration is not None else context.configurations_of(target_name)
-    # The file is missing or broken; opening a broken file raises its error.
+    # The file is missing or invalid. Opening an invalid file raises its error.
     for suffix in (".compute", ".runconfig"):
         for broken in (target_name, name):
             path = os.path.join(context.directory, broken + suffix)
@@ -166,7 +165,7 @@ def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[Ru
     if configuration is not None:
         known = ", ".join(context.names(".compute"))
         raise ConfigurationError(
-            f"there is no compute target {target_name!r}",
+            f"unknown compute target {target_name!r}",
             remedy=f"Set Target to one of: {known}." if known else "Create or attach a target first.",
             file=configuration.path,
         )
@@ -177,7 +176,7 @@ def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[Ru
 
 
 class _Planning:
-    """Hunks and notes of a plan in the making."""
+    """Builder of the hunks and notes of a plan."""
 
     def __init__(
         self, context: ProjectContext, target: ComputeTarget, configurations: list[RunConfiguration], image: str
@@ -194,7 +193,7 @@ class _Planning:
         """The image of the target after the plan is applied."""
 
     def _chosen_image(self) -> str:
-        # Conda and unpinned packages are not certain enough to replace a GPU image.
+        # The CUDA that conda and unpinned packages need is not certain enough to replace a GPU image.
         certain = [need for need in self.needs if need.is_pinned and need.manager == "pip"]
         current = self.target.base_docker_image
         # A private image may have CUDA even if its name does not say so.
@@ -207,7 +206,7 @@ class _Planning:
         return tuple(path for path in paths if os.path.isfile(path))
 
     def images(self) -> tuple[ImageChoice, ...]:
-        """Return the images to choose from: the plan's choice, those that fit the packages, current ones."""
+        """Return the selectable images: that of the plan, images that fit the packages, and current images."""
         if not self.is_docker:
             return ()
         titles = {
@@ -228,7 +227,7 @@ class _Planning:
         return "; ".join(part for part in parts if part) or "given image"
 
     def hunks(self) -> Iterator[Hunk]:
-        """Yield the hunks of the plan, and collect its notes."""
+        """Yield the hunks of the plan, and add its notes to `notes`."""
         if self.is_docker:
             yield from self._target_hunks()
         elif self.target.kind.has_scheduler:
@@ -249,7 +248,7 @@ class _Planning:
         if self.image == self.target.base_docker_image and image_names.is_gpu_image(self.image) is None:
             self.notes.append(f"The name of {self.image} does not show whether it has CUDA. Make sure that it does.")
         if self.image != self.target.base_docker_image:
-            reason = "The packages need another CUDA than the image has."
+            reason = "The packages need another CUDA version than that of the image."
             if not image_names.is_gpu_image(self.target.base_docker_image):
                 reason = "The image must have CUDA."
             elif self.wanted_image:
@@ -260,7 +259,7 @@ class _Planning:
             yield _set_hunk(path, "nvidiaDocker", True, "Otherwise the container gets no GPU.")
 
     def _request_hunks(self) -> Iterator[Hunk]:
-        """Yield the request for a GPU from Slurm, unless every run configuration sets its number of GPUs."""
+        """Yield a request for a GPU from Slurm, unless every run configuration sets its number of GPUs."""
         deciding = ["gpus" in one.slurm or requested_gpus(one.slurm) != 0 for one in self.configurations]
         if requested_gpus(self.target.slurm) == 0 and not (deciding and all(deciding)):
             reason = "Otherwise Slurm gives its jobs no GPU."
@@ -319,7 +318,7 @@ class _Planning:
 
 
 def _package_edits(requirements: list[Requirement], image: str) -> dict[Path, tuple[SetValue | Unset, str, str]]:
-    """Return edits to Linux builds for the CUDA of the image, with title and reason, by path of the package."""
+    """Return by path of the package: an edit to a Linux build for the CUDA of the image, its title and its reason."""
     python = python_of(requirements)
     found: dict[Path, tuple[SetValue | Unset, str, str]] = {}
     for each in gpu_edits(requirements, python):
@@ -363,7 +362,7 @@ def _hunk(identity: str, path: str, title: str, reason: str, edit: Edit) -> Hunk
 
 def _edited(path: str, edits: list[Edit]) -> Document:
     document = Document.open(path)
-    # Remove items last and backwards, so that the indices of the plan stay valid.
+    # Remove items last, and from the end, so that the indices of the plan stay valid.
     removals = [edit for edit in edits if isinstance(edit, Unset)]
     for edit in edits:
         if not isinstance(edit, Unset):

@@ -1,7 +1,7 @@
 """Plan to create, rename and delete targets and run configurations, and to declare or ignore data.
 
-Every function returns a change set and changes nothing. Deleted files are kept in the trash. Renaming a target also
-changes the run configurations that name it.
+Each function returns a change set and changes nothing itself. Deleted files are kept in the trash. If a target is
+renamed, the run configurations that use it change too.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def create_target(root: str, name: str, target_type: str) -> ChangeSet:
 
 
 def create_run_configuration(root: str, name: str, target: str) -> ChangeSet:
-    """Plan to create a `.runconfig` file for `target`. Raises as `create_target` does."""
+    """Plan to create a `.runconfig` file for `target`. Raises the errors of `create_target`."""
     path = _free_path(root, name, RUNCONFIG)
     chosen: dict[str, Any] = {"ArgumentVector": ["$file"], "Target": target, "Framework": "Python", "TrackedRun": True}
     found = ProjectContext(root).target(target)
     if found is not None and found.kind.builds_environments:
         chosen |= {"CondaDependenciesFile": f"{CONFIG_DIRECTORY}/conda_dependencies.yml", "PrepareEnvironment": True}
-    notes = () if found is not None else (f"There is no target {target!r} yet.",)
+    notes = () if found is not None else (f"Target {target!r} does not exist yet.",)
     change = FileChange(path, None, new_text(path, chosen).encode())
     return ChangeSet(f"create run configuration {name}", (change,), notes)
 
@@ -58,7 +58,7 @@ def duplicate(path: str, new_name: str) -> ChangeSet:
 
 
 def rename(path: str, new_name: str) -> ChangeSet:
-    """Plan to rename a configuration file, and the references to it. Raises as `create_target` does."""
+    """Plan to rename a configuration file and the references to it. Raises UsageError or ConfigurationError."""
     root, suffix = _root_and_suffix(path)
     moved = _free_path(root, new_name, suffix)
     data = _read(path)
@@ -75,7 +75,7 @@ def rename(path: str, new_name: str) -> ChangeSet:
 
 
 def delete(path: str, trash: str = "") -> ChangeSet:
-    """Plan to move a file to the trash: `trash`, or `.workbench/trash/`. Raises UsageError or ConfigurationError."""
+    """Plan to move a file to `trash` (default `.workbench/trash/`). Raises UsageError or ConfigurationError."""
     root, suffix = _root_and_suffix(path)
     data = _read(path)
     directory = trash or trash_directory(root)
@@ -175,7 +175,7 @@ def _read(path: str) -> bytes:
 
 
 def _renamed_target(path: str, old: str, new: str) -> tuple[FileChange | None, str]:
-    """Return the change of a run configuration that names the target, and a note if it could not be read."""
+    """Return the change of a run configuration, None if it does not use the target; and a note if it is unreadable."""
     try:
         document = Document.open(path)
         key = "target" if document.kind is fields.SDK_RUNCONFIG else "Target"

@@ -1,6 +1,6 @@
-"""Checks of configuration files. A check changes nothing.
+"""Check configuration files. A check changes no file.
 
-`structure` checks a file against the schema, `project` checks it against the other files, `gpu` checks the settings for
-GPUs and torchrun, `spark` those for Spark, and `dependencies` checks the packages. `Document.problems` runs all of
-them; `findings.CODES` lists the findings.
+`structure` checks a file against the schema, `project` against the other files of the project. `gpu` checks settings
+for GPUs and torchrun, `spark` settings for Spark, and `dependencies` packages. `Document.problems` runs all checks, and
+`findings.CODES` lists their findings.
 """

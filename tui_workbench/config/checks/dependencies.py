@@ -1,4 +1,4 @@
-"""Checks of packages: CPU builds, wrong wheels, incompatible versions and missing versions."""
+"""Check packages for CPU builds, wrong wheels, incompatible versions and missing versions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tui_workbench.config.checks.project_context import Subject
 
 
 class Usage(NamedTuple):
-    """The pinned Python, and facts about the targets that use the packages."""
+    """The pinned Python version, and properties of the targets that use the packages."""
 
     python: Version
     wants_gpu: bool | None = None  # True if a target uses a GPU; None if no project is known
-    cuda: Version | None = None  # CUDA of the GPU target's image, if its name says so
-    in_container: bool = True  # True if packages are installed in containers, or no project is known
+    cuda: Version | None = None  # CUDA version of the GPU target's image; None if unknown
+    in_container: bool = True  # False if no target installs the packages in a container
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def _not_a_package(subject: Subject, one: Requirement) -> Iterator[Finding]:
 
 
 class GpuEdit(NamedTuple):
-    """The edit that turns a package into a Linux build with CUDA."""
+    """The edit that replaces a package with a Linux build with CUDA, or removes it."""
 
     requirement: Requirement
     why: str  # a clause
@@ -79,7 +79,7 @@ class GpuEdit(NamedTuple):
 
 
 def gpu_edits(requirements: Sequence[Requirement], python: Version) -> Iterator[GpuEdit]:
-    """Yield an edit for each package without CUDA; packages that are already in the file are not added again."""
+    """Yield an edit for each CPU build. If the file already contains the GPU build, the edit removes the CPU build."""
     found = [(one, _gpu_build(one, python)) for one in requirements]
     present = {one.name for one, build in found if build is None}
     for one, build in found:
@@ -97,14 +97,14 @@ def gpu_edits(requirements: Sequence[Requirement], python: Version) -> Iterator[
 
 
 def _gpu_build(one: Requirement, python: Version) -> tuple[str, str, str] | None:
-    """Return the reason why a package is a CPU build, its GPU build ("": remove it) and a title; else None."""
+    """Return the reason why a package is a CPU build, its GPU build ("": remove it) and a title; None for others."""
     text, name = one.text, one.name
     if one.manager == "pip" and not name and re.search(r"https?://\S+/whl/cpu(?=[/\s]|\Z)", text):
         return "this index has only CPU builds", "", "remove the CPU-only index"
     if name in packages.CPU_MARKERS:
         return f"`{name}` is {packages.CPU_MARKERS[name]}", "", ""
     if "/CPU-Only/" in one.url:
-        return "this is CNTK's CPU wheel", text.replace("/CPU-Only/", "/GPU/"), "use the GPU wheel"
+        return "this is the CPU wheel of CNTK", text.replace("/CPU-Only/", "/GPU/"), "use the GPU wheel"
     if one.wheel is not None and ("%2Bcpu" in one.url or "+cpu" in one.url):
         version = one.version.replace("+cpu", "").replace("%2Bcpu", "")
         return f"this wheel of {one.wheel.name} is a CPU build", f"{name or one.wheel.name}=={version}", ""
@@ -113,10 +113,10 @@ def _gpu_build(one: Requirement, python: Version) -> tuple[str, str, str] | None
     if "+cpu" in one.version:
         return f"`{text}` is a CPU build", text.replace("+cpu", ""), ""
     if one.manager == "conda" and re.search(r"=\S*\bcpu", one.spec):
-        return f"`{text}` asks for a CPU build", re.sub(r"=[^=\s]*\bcpu\S*\Z", "", text), ""
+        return f"`{text}` selects a CPU build", re.sub(r"=[^=\s]*\bcpu\S*\Z", "", text), ""
     if name == "tensorflow" and is_old_tensorflow(one, python):
         better = re.sub(r"\btensorflow\b", "tensorflow-gpu", text, count=1, flags=re.IGNORECASE)
-        return "`tensorflow` of the 1.x line is a CPU build", better, ""
+        return "`tensorflow` 1.x is a CPU build", better, ""
     if name in packages.GPU_PACKAGES:
         return f"`{name}` is a CPU build", re.sub(r"\A[\w.-]*", packages.GPU_PACKAGES[name], text.strip()), ""
     return None
@@ -179,13 +179,13 @@ def _versions(subject: Subject, one: Requirement, usage: Usage) -> Iterator[Find
 
 
 def _unpinned(subject: Subject, one: Requirement, usage: Usage) -> Finding:
-    # If the Python version implies TensorFlow 1: its last release with a separate GPU package.
+    # For a Python that implies TensorFlow 1, choose the last release with a separate GPU package.
     is_old = one.name == "tensorflow-gpu" or is_old_tensorflow(one, usage.python)
     below = (1, 15) if is_old and usage.python[:2] <= (3, 5) else (99,)
     line = packages.newest_for(one.name, usage.python, usage.cuda, below=below)
     joint, tail = ("=", "") if one.manager == "conda" else ("==", ".*")
     better = f"{one.text.strip()}{joint}{show_version(line)}{tail}" if line and not one.spec else ""
     fix = _rewrite(one, better, f"pin {better}", is_choice=True) if better else None
-    message = f"`{one.name}` has no version: each rebuild may download hundreds of megabytes of a new one"
+    message = f"`{one.name}` has no version, so each rebuild may download hundreds of megabytes of a new version"
     remedy = f"Pin it, for example {better or one.name + joint + 'VERSION'}."
     return _finding(subject, one, "unpinned", message, remedy, fix)

@@ -1,6 +1,6 @@
 """Findings of checks, and their fixes.
 
-A fix is data: edits of the file with the finding, applied through its document and undone as one step.
+A fix is a list of edits of the file with the finding. `Document.apply` makes them, and one undo reverts them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RenameKey(NamedTuple):
 
 
 class ReplaceText(NamedTuple):
-    """An edit that replaces the characters from `start` to `end`, also in text that is not YAML."""
+    """An edit that replaces the characters from `start` to `end`. The text may be invalid YAML."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class ReplaceText(NamedTuple):
 
 
 class WriteAsYaml(NamedTuple):
-    """An edit that converts JSON to YAML. Keys without a value are left out."""
+    """An edit that converts JSON to YAML. Keys without a value are omitted."""
 
 
 Edit = SetValue | Unset | RenameKey | ReplaceText | WriteAsYaml
@@ -54,7 +54,7 @@ class Fix(NamedTuple):
 
     title: str  # an imperative: "set nvidiaDocker: true"
     edits: tuple[Edit, ...]
-    is_choice: bool = False  # True if the fix makes a decision for the user; it is not applied with all other fixes
+    is_choice: bool = False  # True if the user must decide; `config fix` without a code does not apply it
 
 
 def set_field(key: str, value: Any, *, is_choice: bool = False) -> Fix:
@@ -63,14 +63,14 @@ def set_field(key: str, value: Any, *, is_choice: bool = False) -> Fix:
 
 
 def remove_field(key: str, name: str = "", *, is_choice: bool = False) -> Fix:
-    """Return the fix that removes a field; its title calls the field `name`."""
+    """Return the fix that removes a field; `name` is the name of the field in the title."""
     return Fix(f"remove {name or key}", (Unset(tuple(key.split("."))),), is_choice)
 
 
 class Finding(NamedTuple):
     """A problem in a file. Lines and columns count from 1; `start` and `end` are offsets into the text."""
 
-    severity: str  # error: a run would fail; warning: unwise; info: a better form exists
+    severity: str  # error: a run would fail; warning: a probable mistake; info: a better form exists
     code: str
     message: str  # a clause without a full stop
     remedy: str  # a sentence
@@ -89,7 +89,7 @@ class Finding(NamedTuple):
 
 
 class Code(NamedTuple):
-    """One kind of finding."""
+    """A kind of finding."""
 
     severity: str
     help: str
@@ -116,7 +116,7 @@ CODES: dict[str, Code] = {
     "missing-value": Code(ERROR, "A key or list item has no value."),
     "missing-field": Code(ERROR, "A required field is missing."),
     "placeholder": Code(ERROR, "The value is a placeholder from a manual, such as `<ipAddress>`."),
-    "indentation": Code(ERROR, "A line is indented as if it belonged to the value above."),
+    "indentation": Code(ERROR, "A line is indented as if it were part of the value above."),
     "bad-image": Code(ERROR, "Docker does not accept this image name."),
     "bad-address": Code(ERROR, "The address contains a user, a scheme or spaces."),
     "bad-variable": Code(ERROR, "The name of an environment variable is empty or contains `=`."),
@@ -125,10 +125,10 @@ CODES: dict[str, Code] = {
     "unknown-target": Code(ERROR, "`Target` names a compute target that does not exist."),
     "target-conflict": Code(ERROR, "The SDK form and the compute target disagree on where the run executes."),
     "missing-file": Code(ERROR, "A file that the run needs does not exist."),
-    "standard-library": Code(ERROR, "A listed package is a module of Python itself and cannot be installed."),
+    "standard-library": Code(ERROR, "A listed package is a module of the standard library and cannot be installed."),
     "unknown-key": Code(WARNING, "Unknown field: it is kept and has no effect."),
     "no-effect": Code(INFO, "The field has no effect on this type of target."),
-    "old-form": Code(INFO, "An old form, which still works."),
+    "old-form": Code(INFO, "An old form that still works."),
     "json-form": Code(INFO, "A run configuration in JSON, the form before September 2017."),
     "other-spelling": Code(WARNING, "An undocumented spelling of a value."),
     "secret-in-file": Code(WARNING, "An environment variable looks like a secret in plain text."),
@@ -142,18 +142,18 @@ CODES: dict[str, Code] = {
     "more-processes-than-gpus": Code(WARNING, "`ProcessesPerNode` exceeds the number of GPUs of a run."),
     "no-torch": Code(WARNING, "`ProcessesPerNode` is set, but the environment has no PyTorch."),
     "processes-with-spark": Code(ERROR, "`ProcessesPerNode` is set, but the framework is PySpark."),
-    "local-master": Code(WARNING, "The target is a Spark cluster, but the master uses its head node alone."),
+    "local-master": Code(WARNING, "The target is a Spark cluster, but the master uses only its head node."),
     "no-spark": Code(WARNING, "The framework is PySpark, but the environment has no Spark or Java."),
     "spark-secret": Code(ERROR, "A Spark property looks like a secret; the command line of Spark would show it."),
-    "old-scala": Code(INFO, "A Spark package is for Spark 2; runs with a newer Spark leave it out."),
+    "old-scala": Code(INFO, "A Spark package is for Spark 2; runs with a newer Spark omit it."),
     "stale-image": Code(WARNING, "The image is too old for current GPUs."),
     "image-removed": Code(INFO, "The image was removed from its registry."),
     "no-tag": Code(INFO, "The image has no tag, so its content may change."),
     "cpu-build": Code(WARNING, "The package is a CPU build: it cannot use the GPU."),
     "wrong-platform": Code(WARNING, "The wheel is for Windows or macOS, but containers run Linux."),
-    "wrong-python": Code(WARNING, "The wheel is for another Python than the pinned one."),
-    "cannot-install": Code(WARNING, "The framework does not support the pinned Python."),
-    "wrong-cuda": Code(WARNING, "The framework needs another CUDA than the image has."),
+    "wrong-python": Code(WARNING, "The wheel is not for the pinned Python version."),
+    "cannot-install": Code(WARNING, "The framework does not support the pinned Python version."),
+    "wrong-cuda": Code(WARNING, "The framework needs another CUDA version than that of the image."),
     "unpinned": Code(WARNING, "A large package has no version."),
 }
-"""Every finding code, with its severity and meaning."""
+"""The severity and meaning of each finding code."""

@@ -1,4 +1,4 @@
-"""Checks for GPUs, the framework, environments and the number of processes."""
+"""Check settings for GPUs, the framework, environments and the number of processes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,6 @@ def _target(subject: Subject) -> Iterator[Finding]:
 
 
 def _needs(subject: Subject) -> list[images.Need]:
-    """Return the frameworks that runs on this target need."""
     context = subject.context
     return images.needs_of_runs(context, context.configurations_of(subject.name)) if context is not None else []
 
@@ -129,7 +128,7 @@ def _processes(subject: Subject) -> Iterator[Finding]:
         return
     count = _gpus_given(target, subject.configuration)
     if count == 0 and wanted == GPUS_WORD:
-        message = f"`{KEY}` is gpus, but {target.name} gives its runs no GPU: they fail"
+        message = f"`{KEY}` is gpus, but {target.name} gives its runs no GPU, so they fail"
         setting = "Slurm.gpus" if target.kind.has_scheduler else f"gpus or nvidiaDocker of {target.name}"
         remedy = f"Set {setting}, or write a number of processes."
         yield subject.finding("processes-without-gpu", message, remedy, KEY)
@@ -149,13 +148,13 @@ def _requested(subject: Subject) -> Iterator[Finding]:
     context, configuration = subject.context, subject.configuration
     target = context.target(configuration.target) if context is not None and configuration.require_gpu else None
     if target is not None and target.kind.has_scheduler and _gpus_given(target, configuration) == 0:
-        message = f"`RequireGpu` is true, but runs on {target.name} request no GPU from Slurm: they are refused"
+        message = f"`RequireGpu` is true, but runs on {target.name} request no GPU from Slurm and are refused"
         fix = set_field(f"{OVERRIDE}.gpus", 1)
         yield subject.finding("no-gpu-requested", message, f"Set {OVERRIDE}.gpus: 1.", "RequireGpu", fix)
 
 
 def _gpus_given(target: ComputeTarget, configuration: RunConfiguration) -> int | None:
-    """Return the number of GPUs of a run on the target; None if it depends on the machine."""
+    """Return the number of GPUs of a run on the target, or None if it depends on the machine."""
     if target.kind.has_scheduler:
         return requested_gpus(slurm_options(target, configuration))
     gpus = target.gpus
@@ -172,7 +171,7 @@ def _is_built(target: ComputeTarget) -> bool:
 
 
 def _lacks_torch(subject: Subject, context: ProjectContext, target: ComputeTarget) -> bool:
-    """Return True if PyTorch is certainly missing; the content of images and system interpreters is unknown."""
+    """Return True if PyTorch is certainly missing. The packages of images and system interpreters are unknown."""
     if _is_built(target):
         if target.kind.runs_in_container and not target.base_docker_image.startswith("python:"):
             return False
@@ -185,7 +184,7 @@ def _lacks_torch(subject: Subject, context: ProjectContext, target: ComputeTarge
 
 
 def _is_closed_environment(folder: str) -> bool:
-    """Return True for a virtual environment without PyTorch and without access to the system's packages."""
+    """Return True for a virtual environment without PyTorch that cannot use packages from elsewhere."""
     try:
         with open(os.path.join(folder, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file:
             lines = [line.replace(" ", "").strip().lower() for line in file]
@@ -194,5 +193,5 @@ def _is_closed_environment(folder: str) -> bool:
     if "include-system-site-packages=true" in lines:
         return False
     packages = os.path.join(glob.escape(folder), "lib", "python3*", "site-packages")
-    # A .pth file may bring in any other folder.
+    # A .pth file may add any other folder to the path.
     return not glob.glob(os.path.join(packages, "torch")) and not glob.glob(os.path.join(packages, "*.pth"))

@@ -6,14 +6,14 @@ import re
 from typing import NamedTuple
 
 DEFAULT_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
-"""A current public image with CUDA and PyTorch. CUDA 13 needs an NVIDIA driver of at least 580."""
+"""A current public image with CUDA and PyTorch. CUDA 13 needs NVIDIA driver 580 or newer."""
 
 OLDER_DRIVER_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda12.6-cudnn9-runtime"
-"""A similar image for machines with an older driver (525 or newer)."""
+"""A similar image for machines with an older driver. It needs driver 525 or newer."""
 
 
 class Image(NamedTuple):
-    """The parts of a Docker image reference; a missing tag or digest is ""."""
+    """The parts of a Docker image reference. A missing tag or digest is ""."""
 
     repository: str  # host and path
     tag: str
@@ -26,7 +26,7 @@ _PATH = rf"(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*\Z"
 
 
 def parse_image(reference: str) -> Image | None:
-    """Parse an image reference; None if Docker would not accept it."""
+    """Parse an image reference. Return None if Docker would not accept it."""
     match = re.match(_REFERENCE, reference)
     if match is None or not re.match(_PATH, match["name"]):
         return None
@@ -34,12 +34,12 @@ def parse_image(reference: str) -> Image | None:
 
 
 def image_parts(reference: str) -> Image:
-    """Parse an image reference; all parts are empty if Docker would not accept it."""
+    """Parse an image reference. Return empty parts if Docker would not accept it."""
     return parse_image(reference) or Image("", "", "")
 
 
 def is_gpu_image(reference: str) -> bool | None:
-    """Return True if an image has CUDA, False if not, None if its name does not show it."""
+    """Return whether an image has CUDA, or None if its name does not show this."""
     name, tag = short_name(reference), image_parts(reference).tag.lower()
     if re.search(r"(?:^|[^a-z])(?:gpu|cuda|cu\d{2,3}|nvidia)(?:[^a-z]|\d|$)", f"{name}:{tag}"):
         return True

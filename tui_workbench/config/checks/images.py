@@ -1,6 +1,6 @@
-"""Look up the CUDA of known Docker images, and choose images with the CUDA that packages need.
+"""Look up the CUDA version of Docker images, and choose images with the CUDA version that packages need.
 
-A function returns None if the tables have no answer: a check must not build on a guess.
+A function returns None if the tables contain no answer, because a check must not be based on a guess.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ ORIGINAL_GPU_IMAGES = (
     "microsoft/mmlspark:plus-gpu-0.7.91",
     "microsoft/mmlspark:plus-gpu-0.7.9",
 )
-"""The GPU images of the original product, newest first. They also have Spark and Open MPI."""
+"""The GPU images of Azure ML Workbench, newest first. They also contain Spark and Open MPI."""
 
 _ORIGINAL_BUILD = Build((3, 5), (3, 5), cuda=(8, 0), cudnn=(6,))
 LAST_CPU_IMAGE = "microsoft/mmlspark:plus-0.9.9"
-"""The last default image of the original product."""
+"""The last default image of Azure ML Workbench."""
 
 
 def cuda_of_image(reference: str) -> Version | None:
-    """Return the CUDA version of an image, by its name or the tables; None if unknown."""
+    """Return the CUDA version of an image from its name or the tables, or None if it is unknown."""
     tag = image_parts(reference).tag
     if short_name(reference) == "nvidia/cuda":
         match = re.match(r"(\d+)\.(\d+)", tag)
@@ -47,7 +47,7 @@ def cuda_of_image(reference: str) -> Version | None:
 
 
 def cudnn_of_image(reference: str) -> Version | None:
-    """Return the major cuDNN version of an image, by its name or the tables; None if unknown."""
+    """Return the major cuDNN version of an image from its name or the tables, or None if it is unknown."""
     match = re.search(r"cudnn[-_]?(\d+)", image_parts(reference).tag)
     if match is not None:
         return (int(match[1]),)
@@ -56,18 +56,18 @@ def cudnn_of_image(reference: str) -> Version | None:
 
 
 def _build_of_image(reference: str) -> Build | None:
-    """Return the build that a GPU image is made for; None if unknown."""
+    """Return the requirements of the framework for which a GPU image is made, or None if they are unknown."""
     name, tag = short_name(reference), image_parts(reference).tag
     if "gpu" not in tag:
         return None
     if name == "microsoft/mmlspark":
         return _ORIGINAL_BUILD
-    # TensorFlow's image of a release has the CUDA that the release needs.
+    # The image of a TensorFlow release has the CUDA version that the release needs.
     return packages.build_of("tensorflow", packages.parse_version(tag)) if name == "tensorflow/tensorflow" else None
 
 
 def removed_reason(reference: str) -> str:
-    """Return the reason why a registry may no longer have an image, else ""."""
+    """Return the reason why a registry may no longer have an image, or ""."""
     image = image_parts(reference)
     repository = image.repository.removeprefix("docker.io/")
     cuda = cuda_of_image(reference)
@@ -79,7 +79,7 @@ def removed_reason(reference: str) -> str:
 
 
 def newest_gpu_of(reference: str) -> str:
-    """Return the newest generation of GPUs that the CUDA of an image supports; "" if it supports current ones."""
+    """Return the newest GPU generation that the CUDA version of an image supports; "" for current versions."""
     cuda = cuda_of_image(reference)
     if cuda is None or cuda >= (11, 0):
         return ""
@@ -87,7 +87,7 @@ def newest_gpu_of(reference: str) -> str:
 
 
 def gpu_variant(reference: str) -> str | None:
-    """Return the image of the same family and version with CUDA; None if unknown."""
+    """Return the image of the same family and version with CUDA, or None if it is unknown."""
     name, tag = short_name(reference), image_parts(reference).tag
     if is_gpu_image(reference):
         return None
@@ -101,16 +101,16 @@ def gpu_variant(reference: str) -> str | None:
 
 
 def newest_cpu_image(reference: str) -> str | None:
-    """Return the newest image of the same family without CUDA; None if unknown."""
+    """Return the newest image of the same family without CUDA, or None if it is unknown."""
     return LAST_CPU_IMAGE if short_name(reference) == "microsoft/mmlspark" else None
 
 
 def stale_reason(reference: str) -> str:
-    """Return the reason why an image is too old, else ""."""
+    """Return the reason why an image is too old, or ""."""
     tag = image_parts(reference).tag
     if short_name(reference) == "microsoft/mmlspark":
         if tag and mmlspark_version(tag) < _FIRST_LASTING_MMLSPARK:
-            return "an early image of 2017, since replaced by newer ones of its family"
+            return "an early image of 2017, which newer images have replaced"
         if not tag:
             return "an image of 2017 of unknown version, because it has no tag"
         return "an image of 2017 or 2018, made for the GPUs of that time (Tesla K80)" if "gpu" in tag else ""
@@ -121,24 +121,24 @@ def stale_reason(reference: str) -> str:
 
 
 _FIRST_LASTING_MMLSPARK = (0, 7, 91)
-"""The first version of September 2017 that was not replaced within days."""
+"""The first version that was not replaced within days (September 2017)."""
 
 
 def mmlspark_version(tag: str) -> Version:
-    """Return the version in a tag like `plus-gpu-0.10.9`; () if it has no version."""
+    """Return the version in a tag such as `plus-gpu-0.10.9`, or () if it contains none."""
     match = re.search(r"(?:\A|-)(\d+(?:\.\d+)*)", tag)
     return packages.parse_version(match[1]) if match else ()
 
 
 def wants_gpu(target: ComputeTarget) -> bool:
-    """Return True if a target uses a GPU, by its image or by nvidiaDocker."""
+    """Return True if the image or `nvidiaDocker` of a target shows that it uses a GPU."""
     return target.nvidia_docker or bool(is_gpu_image(target.base_docker_image))
 
 
-# -- the CUDA that the packages of a project need ---------------------------------------------------------------------
+# -- requirements of the packages of a project ------------------------------------------------------------------------
 
 _TENSORFLOW_RELEASES: dict[Version, str] = {(1, 13): "1.13.1", (2, 16): "2.16.1"}
-"""First releases other than `.0`."""
+"""First releases of minor versions, unless their last number is 0."""
 
 _CNTK_IMAGES: dict[Version, str] = {
     (2, 0): "microsoft/cntk:2.0-gpu-python3.5-cuda8.0-cudnn5.1",
@@ -150,21 +150,20 @@ _CNTK_IMAGES: dict[Version, str] = {
     (2, 6): "microsoft/cntk:2.6-gpu-python3.5-cuda9.0-cudnn7.0",
     (2, 7): "mcr.microsoft.com/cntk/release:2.7-gpu-python3.5-cuda10.0-cudnn7.3",
 }
-"""CNTK's images: besides CUDA its wheels need Open MPI, which images of other frameworks do not have."""
+"""Images for CNTK, whose wheels need Open MPI in addition to CUDA. Images of other frameworks have no Open MPI."""
 
 
 class Need(NamedTuple):
     """A framework of the project, which the image must support."""
 
-    package: str  # name in the file, lower case
+    package: str  # name in the file, in lowercase
     line: Version  # minor release, such as (1, 14)
     build: Build
     manager: str  # conda or pip; conda packages include CUDA
-    is_pinned: bool  # False: `line` is the newest for the pinned Python
+    is_pinned: bool  # if False, `line` is the newest release for the pinned Python
 
     @property
     def title(self) -> str:
-        """The name and version of the framework."""
         return f"{packages.TITLES[self.package]} {show_version(self.line)}"
 
 
@@ -186,15 +185,15 @@ def _needs_of(requirements: Sequence[Requirement]) -> Iterator[Need]:
 
 
 def newest_line(one: Requirement, python: Version, cuda: Version | None = None) -> Version | None:
-    """Return the newest minor release of a framework for this Python and CUDA (None: any); None for other packages."""
+    """Return the newest minor release of a framework for a Python and CUDA (None: any), or None if unknown."""
     below = (1, 15) if is_old_tensorflow(one, python) else (99,)
     return packages.newest_for(one.name, python, cuda, below=below)
 
 
 def is_old_tensorflow(one: Requirement, python: Version) -> bool:
-    """Return True for TensorFlow up to 1.14, whose GPU build is a separate package.
+    """Return True for TensorFlow 1.0 to 1.14, whose GPU build is a separate package.
 
-    Without a version, Python 3.5 and older mean TensorFlow 1.
+    If no version is given, pip installs TensorFlow 1 on Python 3.5 and older.
     """
     if one.name not in ("tensorflow", "tensorflow-gpu"):
         return False
@@ -214,10 +213,10 @@ def _takes_cuda_of_image(one: Requirement, build: Build) -> bool:
 
 
 def fits(image: str, need: Need) -> bool:
-    """Return True unless the image is known to lack the CUDA or cuDNN that a framework needs."""
+    """Return True unless the image certainly lacks the CUDA or cuDNN version that a framework needs."""
     name = short_name(image)
     if need.build.cuda is None:
-        # The CUDA of these releases is not in the table: they fit TensorFlow's own image and unknown ones.
+        # The tables lack the CUDA version of these releases. They fit the images of TensorFlow and unknown images.
         return name not in ("pytorch/pytorch", "microsoft/mmlspark", "microsoft/cntk", "cntk/release")
     if packages.TITLES[need.package] == "CNTK" and name in ("tensorflow/tensorflow", "pytorch/pytorch"):
         return False
@@ -226,27 +225,27 @@ def fits(image: str, need: Need) -> bool:
 
 
 def fitting_image(current: str, needs: Iterable[Need]) -> str:
-    """Return the GPU image to replace `current`: the first candidate that fits every need, else the first."""
+    """Return the GPU image to replace `current`: the first candidate that fits all needs, or the first candidate."""
     wanted = list(needs)
     candidates = image_candidates(current, wanted)
     return next((one for one in candidates if all(fits(one, need) for need in wanted)), candidates[0])
 
 
 def image_candidates(current: str, needs: Iterable[Need]) -> list[str]:
-    """Return the GPU images that may replace `current`, the best first."""
+    """Return the GPU images that can replace `current`; the best image is first."""
     own = [image for need in needs if (image := _own_image(need))]
     variant = gpu_variant(current)
     family = [variant] if variant is not None else []
     is_original = short_name(current) == "microsoft/mmlspark"
     if is_original and any(packages.TITLES[need.package] == "CNTK" for need in needs):
-        # The original's guide for CNTK prefers these. No registry has any of them now.
+        # The CNTK guide of Azure ML Workbench prefers these images. No registry has any of them now.
         return list(dict.fromkeys([*family, *own, *ORIGINAL_GPU_IMAGES]))
     originals = ORIGINAL_GPU_IMAGES if is_original else ()
     return list(dict.fromkeys([*own, *([] if own else [DEFAULT_GPU_IMAGE]), *family, *originals]))
 
 
 def _own_image(need: Need) -> str:
-    """Return the GPU image that the framework publishes for a release; "" if unknown."""
+    """Return the GPU image that the framework publishes for a release, or "" if it is unknown."""
     if packages.TITLES[need.package] == "CNTK":
         return _CNTK_IMAGES.get(need.line, "")
     if packages.TITLES[need.package] != "TensorFlow":
@@ -257,7 +256,7 @@ def _own_image(need: Need) -> str:
 
 
 def is_kept(image: str, needs: Iterable[Need]) -> bool:
-    """Return True if a target can keep its image: it may have CUDA, and is not known to fail any need."""
+    """Return True if a target can keep its image, because it may have CUDA and may fit all needs."""
     if not image or is_gpu_image(image) is False or parse_image(image) is None:
         return False
     return all(fits(image, need) for need in needs)

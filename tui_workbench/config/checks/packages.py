@@ -1,7 +1,7 @@
 """Parse the packages of a conda environment file, and look up the Python and CUDA versions of frameworks in tables.
 
-A function returns None if the tables have no answer: a check must not build on a guess. Sources of the tables: the
-frameworks' tested build configurations, their release notes, and the original product's GPU guide.
+A function returns None if the tables contain no answer, because a check must not be based on a guess. Sources of the
+tables: the tested build configurations and release notes of the frameworks, and the GPU guide of Azure ML Workbench.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ GPU_PACKAGES = {
     "pytorch-cpu": "pytorch",
     "torchvision-cpu": "torchvision",
 }
-"""CPU packages, and the packages with CUDA that replace them."""
+"""Packages with CUDA, by the CPU package that they replace."""
 
-CPU_MARKERS = {"cpuonly": "conda's switch for CPU builds of PyTorch", "nomkl-cpu": "a CPU build"}
-"""Packages whose only effect is to choose CPU builds."""
+CPU_MARKERS = {"cpuonly": "the package that selects CPU builds of PyTorch", "nomkl-cpu": "a CPU build"}
+"""Packages whose only effect is to select CPU builds."""
 
 LARGE_PACKAGES = frozenset(
     """
@@ -36,7 +36,7 @@ LARGE_PACKAGES = frozenset(
     jaxlib cudatoolkit cuda-toolkit cudnn paddlepaddle paddlepaddle-gpu onnxruntime-gpu vllm xformers nvidia-cudnn-cu12
     """.split()  # noqa: SIM905 - a paragraph of names reads better than 25 lines of them
 )
-"""Packages of hundreds of megabytes: without a version, each rebuild may download a new one."""
+"""Packages of hundreds of megabytes. Without a version, each rebuild may download a new release."""
 
 STANDARD_LIBRARY = frozenset(
     """
@@ -45,7 +45,7 @@ STANDARD_LIBRARY = frozenset(
     tarfile tempfile textwrap threading time traceback types urllib uuid warnings zipfile
     """.split()  # noqa: SIM905
 )
-"""Modules of Python that no package index has: an environment with one of them cannot be built."""
+"""Modules of the Python standard library that people list as packages. No package index contains them."""
 
 
 class Build(NamedTuple):
@@ -53,7 +53,7 @@ class Build(NamedTuple):
 
     oldest_python: Version
     newest_python: Version
-    cuda: Version | None = None  # CUDA of the image; None if the package includes CUDA
+    cuda: Version | None = None  # CUDA version of the image; None if the package includes CUDA
     cudnn: Version | None = None  # major cuDNN version for this CUDA
 
 
@@ -101,11 +101,11 @@ TITLES = {
     "cntk": "CNTK",
     "cntk-gpu": "CNTK",
 }
-"""Names of the frameworks for messages."""
+"""Names of the frameworks in messages, by package."""
 
 
 def build_of(package: str, version: Version) -> Build | None:
-    """Return the requirements of a version of a framework; None if unknown."""
+    """Return the requirements of a version of a framework, or None if they are unknown."""
     return _BUILDS[TITLES[package]].get(version[:2]) if package in TITLES else None
 
 
@@ -160,7 +160,7 @@ class Requirement(NamedTuple):
     path: Path
     start: int
     end: int
-    name: str = ""  # lower case, `-` for `_`; "" for options like --index-url
+    name: str = ""  # in lowercase, with `-` for `_`; "" for options such as --index-url
     version: str = ""  # version of an exact pin
     spec: str = ""  # text after the name
     extras: str = ""
@@ -169,7 +169,7 @@ class Requirement(NamedTuple):
 
     @property
     def pin(self) -> Version:
-        """The exact version as numbers; () if it is not pinned."""
+        """The exact version as numbers, or () if it is not pinned."""
         return parse_version(self.version)
 
 
@@ -182,12 +182,12 @@ def requirements_of(root: Node | None) -> list[Requirement]:
 
 
 def python_of(requirements: Iterable[Requirement]) -> Version:
-    """Return the pinned version of Python; () if it is not pinned."""
+    """Return the pinned version of Python, or () if it is not pinned."""
     return next((one.pin for one in requirements if one.manager == "conda" and one.name == "python"), ())
 
 
 def name_of(text: str) -> str:
-    """Return the normalized name of the package in a line; "" for a URL."""
+    """Return the normalized name of the package in a line, or "" for a URL."""
     match = _NAME.match(text.strip())
     return _normal(match["name"]) if match is not None and "://" not in text else ""
 
@@ -213,7 +213,7 @@ def _conda(node: Node, path: Path) -> Requirement:
     exact = _CONDA_EXACT.match(spec)
     version = exact[1] if exact else ""
     if spec[:1].isdigit():
-        # `python 3.5.2` and `python 3.5.2 0` are conda's older way to pin.
+        # `python 3.5.2` and `python 3.5.2 0` are older forms of a pin in conda.
         version = spec.split()[0]
     return found._replace(name=_normal(match["name"]), version=version.rstrip(".*"), spec=spec)
 

@@ -1,4 +1,4 @@
-"""Checks of one file against the other files of its project. Without a project context, they find nothing."""
+"""Check a run configuration against the other files of its project, if there is a project context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _target(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     if wanted and wanted not in names:
         near = get_close_matches(wanted, names, 1, 0.4) or (names if len(names) == 1 else [])
         known = f"Choose one of: {', '.join(names)}." if names else "Create or attach a target first."
-        message = f"there is no compute target {wanted!r} (aml_config/{wanted}.compute)"
+        message = f"unknown compute target {wanted!r}: aml_config/{wanted}.compute does not exist"
         yield subject.finding("unknown-target", message, known, key, set_field(key, near[0]) if near else None)
 
 
@@ -44,7 +44,7 @@ def _conflicts(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
         path = tuple(conflict.key.split("."))
         title = f"match {conflict.key} to the target"
         edit = Unset(path) if conflict.fitting is None else SetValue(path, conflict.fitting)
-        # Only the user knows which of the two files is right.
+        # Only the user knows which of the two files is correct.
         fix = Fix(title, (edit,), is_choice=True)
         yield subject.finding("target-conflict", conflict.message, conflict.remedy, conflict.key, fix)
 
@@ -84,10 +84,10 @@ def _missing_file(subject: Subject, context: ProjectContext, key: str, file: str
     candidates = same or [f"aml_config/{name}" for name in present if word in name.lower()]
     fix, remedy = None, "Create it, or correct the name."
     if candidates:
-        # A file with the same name is certain; for others, the user decides.
+        # The user must confirm a file that has another name.
         fix = set_field(key, candidates[0], is_choice=not same)
         remedy = f"Did you mean {' or '.join(candidates[:3])}?"
-    message = f"there is no file {file!r} in the project"
+    message = f"the project has no file {file!r}"
     return subject.finding("missing-file", message, remedy, key, fix, severity=severity)
 
 
@@ -95,7 +95,7 @@ def _script(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     script, key = subject.configuration.script, subject.configuration.key("ArgumentVector")
     if script and not script.startswith(("-", "$")) and not context.exists(script):
         node = subject.nodes[key]
-        message = f"there is no script {script!r} in the project"
+        message = f"the project has no script {script!r}"
         remedy = "Correct the name, or write $file to choose a script for each run."
         yield subject.finding("missing-file", message, remedy, key, at=node.items[0] if node.items else node)
 

@@ -1,7 +1,7 @@
 """The input of checks: a parsed configuration file, and the project with its other files.
 
-Reading never fails: a broken file counts as empty. Parsed files are cached until they change on disk; unsaved text of
-an editor takes precedence over the file.
+An invalid file is treated as missing. Parsed files are cached until they change on disk. Unsaved text of an editor
+takes precedence over the file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Parsed(NamedTuple):
 
 
 class ProjectContext:
-    """The project of a configuration file, with the folder `root`."""
+    """A project, as the checks of one of its configuration files see it. `root` is its folder."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -44,12 +44,12 @@ class ProjectContext:
 
     @classmethod
     def of(cls, path: str) -> ProjectContext | None:
-        """Return the project of a file, None if it is not in a project."""
+        """Return the project of a file, or None if it is not in a project."""
         root = project_above(os.path.dirname(os.path.abspath(path)))
         return cls(root) if root else None
 
     def show_unsaved(self, path: str, text: str | None) -> None:
-        """Use `text` instead of the content of the file at `path`; None: use the file again."""
+        """Use `text` instead of the content of the file at `path`; None to use the file again."""
         key = os.path.abspath(path)
         self._read.pop(key, None)
         if text is None:
@@ -71,7 +71,7 @@ class ProjectContext:
         return [target for target in found if target is not None]
 
     def target(self, name: str) -> ComputeTarget | None:
-        """Return a compute target, None if it does not exist or its file is broken."""
+        """Return a compute target, or None if it does not exist or is invalid."""
         path = os.path.join(self.directory, f"{name}.compute")
         found = self._load(path) if name and "/" not in name else None
         return compute_target_of(path, found.values, found.values) if found is not None else None
@@ -82,13 +82,12 @@ class ProjectContext:
         return [configuration for configuration in found if configuration is not None]
 
     def configuration(self, name: str) -> RunConfiguration | None:
-        """Return a run configuration, None if it does not exist or its file is broken."""
+        """Return a run configuration, or None if it does not exist or is invalid."""
         path = os.path.join(self.directory, f"{name}.runconfig")
         found = self._load(path)
         return run_configuration_of(path, found.kind, found.values, {}) if found is not None else None
 
     def configurations_of(self, target: str) -> list[RunConfiguration]:
-        """Return the run configurations for `target`."""
         return [configuration for configuration in self.configurations() if configuration.target == target]
 
     def users_of(self, path: str) -> list[RunConfiguration]:
@@ -98,7 +97,7 @@ class ProjectContext:
         return [one for one, names in files_of if wanted in map(self.absolute, names)]
 
     def role_of(self, path: str) -> FileKind | None:
-        """Return the kind of the dependency file at `path`, None if no run configuration uses it."""
+        """Return the kind of the dependency file at `path`, or None if no run configuration uses it."""
         if not path.lower().endswith((".yml", ".yaml")):
             return None
         wanted = os.path.abspath(path)
@@ -108,16 +107,14 @@ class ProjectContext:
         return fields.CONDA if wanted == self.absolute(users[0].conda_file) else fields.SPARK
 
     def absolute(self, relative: str) -> str:
-        """Return the absolute path of a path relative to the project."""
         return os.path.normpath(os.path.join(self.root, relative))
 
     def exists(self, relative: str) -> bool:
-        """Return True if a file exists; the path is relative to the project."""
         path = self.absolute(relative)
         return path in self._unsaved or os.path.isfile(path)
 
     def uses_spark(self, script: str = "") -> bool | None:
-        """Return True if `script`, or for "" any script in the project folder, uses Spark; None if none can be read."""
+        """Return whether `script` (or for "" any script in the project folder) uses Spark; None if none can be read."""
         try:
             names = [script] if script else sorted(os.listdir(self.root))
         except OSError:
@@ -126,7 +123,7 @@ class ProjectContext:
         return None if all(each is None for each in known) else any(known)
 
     def tree(self, path: str) -> Tree | None:
-        """Return the parsed file at `path`, None if it does not exist or is broken."""
+        """Return the parsed file at `path`, or None if it does not exist or is invalid."""
         found = self._load(path)
         return found.tree if found is not None else None
 
@@ -179,7 +176,7 @@ class Subject:
 
     @property
     def used_type(self) -> str:
-        """The type of the target of a run configuration; "" if it is not known."""
+        """The type of the target of a run configuration, or "" if it is unknown."""
         target = self.context.target(self.configuration.target) if self.context is not None else None
         return target.type if target is not None else ""
 
@@ -204,7 +201,7 @@ class Subject:
         at: Node | tuple[int, int] | None = None,
         severity: str = "",
     ) -> Finding:
-        """Return a finding for a node or span, by default for the value of the field `key`, else for the file."""
+        """Return a finding at a node or span, by default at the value of the field `key` or at the file start."""
         node = at or self.nodes.get(key)
         start, end = node if isinstance(node, tuple) else (node.start, node.end) if node is not None else (0, 0)
         line, column = self.tree.place(start)

@@ -1,4 +1,4 @@
-"""Checks for Spark: requirements of a run, properties with secrets, and packages for old versions."""
+"""Check the Spark requirements of a run, properties with secrets, and packages for old versions of Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tui_workbench.config.yaml_edit.syntax import MAP
 from tui_workbench.core.errors import ConfigurationError
 
 _SCALA = re.compile(r".*_(2\.(?:9|1[01]))")
-"""Names of artifacts for a version of Scala that Spark 3 and later do not have."""
+"""Names of artifacts for versions of Scala that Spark 3 and later do not support."""
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -45,7 +45,7 @@ def _packages(subject: Subject) -> Iterator[Finding]:
     for row, item in zip(rows, node.items if node is not None else (), strict=False):
         found = _SCALA.fullmatch(str(row.get("artifact", "")))
         if found:
-            message = f"{row['artifact']} is for Scala {found[1]} (Spark 2); runs with a newer Spark leave it out"
+            message = f"{row['artifact']} is for Scala {found[1]} (Spark 2); runs with a newer Spark omit it"
             remedy = "Use the package for the Scala of your Spark, or remove it."
             yield subject.finding("old-scala", message, remedy, key, at=item)
 
@@ -77,12 +77,12 @@ def _run(subject: Subject) -> Iterator[Finding]:
 
 
 def _master(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
-    """Check that the master is not the head node alone."""
+    """Check that the master does not restrict the run to the head node."""
     configuration = subject.configuration
-    with suppress(ConfigurationError):  # reported for its file
+    with suppress(ConfigurationError):  # the check of that file reports the error
         found = spark_dependencies_of(configuration, context.root).configuration.get("spark.master", "")
         if found.startswith("local"):
-            message = f"spark.master: {found} uses the head node of {configuration.target} alone"
+            message = f"spark.master: {found} uses only the head node of {configuration.target}"
             remedy = (
                 f"Remove spark.master from {configuration.spark_file} to use YARN, or name the master of the cluster."
             )

@@ -1,4 +1,4 @@
-"""Checks of one file against the schema: syntax, types, names and old forms."""
+"""Check a file against the schema: syntax, types, names and old forms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tui_workbench.config.schema.slurm_options import SECTION, corrected
 from tui_workbench.config.yaml_edit.editing import drop_earlier
 from tui_workbench.config.yaml_edit.layout import line_end, line_start
 from tui_workbench.config.yaml_edit.syntax import LIST, SCALAR, Node, parse
-from tui_workbench.config.yaml_edit.syntax_errors import indent_above, neighbours_columns
+from tui_workbench.config.yaml_edit.syntax_errors import indent_above, neighbors_columns
 from tui_workbench.config.yaml_edit.values import Fault, is_placeholder
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError
@@ -95,13 +95,13 @@ def _syntax_fix(code: str, offset: int, text: str) -> Fix | None:
 
 def _tab_fix(start: int, text: str) -> Fix | None:
     indent = text[start : len(text) - len(text[start:].lstrip(" \t"))]
-    columns = [*neighbours_columns(text, start), *(len(indent.replace("\t", " " * width)) for width in (2, 4, 8, 0))]
+    columns = [*neighbors_columns(text, start), *(len(indent.replace("\t", " " * width)) for width in (2, 4, 8, 0))]
     for column in dict.fromkeys(columns):
         attempt = text[:start] + " " * column + text[start + len(indent) :]
         try:
             parse(attempt)
         except ConfigurationError as error:
-            # Tabs in later lines are separate findings: this tab is fixed if the error moves on.
+            # Tabs in later lines are separate findings. This tab is fixed if the next error is in a later line.
             if getattr(error, "offset", 0) <= line_end(attempt, start):
                 continue
         return Fix("indent with spaces", (ReplaceText(start, start + len(indent), " " * column),))
@@ -136,7 +136,7 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
             near = get_close_matches(node.text.lower(), words, 1, 0.5)
             return set_field(field.key, words[near[0]]) if near else None
         case "wrong-type" if field is not None and node is not None and fault.path == field.path and not field.secret:
-            # The title of a fix shows the value, so secrets get none.
+            # There is no fix for a secret, because the title of a fix shows the value.
             return _converted(field, node)
         case "wrong-form" if field is not None and node is not None and fault.path == field.path:
             meant = corrected(field, node.text)
@@ -149,7 +149,7 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
 
 
 def _converted(field: Field, node: Node) -> Fix | None:
-    """Return the fix for a value of a wrong type, if its meaning is certain."""
+    """Return the fix for a value of a wrong type, or None if its meaning is uncertain."""
     if field.type == field_types.STRINGS and node.kind == SCALAR:
         try:
             words = shlex.split(node.text)
@@ -208,7 +208,7 @@ def _unknown_keys(subject: Subject) -> Iterator[Finding]:
             remedy = f"Did you mean `{likely}`?"
         elif likely and section and likely not in subject.nodes:
             remedy = f"Did you mean `{likely}`?"
-        message = f"`{name}` is not a field of a {subject.kind.title.lower()}"
+        message = f"unknown field `{name}`"
         yield subject.finding("unknown-key", message, remedy, name, fix, at=key)
     for field in subject.kind.fields if subject.kind is fields.COMPUTE else ():
         if field.key in subject.nodes and not field.applies_to(subject.target_type):
@@ -217,7 +217,7 @@ def _unknown_keys(subject: Subject) -> Iterator[Finding]:
 
 
 def _misplaced(subject: Subject, field: Field) -> tuple[str, str, Fix]:
-    """Return remedy, key and fix for a field without effect; `gpus` belongs in the section of Slurm."""
+    """Return remedy, key and fix for a field without effect. The fix can move it to the section of Slurm."""
     right, value = subject.kind.field(f"{SECTION}.{field.key}"), subject.values.get(field.key) or ""
     if right is None or not right.applies_to(subject.target_type) or not value.isdigit():
         return "Remove it.", field.key, remove_field(field.key)
@@ -226,9 +226,9 @@ def _misplaced(subject: Subject, field: Field) -> tuple[str, str, Fix]:
 
 
 def _sibling(subject: Subject, path: tuple[str, ...]) -> str:
-    """Return the key in the section of `path` whose last word is the most similar to that of `path`, or "".
+    """Return the key whose last word is the most similar to that of `path` in the same section, or "".
 
-    An option of Slurm outside its section is found, too.
+    For a top-level key, return the option of Slurm with this name.
     """
     section = path[:-1]
     if not section:
@@ -239,7 +239,7 @@ def _sibling(subject: Subject, path: tuple[str, ...]) -> str:
 
 
 _LIKE = 0.65
-"""The lowest similarity at which names in a section are alike: `memory` and `mem`, but not `cores` and `nodes`."""
+"""Minimum similarity of names in a section. `memory` is similar to `mem`, but `cores` is not similar to `nodes`."""
 
 
 def _spellings(subject: Subject) -> Iterator[Finding]:
@@ -278,7 +278,7 @@ def _compute(subject: Subject) -> Iterator[Finding]:
             fix = remove_field(key, f"the {what}", is_choice=True)
             yield subject.finding("plain-password", f"the {what} is in plain text", remedy, key, fix)
     image = values.get("baseDockerImage")
-    # Container programs of Slurm also accept paths and addresses such as docker://python:3.12.
+    # In Slurm jobs, paths and addresses such as docker://python:3.12 are also valid.
     names_image = subject.target_type != target_types.SLURM.name or not re.search(r"^\.?/|://", image or "")
     if image is not None and names_image and parse_image(image) is None:
         yield _bad_image(subject, image)
@@ -287,7 +287,7 @@ def _compute(subject: Subject) -> Iterator[Finding]:
 
 
 def _bad_image(subject: Subject, image: str) -> Finding:
-    """Return the finding for an image name that Docker does not accept, with a fix if it is certain."""
+    """Return the finding for an image name that Docker does not accept, with a fix if possible."""
     key = "baseDockerImage"
     stripped = "".join(image.split())
     name, colon, tag = image.rpartition(":")
@@ -332,7 +332,7 @@ def _old_cluster(subject: Subject) -> Iterator[Finding]:
         edits: list[Edit] = [Unset((key,))]
         if "type" not in subject.nodes and subject.target_type == target_types.CLUSTER.name:
             edits.insert(0, SetValue(("type",), target_types.CLUSTER.name))
-            # The other old key is removed by its own finding once `type` is set.
+            # The finding of the other old key removes that key after `type` is set.
         message, fix = f"`{key}` is an old form of `type: cluster`", Fix("write type: cluster", tuple(edits))
         yield subject.finding("old-form", message, "Write type: cluster.", key, fix)
 
@@ -343,7 +343,7 @@ def _old_cluster(subject: Subject) -> Iterator[Finding]:
 def _old_runconfig(subject: Subject) -> Iterator[Finding]:
     root = subject.tree.root
     if root is not None and root.flow and root.entries and "#" not in subject.tree.text:
-        # Converting a file with comments would lose them.
+        # The conversion would lose comments.
         fix = Fix("convert to YAML", (WriteAsYaml(),))
         message = "the file is JSON, the form before September 2017"
         remedy = "It still works. YAML allows comments."

@@ -1,4 +1,4 @@
-"""Complete values from the schema, the project and this machine. Every suggestion is a valid value of its field."""
+"""Suggest values for fields, from the schema, the project and this machine. Each suggestion is a valid value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tui_workbench.config.schema.field_types import COLLECTIONS, Field
 from tui_workbench.config.schema.slurm_options import MEMORY, OVERRIDE, SECTION, TIME
 
 MAX_ENTRIES = 1_000
-"""Number of files that are read from one folder."""
+"""Maximum number of entries that are read from a folder."""
 
 _ENVIRONMENTS = (".venv", "venv", "env")
 _CONDA_LIST = "~/.conda/environments.txt"
@@ -31,9 +31,9 @@ class Suggestion(NamedTuple):
 def suggestions(
     field: Field, typed: str, context: ProjectContext | None, used_before: Iterable[str] = ()
 ) -> list[Suggestion]:
-    """Return values of `field` that contain the `typed` text; first those that begin with it.
+    """Return values of `field` that contain the text `typed`. Values that begin with it are first.
 
-    `used_before` are values from elsewhere, such as the images of earlier runs.
+    `used_before` are values that the caller knows, such as the images of earlier runs.
     """
     found: dict[str, Suggestion] = {}
     for one in _all(field, typed, context, used_before):
@@ -65,13 +65,13 @@ def _all(field: Field, typed: str, context: ProjectContext | None, used_before: 
 
 
 def _option(field: Field) -> str:
-    """Return the name of an option of Slurm, "" for other fields."""
+    """Return the name of an option of Slurm, or "" for other fields."""
     section, _, name = field.key.partition(".")
     return name if section in (SECTION, OVERRIDE) and field.type not in COLLECTIONS else ""
 
 
 def _options(field: Field, context: ProjectContext | None) -> Iterator[Suggestion]:
-    """Yield the values of an option in the project's targets, then an example for times, sizes and numbers."""
+    """Yield the values of an option in the project's targets, and then for times, sizes and numbers an example."""
     for target in context.targets() if context is not None else ():
         value = target.slurm.get(_option(field))
         if value is not None:
@@ -81,15 +81,15 @@ def _options(field: Field, context: ProjectContext | None) -> Iterator[Suggestio
 
 
 def _images(context: ProjectContext | None, used_before: Iterable[str]) -> Iterator[Suggestion]:
-    """Yield images of the project's targets, then images used before, then well-known ones."""
+    """Yield images of the project's targets, then images used before, then well-known images."""
     for target in context.targets() if context is not None else ():
         if target.base_docker_image:
             yield Suggestion(target.base_docker_image, f"in {target.name}")
     yield from (Suggestion(image, "used before") for image in used_before if image)
     yield Suggestion(DEFAULT_GPU_IMAGE, "PyTorch and CUDA 13")
     yield Suggestion(OLDER_DRIVER_GPU_IMAGE, "PyTorch and CUDA 12.6")
-    yield from (Suggestion(image, "original product, with CUDA") for image in ORIGINAL_GPU_IMAGES)
-    yield Suggestion(LAST_CPU_IMAGE, "original product, without CUDA")
+    yield from (Suggestion(image, "Azure ML Workbench, with CUDA") for image in ORIGINAL_GPU_IMAGES)
+    yield Suggestion(LAST_CPU_IMAGE, "Azure ML Workbench, without CUDA")
 
 
 def _interpreters(context: ProjectContext | None) -> Iterator[Suggestion]:
@@ -111,7 +111,7 @@ def _interpreters(context: ProjectContext | None) -> Iterator[Suggestion]:
 
 
 def _paths(kind: str, typed: str, root: str) -> Iterator[Suggestion]:
-    """Yield the entries of the typed folder; relative paths are relative to the project."""
+    """Yield the entries of the folder in `typed`, which can be relative to the project."""
     folder = typed.rpartition("/")[0] + "/" if "/" in typed else ""
     base = os.path.join(root, os.path.expanduser(folder))
     if kind in ("conda-file", "spark-file") and not folder:

@@ -1,4 +1,4 @@
-"""Fields of configuration files, declared once for validation, forms, completion and documentation.
+"""Declare the fields of configuration files for validation, forms, completion and documentation.
 
-Checks that compare fields or files belong in `config.checks`.
+Checks that compare fields or files belong to `config.checks`.
 """

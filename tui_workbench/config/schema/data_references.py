@@ -1,4 +1,4 @@
-"""Paths in `DataReferences` of a run configuration."""
+"""Check and resolve the paths in `DataReferences` of a run configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reference_problem(root: str, reference: str) -> str:
 
 
 def inside_project(root: str, reference: str) -> str:
-    """Return the path relative to `root`, "" if it is outside. Links are not resolved."""
+    """Return a path relative to `root`, or "" if it is outside of `root`. Links are not resolved."""
     relative = os.path.relpath(os.path.join(root, reference), root)
     return "" if relative == os.pardir or relative.startswith(os.pardir + os.sep) else relative
 

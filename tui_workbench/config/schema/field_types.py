@@ -1,4 +1,4 @@
-"""Types for the declaration of fields. The declarations are in `fields.py`."""
+"""The types in which `fields.py` declares the fields of configuration files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ STRINGS = "strings"  # a list of strings
 MAPPING = "mapping"  # names to strings
 ROWS = "rows"  # a list of maps with the keys `Field.row`
 DEPENDENCIES = "dependencies"  # conda's list: strings, and one `pip:` map of a list of strings
-GPUS = "gpus"  # all, free, a number, or a list of numbers and IDs; a string in Python
-PROCESSES = "processes"  # a number from 1, or gpus; a string in Python
+GPUS = "gpus"  # all, free, a number, or a list of numbers and IDs; always a str in Python
+PROCESSES = "processes"  # gpus, or a number from 1; always a str in Python
 ANY = "any"
 
 TYPE_NAMES = {
     STRING: "text",
     BOOLEAN: "true or false",
     INTEGER: "a whole number",
-    CHOICE: "one of a few words",
+    CHOICE: "one of the allowed values",
     STRINGS: "a list of strings",
     MAPPING: "a map of strings",
     ROWS: "a list of maps",
@@ -41,13 +41,13 @@ TRUE_WORDS = frozenset(("true", "yes", "on", "y"))
 FALSE_WORDS = frozenset(("false", "no", "off", "n"))
 
 NULL = "null"
-"""The word for no value on the command line."""
+"""The word that means no value on the command line."""
 
 FRAMEWORKS = ("Python", "PySpark")
 
 
 class Field(NamedTuple):
-    """One key of a configuration file."""
+    """A key of a configuration file."""
 
     key: str  # with dots for nested maps
     help: str  # one sentence
@@ -55,7 +55,7 @@ class Field(NamedTuple):
     default: Any = None
     choices: tuple[str, ...] = ()  # canonical words of a CHOICE
     synonyms: tuple[tuple[str, str], ...] = ()  # (other word, canonical word)
-    required: bool = False  # for every type of target; see `is_required_by`
+    required: bool = False  # for all types of targets; see `is_required_by`
     nullable: bool = True  # `key:` and `key: null` mean the default
     completion: str = ""  # target, image, python, file, conda-file, spark-file or folder
     secret: bool = False  # never shown in full
@@ -63,10 +63,10 @@ class Field(NamedTuple):
     row: tuple[Field, ...] = ()  # the keys of each map of ROWS
     example: str = ""
     minimum: int | None = None
-    pattern: str = ""  # a regular expression that each text of a STRING or STRINGS must match, unless it is empty
-    form: str = ""  # the form of such a text, for messages
-    reserved: tuple[str, ...] = ()  # long options that STRINGS must not contain
-    source: str = "docs"  # see `fields`
+    pattern: str = ""  # a regular expression that each nonempty text of a STRING or STRINGS must match
+    form: str = ""  # a description of `pattern` for messages
+    reserved: tuple[str, ...] = ()  # command-line options that STRINGS must not contain
+    source: str = "docs"  # see the docstring of `fields.py`
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class Field(NamedTuple):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The built-in types of targets that use the field; () for all."""
+        """The built-in types of targets that use the field; () for all types."""
         return tuple(each.name for each in target_types.BUILT_IN if each.reads(self.key))
 
     @property
@@ -96,13 +96,13 @@ class Field(NamedTuple):
         return self.required or self.key in target_types.find(target_type).required
 
     def understand(self, word: str) -> str:
-        """Return the canonical word of a choice, "" if it is invalid."""
+        """Return the canonical word of a choice, or "" if the word is invalid."""
         words = (*self.synonyms, *((choice, choice) for choice in self.choices))
         return {written.lower(): meant for written, meant in words}.get(word.lower(), "")
 
 
 class FileKind(NamedTuple):
-    """One kind of configuration file, with its fields in their usual order."""
+    """A kind of configuration file, with its fields in their usual order."""
 
     name: str  # compute, runconfig, sdk-runconfig, conda, spark, settings
     title: str
@@ -111,7 +111,6 @@ class FileKind(NamedTuple):
     fields: tuple[Field, ...]
 
     def field(self, key: str) -> Field | None:
-        """Return the field of a key, None if it is unknown."""
         return next((field for field in self.fields if field.key == key), None)
 
     def field_at(self, path: tuple[str | int, ...]) -> Field | None:
@@ -120,12 +119,11 @@ class FileKind(NamedTuple):
         return next((field for field in fields if field is not None), None)
 
     def order(self, key: str) -> int:
-        """Return the rank of a top-level key; unknown keys come last."""
+        """Return the rank of a top-level key in the file; unknown keys are last."""
         places = (i for i, field in enumerate(self.fields) if f"{field.key}.".startswith(f"{key}."))
         return next(places, len(self.fields))
 
     def is_section(self, key: str) -> bool:
-        """Return True if `key` is a map with fields."""
         return any(field.key.startswith(key + ".") for field in self.fields)
 
 

@@ -1,8 +1,9 @@
 """The fields of all configuration files, in their usual order.
 
-The `source` of a field is where it is documented: `docs`, the documentation of Azure ML Workbench (2017-2018);
-`template`, the comments in files that Azure ML Workbench generated; `files`, configuration files of public projects;
-`sdk`, the Azure ML SDK of 2018; `conda` and `spark`, the documentation of those projects; `workbench`, this program.
+The `source` of a field names its documentation: `docs`, the documentation of Azure ML Workbench (2017-2018);
+`template`, comments in the files that Azure ML Workbench generated; `files`, configuration files of public projects;
+`old`, files from before September 2017; `sdk`, the Azure ML SDK of 2018; `conda`, the documentation of conda;
+`workbench`, this program.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "sparkSubmitLocation",
-        "Path of spark-submit. By default SPARK_HOME, the Python and the PATH are searched.",
+        "Path of spark-submit. By default, SPARK_HOME, the packages of the target's Python and the PATH are searched.",
         default="spark-submit",
         completion="file",
         source="template",
@@ -122,7 +123,7 @@ _COMPUTE_FIELDS = (
     Field(
         "maxConcurrentRuns",
         "Maximum number of your runs at the same time, from all projects; other runs are queued. 0 means no limit. "
-        "By default there is no limit, but with `nvidiaDocker` a run waits for a free GPU.",
+        "By default, there is no limit, but with `nvidiaDocker` a run waits for a free GPU.",
         INTEGER,
         example="2",
         minimum=0,
@@ -140,7 +141,7 @@ _COMPUTE_FIELDS = (
     *TARGET_OPTIONS,
     Field(
         "setup",
-        "Lines of shell that a Slurm job executes before the script.",
+        "Shell commands that a Slurm job executes before the script.",
         STRINGS,
         default=(),
         example="[module load cuda/12.4]",
@@ -156,7 +157,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "pollSeconds",
-        "Shortest time between two regular calls of squeue, in seconds, for all your runs on a cluster.",
+        "Shortest time between two regular calls to squeue, in seconds, for all your runs on a cluster.",
         INTEGER,
         default=MIN_POLL_SECONDS,
         minimum=MIN_POLL_SECONDS,
@@ -242,15 +243,15 @@ _RUNCONFIG_FIELDS = (
     Field(
         "ProcessesPerNode",
         "Starts the script with torchrun in this number of processes; `gpus` means one for each GPU of the run. "
-        "By default the script is started without torchrun.",
+        "By default, the script is started without torchrun.",
         PROCESSES,
         example="gpus",
         source="workbench",
     ),
     Field(
         "RequireGpu",
-        "Fails a run that does not use a GPU: at once if there is none or the framework reports none, else after ten "
-        "minutes or at its end.",
+        "Fails a run that does not use a GPU: at once if no GPU is available or the framework reports none, else after "
+        "ten minutes or at its end.",
         BOOLEAN,
         default=False,
         source="workbench",
@@ -311,7 +312,7 @@ _CONDA_FIELDS = (
     Field("name", "Name of the environment.", default="project_environment", source="conda"),
     Field(
         "channels",
-        "Sources of conda packages, in order of priority.",
+        "Channels of conda packages, in order of priority.",
         STRINGS,
         default=(),
         example="[conda-forge]",
@@ -440,7 +441,7 @@ KINDS = (COMPUTE, RUNCONFIG, SDK_RUNCONFIG, CONDA, SPARK, SETTINGS)
 
 
 def kind_of(path: str, keys: tuple[str, ...] = ()) -> FileKind | None:
-    """Return the kind of a file with these top-level keys; None if it is not a configuration file."""
+    """Return the kind of a file with these top-level keys, or None if it is not a configuration file."""
     name = path.rpartition("/")[2].lower()
     if name.endswith(".compute"):
         return COMPUTE

@@ -1,4 +1,4 @@
-"""Generate JSON Schema (draft 2020-12) for other editors. It accepts every file that the workbench accepts."""
+"""Generate JSON Schema (draft 2020-12) for other editors. The schemas accept all files that the workbench accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui_workbench.core import target_types
 
 
 def json_schemas() -> dict[str, Any]:
-    """Return a JSON Schema for each kind of file, by kind name: compute, runconfig, conda, spark, settings."""
+    """Return JSON Schemas by kind of file: compute, runconfig, conda, spark, settings."""
     runconfig = _schema(fields.RUNCONFIG)
     runconfig["anyOf"] = [{"required": runconfig.pop("required")}, {"$ref": "#/$defs/sdk"}]
     runconfig["$defs"] = {"sdk": _schema(fields.SDK_RUNCONFIG)}
@@ -64,7 +64,7 @@ def _field(field: Field) -> dict[str, Any]:
 
 
 def _type(field: Field) -> dict[str, Any]:
-    # Other readers take some unquoted texts for numbers or booleans.
+    # Other YAML readers parse some unquoted texts as numbers or booleans.
     text = {"type": ["string", "number", "boolean"]}
     null = ["null"] if field.nullable else []
     none = [None] if field.nullable else []

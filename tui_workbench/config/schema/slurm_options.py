@@ -1,6 +1,6 @@
-"""The options of Slurm jobs: `slurm` of a compute target, and `Slurm` of a run configuration.
+"""Declare the options of Slurm jobs: `slurm` of a compute target, and `Slurm` of a run configuration.
 
-The forms of values are those of sbatch(1), sections `--time` and `--mem`.
+Source of the forms of `time` and `mem`: sbatch(1), sections `--time` and `--mem`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from tui_workbench.config.schema.field_types import BOOLEAN, INTEGER, STRINGS, Field
 
 SECTION, OVERRIDE = "slurm", "Slurm"
-"""The section of a compute target, and the section of a run configuration, whose values take precedence."""
+"""The sections of a compute target and of a run configuration. Values of the run configuration take precedence."""
 
 RESERVED = (
     "--array",
@@ -40,22 +40,22 @@ LONG_OPTION = r"--[a-z][a-z0-9-]*(=[^\x00-\x1f]*)?"
 _WORD, _WORD_FORM = r"[^\x00-\x20]+", "text without spaces"
 
 _OPTIONS = (
-    Field("partition", "Partition, or several with commas.", pattern=_WORD, form=_WORD_FORM, example="gpu"),
+    Field("partition", "Partition, or several separated by commas.", pattern=_WORD, form=_WORD_FORM, example="gpu"),
     Field("account", "Account that the job is charged to.", pattern=_WORD, form=_WORD_FORM, example="lab"),
     Field("qos", "Quality of service.", pattern=_WORD, form=_WORD_FORM, example="normal"),
     Field(
         "time",
-        "Time limit of the job. By default, the partition's.",
+        "Time limit of the job. By default, the limit of the partition.",
         pattern=TIME,
         form="minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS",
         example="4:00:00",
     ),
     Field("nodes", "Number of nodes.", INTEGER, minimum=1, example="1"),
     Field("gpus", "Number of GPUs of the job.", INTEGER, minimum=0, example="1"),
-    Field("cpus", "CPUs of a task.", INTEGER, minimum=1, example="8"),
+    Field("cpus", "CPUs per task.", INTEGER, minimum=1, example="8"),
     Field(
         "mem",
-        "Memory of each node; without a unit it counts in MiB.",
+        "Memory of each node, in MiB unless you give a unit.",
         pattern=MEMORY,
         form="a number of MiB, or a number with K, M, G or T",
         example="32G",
@@ -64,7 +64,7 @@ _OPTIONS = (
     Field("requeue", "Lets Slurm start the job again after it was interrupted.", BOOLEAN, default=False),
     Field(
         "extra",
-        "More options of sbatch. Options that the workbench sets itself are refused.",
+        "More options for sbatch. Options that the workbench sets itself are refused.",
         STRINGS,
         default=(),
         pattern=LONG_OPTION,
@@ -84,11 +84,11 @@ RUN_OPTIONS = tuple(
     )
     for each in _OPTIONS
 )
-"""The same fields in a run configuration. An empty text there removes the target's value."""
+"""The same fields in a run configuration. An empty value removes the value of the target."""
 
 
 def requested_gpus(options: Mapping[str, Any]) -> int | None:
-    """Return the number of GPUs of a job with these options; None if `extra` may request some."""
+    """Return the number of GPUs of a job with these options, or None if `extra` may request GPUs."""
     count: int = options.get("gpus", 0)
     return None if not count and any("gpu" in option for option in options.get("extra", ())) else count
 
@@ -98,7 +98,7 @@ _SPAN = re.compile(r"(\d+) ?(d|h|m|min)", re.IGNORECASE)
 
 
 def corrected(field: Field, text: str) -> str:
-    """Return the form for Slurm of a memory size such as `32 GB` or a time such as `4h`, "" if it is not certain."""
+    """Convert a memory size such as `32 GB` or a time such as `4h` to the form of Slurm. Return "" if unsure."""
     if field.pattern == MEMORY and (size := _UNITS.fullmatch(text.strip())):
         return size[1] + size[2].upper()
     if field.pattern == TIME and (span := _SPAN.fullmatch(text.strip())):

@@ -1,4 +1,4 @@
-"""Edit YAML texts: an edit changes the bytes of its value and no others.
+"""Parse and edit YAML texts. An edit changes only the bytes of the edited value.
 
-The meaning of keys and values belongs in `config.schema`.
+The meaning of keys and values belongs to `config.schema`.
 """

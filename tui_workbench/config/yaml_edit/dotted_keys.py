@@ -1,6 +1,6 @@
 """Parse dotted keys (`EnvironmentVariables.LR`, `packages[0].version`) into paths.
 
-A name with dots (`spark.app.name`) needs no quotes if the schema or the file shows that it is a single name.
+A name with dots, such as `spark.app.name`, needs no quotes if the schema or the file shows that it is one name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TOKEN = re.compile(
 
 
 def parse_key(key: str, tree: Tree | None, kind: FileKind) -> Path:
-    """Return the path of `key` in a file; `tree` (None if invalid) helps with names that have dots.
+    """Return the path of `key` in a file. `tree` shows names with dots; it is None for an invalid file.
 
     Raises UsageError if `key` is malformed.
     """
@@ -28,7 +28,7 @@ def parse_key(key: str, tree: Tree | None, kind: FileKind) -> Path:
     while steps:
         step = _next_step(steps, path, node, kind)
         if step == "pip" and node is not None and node.kind == LIST:
-            # `dependencies.pip[0]`: the only map in conda's list.
+            # In `dependencies.pip[0]`, `pip` is a key of the only map in the list.
             index = next((i for i, item in enumerate(node.items) if item.get("pip") is not None), len(node.items))
             path.append(index)
             node = node.items[index] if index < len(node.items) else None
@@ -38,7 +38,7 @@ def parse_key(key: str, tree: Tree | None, kind: FileKind) -> Path:
 
 
 def _tokens(key: str) -> list[tuple[str | int, bool]]:
-    """Return each step of a key, with True for an index or a quoted name."""
+    """Return the steps of a key; the flag of a step is True for an index or a quoted name."""
     found: list[tuple[str | int, bool]] = []
     at = 0
     needs_name = True
@@ -80,7 +80,7 @@ def _next_step(
         return int(step)
     field = kind.field_at(tuple(path))
     if field is not None and field.type == field_types.MAPPING and len(path) == len(field.path):
-        # The rest is a name in this map.
+        # The rest of the key is one name in this map.
         words = [step]
         while steps and isinstance(steps[0][0], str):
             words.append(str(steps.pop(0)[0]))
@@ -89,7 +89,7 @@ def _next_step(
 
 
 def _longest_known(step: str, steps: list[tuple[str | int, bool]], node: Node | None) -> str:
-    """Return the longest name with dots that the file has here, and remove its other steps; else the single step."""
+    """Return the longest name with dots in `node` that begins with `step`, and remove its steps; or return `step`."""
     if node is None or node.kind != MAP:
         return step
     names = {key.text for key, _ in node.entries}

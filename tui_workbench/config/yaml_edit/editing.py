@@ -1,8 +1,8 @@
 """Edit a YAML text: change the bytes of one value and no others.
 
-Every function returns a text whose tree differs only in the given value, or raises EditRefusedError. The result of a
-splice is parsed and compared; if the natural way to write a value fails (because of a comment, or a block scalar that
-would include the next line), simpler ways are tried.
+Each function returns a text whose tree differs only in the given value, or raises EditRefusedError. The result of each
+edit is parsed and compared. If the usual form of a value fails, for example because of a comment, simpler forms are
+tried.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from tui_workbench.config.yaml_edit.syntax import LIST, MAP, SCALAR, Node, Path,
 
 
 def set_value(tree: Tree, path: Path, value: Any, kind: FileKind | None = None) -> str:
-    """Set `path` to `value`: str, bool, int, float, None, or lists and dicts of them.
+    """Set `path` to a str, bool, int, float or None, or to lists and dicts of them.
 
-    Missing parent maps are created; an index one past the end of a list appends. Raises EditRefusedError.
+    Missing parent maps are created. An index equal to the length of a list appends an item. Raises EditRefusedError.
     """
     old = own(tree, path)
     if old is not None:
@@ -60,7 +60,7 @@ def unset(tree: Tree, path: Path) -> str:
         indices = [i for i, (key, _) in enumerate(parent.entries) if key.text == path[-1]]
     splices = remove(tree, path[:-1], parent, indices[-1])
     if len(indices) > 1:
-        # Remove a duplicate key entirely, or its earlier value would apply.
+        # Remove all entries of a duplicate key, because otherwise an earlier value would apply.
         return unset(parse(apply(tree.text, splices)), path)
     return first_good([splices], tree, removes(tree, path), path)
 
@@ -83,7 +83,7 @@ def _says(node: Node | None) -> Callable[[Node], bool]:
 
 
 def insert_item(tree: Tree, path: Path, index: int, value: Any, kind: FileKind | None = None) -> str:
-    """Insert `value` before item `index` of the list at `path`, or of a new list. Raises EditRefusedError."""
+    """Insert `value` before item `index` of the list at `path`, or into a new list. Raises EditRefusedError."""
     sequence = find(tree, path)
     if sequence is None or sequence.is_null or (sequence.kind == LIST and not sequence.items):
         return set_value(tree, path, [value], kind)
@@ -99,7 +99,7 @@ def move_item(tree: Tree, path: Path, index: int, to: int) -> str:
     """Move item `index` of the list at `path` to index `to`, with its comments. Raises EditRefusedError."""
     sequence = find(tree, path)
     if sequence is None or sequence.kind != LIST:
-        raise EditRefusedError(f"there is no list at `{dotted(path)}`", remedy="Add the list first.")
+        raise EditRefusedError(f"the list `{dotted(path)}` does not exist", remedy="Add the list first.")
     if not {index, to} <= {*range(len(sequence.items))}:
         remedy = f"Use indexes below {len(sequence.items)}."
         raise EditRefusedError(f"`{dotted(path)}` does not have the items {index} and {to}", remedy=remedy)
@@ -134,11 +134,11 @@ def _line_spans(text: str, sequence: Node) -> list[tuple[int, int]]:
 
 
 def rename_key(tree: Tree, path: Path, new: str) -> str:
-    """Rename the key at `path`. Raises EditRefusedError, including when `new` exists."""
+    """Rename the key at `path`. Raises EditRefusedError, also if the key `new` exists."""
     parent = find(tree, path[:-1])
     entry = parent.entry(path[-1]) if parent is not None else None
     if parent is None or entry is None:
-        raise EditRefusedError(f"there is no key `{dotted(path)}`", remedy="Check the spelling of the key.")
+        raise EditRefusedError(f"the key `{dotted(path)}` does not exist", remedy="Check the spelling of the key.")
     key, value = entry
     if parent.get(new) is not None and new != path[-1]:
         raise refused(tree, key, f"the key `{new}` already exists", "Choose another name.")
@@ -183,7 +183,7 @@ def _over(text: str, entry: tuple[Node, Node] | None, old: Node, written: str) -
     if entry is not None and colon_end(text, *entry) < 0:
         key = entry[0]
         return [Splice(key.end, key.end, ": " + written)]
-    # `key: ` with a trailing space: do not write two spaces.
+    # Do not write two spaces if the line is `key: ` with a trailing space.
     if text[start : start + 1] == " " and text[start + 1 : start + 2] in ("", "\n", "\r"):
         return [Splice(start + 1, start + 1, written)]
     return [Splice(start, start, written if text[start - 1 : start] in (" ", "\n", "", "[", "{") else " " + written)]
@@ -198,7 +198,7 @@ def _over_block_scalar(text: str, old: Node, value: str) -> list[Splice]:
 
 
 def _null_to_block(text: str, entry: tuple[Node, Node], value: Any, style: Style) -> list[Splice]:
-    """Turn `Key: null  # comment` into `Key:  # comment` with the block below it."""
+    """Replace `Key: null  # comment` with `Key:  # comment` and a block below it."""
     key, old = entry
     if old.kind != SCALAR and not (old.flow and not old.entries and not old.items):
         return []
@@ -224,12 +224,12 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
             value = [value]
             continue
         if isinstance(step, int):
-            raise EditRefusedError(f"there is no list for `{dotted(path)}`", remedy="Add item 0 first.")
+            raise EditRefusedError(f"the list for `{dotted(path)}` does not exist", remedy="Add item 0 first.")
         value = {step: value}
     parent = find(tree, here)
     if isinstance(key, int):
         if parent is None or parent.kind != LIST or key != len(parent.items):
-            remedy = "Choose an index of the list, or one past its end."
+            remedy = "Use the index of an item, or the length of the list to append."
             raise EditRefusedError(f"`{dotted(path)}` has no item {key}", remedy=remedy)
         return insert_item(tree, here, key, value, kind)
     if depth and (parent is None or parent.is_null or _is_empty_in_block(tree, here, parent)):
@@ -243,7 +243,7 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
 
 
 def _is_empty_in_block(tree: Tree, path: Path, node: Node) -> bool:
-    """Return True for `Key: {}` in a block map: entries are then written on their own lines."""
+    """Return True for `Key: {}` in a block map, where new entries are written on their own lines."""
     holder = find(tree, path[:-1])
     return node.flow and node.kind == MAP and not node.entries and holder is not None and not holder.flow
 
@@ -258,7 +258,7 @@ def _set_map(tree: Tree, path: Path, old: Node, value: dict[str, Any], kind: Fil
 
 
 def _set_list(tree: Tree, path: Path, old: list[Node], value: list[Any], kind: FileKind | None) -> str:
-    """Change only the items between the common beginning and end, so that the others keep their bytes."""
+    """Change only the items between the common beginning and end, so that other items keep their bytes."""
     head = 0
     while head < min(len(old), len(value)) and means(old[head], value[head]):
         head += 1

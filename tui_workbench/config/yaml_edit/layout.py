@@ -1,4 +1,4 @@
-"""Find positions and the style of a YAML text, so that an edit can match it. Nothing here changes a text."""
+"""Find positions and the style of a YAML text, which an edit must match. No function changes a text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*\s+)+|[&!][^\s,\[\]{}]*\Z")
 class Place(NamedTuple):
     """The position of a new key in a map."""
 
-    after: int = -1  # index of the entry before it; -1: before all
-    offset: int = -1  # end of the comment line to insert after; -1: after the entry
+    after: int = -1  # index of the entry before the key; -1 for the beginning
+    offset: int = -1  # end of the comment line before the key; -1 if it follows the entry
 
 
 def line_start(text: str, offset: int) -> int:
@@ -66,7 +66,7 @@ def spans_of(parent: Node) -> list[tuple[int, int]]:
 
 
 def colon_end(text: str, key: Node, value: Node) -> int:
-    """Return the offset after the colon of a map entry; -1 if it has none (`{a, b}`)."""
+    """Return the offset after the colon of a map entry, or -1 if it has no colon (`{a, b}`)."""
     at = text.find(":", key.end, max(value.start, key.end) + 1)
     if at < 0 or text[key.end : at].strip():
         return -1
@@ -113,7 +113,7 @@ def style_of(tree: Tree, parent: Node | None) -> Style:
 
 
 def _texts(tree: Tree, parent: Node | None) -> list[Node]:
-    """Return the scalars in `parent`, else in the whole file, that need no quotes."""
+    """Return the scalars that need no quotes in `parent`, or if there are none in the whole file."""
     near = [value for _, value in parent.entries] + parent.items if parent is not None else []
     everywhere = (node for _, value in _walk(tree) for node in (value, *value.items))
     return [node for node in near if _is_text(node)] or [node for node in everywhere if _is_text(node)]
@@ -166,10 +166,10 @@ def _indent(tree: Tree, kind: str) -> int:
 
 
 def place_for(tree: Tree, parent: Node, key: str, prefix: str, kind: FileKind | None) -> Place:
-    """Return the natural position of `key` in the map `parent`.
+    """Return the position of a new `key` in the map `parent`.
 
-    It is after a commented-out line of the same key, if there is one. Otherwise, a map sorted by name stays sorted, a
-    known key follows the order of the schema, and an unknown key comes last.
+    The key is inserted after a commented-out line of the same key, if there is one. Otherwise, a map that is sorted by
+    name stays sorted, a known key follows the order of the schema, and an unknown key is last.
     """
     entries = parent.entries
     names = [name.text for name, _ in entries]
@@ -185,7 +185,7 @@ def place_for(tree: Tree, parent: Node, key: str, prefix: str, kind: FileKind | 
     if len(names) >= 3 and names == sorted(names) and ranks != sorted(ranks):
         return Place(max((i for i, name in enumerate(names) if name < key), default=-1))
     rank = kind.order(prefix + key)
-    # After its nearest predecessor, even if the file has another order.
+    # Insert the key after its nearest predecessor, even if the file has another order.
     lower = [(other, i) for i, other in enumerate(ranks) if other < rank]
     after = max(lower)[1] if lower else -1
     start = line_start(tree.text, entries[0][0].start) if entries else 0

@@ -1,4 +1,4 @@
-"""Remember the original bytes of edited values, so that setting a value back restores the file."""
+"""Store the original bytes of edited values, so that setting a value back restores the file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tui_workbench.core.errors import ConfigurationError
 class _Origin(NamedTuple):
     """The value at a path before its first edit."""
 
-    node: Node | None  # None: not set
-    raw: str  # the text after the colon; for an item, the value
+    node: Node | None  # None if it was not set
+    raw: str  # the text after the colon, or of an item
     text: str  # the whole text
     revision: int
 
@@ -26,14 +26,14 @@ class Origins:
 
     def __init__(self) -> None:
         self._origins: dict[Path, _Origin] = {}
-        self._edited: list[Path | None] = []  # the path that each revision changed, None: anywhere
+        self._edited: list[Path | None] = []  # by revision: the changed path, or None if it is unknown
 
     def note_edit(self, path: Path | None) -> None:
-        """Record that the text changed at `path`; None: anywhere."""
+        """Record that the text changed at `path`; None means that the path is unknown."""
         self._edited.append(path)
 
     def remember(self, tree: Tree, path: Path) -> None:
-        """Remember the original values of `path` and its parents."""
+        """Store the original values of `path` and its parents, unless they are stored."""
         for length in range(1, len(path) + 1):
             here = path[:length]
             if here not in self._origins:
@@ -41,7 +41,7 @@ class Origins:
                 self._origins[here] = _Origin(own(tree, here), raw, tree.text, len(self._edited))
 
     def forget_items(self, path: Path) -> None:
-        """Forget the items of the list that contains `path`: an insertion or removal has changed their indices."""
+        """Discard the items of the list that contains `path`, because their indices have changed."""
         if path and isinstance(path[-1], int):
             parent = path[:-1]
             depth = len(parent)
@@ -49,7 +49,7 @@ class Origins:
             self._origins = {each: origin for each, origin in origins if len(each) == depth or each[:depth] != parent}
 
     def restored(self, tree: Tree, path: Path, value: Any) -> str | None:
-        """Return the text with the original bytes of `path`, or None if they do not parse as `value` or are unknown."""
+        """Return the text with the original bytes of `path`, or None if they are unknown or do not mean `value`."""
         origin = self._origins.get(path)
         if origin is None or origin.node is None or not means(origin.node, value):
             return None
@@ -69,7 +69,10 @@ class Origins:
         return text if is_same else None
 
     def emptied(self, text: str, path: Path) -> str:
-        """Return the text without empty maps on `path` that edits created; others get their original bytes back."""
+        """Return the text without the empty maps on `path` that edits created.
+
+        A map that was already empty in the original file gets its original bytes again.
+        """
         for length in range(len(path), 0, -1):
             here = path[:length]
             origin = self._origins.get(here)

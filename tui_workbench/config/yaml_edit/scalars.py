@@ -1,7 +1,7 @@
 """Write values as YAML, in the style of the text around them.
 
-YAML 1.1 and 1.2 readers read the same value back: text that either would take for a boolean, number, date or null is
-quoted. It stays unquoted only if it replaces unquoted text of the same type, or if an integer replaces an unquoted
+Readers of YAML 1.1 and 1.2 get the same value: text is quoted if either version parses it as a boolean, number, date or
+null. It is not quoted if it replaces unquoted text of the same type, or if it is an integer that replaces an unquoted
 variable or Spark property.
 """
 
@@ -19,21 +19,21 @@ _FLOW_FORBIDDEN = frozenset(",[]{}")
 _EXTRA_TYPED = re.compile(r"[-+]?[0-9]+([eE][-+]?[0-9]+)?\Z|0o[0-7]+\Z|[yYnN]\Z|\.(inf|nan)\Z", re.IGNORECASE)
 _WHOLE_NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,14})\Z")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
-# An edit of `True` writes `False`, an edit of `yes` writes `no`.
+# `True` is replaced with `False`, and `yes` with `no`.
 _FAMILIES = (("true", "false"), ("yes", "no"), ("on", "off"), ("y", "n"))
 
 
 class Style(NamedTuple):
     """The style in which values are written."""
 
-    quote: str = ""  # quote of strings, "" if they are plain
+    quote: str = ""  # quote of strings; "" if they are plain
     key_quote: str = ""
     flow: bool = False  # in brackets
     json: bool = False  # always double quotes
     key_separator: str = ": "
     list_indent: int = 2  # columns from a key to the dashes of its list
     map_indent: int = 2
-    plain_numbers: bool = False  # integers are left unquoted like other strings
+    plain_numbers: bool = False  # do not quote strings that are integers
 
 
 def render(value: Any, style: Style, old: Node | None = None) -> str:
@@ -70,7 +70,7 @@ def _text(value: str, style: Style, old: Node | None) -> str:
         return _quoted(value, '"', json=True)
     is_there = old is not None and old.start != old.end
     quote = old.style if old is not None and old.style in ("'", '"') else ""
-    # Quotes that only the old value needed are not kept.
+    # Keep the quotes, unless only the old value needed them.
     needed = old is not None and not is_plain_text(old.text) and not style.quote
     if quote and not needed:
         return _quoted(value, quote)
@@ -81,7 +81,7 @@ def _text(value: str, style: Style, old: Node | None) -> str:
 
 
 def render_block(value: str, header: str, indent: int, newline: str = "\n") -> str | None:
-    """Write `value` as a literal (`|`) or folded (`>`) block; None if that is not possible."""
+    """Write `value` as a literal (`|`) or folded (`>`) block. Return None if that is not possible."""
     if not value or value[0] in " \n" or _has_unprintable(value.replace("\n", "")):
         return None
     body = value.rstrip("\n")
@@ -95,7 +95,7 @@ def render_block(value: str, header: str, indent: int, newline: str = "\n") -> s
 
 
 def is_plain(text: str, *, flow: bool) -> bool:
-    """Return True if YAML allows `text` without quotes. Its type can then differ from a string."""
+    """Return True if YAML allows `text` without quotes, even if its type is then not a string."""
     if not text or text != text.strip() or _has_unprintable(text):
         return False
     first = text[0]
@@ -142,7 +142,7 @@ def _has_unprintable(text: str) -> bool:
     """Return True if `text` has a character that must be escaped."""
     if text.isprintable():
         return False
-    # Not compiled at import: that takes 3 ms.
+    # Not compiled on import, because that takes 3 ms.
     allowed = "[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
     return re.search(allowed, text) is not None
 
@@ -155,7 +155,7 @@ def _escape(character: str, json: bool) -> str:
 
 
 def render_key(key: str, style: Style) -> str:
-    """Write a key."""
+    """Write a key in the style of its map."""
     if style.json:
         return _quoted(key, '"', json=True)
     if style.key_quote:
@@ -164,7 +164,7 @@ def render_key(key: str, style: Style) -> str:
 
 
 def means(node: Node, value: Any) -> bool:
-    """Return True if a node reads back as `value`."""
+    """Return True if the value of a node is `value`."""
     if isinstance(value, dict):
         pairs = ((node.get(name), one) for name, one in value.items())
         has_all = all(inner is not None and means(inner, one) for inner, one in pairs)
@@ -210,7 +210,7 @@ def in_item(value: Any, indent: int, style: Style, newline: str) -> str:
 
 
 def flow(value: Any, style: Style) -> str:
-    """Write a value on one line, collections in brackets."""
+    """Write a value on one line, with brackets around collections."""
     inner = style._replace(flow=True)
     if isinstance(value, dict):
         pairs = (render_key(key, inner) + inner.key_separator + flow(one, inner) for key, one in value.items())

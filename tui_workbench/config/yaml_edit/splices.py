@@ -1,6 +1,6 @@
 """Insert and remove keys and list items as splices, and verify edits.
 
-The text after an edit is parsed; the edit is refused if anything but the given value has changed.
+The edited text is parsed. If another value than the given one has changed, the edit is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class EditRefusedError(ConfigurationError):
 
 
 def apply(text: str, splices: list[Splice]) -> str:
-    """Apply splices, which do not overlap; their offsets refer to `text`."""
+    """Apply splices to `text`. They must not overlap, and their offsets refer to the original text."""
     parts: list[str] = []
     at = 0
     for splice in sorted(splices):
@@ -38,7 +38,7 @@ def apply(text: str, splices: list[Splice]) -> str:
 
 
 def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable[[Tree], bool], path: Path) -> str:
-    """Return the text of the first candidate with a tree that `is_good` accepts. Raises EditRefusedError."""
+    """Apply the first candidate whose tree `is_good` accepts, and return the text. Raises EditRefusedError."""
     for splices in candidates:
         if not splices:
             continue
@@ -54,7 +54,7 @@ def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable
 
 
 def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
-    """Return a function that accepts trees with a wanted node at `path`, otherwise equal to `tree` without `was`."""
+    """Return a function that accepts trees with a wanted node at `path` that otherwise equal `tree` without `was`."""
     expected = image(tree.root, was)
 
     def is_good(after: Tree) -> bool:
@@ -65,14 +65,14 @@ def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path |
 
 
 def sets(tree: Tree, path: Path, value: Any) -> Callable[[Tree], bool]:
-    """Return a function that accepts trees with `value` at `path`, and otherwise equal to `tree`."""
+    """Return a function that accepts trees with `value` at `path` that otherwise equal `tree`."""
     return reads(tree, path, lambda node: means(node, value), path)
 
 
 def removes(tree: Tree, path: Path) -> Callable[[Tree], bool]:
-    """Return a function that accepts trees equal to `tree` without `path`.
+    """Return a function that accepts trees that equal `tree` without `path`.
 
-    A collection that lost its last entry may be empty, null or missing.
+    If `path` was the only entry of a collection, the collection can be empty, null or missing.
     """
     expected = image(tree.root, path)
 
@@ -87,10 +87,10 @@ def removes(tree: Tree, path: Path) -> Callable[[Tree], bool]:
 
 
 def image(node: Node | None, without: Path | None = None) -> Any:
-    """Return the content of a tree without positions, without the path `without` and collections that this empties.
+    """Return the content of a tree, for comparison, without positions and without the path `without`.
 
-    A map is a tuple of (key, image), because keys may be duplicate; a list is a tuple of images; a scalar is its text
-    with the properties that decide its type. A missing value is None.
+    A map is a tuple of (key, image), because keys can be duplicate. A list is a tuple of images. A scalar is its text
+    with the properties that determine its type. A missing value is None. Collections that become empty are omitted.
     """
     if node is None or without == ():
         return None
@@ -110,7 +110,7 @@ def image(node: Node | None, without: Path | None = None) -> Any:
 
 
 def refuse_shared(tree: Tree, path: Path, wanted: Path) -> None:
-    """Refuse to change a value that an alias repeats elsewhere."""
+    """Raise EditRefusedError if an alias would repeat the change elsewhere."""
     for length in range(len(path) + 1):
         node = find(tree, path[:length])
         if node is None:
@@ -141,7 +141,7 @@ def refused(
 def key_candidates(
     tree: Tree, here: Path, parent: Node | None, key: str, value: Any, kind: FileKind | None
 ) -> Iterator[list[Splice]]:
-    """Yield ways to add `key` to the map `parent` (None: an empty file) at `here`, the most natural first."""
+    """Yield splices that add `key` to the map `parent` at `here`, in order of preference. None is an empty file."""
     style = layout.style_of(tree, parent)
     if parent is None:
         yield _first_key(tree, key, value, style)
@@ -160,7 +160,7 @@ def key_candidates(
 
 
 def _first_key(tree: Tree, key: str, value: Any, style: Style) -> list[Splice]:
-    """Insert the first key of a file, after its comments and before a `...`."""
+    """Insert the first key of a file, after the comments and before a line `...`."""
     text = tree.text
     newline = layout.line_break(text, 0)
     line = entry(key, value, 0, style, newline)
@@ -192,7 +192,7 @@ def _into_flow_map(tree: Tree, parent: Node, after: int, key: str, value: Any, s
 
 
 def _into_flow(text: str, parent: Node, after: int, written: str) -> list[Splice]:
-    """Insert `written` after entry `after` in brackets, on its own line if the other entries are."""
+    """Insert `written` after entry `after` in brackets. It gets its own line if the other entries have one."""
     start, spans = layout.content_start(text, parent), layout.spans_of(parent)
     if not spans:
         return [Splice(start + 1, start + 1, written)]
@@ -220,7 +220,7 @@ def _into_flow(text: str, parent: Node, after: int, written: str) -> list[Splice
 
 
 def item_candidates(tree: Tree, sequence: Node, index: int, value: Any) -> Iterator[list[Splice]]:
-    """Yield ways to insert `value` before item `index` of a list with items, the most natural first."""
+    """Yield splices that insert `value` before item `index` of a nonempty list, in order of preference."""
     style = layout.style_of(tree, sequence)
     text = tree.text
     if sequence.flow:
@@ -242,7 +242,7 @@ def item_candidates(tree: Tree, sequence: Node, index: int, value: Any) -> Itera
 
 
 def remove(tree: Tree, here: Path, parent: Node, index: int) -> list[Splice]:
-    """Remove an entry or item from the map or list `parent` at `here`."""
+    """Return the splices that remove an entry or item from the map or list `parent` at `here`."""
     text, spans = tree.text, layout.spans_of(parent)
     if parent.flow:
         return _out_of_flow(text, parent, spans, index)
@@ -262,7 +262,7 @@ def remove(tree: Tree, here: Path, parent: Node, index: int) -> list[Splice]:
 
 
 def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
-    """Remove whole lines; after a dash, the next entry takes the place of the removed one."""
+    """Remove whole lines. After a dash, the next entry replaces the removed entry."""
     tail = layout.line_end(text, end)
     if not layout.begins_line(text, start):
         if follows >= 0 and not text[tail:follows].strip():
@@ -272,7 +272,7 @@ def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
     after = text.find("\n", tail)
     if after >= 0:
         return [Splice(first, after + 1, "")]
-    # The last line has no line break: remove that of the line before it.
+    # The last line has no line break. Remove the line break before it.
     cut = first - 1 if first else 0
     if cut > 0 and text[cut - 1] == "\r":
         cut -= 1
@@ -280,7 +280,7 @@ def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
 
 
 def _emptied(tree: Tree, here: Path, parent: Node, start: int, end: int) -> list[Splice]:
-    """Remove the only entry of a block collection, and leave brackets after the key, or an empty file."""
+    """Replace a block collection with one entry by empty brackets, or by an empty file at the top level."""
     text, empty = tree.text, "{}" if parent.kind == MAP else "[]"
     if not here:
         return _lines_out(text, start, end, -1)
@@ -317,7 +317,7 @@ def _out_of_flow(text: str, parent: Node, spans: list[tuple[int, int]], index: i
 
 
 def _comma_between(text: str, start: int, end: int) -> int:
-    """Return the offset of the comma between two entries, outside comments, or -1."""
+    """Return the offset of the comma between two entries, or -1. Commas in comments are ignored."""
     at = start
     while at < end:
         if text[at] == ",":

@@ -1,12 +1,12 @@
 """Parse YAML into a tree of nodes with their exact positions.
 
-`text[node.start:node.end]` is a value without trailing comments and blank lines. The tree is never deeper than
-`MAX_DEPTH`, and aliases never expand to more than `MAX_EXPANSION` nodes.
+`text[node.start:node.end]` is a value without trailing comments and blank lines. A tree has at most `MAX_DEPTH` levels,
+and its aliases expand to at most `MAX_EXPANSION` nodes.
 
-The events come from libyaml, or from the parser in Python. Notes on their marks: `index` counts characters, without a
-byte order mark. Reader errors of libyaml count bytes, so the character is searched for here. `line` counts NEL, LS and
-PS as line breaks, unlike editors, so lines are computed from the index. The end mark of a block collection is after the
-comments that follow it and that of a block scalar after its blank lines, so both ends are computed here.
+libyaml, or the parser of PyYAML in Python, reports events with marks. `index` of a mark counts characters, without a
+byte order mark; only reader errors of libyaml count bytes, so their position is searched for. `line` counts NEL, LS and
+PS as line breaks, unlike editors, so lines are computed from the index. The end mark of a block collection follows its
+trailing comments, and that of a block scalar its blank lines, so both ends are computed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tui_workbench.core.masking import is_secret_name
 from tui_workbench.core.text_files import TextFile, line_and_column, read_text_file
 
 MAX_BYTES = 1_000_000
-"""Maximum size of a file. Real files have up to 3 kB."""
+"""Maximum size of a file. Typical files have up to 3 kB."""
 
 MAX_DEPTH = 40
-"""Maximum number of nested levels. Real files have up to four."""
+"""Maximum number of nested levels. Typical files have up to four."""
 
 MAX_EXPANSION = 20_000
-"""Maximum number of nodes after expanding aliases. Real files have under a hundred; a YAML bomb has a billion."""
+"""Maximum number of nodes with expanded aliases. Typical files have fewer than 100, YAML bombs a billion."""
 
 SCALAR, MAP, LIST = "scalar", "map", "list"
 
@@ -42,8 +42,8 @@ Path = tuple[str | int, ...]
 class Node:
     """A scalar, a map or a list.
 
-    `start` and `end` are offsets into the text, including an anchor or tag. `style` is the quote of a scalar (`'`, `"`,
-    `|`, `>`) or "". `flow` is True for a collection in brackets. An alias is a copy of the node in `alias_of`.
+    `start` and `end` are offsets into the text; an anchor or tag is part of the node. `style` is the quote of a scalar
+    (`'`, `"`, `|` or `>`), or "". `flow` is True for a collection in brackets. An alias is a copy of `alias_of`.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class Node:
                 yield from [value] if value.kind == MAP else value.items
 
     def entry(self, key: str | int) -> tuple[Node, Node] | None:
-        """Return the key and value of an entry (the last, for a duplicate key), without merged maps."""
+        """Return the key and value of an entry; for a duplicate key, the last entry. Merged maps are ignored."""
         return next((entry for entry in reversed(self.entries) if entry[0].text == key), None)
 
     def get(self, key: str) -> Node | None:
@@ -115,9 +115,9 @@ class Tree:
         self.text = text
         self.root = root
         self.end = end
-        """Offset of the end of the document: a `...` line, or the end of the text."""
+        """Offset of the line `...` that ends the document, or of the end of the text."""
         self.extra = extra
-        """Offset of a `...` or `---` before further documents, or -1."""
+        """Offset of the `...` or `---` before further documents, or -1."""
         self.aliases = aliases or {}
         """Number of references to each anchor."""
         self.ellipsis = -1
@@ -129,7 +129,7 @@ class Tree:
 
 
 def find(tree: Tree, path: Path) -> Node | None:
-    """Return the node at `path`, None if it is not set."""
+    """Return the node at `path`, or None if it is not set."""
     node = tree.root
     for step in path:
         node = node.child(step) if node is not None else None
@@ -137,7 +137,7 @@ def find(tree: Tree, path: Path) -> Node | None:
 
 
 def own(tree: Tree, path: Path) -> Node | None:
-    """Return the node at `path`, or None. Its key is not looked up in merged maps."""
+    """Return the node at `path`, or None. Merged maps are not searched for the last key."""
     parent = find(tree, path[:-1])
     if parent is None or not path or parent.kind != MAP:
         return find(tree, path)
@@ -151,7 +151,7 @@ def dotted(path: Path) -> str:
 
 
 def read(path: str) -> TextFile:
-    """Read a file. Raises ConfigurationError if it cannot be read, is not a regular file, is too large or not text."""
+    """Read a file. Raises ConfigurationError if it is unreadable, not a regular file, too large or not text."""
     try:
         file = read_text_file(path, largest=MAX_BYTES, head=0)
     except StorageError as error:
@@ -170,7 +170,7 @@ def _refuse_size(size: int, path: str) -> None:
 
 
 def _not_text(path: str) -> ConfigurationError:
-    """Return the error for a file that is not UTF-8, at its first invalid byte."""
+    """Return the error for a file that is not UTF-8, with the position of the first invalid byte."""
     with open(path, "rb") as file:
         text = file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
     bad = re.search("[\0\udc80-\udcff]", text)
@@ -181,9 +181,9 @@ def _not_text(path: str) -> ConfigurationError:
 
 
 def parse(text: str, path: str = "") -> Tree:
-    """Parse the first document in `text`; errors name `path`.
+    """Parse the first document in `text`. Errors contain `path` as the file.
 
-    Raises ConfigurationError with line, column and remedy if the text is not YAML, too large or too deeply nested, or
+    Raises ConfigurationError with line, column and remedy if the text is invalid, too large or too deeply nested, or if
     its aliases expand too far.
     """
     _refuse_size(len(text), path)
@@ -204,11 +204,11 @@ _ELLIPSIS = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*(\.\.\.)[ \t]*(?:#[^\n]*)?\
 
 
 def _after_ellipsis(text: str, path: str) -> Tree | None:
-    """Parse a text that begins with a line `...`, such as one copied from a manual; None for others."""
+    """Parse a text that begins with a line `...`, as texts from manuals do. Return None for other texts."""
     match = _ELLIPSIS.match(text)
     if match is None:
         return None
-    # A comment of the same length keeps all positions.
+    # A comment of the same length does not change positions.
     tree = parse(text[: match.start(1)] + "#.." + text[match.end(1) :], path)
     tree.text = text
     tree.ellipsis = match.start(1)
@@ -217,7 +217,7 @@ def _after_ellipsis(text: str, path: str) -> Tree | None:
 
 @cache
 def parser_library() -> ModuleType:
-    """Return PyYAML. Its import is slow, so it is imported when it is first needed."""
+    """Import PyYAML, which is slow to import, at its first use."""
     import yaml
 
     return yaml
@@ -249,7 +249,7 @@ class _Builder:
         except self.yaml.YAMLError:
             if not ended.explicit:
                 raise
-            # The text after `...` is not YAML, but not part of the configuration either.
+            # The text after `...` is not part of the configuration, and need not be YAML.
             return Tree(self.text, root, end, end, self.aliases)
         if isinstance(following, self.yaml.DocumentStartEvent):
             extra = end if ended.explicit else following.start_mark.index
@@ -259,7 +259,6 @@ class _Builder:
         return Tree(self.text, root, end, extra, self.aliases)
 
     def _node(self, event: Any, depth: int = 0) -> Node:
-        """Return the node that begins with `event`."""
         start, end = event.start_mark.index, event.end_mark.index
         if isinstance(event, self.yaml.AliasEvent):
             return self._alias(event.anchor, start, end)
@@ -307,7 +306,7 @@ class _Builder:
             parent.end = parent.items[-1].end
 
     def _block_scalar_end(self, node: Node) -> int:
-        """Return the end without the last line break, and without blank lines unless `+` makes them content."""
+        """Return the end of a block scalar before its last line break; with `+`, blank lines are part of it."""
         raw = self.text[node.start : node.end]
         end = len(raw)
         keeps = "+" in raw.partition("\n")[0].partition(" #")[0]
@@ -341,7 +340,7 @@ class _Builder:
 
 
 def plain_value(node: Node | None) -> Any:
-    """Return the value of a node by the YAML 1.2 core schema: `no`, `on` and `0022` are strings."""
+    """Return the value of a node in the YAML 1.2 core schema, in which `no`, `on` and `0022` are strings."""
     if node is None:
         return None
     if node.kind == MAP:
@@ -367,7 +366,7 @@ def _core_value(text: str) -> Any:
         return True
     if text in ("false", "False", "FALSE"):
         return False
-    # Python does not convert thousands of digits; they are text.
+    # Python cannot convert thousands of digits. Such numbers are text.
     if len(text) < 40:
         if _INTEGER.match(text):
             return int(text)

@@ -1,4 +1,4 @@
-"""Explain errors of the YAML parser at the position of the mistake, which is often before the reported position."""
+"""Explain errors of the YAML parser, and find the mistake, which is often before the reported position."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.masking import MASK, is_secret_name
 from tui_workbench.core.text_files import line_and_column
 
-# Not compiled at import: that takes 5 ms.
+# Not compiled on import, because that takes 5 ms.
 _UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _NO_SPACE = re.compile(r"""^[ ]*(?:-[ ]+)*(["']?)([A-Za-z_][\w.-]*)\1:(?=[^\s/:])""", re.MULTILINE)
 _TEXT_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*')
@@ -19,7 +19,7 @@ _DASHES = re.compile(r"(?:-[ ]+)*")
 
 
 class YamlError(ConfigurationError):
-    """The text is not YAML. `code` is the finding code, `offset` the position of the mistake."""
+    """The text is invalid YAML. `code` is the finding code, `offset` the position of the mistake."""
 
     def __init__(self, code: str, offset: int, message: str, remedy: str) -> None:
         super().__init__(message, remedy=remedy)
@@ -34,7 +34,7 @@ class YamlError(ConfigurationError):
 
 
 def explain(error: Exception, text: str) -> YamlError:
-    """Return the error to show for PyYAML's `error` about `text`, without file and line."""
+    """Convert an error of PyYAML about `text` to an error for the user, without file and line."""
     bad = re.search(_UNPRINTABLE, text)
     if bad is not None:
         message = f"the character U+{ord(bad[0]):04X} is not allowed"
@@ -52,10 +52,10 @@ def explain(error: Exception, text: str) -> YamlError:
 
 
 def missing_comma(text: str) -> YamlError | None:
-    """Return the error for a missing comma in a JSON file, or None. Such a file can be valid YAML."""
+    """Return the error for a missing comma in a JSON file, or None. The file can still be valid YAML."""
     if not text.lstrip().startswith(("{", "#")):
         return None
-    # Comments are not JSON; spaces of the same length keep all positions.
+    # Replace comments with spaces, because JSON has no comments. This does not change positions.
     bare = _TEXT_OR_COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " " * len(match[0]), text)
     try:
         json.JSONDecoder(strict=False).raw_decode(bare.lstrip())
@@ -69,7 +69,7 @@ def missing_comma(text: str) -> YamlError | None:
 
 
 def missing_space(text: str, upto: int | None = None) -> YamlError | None:
-    """Return the error for the last known key without a space after its colon, up to offset `upto`; or None."""
+    """Return the error for the last known key up to `upto` that has no space after its colon, or None."""
     found = None
     for match in _NO_SPACE.finditer(text):
         if upto is not None and match.start() > upto:
@@ -121,7 +121,7 @@ def _indented(error: Exception, text: str, offset: int) -> YamlError | None:
     first = line.find(": ") if ": " in line else len(line.rstrip()) - 1
     if not start or above.opens or indent <= above.indent or start + first != offset:
         return None
-    message = "this line is indented as if it belonged to the value above"
+    message = "this line is indented as if it were part of the value above"
     return YamlError("indentation", start + indent, message, "Align it with the line above.")
 
 
@@ -137,7 +137,11 @@ _MEANINGS = (
     ("cannot start any token", "a value cannot begin with this character", "Put the value in quotes."),
     ("block sequence entries are not allowed", "a list cannot begin here", "Start it on its own line."),
     ("unknown escape character", *_ESCAPE),
-    ("did not find expected <document start>", "this line does not belong here", "Align it with the lines above."),
+    (
+        "did not find expected <document start>",
+        "this line is not part of the map above",
+        "Align it with the lines above.",
+    ),
     ("undefined tag handle", "unknown tag", "Put the value in quotes."),
 )
 
@@ -161,19 +165,19 @@ class Line(NamedTuple):
 
 
 def indent_above(text: str, start: int) -> Line:
-    """Return the nearest line with content above the line at offset `start`."""
+    """Return the nearest line with content above the line that begins at `start`."""
     lines = reversed(text[:start].split("\n")[:-1])
     return next((found for line in lines if (found := _layout_of(line)) is not None), Line())
 
 
-def neighbours_columns(text: str, start: int) -> list[int]:
-    """Return the likely columns of the line at `start`, judged by the lines around it; the likeliest first."""
+def neighbors_columns(text: str, start: int) -> list[int]:
+    """Return the probable columns of the line at `start`, which depend on the lines around it. The best is first."""
     above = indent_above(text, start)
     line, *below = text[start:].split("\n")
     next_line = next((found for each in below if (found := _layout_of(each)) is not None), None)
     is_item = line.lstrip().startswith("- ")
     if above.opens:
-        # The first line below a key: aligned with the next line if that is deeper, else two columns deeper.
+        # Align the first line below a key with the next line if that is deeper; otherwise, indent it by two columns.
         deeper = [next_line.indent] if next_line is not None and next_line.indent > above.indent else []
         return [*deeper, above.content + 2]
     alike = [above.indent] if above.is_item == is_item else []

@@ -1,7 +1,7 @@
-"""Read values by the types of the schema.
+"""Read the values of a file with the types of the schema.
 
-A text field gets the text of the file, not the value that YAML 1.1 would guess (`no` is "no", `0022` is "0022"). An
-invalid value becomes a `Fault` with its position instead of an exception, so that all of them are found.
+In a text field, `no` is "no" and `0022` is "0022", not the boolean and number of YAML 1.1. An invalid value does not
+raise an exception. It is added to a list of faults, so that all faults are found.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tui_workbench.config.yaml_edit.syntax_errors import missing_space
 from tui_workbench.core import target_types
 
 _PLACEHOLDER = re.compile(r"<[A-Za-z0-9_][\w .,-]*>")
-# Python does not convert thousands of digits.
+# The limit is necessary because Python cannot convert thousands of digits.
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _GPU_COUNT = re.compile(r"[0-9]{1,3}")
 _GPU_ID = re.compile(r"[0-9]+|(?:GPU|MIG)-[^,]*", re.ASCII)
 _PROCESSES = re.compile(r"gpus|[1-9][0-9]{0,2}")
 
 GPUS_WORD = "gpus"
-"""The value that requests a process for each GPU of the run."""
+"""The value of ProcessesPerNode that means one process for each GPU of the run."""
 
 
 class Fault(NamedTuple):
@@ -40,7 +40,7 @@ class Fault(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The fields of a file, by `Field.key`."""
+    """The fields of a file by key, and its faults and unknown keys."""
 
     values: dict[str, Any]
     nodes: dict[str, Node]
@@ -49,7 +49,7 @@ class Reading(NamedTuple):
 
 
 def read_fields(tree: Tree, kind: FileKind) -> Reading:
-    """Read the fields of a file."""
+    """Read the values and faults of a file of this kind."""
     reading = Reading({}, {}, [], [])
     root = tree.root
     if tree.extra >= 0:
@@ -66,7 +66,7 @@ def read_fields(tree: Tree, kind: FileKind) -> Reading:
 
 
 def _no_map(tree: Tree, root: Node) -> Fault:
-    # A single line without a space after its colon is one word.
+    # YAML reads a line without a space after the colon as one word.
     error = missing_space(tree.text)
     if error is not None:
         return Fault(error.code, error.message, error.remedy, error.offset, error.offset, ())
@@ -119,7 +119,7 @@ def _read_field(field: Field, node: Node, path: Path, reading: Reading) -> None:
 
 
 class _Value(NamedTuple):
-    """A value that is being read."""
+    """A node with the field whose type its value must have."""
 
     field: Field
     node: Node
@@ -128,7 +128,6 @@ class _Value(NamedTuple):
     name: str  # for messages
 
     def below(self, step: str | int, node: Node) -> _Value:
-        """Return a value inside this one."""
         name = f"item {step + 1} of" if isinstance(step, int) else f"`{step}` in"
         return self._replace(node=node, path=(*self.path, step), name=f"{name} `{self.field.key}`")
 
@@ -136,13 +135,12 @@ class _Value(NamedTuple):
         self.faults.append(Fault(code, message, remedy, self.node.start, self.node.end, self.path, self.field))
 
     def wrong(self, expected: str, remedy: str = "", code: str = "wrong-type") -> None:
-        """Add a fault for a wrong type or form."""
         message = f"{self.name} is {_describe(self.node)}, expected {expected}"
         self.fault(code, message, remedy or f"Write {expected}.")
 
 
 def convert(field: Field, node: Node, path: Path, faults: list[Fault]) -> Any:
-    """Return the value of `node` by the type of `field`. If it is invalid, add it to `faults` and return None."""
+    """Return the value of `node` with the type of `field`. If it is invalid, add a fault and return None."""
     value = _Value(field, node, path, faults, f"`{field.key}`")
     shape, read, remedy = _READERS[field.type]
     if node.kind == shape or not shape:
@@ -155,7 +153,7 @@ def _string(value: _Value) -> str | None:
     field, text = value.field, value.node.text
     if field.is_old or not is_placeholder(text, secret=field.secret):
         return text if not text or _matches(value) else None
-    # A secret may be in such brackets: do not show it.
+    # Do not show the text of a secret: it may be real, although it has brackets.
     shown = "" if field.secret else f" {_short(text)!r}"
     value.fault("placeholder", f"`{field.key}` is still the placeholder{shown}", "Enter the real value.")
     return None
@@ -203,7 +201,7 @@ def _choice(value: _Value) -> str | None:
 def is_placeholder(text: str, *, secret: bool = False) -> bool:
     """Return True if a text contains a placeholder such as `<ipAddress>`.
 
-    A secret may contain such brackets: it is a placeholder only as a whole, or in a reference.
+    A secret may contain brackets. It is a placeholder only if the brackets enclose all of it, or if it is a reference.
     """
     if secret and not text.startswith("AzureMlSecret="):
         return _PLACEHOLDER.fullmatch(text.strip()) is not None
@@ -220,7 +218,7 @@ def _matches(value: _Value) -> bool:
 
 
 def _is_free(value: _Value) -> bool:
-    """Return True if a text is not a reserved option, or the beginning of one; otherwise add a fault."""
+    """Return True if a text is not a reserved option or a prefix of one; otherwise add a fault."""
     word = value.node.text.partition("=")[0]
     reserved = next((option for option in value.field.reserved if option.startswith(word)), "")
     if reserved:
@@ -345,4 +343,4 @@ _READERS: dict[str, tuple[str, Callable[[_Value], Any], str]] = {
     field_types.DEPENDENCIES: (LIST, _dependencies, "Start each package with `- ` on its own line."),
     field_types.ANY: ("", lambda value: plain_value(value.node), ""),
 }
-"""By type: the kind of node ("" for any), the function that reads it, and the remedy for another kind of node."""
+"""By type: the required kind of node ("" for any), the function that reads it, and the remedy for other kinds."""

@@ -1,1 +1,1 @@
-"""GPU samples of a run, their totals, the GPU verdict, and policies."""
+"""Record the GPU samples of a run, derive its GPU verdict, and enforce its GPU policies."""

@@ -1,7 +1,7 @@
-"""Messages of frameworks about GPUs in a run's log.
+"""Find messages of frameworks about GPUs in the log of a run.
 
-A log is not a proof: a framework names the device that it found, which does not mean that it was used. Only the first
-megabytes of the log are read, and the end.
+A message is not a proof: a framework names the devices that it found, even if it does not use them. Only the first
+HEAD_BYTES and the last TAIL_BYTES of the log are read.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _COLORS = re.compile(rb"^\[rank\d+\]: |\x1b\[[0-9;]*m")
 class _Rule(NamedTuple):
     pattern: bytes
     framework: str
-    cause: str = ""  # why no GPU is used; "" for the message of a framework that has found one
+    cause: str = ""  # why no GPU is used; "" if the message shows that the framework found a GPU
     following: bytes = b""  # pattern of further lines of the message
 
 
-# The block that TensorFlow 1 and the sample project print.
+# A part of the properties that TensorFlow 1 and the sample project print.
 _BLOCK = rb"^\s*(?:major: \d+ minor: \d+|pciBusID|total ?memory|free ?memory|coreClock|memoryClockRate)"
 
 _RULES = (
@@ -64,12 +64,12 @@ _RULES = (
         "JAX is a CPU build, or found no GPU",
     ),
 )  # fmt: skip
-# Excludes almost all lines with one search.
+# A first search that excludes almost all lines.
 _ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|CPU|^(?:\[rank\d+\]: )?name: |Device\[|NVIDIA|Found device")
 
 
 def evidence_in(path: str) -> tuple[Evidence, ...]:
-    """Return the messages in the log at `path` in order, each kind once; empty without a log."""
+    """Return the first message of each kind in the log at `path`, in order; empty if there is no log."""
     try:
         with open_regular(path) as file:
             head = file.read(HEAD_BYTES)
@@ -101,7 +101,7 @@ def _evidence(text: bytes) -> Iterator[Evidence]:
             behind = map(_plain, lines[number + 1 : number + _LONGEST_QUOTE])
             quote += itertools.takewhile(re.compile(rule.following, re.IGNORECASE).search, behind)
             if rule.framework == "PyTorch" and len(quote) == 1 and b"major:" not in line:
-                continue  # `name: ...` alone may be anything
+                continue  # a single line `name: ...` may have any meaning
         taken = number + len(quote)
         shown = tuple(each.decode("utf-8", "replace").strip()[:_LONGEST_LINE] for each in quote)
         yield Evidence(AGAINST if rule.cause else FOR, rule.framework, shown, number + 1, rule.cause)

@@ -1,8 +1,8 @@
-"""The check before a run that requests a GPU: a run that would train on the CPU does not start.
+"""Check that a run that requests a GPU would not train on the CPU, before it starts.
 
-It checks the driver, the GPUs, and the framework if the run's environment exists already. Otherwise the framework is
-checked once the environment is built, before the script starts. Other problems (an engine that is down, an unreachable
-machine) are left to the run.
+The check covers the driver, the GPUs and, if the environment exists, the framework. Otherwise, the framework is checked
+after the environment is built and before the script starts. Other problems, such as an unreachable machine, are
+ignored here, because later steps of the run report them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tui_workbench.targets.checks.result import BROKEN, DOCKER, FRAMEWORK, WARNI
 from tui_workbench.targets.gpu.frameworks import ONE
 from tui_workbench.targets.gpu.gpus import asked_for
 
-REQUIRED = "RequireGpu"  # the first word of the reason of a run that failed because it used no GPU
+REQUIRED = "RequireGpu"  # first word of the failure reason of a run that used no GPU
 STEP = "preflight"
 TITLE = "check that the run would use the GPU"
 
 
 class GpuCheck(NamedTuple):
-    """The result of the check: `text` in one line, and the error if the run must not start."""
+    """The result of the check: a line of text, and an error if the run must not start."""
 
     text: str
     refusal: NoGpu | None = None
@@ -32,7 +32,7 @@ class GpuCheck(NamedTuple):
 
 
 def check_gpu(spec: RunSpec) -> GpuCheck:
-    """Check the run's target. Blocks; loading a framework takes seconds, unless its result is cached."""
+    """Check the target of a run. This blocks for seconds if a framework must be loaded."""
     if spec.target.kind.has_scheduler:
         return _check_request(spec)
     try:
@@ -51,7 +51,7 @@ def check_gpu(spec: RunSpec) -> GpuCheck:
     for result in Preflight(target, spec, engine, ONE).run(is_quick=True):
         message = result.message
         if result.state == BROKEN:
-            # A problem of the GPU comes with a command that fixes it.
+            # Only GPU problems have a command that fixes them.
             if not result.command:
                 return GpuCheck(message, is_due=True)
             return GpuCheck(message, _refusal(spec, result))
@@ -61,7 +61,7 @@ def check_gpu(spec: RunSpec) -> GpuCheck:
 
 
 def _check_request(spec: RunSpec) -> GpuCheck:
-    """Check that the job of a run requests GPUs: only its nodes can tell more."""
+    """Check that the job of a run requests GPUs. More can only be checked on its nodes."""
     count = requested_gpus(spec.slurm)
     if count != 0:
         return GpuCheck("the job requests GPUs")

@@ -1,8 +1,8 @@
-"""The GPU verdict of a run, from the totals of its samples.
+"""Derive the GPU verdict of a run from the totals of its samples.
 
-`proven` requires an observation: processes of the run held memory of a GPU while that GPU computed. Gaps in the
-observation are listed, and never count as idle time. The verdict of an ended run is stored; before, it is derived from
-the samples so far.
+The verdict `proven` requires that processes of the run held memory of a GPU while this GPU computed. Gaps in the
+samples are listed and do not count as idle time. The verdict of an ended run is stored; that of an active run is
+derived from the samples so far.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tui_workbench.runs.gpu.verdict import (
 )
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, RunDirectory
 
-SHORTEST_SECONDS = 3.0  # a shorter time is not enough for `not used`: a process needs a second to load CUDA
-SHARED_PART = 0.1  # the verdict is `shared` if other processes were on the GPU for a larger part of the time
+SHORTEST_SECONDS = 3.0  # minimum time for the verdict `not used`; a process needs about a second to load CUDA
+SHARED_PART = 0.1  # the verdict is `shared` if other processes used the GPU for a larger part of the time
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
@@ -65,8 +65,8 @@ def _decide(
     seconds = sum(use.held for use in held.values())
     busy = sum(use.busy for use in held.values())
     if busy < 1.0 and seconds < SHORTEST_SECONDS:
-        return UNKNOWN, "its processes held GPU memory too briefly to tell whether they computed", ""
-    # Work in short bursts raises the mean.
+        return UNKNOWN, "its processes held GPU memory for too short a time to tell whether they computed", ""
+    # Short bursts of work appear in few samples, but raise the mean.
     in_bursts = any((use.mean_utilization or 0.0) >= BUSY_PERCENT for use in held.values())
     if busy < max(1.0, seconds * BUSY_PERCENT / 100) and not in_bursts:
         cause = "the model may be on the GPU and the work on the CPU, or it waits for data"
@@ -132,7 +132,7 @@ def _unseen(usage: Usage, held: Mapping[int, DeviceUse]) -> tuple[str, ...]:
     if usage.unseen >= 1.0:
         said.append(f"no samples for {time_text(usage.unseen)}")
     if usage.machine.hides_processes:
-        said.append("the driver's process ids are not those of this container")
+        said.append("the driver's process IDs are not those of this container")
     for number, use in sorted(held.items()):
         if use.peak is None:
             said.append(f"GPU {number}: the driver does not report the memory of processes")
@@ -167,7 +167,7 @@ def _figures(usage: Usage, number: int, use: DeviceUse) -> DeviceFigures:
 def fresh_verdict(
     directory: str, variables: Mapping[str, str], *, final: bool = False, with_log: bool = True
 ) -> Verdict | None:
-    """Return the verdict from the current samples; None without valid samples."""
+    """Return the verdict from the current samples, or None if there are no valid samples."""
     usage = read_usage(os.path.join(directory, GPU_SAMPLES))
     if usage is None:
         return None
@@ -179,7 +179,7 @@ def fresh_verdict(
 
 
 def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: Ending) -> Ending:
-    """Store the verdict of an ended run, if there are samples. Return the ending, changed to failed by `RequireGpu`.
+    """Store the verdict of an ended run, if there are samples, and return the result of `judged`.
 
     Raises StorageError.
     """
@@ -193,7 +193,7 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
 def judged(configuration: RunConfiguration, ending: Ending, word: str, cause: str) -> Ending:
     """Return the ending, changed to failed if the run required a GPU and used none.
 
-    `word` is the verdict, "" without one; `cause` says why no GPU was used.
+    `word` is the verdict, or "" if there is none; `cause` is the reason why no GPU was used.
     """
     if not configuration.require_gpu or ending.state != RunState.COMPLETED or word not in ("", NOT_USED):
         return ending

@@ -1,8 +1,8 @@
 """Record the GPU samples of a run in `gpu.jsonl`, and enforce the GPU policies of its run configuration.
 
-A thread of the controller reads the samples of the machine and keeps those of the run. A problem with the samples is
-recorded and does not affect the run. Only a policy of the run configuration ends a run: a required GPU, a limit of idle
-time, a limit of duration. Values that the driver does not report never end a run.
+A thread of the controller reads the samples of the machine and stores those of the run. A problem with the samples is
+recorded, and does not affect the run. Only a policy of the run configuration ends a run: a required GPU, a limit of
+idle time, or a limit of duration. Values that the driver does not report never end a run.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from tui_workbench.targets.hosts.host_for import host_of
 
 LOOK_SECONDS = 1.0  # seconds between two attempts to reach the machine or to read samples
 STOP_SECONDS = 5.0  # seconds to wait for the thread at the run's end; a call to the machine may be in progress
-# Seconds of samples without a process of the run on a GPU, after which its processes are inspected.
+# The processes of the run are inspected after these seconds of samples without one of them on a GPU.
 FACTS_AFTER = (5.0, 30.0, 120.0)
 FACTS_EVERY = 300.0
 
 
 class Recorder:
-    """Recorder of the GPU use of a run. Calls `end` with a reason when a policy ends the run."""
+    """Recorder of the GPU use of a run. `end` is called with a reason if a policy ends the run."""
 
     def __init__(self, directory: RunDirectory, record: Record, end: Callable[[str], object]) -> None:
         self._directory = directory
@@ -69,7 +69,7 @@ class Recorder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Record the samples taken so far, and stop. Does not wait for a machine that does not answer."""
+        """Record the remaining samples, and stop. Does not wait for a machine that does not answer."""
         self._stopped.set()
         self._thread.join(STOP_SECONDS)
 
@@ -80,7 +80,7 @@ class Recorder:
             elif (host := self._host()) is not None:
                 self._record(host)
             else:
-                # Without `has_gpus`, the run may use GPUs that are not visible from here.
+                # Runs on other types of targets may use GPUs that the workbench cannot read.
                 self._enforce_without_samples(has_no_gpu=self._spec.target.kind.has_gpus)
         except (WorkbenchError, OSError, RuntimeError, *UNSOUND) as error:
             self._directory.append_event("step", step="gpu", reason=f"not recorded: {type(error).__name__}: {error}")
@@ -90,7 +90,7 @@ class Recorder:
                 os.close(self._file)
 
     def _host(self) -> Host | None:
-        """Return the run's machine; None if it has no GPUs, the run cannot use them, or recording was stopped."""
+        """Return the machine of the run, or None if there is no GPU for the run or recording was stopped."""
         if not (self._spec.target.can_use_gpus and self._spec.target.kind.has_gpus):
             return None
         host = host_of(self._spec.target)
@@ -116,16 +116,16 @@ class Recorder:
             self._enforce_without_samples(has_no_gpu=True)
 
     def _record_job(self) -> None:
-        """Record the samples that the job of the run takes itself."""
+        """Record the samples that the job of the run itself takes."""
         if requested_gpus(self._spec.slurm) == 0:
             self._enforce_without_samples(has_no_gpu=False)
             return
         if os.path.lexists(self._directory.file(GPU_SAMPLES)):
-            self._open()  # the job's samples are read from their beginning: some may be known
+            self._open()  # skip samples that are stored already, because those of the job are read from the start
         with JobSamples(self._directory.path, self._stopped.is_set) as feed:
             has_gpu = self._follow(feed, lambda: self._keep_facts(feed.take_facts()))
             if feed.machine is None:
-                # Without any samples, it is not known whether the run used its GPUs.
+                # The file without samples makes the verdict `unknown`.
                 self._write(sum_line(self._usage))
         if not has_gpu:
             self._enforce_without_samples(has_no_gpu=True)
@@ -142,7 +142,7 @@ class Recorder:
                 if isinstance(record, Machine) or record.time > known:
                     self._take(record)
             if is_last:
-                # The driver may hang.
+                # Record a gap at the end, because the driver may hang.
                 if self._usage.samples and feed.silent_seconds > LONGEST_GAP:
                     text = f"the driver reported nothing in the last {feed.silent_seconds:.0f} s of the run"
                     self._take(Note(time.time(), text))
@@ -171,7 +171,7 @@ class Recorder:
                 self._write(sum_line(self._usage))
 
     def _inspect_processes(self, host: Host) -> None:
-        """Inspect the run's processes from time to time, as long as none of them was seen on a GPU."""
+        """Inspect the processes of the run periodically until one of them was observed on a GPU."""
         usage = self._usage
         if not usage.samples or self._is_seen:
             return
@@ -184,7 +184,6 @@ class Recorder:
 
     @property
     def _is_seen(self) -> bool:
-        """True if a process of the run was seen on a GPU."""
         return any(use.held for use in self._usage.devices.values())
 
     def _keep_facts(self, facts: dict[str, Any]) -> None:
@@ -199,7 +198,7 @@ class Recorder:
             os.write(self._file, line)
 
     def _open(self) -> None:
-        """Open the file, and continue the totals of an earlier controller."""
+        """Open the file, and load the totals of an earlier controller."""
         machine = self._usage.machine
         known = read_usage(self._directory.file(GPU_SAMPLES))
         if known is not None and known.samples:
@@ -212,7 +211,7 @@ class Recorder:
             os.write(self._file, b"\n")
 
 
-# Seconds that a run that requires a GPU may run without using one: data is often prepared first.
+# A run that requires a GPU may run for these seconds without using one, because scripts often prepare data first.
 REQUIRED_SECONDS = 600.0
 
 
@@ -233,23 +232,23 @@ class Policies:
         return bool(self._configuration.max_duration_minutes)
 
     def disable(self) -> None:
-        """Stop checking: a policy has ended the run."""
+        """Stop enforcement, because a policy has ended the run."""
         self._is_over = True
 
     def resume(self, usage: Usage) -> None:
-        """Continue the policies of an earlier controller. The idle time that it measured is not counted."""
+        """Continue after an earlier controller. The idle time that it measured is not counted."""
         if any(use.held for use in usage.devices.values()):
             self._absent = -1.0
 
     def by_time(self) -> str:
-        """Return the reason to end the run because of its duration, "" without one."""
+        """Return the reason to end the run because of its duration, or ""."""
         minutes = self._configuration.max_duration_minutes
         if self._is_over or not minutes or self._begin.seconds_since < 60 * minutes:
             return ""
         return f"MaxDurationMinutes: ended after {minutes} min"
 
     def without_gpu(self) -> str:
-        """Return the reason to end the run because no GPU is available, "" without one."""
+        """Return the reason to end the run because no GPU is available, or ""."""
         if self._configuration.require_gpu and not self._is_over:
             return f"{REQUIRED}: no GPU is available"
         return ""
@@ -258,7 +257,7 @@ class Policies:
         passed = passed if 0 < passed <= LONGEST_GAP else 0.0
         held = {process.device for process in sample.processes if process.user == OWN}
         if usage.machine.hides_processes:
-            # The owners of processes are not visible, so use by any process counts.
+            # The owners of processes are not visible, so GPU use by any process counts.
             held = {reading.device for reading in sample.readings}
         if held:
             self._absent = -1.0
@@ -271,7 +270,7 @@ class Policies:
             self._idle += passed
 
     def by_use(self, usage: Usage) -> str:
-        """Return the reason to end the run because of its samples or its log, "" without one."""
+        """Return the reason to end the run because of its samples or its log, or ""."""
         if self._is_over:
             return ""
         minutes = self._configuration.stop_if_idle_minutes
@@ -281,7 +280,7 @@ class Policies:
             return ""
         if self._absent >= REQUIRED_SECONDS:
             return f"{REQUIRED}: none of its processes has used a GPU in {REQUIRED_SECONDS / 60:.0f} min"
-        # The log is read every ten seconds: a framework's message that it found no GPU ends the run at once.
+        # The log is read every ten seconds. If a framework reports that it found no GPU, the run ends at once.
         if usage.last - self._read_log < 10:
             return ""
         self._read_log = usage.last
@@ -292,7 +291,7 @@ class Policies:
 
 
 class Owners:
-    """Finds the owners of GPU processes. Between samples, it remembers which processes belong to the run."""
+    """Finds the owners of GPU processes. The processes of the run are kept from one sample to the next."""
 
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
@@ -301,7 +300,7 @@ class Owners:
         self._own: frozenset[int] = frozenset()
 
     def seen(self, sample: Sample) -> Sample:
-        """Return the sample with the owner of each process, and without devices that the run does not have."""
+        """Return the sample with the owners of processes, without devices that the run cannot use."""
         processes = tuple(
             process._replace(user=self._owner(process), run="", container="", session=0) for process in sample.processes
         )
@@ -321,7 +320,7 @@ class Owners:
     def _owner(self, process: Process) -> str:
         if process.run == self._spec.run_id or self._is_in_our_container(process) or self._is_in_our_session(process):
             return OWN
-        # The driver may list a process that has just ended; its owner cannot be read any more.
+        # The driver may list a process that has just ended and whose owner cannot be read.
         if not process.user and not process.name and process.pid in self._own:
             return OWN
         return process.run or process.user
@@ -336,7 +335,7 @@ class Owners:
         if not process.container or not self._spec.target.kind.runs_in_container:
             return False
         if self._container is None:
-            # Not with the controller's target, which another thread uses. After an error, the next sample tries again.
+            # Do not use the controller's target, which another thread uses. After an error, the next sample retries.
             with contextlib.suppress(WorkbenchError):
                 self._container = target_for(self._spec.target).container_id(self._spec)
         return bool(self._container) and self._container == process.container

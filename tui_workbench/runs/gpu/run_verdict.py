@@ -1,4 +1,4 @@
-"""The GPU verdict of a run: stored, or computed from the samples so far."""
+"""Return the GPU verdict of a run, which is stored, or derived from the samples so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui_workbench.runs.store.rundir import GPU_SAMPLES, RunDirectory
 
 
 def verdict_of(directory: RunDirectory) -> Verdict | None:
-    """Return the verdict; None for a run without GPU samples. Raises RunNotFound."""
+    """Return the verdict, or None for a run without GPU samples. Raises RunNotFound."""
     stored = stored_verdict(directory.path)
     if stored is not None:
         return stored
@@ -22,7 +22,10 @@ def verdict_of(directory: RunDirectory) -> Verdict | None:
 
 
 def brief_of(directory: str) -> Mapping[str, Any]:
-    """Return the verdict's word, text, GPU seconds and Wh for lists; the log of an active run is not read."""
+    """Return the verdict, its text, the GPU seconds and the energy in Wh, for run lists.
+
+    The log of an active run is not read.
+    """
     verdict = stored_verdict(directory) or _fresh_verdict(directory, {}, with_log=False)
     if verdict is None:
         return {}

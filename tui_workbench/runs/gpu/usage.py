@@ -1,9 +1,9 @@
 """Totals of the GPU samples of a run, updated with each sample in constant memory.
 
-`gpu.jsonl` in the run's directory has a line per sample, in the format of `targets/gpu/sample.py`, except that `user`
-of a process is its owner from the view of the run. Every few hundred lines there is a line with the totals so far, so
-only the end of a long file is read. Time without samples counts neither as use nor as idle time. Charts read the file
-from the end of the last read.
+`gpu.jsonl` in the run directory has one line for each sample, in the format of `targets/gpu/sample.py`, except that the
+`user` of a process is OWN for processes of the run. Every SUM_EVERY lines, a line contains the totals so far, so that
+only the end of a long file must be read. Time without samples is neither use nor idle time. Charts continue where they
+last read the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from math import nan
 from typing import Any, NamedTuple
 
-from tui_workbench.core.files import LARGEST, open_regular
+from tui_workbench.core.files import LARGEST, open_regular, read_end
 from tui_workbench.runs.metrics.tail import Tail
 from tui_workbench.runs.store.rundir import GPU_SAMPLES
 from tui_workbench.targets.gpu.sample import (
@@ -31,15 +31,15 @@ from tui_workbench.targets.gpu.sample import (
     machine_from,
 )
 
-OWN = "own"  # the owner of this run's processes; for others it is a run ID or a user name
+OWN = "own"  # the owner of processes of the run; other processes have a run ID or a user name
 INTERVAL = 1.0
-LONGEST_GAP = 5.0  # seconds between two samples after which the time between them counts as not observed
-BUSY_PERCENT = 5.0  # utilization from which on a GPU counts as computing; drawing a screen stays below
+LONGEST_GAP = 5.0  # a longer time between two samples, in seconds, is not observed
+BUSY_PERCENT = 5.0  # minimum utilization of a computing GPU; a GPU that only draws a screen has less
 SUM_EVERY = 300  # samples between two lines of totals
 _TAIL = 1 << 20
 _SUM_MARK = b'{"sum":'
 _MOST_NOTES, _MOST_OTHERS = 20, 8
-# Largest number of sample lines to read; a day has 86,400. The workbench writes totals long before.
+# Maximum number of sample lines to read after the last totals. The workbench writes totals more often.
 _MOST_LINES = 100_000
 # Errors that invalid values in the file may raise.
 UNSOUND = (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError, RecursionError)
@@ -88,7 +88,7 @@ class DeviceUse:
         return 100 * self.gpu_seconds / known if known > 0 else None
 
     def quantile(self, share: float) -> float | None:
-        """Return the utilization in % at a quantile of the time (`share` from 0 to 1); None without samples."""
+        """Return the utilization in % at a quantile of the time (`share` from 0 to 1), or None without samples."""
         left = share * sum(self.histogram.values())
         for percent in sorted(self.histogram):
             left -= self.histogram[percent]
@@ -97,7 +97,7 @@ class DeviceUse:
         return None
 
     def add(self, reading: Reading, processes: Sequence[Process], passed: float) -> None:
-        """Add a sample of the device and the processes on it that stands for `passed` seconds."""
+        """Add a sample of the device and its processes, which represents `passed` seconds."""
         self.watched += passed
         if reading.utilization is not None:
             self.work += passed * reading.utilization / 100
@@ -136,13 +136,13 @@ class DeviceUse:
 
     def _add_others(self, processes: Sequence[Process], passed: float) -> None:
         others = [process for process in processes if not process.graphics]
-        # A process with a reported share of 0 only holds memory.
+        # A process with a reported utilization of 0 only holds memory.
         if all(other.utilization == 0 for other in others):
             return
         self.shared += passed
         for other in others:
-            # A machine may report only the id of other users' processes.
-            name = f"{other.name or 'a process'} ({other.user})" if other.user else other.name or "somebody"
+            # A machine may report only the ID of other users' processes.
+            name = f"{other.name or 'a process'} ({other.user})" if other.user else other.name or "unknown process"
             if name not in self.others and len(self.others) < _MOST_OTHERS:
                 self.others.append(name)
 
@@ -174,7 +174,7 @@ class Usage:
             self.devices.setdefault(reading.device, DeviceUse()).add(reading, there, passed)
 
     def note(self, time: float, text: str) -> None:
-        """Add a note; repeated ones and those beyond a maximum are dropped."""
+        """Add a note. Repetitions, and notes beyond a maximum, are ignored."""
         if len(self.notes) < _MOST_NOTES and (not self.notes or self.notes[-1][1] != text):
             self.notes.append((time, text))
 
@@ -228,7 +228,7 @@ def facts_line(facts: dict[str, Any]) -> bytes:
 
 
 def sample_in(line: bytes) -> Machine | Sample | Note | None:
-    """Return the record of a line; None for totals and for an invalid line."""
+    """Return the record in a line, or None for totals and for an invalid line."""
     record = None if line.startswith(_SUM_MARK) else decode(line)
     if isinstance(record, Sample):
         return record._replace(readings=tuple(each for each in record.readings if isinstance(each.device, int)))
@@ -236,18 +236,18 @@ def sample_in(line: bytes) -> Machine | Sample | Note | None:
 
 
 def read_usage(path: str) -> Usage | None:
-    """Return the totals of the samples in a file; None if it cannot be read. Invalid lines are skipped."""
+    """Return the totals of the samples in a file, or None if it is unreadable. Invalid lines are skipped."""
     try:
-        lines = _last_lines(path, _TAIL)
+        lines = read_end(path, _TAIL).split(b"\n")[:-1]
         if not any(line.startswith(_SUM_MARK) for line in lines):
-            # Without totals the file is short, or another program wrote it.
+            # A file without totals is short, or another program wrote it.
             with open_regular(path) as file:
                 lines = file.read(LARGEST).split(b"\n")[:-1]
     except OSError:
         return None
-    lines = [line for line in lines if line]  # a hostile file may have millions of blank lines
+    lines = [line for line in lines if line]  # a malicious file may have millions of blank lines
     usage, first = Usage(), 0
-    for number in range(len(lines), 0, -1):  # without a copy of the list
+    for number in range(len(lines), 0, -1):
         line = lines[number - 1]
         if line.startswith(_SUM_MARK):
             with contextlib.suppress(*UNSOUND):
@@ -261,7 +261,7 @@ def read_usage(path: str) -> Usage | None:
 def own_processes(directory: str) -> frozenset[int]:
     """Return the IDs of the run's processes in the last sample in `directory`. Blocks."""
     try:
-        lines = _last_lines(os.path.join(directory, GPU_SAMPLES), 1 << 16)
+        lines = read_end(os.path.join(directory, GPU_SAMPLES), 1 << 16).split(b"\n")[:-1]
     except OSError:
         return frozenset()
     samples = (record for line in reversed(lines) if isinstance(record := sample_in(line), Sample))
@@ -269,14 +269,7 @@ def own_processes(directory: str) -> frozenset[int]:
     return frozenset(process.pid for process in last.processes if process.user == OWN)
 
 
-def _last_lines(path: str, size: int) -> list[bytes]:
-    """Return the lines in the last bytes of a file. The first line may be incomplete. Raises OSError."""
-    with open_regular(path) as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - size))
-        return file.read().split(b"\n")[:-1]
-
-
-# Largest number of points of all devices; more are only counted. Eleven days of one GPU.
+# Maximum number of points of all devices, which is enough for 11 days of one GPU. Further points are only counted.
 MOST_POINTS = 1_000_000
 
 
@@ -287,7 +280,7 @@ class DeviceCurves(NamedTuple):
     utilization: array[float]
     memory: array[float]
     power: array[float]
-    own_memory: array[float]  # of the run's own processes; 0 where it has none there
+    own_memory: array[float]  # of processes of the run
 
 
 class GpuCurves:
@@ -307,7 +300,7 @@ class GpuCurves:
         return sum(len(curves.times) for curves in self.devices.values())
 
     def refresh(self) -> bool:
-        """Read new lines. Return True if there were any."""
+        """Read new lines. Return True if there were new lines."""
         found = False
         for block in self._tail.blocks():
             if self._tail.restarted and not found:

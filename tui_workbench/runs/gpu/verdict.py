@@ -1,4 +1,4 @@
-"""The GPU verdict of a run as a value, JSON and text."""
+"""The GPU verdict of a run, and its conversion to JSON and text."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Evidence(NamedTuple):
     speaks: str  # gpu or cpu
     framework: str
     quote: tuple[str, ...]
-    line: int  # number of the first line; 0 if it is not known (at the end of a long log)
-    cause: str = ""  # for `cpu`: the reason
+    line: int  # number of the first line; 0 if unknown, as at the end of a long log
+    cause: str = ""  # why no GPU is used, if `speaks` is cpu
 
 
 class DeviceFigures(NamedTuple):
-    """The use of one device by the run. None where the driver does not report a value."""
+    """The use of a device by a run. A value that the driver does not report is None."""
 
     number: int
     name: str
     uuid: str
-    seconds: float  # time in which processes of the run held memory there
+    seconds: float  # time in which processes of the run held memory of the device
     peak_memory: float | None  # MiB, of its processes
     mean_utilization: float | None  # %, of the device in that time
     p95_utilization: float | None
@@ -45,11 +45,11 @@ class DeviceFigures(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The verdict: `word` is one of the five above, `text` a line with the figures."""
+    """A verdict. `word` is one of the five constants above, `text` a line with the figures."""
 
     word: str
     text: str
-    cause: str = ""  # the likely cause of `not used` and `idle`
+    cause: str = ""  # the probable cause of `not used` or `idle`
     devices: tuple[DeviceFigures, ...] = ()  # devices that the run used, the busiest first
     evidence: tuple[Evidence, ...] = ()
     unseen: tuple[str, ...] = ()  # gaps in the observation
@@ -87,7 +87,7 @@ def figures_text(figures: Sequence[DeviceFigures]) -> str:
 
 
 def summary(verdict: Verdict, width: int = 65) -> list[str]:
-    """Return the verdict as lines for a terminal: the word and its sentence, the figures, and the gaps."""
+    """Return the verdict as lines for a terminal: the sentence, the figures, and the gaps in the samples."""
     figures = figures_text(verdict.devices) if verdict.devices else ""
     sentence = verdict.text.removesuffix(f": {figures}").removeprefix(UNUSED)
     said = [f"GPU {verdict.word}: {sentence}", *([f"  {figures}"] if figures else [])]
@@ -134,7 +134,7 @@ def from_json(value: Mapping[str, Any]) -> Verdict:
 
 
 def stored_verdict(directory: str) -> Verdict | None:
-    """Return the verdict stored at the end of the run; None if it is missing or invalid."""
+    """Return the verdict that was stored at the end of the run, or None if it is missing or invalid."""
     try:
         return from_json(load_json(os.path.join(directory, GPU_VERDICT)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):

@@ -1,4 +1,5 @@
-"""A run from its directory to its end: controller, queue, cancel, resume, adoption, collection and cleaning.
+"""Execute runs that have a directory: controller, watcher, queue, cancel, resume, adoption, collection and cleanup.
 
-Creating a run belongs to `runs.submission`, its files to `runs.store`, copies of the project to `runs.snapshots`.
+The creation of a run belongs to `runs.submission`, its files to `runs.store`, and copies of the project to
+`runs.snapshots`.
 """

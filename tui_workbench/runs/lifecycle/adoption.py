@@ -1,10 +1,11 @@
-"""Runs from elsewhere: runs that another machine submitted to a shared target, and imported runs.
+"""Adopt runs that another machine submitted to a shared target, and take over imported runs.
 
-A target knows a run by its folder there: record, log and outputs. A run adopted from a target is followed like any
-other and can be canceled, but its remains on the target are left to the machine that submitted it.
+A target has a folder with record, log and outputs of each run. A run adopted from a target can be followed and
+canceled, but its files on the target belong to the machine that submitted it.
 
-The author of an imported run is not trusted, so its directory must not determine processes or progress. Only a run that
-has not started can be taken over. It then starts as if it had just been submitted, with new events and a new lock.
+The author of an imported run is not trusted, so its directory must not determine which processes are ended, or which
+steps are skipped. Only a run that has not started can be taken over. It starts as a new run, with new events and a new
+lock.
 """
 
 from __future__ import annotations
@@ -40,10 +41,9 @@ from tui_workbench.targets.base.values import ProjectNames
 
 
 def adopt_runs(project: Project, name: str) -> list[str]:
-    """Add the project's runs on a target that are missing from the history.
+    """Add the runs of the project on a target that are missing from the history, and return their IDs.
 
-    Returns their IDs; each is active until a controller has checked it. Raises ConfigurationError, TargetUnreachable or
-    StorageError.
+    They are active until a controller has checked them. Raises ConfigurationError, TargetUnreachable or StorageError.
     """
     target = project.target(name)
     implementation = target_for(target)
@@ -66,14 +66,14 @@ def adopt_runs(project: Project, name: str) -> list[str]:
 
 
 def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) -> bool:
-    """Create the run's directory here; return False if its record is malformed."""
+    """Create the run directory on this machine. Return False if the record is malformed."""
     path = os.path.join(project.runs_directory, run_id)
     try:
         record = record_from_json(json.loads(text), path)
     except (ValueError, KeyError, TypeError, WorkbenchError):
         return False
     with storage_errors("create", path), new_directory(project, run_id) as (building, lock):
-        # The target as configured here; the snapshot of the run is on the other machine.
+        # Use the target as configured here. The snapshot of the run is on the other machine.
         spec = record.spec._replace(target=target)
         record = record._replace(spec=spec, snapshot="none", run_number=next_run_number(project))
         building.write_record(record)
@@ -92,14 +92,14 @@ _RENEWED = (ENVIRONMENT, CONTROLLER_LOCK, EVENTS)
 _FILES_BEFORE_START = frozenset(
     (*_RENEWED, RECORD, WORKING_COPY, QUEUE_ENTRY, WAITING, COPY, trace.FILE, ANNOTATIONS, ANNOTATIONS_LOCK)
 )
-"""Files that `submit` creates before a run starts, and files that may be added to any run."""
+"""Files that `submit` creates before a run starts, and files that any run may have."""
 
 
 def refuse_unless_new(directory: RunDirectory) -> None:
-    """Raise ImportedRun if the run may have started, or has the ID of another run of this user; also StorageError.
+    """Raise ImportedRun if the run may have started, or has the ID of another run of this user.
 
-    Containers, remote folders and processes carry the ID of their run, so with a shared ID, canceling this run would
-    end the other run.
+    Containers, remote folders and processes are identified by the run ID, so canceling this run would end a run with
+    the same ID. Raises StorageError if the directory cannot be read.
     """
     status = directory.status()
     with storage_errors("read", directory.path):
@@ -137,11 +137,11 @@ def take_over_imported(directory: RunDirectory) -> None:
 
 
 def _close_to_others(directory: RunDirectory) -> None:
-    """Remove write permissions of other users on the run's directory. Raises OSError."""
+    """Remove the permissions of other users on the run directory. Raises OSError."""
     folder = open_folder(directory.path)
     try:
         if os.fstat(folder).st_uid != os.geteuid():
-            raise PermissionError(f"{directory.path} is not a folder of this user")
+            raise PermissionError(f"{directory.path} does not belong to this user")
         os.fchmod(folder, FOLDER_MODE)
     finally:
         os.close(folder)

@@ -1,8 +1,8 @@
-"""The directory of a run before the run starts.
+"""Create the directory of a run.
 
-The directory is created under a temporary name, registered as this user's own, and then renamed to a unique run ID. A
-run that may have to wait also stores the submitter's environment, and a mark that its working copy is still to be made,
-for the process that will start it.
+The directory is created with a temporary name, registered as this user's own, and then renamed to a unique run ID. For
+a run that may have to wait, it also contains data for the process that starts it: the environment of the submitter, and
+a mark that the working copy must still be made.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tui_workbench.runs.store import ownership, rundir
 from tui_workbench.runs.store.ownership import BUILDING_PREFIX
 from tui_workbench.runs.store.rundir import ControllerLock, Record, RunDirectory, json_bytes
 
-BUILDING_SECONDS = 10.0  # age from which a folder without its creator's lock counts as abandoned
+BUILDING_SECONDS = 10.0  # minimum age of an abandoned folder, whose creator does not hold its lock
 
 
 @contextlib.contextmanager
 def new_directory(project: Project, run_id: str) -> Iterator[tuple[RunDirectory, ControllerLock]]:
-    """Create the folder in which a run directory is built, for `publish`; an error in the context removes it.
+    """Create the folder of a new run, for `publish`. An error in the context removes it.
 
-    The lock is held; after `publish` the caller must release it. Raises StorageError.
+    The lock of the run is held. After `publish`, the caller must release it. Raises StorageError.
     """
     directory = _begin_directory(project, run_id)
     lock: ControllerLock | None = None
@@ -47,7 +47,7 @@ def new_directory(project: Project, run_id: str) -> Iterator[tuple[RunDirectory,
 
 
 def _begin_directory(project: Project, run_id: str) -> RunDirectory:
-    """Create the folder, readable by this user only."""
+    """Create the folder, which only this user can access."""
     building = os.path.join(project.runs_directory, BUILDING_PREFIX + run_id)
     with storage_errors("create", building):
         os.mkdir(building, 0o700)
@@ -60,9 +60,9 @@ def _begin_directory(project: Project, run_id: str) -> RunDirectory:
 
 
 def publish(building: RunDirectory, record: Record) -> RunDirectory:
-    """Register the finished directory as this user's own and rename it. Raises StorageError.
+    """Register the complete directory as this user's own and rename it. Raises StorageError.
 
-    The run's controller flushes it to disk, while the script already starts.
+    To start the script sooner, the directory is not flushed to disk here, but by the controller.
     """
     final = record.spec.run_directory
     try:
@@ -87,7 +87,7 @@ def _not_registered(error: OSError) -> StorageError:
 
 
 def remove_unfinished(project: Project) -> None:
-    """Remove the folders of this user's submits that were killed before there was a run."""
+    """Remove the folders of this user's interrupted submissions."""
     try:
         names = [name for name in os.listdir(project.runs_directory) if name.startswith(BUILDING_PREFIX)]
     except OSError:
@@ -99,7 +99,7 @@ def remove_unfinished(project: Project) -> None:
             if not ownership.is_claimed(building, record):
                 continue
             if time.time() - os.lstat(building).st_ctime < BUILDING_SECONDS:
-                continue  # its creator may not hold the lock yet
+                continue  # the creator may not hold the lock yet
             lock = ControllerLock.acquire_new(RunDirectory(building))
         except (OSError, StorageError):
             continue
@@ -110,9 +110,9 @@ def remove_unfinished(project: Project) -> None:
 
 
 def discard_run(directory: RunDirectory, final: str) -> None:
-    """Remove an unfinished run directory, and its entry in the registry; `final` is its intended path.
+    """Remove an incomplete run directory and its entry in the registry; `final` is its intended path.
 
-    A published directory is renamed first, so that no other process sees a run without run.json.
+    A published directory is renamed first, so that other processes never find a run without run.json.
     """
     folder, name = os.path.split(final)
     hidden = os.path.join(folder, BUILDING_PREFIX + name)
@@ -133,10 +133,10 @@ def uninterrupted() -> Iterator[None]:
     """Delay Ctrl-C until the end of this context."""
     pressed: list[int] = []
     try:
-        # Not a signal mask, which is per thread: another thread would get the signal.
+        # A signal mask does not help, because it applies to one thread and another thread would get the signal.
         before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     except ValueError:
-        yield  # only the main thread is interrupted
+        yield  # Ctrl-C only interrupts the main thread
         return
     try:
         yield
@@ -146,18 +146,18 @@ def uninterrupted() -> Iterator[None]:
         before(pressed[0], None)
 
 
-RUN_NUMBER_FILE = "run_number"  # two counters with fixed places, so that updates need no disk space
+RUN_NUMBER_FILE = "run_number"  # two counters of fixed length, so that updates need no disk space
 COUNTERS_SIZE = 64
 IDENTIFIER_LENGTH = 100  # maximum length of the project name in a run ID
 
 
 def likely_run_id(project: Project) -> str:
-    """Return the run ID that a submit would get now."""
+    """Return the run ID that a run submitted now would get."""
     return _run_id(project, time.time_ns() // 1_000_000)
 
 
 def reserve_run_id(project: Project) -> str:
-    """Return a new unique run ID, later than all before it even if the clock was set back."""
+    """Return a new unique run ID, whose time is later than that of all others even if the clock was set back."""
     with _counters(project) as counters:
         counters.milliseconds = max(time.time_ns() // 1_000_000, counters.milliseconds + 1)
         return _run_id(project, counters.milliseconds)
@@ -176,7 +176,7 @@ def next_run_number(project: Project) -> int:
 
 
 def identifier(name: str) -> str:
-    """Return the project's name as it is used in run IDs: valid in folder names, git references and command lines."""
+    """Convert the name of a project for run IDs: valid in folder names, git references and command lines."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)
     while ".." in plain:
         plain = plain.replace("..", ".")
@@ -190,7 +190,7 @@ def _run_id(project: Project, milliseconds: int) -> str:
 class _Counters:
     """The last run number, and the time in the last run ID in milliseconds since the epoch.
 
-    Not a dataclass: importing `dataclasses` costs every submit 5 ms.
+    This is not a dataclass, because the import of `dataclasses` takes 5 ms.
     """
 
     def __init__(self, number: int, milliseconds: int) -> None:
@@ -200,7 +200,7 @@ class _Counters:
 
 @contextlib.contextmanager
 def _counters(project: Project) -> Iterator[_Counters]:
-    """Lock and read the last run number and the time of the last run ID; written when the context ends without error.
+    """Lock and read the counters, and write them at the end of the context unless there was an error.
 
     Raises StorageError.
     """
@@ -219,7 +219,6 @@ def _counters(project: Project) -> Iterator[_Counters]:
 
 
 def _recovered_counters(project: Project) -> _Counters:
-    """Derive minimum values of the counters from the existing runs."""
     number = milliseconds = 0
     for name in os.listdir(project.runs_directory):
         last = name.rpartition("_")[2]
@@ -237,7 +236,7 @@ ENVIRONMENT = "environment.json"  # the submitter's environment without secrets
 
 
 def save_environment(directory: RunDirectory, variables: Mapping[str, str]) -> None:
-    """Store the environment for the process that will start the run, readable by this user only.
+    """Store the environment, without secrets, for the process that will start the run.
 
     Raises StorageError.
     """
@@ -245,12 +244,12 @@ def save_environment(directory: RunDirectory, variables: Mapping[str, str]) -> N
 
 
 def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without secrets."""
+    """Return the variables whose values are not secrets."""
     return {name: value for name, value in variables.items() if mask_value(name, value) == value}
 
 
 def environment_of(directory: RunDirectory, own: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the stored environment with the secrets of this process's variables `own`; `own` if nothing is stored."""
+    """Return the stored environment with the secrets in `own`, or `own` if no environment is stored."""
     try:
         kept = load_json(directory.file(ENVIRONMENT))
     except (OSError, ValueError):
@@ -260,20 +259,20 @@ def environment_of(directory: RunDirectory, own: Mapping[str, str]) -> Mapping[s
 
 
 def remove_environment(directory: RunDirectory) -> None:
-    """Remove the stored environment of a run that has started or never will."""
+    """Remove the stored environment of a run that has started or will never start."""
     with contextlib.suppress(OSError):
         unlink_below(directory.path, ENVIRONMENT)
 
 
 def defer_copy(directory: RunDirectory) -> None:
-    """Mark that the working copy is to be made when the run starts. Raises StorageError."""
+    """Mark that the working copy must be made when the run starts. Raises StorageError."""
     directory.write(rundir.COPY, b"")
 
 
 def wait_for_clock_tick(directory: RunDirectory, moment: int) -> None:
     """Wait until new files get a later time than `moment`, in nanoseconds. Raises OSError.
 
-    A file system's clock ticks every few milliseconds, on old file systems every second or two.
+    The clock of a file system ticks every few milliseconds, or on old file systems every one or two seconds.
     """
     with open(open_below(directory.path, rundir.CONTROLLER_LOCK, os.O_RDWR), "rb") as clock:
         os.utime(clock.fileno())
@@ -283,7 +282,7 @@ def wait_for_clock_tick(directory: RunDirectory, moment: int) -> None:
 
 
 def is_copy_deferred(directory: RunDirectory) -> bool:
-    """Return True if the working copy is to be made when the run starts."""
+    """Return True if the working copy must be made when the run starts."""
     try:
         return os.stat(directory.file(rundir.COPY)).st_size == 0
     except OSError:
@@ -302,4 +301,4 @@ def make_copy(directory: RunDirectory, record: Record) -> None:
     discard(directory.file(rundir.WORKING_COPY))
     store.check_out(record.commit_id, directory.file(rundir.WORKING_COPY))
     directory.write(rundir.COPY, b"made\n")
-    wait_for_clock_tick(directory, directory.copied_at)  # files of the run are newer
+    wait_for_clock_tick(directory, directory.copied_at)  # files of the run must be newer

@@ -1,4 +1,4 @@
-"""Find and remove the remains of a project's runs on its targets. The run history stays."""
+"""Find and remove unused files and containers of a project's runs on its targets. The run history is kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui_workbench.targets.base.values import CleanupItem, ProjectNames
 
 
 class CleanupResult(NamedTuple):
-    """An item left on a target. `problem` is the error if the target did not answer or the item was not removed."""
+    """An unused item on a target. `problem` is the error if the target did not answer or the item was not removed."""
 
     target: str
     item: CleanupItem | None = None
@@ -29,13 +29,13 @@ class Cleanup:
     def __init__(self, runs: Runs, names: Sequence[str] = ()) -> None:
         project: Project = runs.project
         self._names = ProjectNames(project.name, project.root)
-        # Outputs that were not fetched yet exist only on the target.
+        # Outputs that have not been fetched exist only on the target.
         self._active = {run.run_id for run in runs.list() if run.is_active or run.lacks_outputs}
         targets = [project.target(name) for name in names] if names else project.targets()
         self._targets = {target.name: found for target in targets if (found := _implementation(target)) is not None}
 
     def find(self) -> list[CleanupResult]:
-        """List the unused files and containers of all targets; targets on the same engine list shared items once."""
+        """Return the unused files and containers of all targets. An item that targets share is returned once."""
         found: list[CleanupResult] = []
         seen: set[tuple[str, str, str]] = set()
         for name, target in self._targets.items():
@@ -53,7 +53,7 @@ class Cleanup:
         return found
 
     def remove(self, found: CleanupResult) -> CleanupResult:
-        """Remove an item; return it, with `problem` if it could not be removed."""
+        """Remove an item, and return it. `problem` is set if it could not be removed."""
         if found.item is None:
             return found
         try:
@@ -70,4 +70,4 @@ def _implementation(target: ComputeTarget) -> Target | None:
     try:
         return target_for(target)
     except WorkbenchError:
-        return None  # runs cannot start on such a target, so there are no remains
+        return None  # no run can start on such a target

@@ -1,7 +1,7 @@
 """Collect the files that a run has produced, at its end or later.
 
-Everything that the run created or changed is kept; only files that equal the snapshot may be removed. The run may have
-put links anywhere into its directory, so links are never followed.
+All files that the run created or changed are kept. Only files that equal the snapshot can be removed. Links are never
+followed, because a run can create links anywhere in its directory.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tui_workbench.targets.base.registry import target_for
 
 
 def collect(directory: RunDirectory, state_directory: str) -> None:
-    """Fetch the missing files of a run that has ended, if any.
+    """Fetch the missing files of an ended run, if any.
 
-    Raises UsageError for an active run and while another process works on the run, and ImportedRun, TargetUnreachable
-    or StorageError.
+    Raises UsageError for an active run, and if another process is working on the run. Also raises ImportedRun,
+    TargetUnreachable or StorageError.
     """
     record = directory.own_record()
     lock = ControllerLock.acquire(directory)
@@ -35,7 +35,7 @@ def collect(directory: RunDirectory, state_directory: str) -> None:
         run = directory.run()
         if run.is_active:
             raise UsageError(
-                f"run {run.run_id} has not ended yet", remedy="Wait for its end: then its files are copied."
+                f"run {run.run_id} has not ended yet", remedy="Wait until it ends. Its files are fetched then."
             )
         if not run.lacks_outputs:
             return
@@ -54,11 +54,11 @@ CACHE = "__pycache__"
 
 
 def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = True) -> list[str]:
-    """After the run: move `outputs/` out of the working copy, remove unchanged files, keep the rest.
+    """Move `outputs/` of an ended run out of the working copy, remove unchanged files, and return the others.
 
-    `since_ns` is the time (file system time, nanoseconds) at which the copy was complete: files changed, renamed or
-    linked later belong to the run. Without `drop_unchanged` only bytecode is removed. Returns the kept paths, relative
-    to the copy. Can be called again after an interruption. Raises OSError.
+    `since_ns` is the time at which the copy was complete, in nanoseconds of the file system's time. Files that were
+    changed, renamed or linked later belong to the run. Without `drop_unchanged`, only bytecode is removed. The returned
+    paths are relative to the copy. Can be called again after an interruption. Raises OSError.
     """
     _move_outputs(directory)
     kept: list[str] = []
@@ -75,14 +75,14 @@ def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = Tru
                         if drop_unchanged or is_cache or name == CACHE:
                             _remove_empty(name, descriptor)
                         continue
-                    # Not mtime, which programs can set, and which copying does set.
+                    # Programs cannot set ctime. They can set mtime, and copying sets it.
                     unchanged = status.st_ctime_ns <= since_ns
                     if is_cache or (unchanged and drop_unchanged):
                         os.unlink(name, dir_fd=descriptor)
                     elif not unchanged:
                         kept.append(os.path.normpath(os.path.join(folder, name)))
                 except OSError:
-                    continue  # removed meanwhile, or in a folder that the run made read-only: keep it
+                    continue  # the file was removed, or is kept because the run made its folder read-only
     finally:
         os.close(top)
     if drop_unchanged:
@@ -102,7 +102,7 @@ def _remove_empty(name: str, parent: int) -> None:
 
 
 def _move_outputs(directory: str) -> None:
-    """Move `outputs/` out of the working copy, or create it. A link in its place stays."""
+    """Move `outputs/` out of the working copy, or create it. A link with this name stays."""
     produced = os.path.join(WORKING_COPY, OUTPUTS)
     if is_folder_below(directory, produced) and not os.path.lexists(os.path.join(directory, OUTPUTS)):
         rename_below(directory, produced, OUTPUTS)

@@ -1,8 +1,8 @@
-"""The controller: one detached process per active run, which executes the steps of the plan.
+"""The controller: a detached process that executes the steps of the plan of an active run.
 
-Every step is idempotent and recorded in events.jsonl when it is done, so a new controller continues where a killed one
-stopped. A lock on the run directory prevents a second controller. The script does not depend on the controller, which
-only records what happens. `starting.detach` starts the process.
+Each step is idempotent, and events.jsonl records its end, so that a new controller can continue after a killed
+controller. A lock on the run directory prevents a second controller. The script does not depend on the controller.
+`starting.detach` starts the process.
 """
 
 from __future__ import annotations
@@ -70,12 +70,11 @@ class Helpers:
 
 
 class Controller:
-    """Executor of the steps of one run.
+    """Executor of the steps of a run. The caller holds the lock of the run.
 
-    The caller holds the run's lock. The descriptor `interrupted` becomes readable when a cancel request may have come;
-    -1 for none. Pass `lock` if this process drives only this run: then the controller also watches the run's directory,
-    records the GPUs and collects the provenance. Without `patient`, every call raises TryLater if the target is
-    unreachable.
+    The descriptor `interrupted` becomes readable when there may be a cancel request; -1 for none. Pass `lock` if this
+    process drives only this run: the controller then also watches the run directory, records the GPUs and collects the
+    provenance. Without `patient`, each method raises TryLater if the target is unreachable.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class Controller:
         helpers: Helpers | None = None,
     ) -> None:
         self._lock = lock
-        self.provenance = -1  # becomes readable when the provenance is recorded; -1 if it is not collected
+        self.provenance = -1  # descriptor, readable when the provenance is recorded; -1 if there is none
         self._directory = directory
         self._interrupted = interrupted
         self.record: Record = directory.own_record()
@@ -101,7 +100,7 @@ class Controller:
         self._helpers = helpers or Helpers(directory)
 
     def finish(self) -> None:
-        """Execute all remaining steps. Raises StorageError when the end of the run cannot be recorded."""
+        """Execute all remaining steps. Raises StorageError if the end of the run cannot be recorded."""
         if not self.begin():
             return
         try:
@@ -112,10 +111,10 @@ class Controller:
             self._helpers.metrics.stop_following()
 
     def begin(self) -> bool:
-        """Execute the steps up to the start of the script; return True if its end is to be awaited.
+        """Execute the steps up to the start of the script, and return True if the caller must wait for its end.
 
         If the script has ended or the run was canceled, execute the steps up to the end of the run. Raises StorageError
-        when the end cannot be recorded.
+        if the end cannot be recorded.
         """
         status = self._directory.status()
         if status.end:
@@ -134,11 +133,11 @@ class Controller:
         return False
 
     def conclude(self, outcome: Outcome) -> None:
-        """Execute the steps after the end of the script. Raises StorageError when the end cannot be recorded."""
+        """Execute the steps after the end of the script. Raises StorageError if the end cannot be recorded."""
         self._wrap_up(_ending(outcome, self._directory.now()))
 
     def _start(self) -> bool:
-        """Execute the steps up to `start`; return False if the run has ended."""
+        """Execute the steps up to `start`. Return False if the run has ended."""
         try:
             make_copy(self._directory, self.record)
             self._lifecycle.prepare()
@@ -151,7 +150,7 @@ class Controller:
         return ending is None
 
     def _watch(self) -> None:
-        """Watch the script until it has ended, then end the run."""
+        """Wait until the script has ended, and then end the run."""
         if self._lock is not None:
             if self.record.spec.tracked:
                 from tui_workbench.runs.snapshots.provenance import start_collecting
@@ -187,7 +186,7 @@ class Controller:
         self._wrap_up(Ending(state, reason or "canceled"))
 
     def _wrap_up(self, ending: Ending) -> None:
-        """Collect the run's files, then record its end. The ending is recorded before a target releases the run."""
+        """Collect the files of the run and record its end. The ending is recorded before the target is cleaned up."""
         ending = self._conclude_gpu(ending)
         self._lifecycle.record_ending(ending)
         self._helpers.metrics.read()
@@ -201,7 +200,7 @@ class Controller:
         starting.end_run(self._directory, self.record, self._explain(ending))
 
     def _explain(self, ending: Ending) -> Ending:
-        """Return the ending; if the run failed, the reason gets the exception in the log or a missing file's cause."""
+        """Return the ending. If the run failed, its reason contains the cause: an exception, or a missing file."""
         if ending.state != RunState.FAILED:
             return ending
         secret_arguments.hide(self.record.spec)  # another process may have started the script
@@ -210,7 +209,7 @@ class Controller:
         return with_cause(self._directory, self.record, ending)
 
     def _conclude_gpu(self, ending: Ending) -> Ending:
-        """Store the GPU verdict; return the ending, changed to failed by `RequireGpu`. Errors do not affect the run."""
+        """Store the GPU verdict, and return the ending, which `RequireGpu` can change. Errors do not affect the run."""
         self._helpers.stop_recording()
         configuration = self.record.spec.run_configuration
         if not configuration.require_gpu and not os.path.exists(self._directory.file(rundir.GPU_SAMPLES)):
@@ -224,7 +223,7 @@ class Controller:
             return ending
 
     def _collect_outputs(self) -> None:
-        """Collect the outputs. Files that cannot be moved stay in the working copy, and an event says why."""
+        """Collect the outputs. Files that cannot be moved stay in the working copy, and an event records the reason."""
         if self.record.snapshot == "none" or not os.path.lexists(self._directory.file(rundir.WORKING_COPY)):
             return
         from tui_workbench.runs.lifecycle.collecting import collect_outputs
@@ -255,10 +254,10 @@ def _ending(outcome: Outcome, end: float) -> Ending:
 
 
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
-    """Drive the run to its end; this process does nothing else. Releases the lock."""
+    """Drive a run to its end, as the only task of this process. Releases the lock."""
     interrupted = listen_for_cancel()
     trace.set_process_run(directory.path)
-    # The current folder may be removed, or its disk unmounted.
+    # The current folder may be removed, and it would prevent the unmounting of its disk.
     os.chdir("/")
     with lock:
         directory.make_durable()
@@ -269,7 +268,7 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
 
         leave(directory)
     if controller.provenance >= 0:
-        # It may take longer than a short script, and only this process waits for it.
+        # The provenance may take longer than a short script, and only this process waits for it.
         os.read(controller.provenance, 1)
 
 

@@ -1,6 +1,7 @@
-"""Runs that start after another run of the project has ended: `experiment submit --after RUN[:CONDITION]`.
+"""Start runs after another run of the project has ended: `experiment submit --after RUN[:CONDITION]`.
 
-Such a run waits in the queue. Its demand names the other run, whose directory lists the runs that depend on it.
+Such a run waits in the queue. Its demand contains the path of the other run, whose directory lists the runs that depend
+on it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ _MET_BY = {OK: {RunState.COMPLETED}, ANY: RunState.TERMINAL, FAILED: {RunState.F
 
 
 def parse_dependency(project: Project, text: str) -> Dependency:
-    """Parse RUN[:CONDITION], with the ID or number of a run of the project.
+    """Parse RUN[:CONDITION]. RUN is the ID or number of a run of the project.
 
-    Raises RunNotFound, and UsageError if the condition is unknown or cannot be met any more.
+    Raises RunNotFound, and UsageError if the condition is unknown or can no longer be met.
     """
     name, _, given = text.partition(":")
     if given and given not in _WORDS:
@@ -39,14 +40,14 @@ def parse_dependency(project: Project, text: str) -> Dependency:
     if not run.is_active and run.state not in _MET_BY[condition]:
         raise UsageError(
             f"the run would never start: run {run.run_id} has ended ({run.state})",
-            remedy=f"Use `--after {name}:{ANY}`, or leave `--after` out.",
+            remedy=f"Use `--after {name}:{ANY}`, or omit `--after`.",
         )
     label = label_of(record.spec, record.run_number)
     return Dependency(directory.path, condition, label, f"after {label} {_WORDS[condition]}")
 
 
 def obstacle(demand: Demand) -> str:
-    """Return the reason if a queued run can never start because of the run that it waits for, else ""."""
+    """Return the reason if a queued run can never start because of the run that it depends on, or ""."""
     if not demand.after:
         return ""
     directory = RunDirectory(demand.after)
@@ -58,14 +59,14 @@ def obstacle(demand: Demand) -> str:
 
 
 def reason_to_wait(demand: Demand) -> str:
-    """Return the reason if the run that a queued run waits for is still active, else ""."""
+    """Return the reason to wait if the run that a queued run depends on is still active, or ""."""
     if not demand.after or RunDirectory(demand.after).status().end:
         return ""
     return f"starts after {demand.after_label} {_WORDS[demand.after_condition]}"
 
 
 def dependents_of(directory: RunDirectory) -> list[Run]:
-    """Return the queued runs that could not start any more if this run were canceled, and those that depend on them."""
+    """Return the queued runs that could not start if this run were canceled, and the runs that depend on these."""
     found = []
     for run_id in _listed(directory):
         other = RunDirectory(os.path.join(os.path.dirname(directory.path), run_id))

@@ -1,4 +1,4 @@
-"""A thread that waits with a `RunGroup`, so that a target that does not answer delays no other step."""
+"""Wait for runs with a `RunGroup` in a thread, so that an unreachable target does not delay other steps."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ CLOSE_SECONDS = 5.0  # maximum time to wait for the end of the thread; a request
 
 
 class GroupThread:
-    """Owner of a group. `on_ended` is called in the thread with each run that has ended, `on_broken` with an error.
+    """A thread that owns a group. It calls `on_ended` with each run that has ended, and `on_broken` with an error.
 
-    After an error the thread has ended, and no run is followed any more.
+    After an error, the thread ends, and no run is followed.
     """
 
     def __init__(
@@ -37,11 +37,10 @@ class GroupThread:
         self._thread.start()
 
     def add(self, spec: RunSpec, report: Report) -> None:
-        """Follow a run."""
         self._call(lambda: self._group.add(spec, report))
 
     def remove(self, run_id: str, then: Callable[[], object]) -> None:
-        """Stop following a run, then call `then` in the thread."""
+        """Stop following a run, and then call `then` in the thread."""
 
         def remove() -> None:
             self._group.remove(run_id)
@@ -50,7 +49,7 @@ class GroupThread:
         self._call(remove)
 
     def close(self) -> None:
-        """End the thread, and wait for it at most CLOSE_SECONDS."""
+        """End the thread, and wait at most CLOSE_SECONDS for it."""
         self._is_closing = True
         self._call(lambda: None)
         self._thread.join(CLOSE_SECONDS)

@@ -1,9 +1,9 @@
 """Hand a run over to the process that drives it: its own controller, or the watcher of its target.
 
-Targets with `drives_together` have one watcher process for all targets with the same key, in all projects of the user.
-A folder in the user's state directory holds a link to each of its runs, and the lock of the watcher. A process that
-hands over a run adds a link, and then wakes the watcher or starts one. A killed watcher is thus replaced by the next
-process that submits or adopts one of its runs, and the new watcher takes all runs of the folder.
+For targets with `drives_together`, one watcher process drives the runs on all targets with the same key, in all
+projects of the user. A folder in the user's state directory contains a link to each of these runs, and the lock of the
+watcher. A process that hands over a run adds a link, and then wakes or starts the watcher. If a watcher was killed, the
+next process that submits or adopts a run starts a new watcher, which takes all runs of the folder.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 FOLDER = "watchers"
 RUNS = "runs"  # the folder of links
-GATE = "gate"  # the lock file that is held while runs are handed over, and while the watcher decides to end
+GATE = "gate"  # lock file that is locked while a run is handed over, and while the watcher decides to end
 
 
 def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, start: Start = spawn) -> None:
-    """Give the run to a new controller, or to the watcher of its target. Releases the lock.
+    """Hand a run over to a new controller, or to the watcher of its target. Releases the lock.
 
-    Raises WorkbenchError when no process can be started.
+    Raises WorkbenchError if no process can be started.
     """
     if not target.drives_together:
         detach(directory, lock, start)
@@ -49,16 +49,16 @@ class WatchFolder:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        # A watcher is locked, found and woken like the controller of a run.
+        # The folder has a controller lock, through which a watcher is found and woken as a controller is.
         self._process = RunDirectory(path)
 
     @classmethod
     def of(cls, target: Target) -> WatchFolder:
-        """Return the folder for runs on `target`, created if missing. Raises StorageError."""
+        """Return the folder for runs on `target`; create it if necessary. Raises StorageError."""
         key = target.group_key()
         name = f"{locks.file_name(key)[:100]}-{_digest(key)}"
         path = os.path.join(user_state_directory(), FOLDER, name)
-        with storage_errors("make", path):
+        with storage_errors("create", path):
             os.makedirs(os.path.join(path, RUNS), mode=0o700, exist_ok=True)
         return cls(path)
 
@@ -69,7 +69,7 @@ class WatchFolder:
             yield
 
     def call_watcher(self, start: Start) -> None:
-        """Wake the watcher, or start one; the caller holds the lock. Raises WorkbenchError."""
+        """Wake or start the watcher. The caller holds the lock of the folder. Raises WorkbenchError."""
         lock = ControllerLock.acquire_new(self._process)
         if lock is not None:
             detach(self._process, lock, start, WATCHER)
@@ -77,7 +77,7 @@ class WatchFolder:
             wake(self._process)
 
     def add(self, directory: RunDirectory) -> None:
-        """Add a run; the caller holds the lock. Raises StorageError."""
+        """Add a run. The caller holds the lock of the folder. Raises StorageError."""
         link = self._link(directory)
         with storage_errors("write", link), contextlib.suppress(FileExistsError):
             os.symlink(directory.path, link)
@@ -87,21 +87,21 @@ class WatchFolder:
             os.unlink(self._link(directory))
 
     def names(self) -> list[str]:
-        """Return the names of all links; empty if the folder was removed."""
+        """Return the names of all links. The list is empty if the folder was removed."""
         try:
             return os.listdir(os.path.join(self.path, RUNS))
         except OSError:
             return []
 
     def run(self, name: str) -> RunDirectory | None:
-        """Return the run that a link points to; None if the link was removed."""
+        """Return the run of a link, or None if the link was removed."""
         try:
             return RunDirectory(os.readlink(os.path.join(self.path, RUNS, name)))
         except OSError:
             return None
 
     def link_name(self, directory: RunDirectory) -> str:
-        # Projects of the same name may have runs with the same ID.
+        # Runs of projects with the same name can have the same ID.
         return f"{directory.run_id}.{_digest(directory.path)}"
 
     def _link(self, directory: RunDirectory) -> str:

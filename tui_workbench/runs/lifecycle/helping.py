@@ -1,4 +1,4 @@
-"""Help the runs of a watcher while their scripts run: record GPUs, read metrics and collect provenance in threads."""
+"""Record GPUs, read metrics and collect provenance for the runs of a watcher, in threads."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.provenance import is_due, write_provenance
 from tui_workbench.runs.store.rundir import RunDirectory
 
-READING_SECONDS = 5.0  # longest time of one round of reading metrics
+READING_SECONDS = 5.0  # maximum time of a round of reading metrics
 
 
 class Helping:
-    """Helps the runs of a watcher. Its methods are called in the main thread; `post` calls a function there."""
+    """The helpers of a watcher's runs. Methods are called in the main thread; `post` calls a function there."""
 
     def __init__(self, post: Callable[[Callable[[], object]], object]) -> None:
         self._post = post
@@ -28,7 +28,7 @@ class Helping:
         self.is_collecting = False  # True while the provenance of a run is collected
 
     def begin(self, directory: RunDirectory) -> Helpers:
-        """Help a run whose script runs, and return its helpers. Errors are ignored: the run may have been removed."""
+        """Return helpers for a run whose script runs. Errors are ignored, because the run may have been removed."""
         helpers = Helpers(directory)
         with contextlib.suppress(WorkbenchError), trace.for_run(directory.path):
             record = directory.own_record()
@@ -39,7 +39,7 @@ class Helping:
         return helpers
 
     def read_metrics(self, recorders: list[MetricsRecorder]) -> None:
-        """Read the metrics of running scripts in a thread, so that little is left to read when they end."""
+        """Read the metrics of running scripts in a thread, so that their end takes little time."""
 
         def end() -> None:
             self._is_reading = False
@@ -47,7 +47,7 @@ class Helping:
         def read(recorders: list[MetricsRecorder]) -> None:
             begun = now = time.monotonic()
             while now < begun + READING_SECONDS and (recorders := [each for each in recorders if each.read_piece()]):
-                time.sleep(time.monotonic() - now)  # fast logs take half of a core
+                time.sleep(time.monotonic() - now)  # use at most half of a core
                 now = time.monotonic()
             self._post(end)
 
@@ -56,7 +56,7 @@ class Helping:
             threading.Thread(target=read, args=(recorders,), daemon=True).start()
 
     def _start_collecting(self) -> None:
-        """Collect the provenance of the next run in a thread, one at a time: a machine may take minutes to answer."""
+        """Collect the provenance of the next run in a thread. There is one such thread; a machine may need minutes."""
 
         def end() -> None:
             self.is_collecting = False

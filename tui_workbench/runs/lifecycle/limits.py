@@ -1,4 +1,4 @@
-"""Limits on concurrent runs: how many places of its target a run takes, and the reason if it has to wait."""
+"""Limits on concurrent runs: the number of places that a run takes, and the reason why it must wait."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ class Dependency(NamedTuple):
     """The run that must end before another run starts."""
 
     path: str  # its directory
-    condition: str  # one of those in `dependencies`
+    condition: str  # OK, ANY or FAILED of `dependencies`
     label: str
-    words: str  # the condition in words
+    words: str  # the dependency as a text
 
 
 class Demand(NamedTuple):
-    """The limits that a run is subject to. Empty names and 0 mean no limit."""
+    """The limits that apply to a run. Empty names and 0 mean no limit."""
 
-    machine: str  # the machine that submitted the run, and whose processes drive it
+    machine: str  # the machine that submitted the run and drives it
     target: str  # equal for all runs on the same target
     target_name: str
     limit: int
     group: str
     group_limit: int
-    label: str  # the run's name in the reasons of other runs
-    places: int = 1  # how many places of `limit` the run takes
-    after: str = ""  # the directory of the run that must end first
+    label: str  # name of the run in the reasons of other runs
+    places: int = 1  # number of places of `limit` that the run takes
+    after: str = ""  # directory of the run that must end first
     after_condition: str = ""  # see `dependencies`
-    after_label: str = ""  # the other run's name
+    after_label: str = ""  # name of the other run
 
 
 def limit_of(target: ComputeTarget) -> int:
-    """Return the maximum number of concurrent runs on the target; 0 for no limit.
+    """Return the maximum number of concurrent runs on the target; 0 means no limit.
 
-    A target that asks for GPUs has one place per GPU by default, or one place if its GPUs cannot be counted from here.
-    A scheduler has its own limits.
+    By default, a target that requests GPUs has a place for each GPU, or one place if the GPUs are on another machine.
+    Targets with a scheduler have no limit, because the scheduler has its own.
     """
     if target.max_concurrent_runs >= 0:
         return target.max_concurrent_runs
@@ -65,7 +65,7 @@ def limit_of(target: ComputeTarget) -> int:
 
 
 def places_of(spec: RunSpec, limit: int) -> int:
-    """Return how many places a run takes: if places are GPUs, one for each of its torchrun processes."""
+    """Return the number of places that a run takes: if places are GPUs, one for each of its torchrun processes."""
     processes, target = spec.run_configuration.processes_per_node, spec.target
     if not processes or target.max_concurrent_runs >= 0 or target.gpus not in ("", "all"):
         return 1
@@ -73,7 +73,7 @@ def places_of(spec: RunSpec, limit: int) -> int:
 
 
 def is_limited(target: ComputeTarget, request: RunRequest) -> bool:
-    """Return True if the run of this request may have to wait."""
+    """Return True if a run of this request may have to wait."""
     return bool(request.group_limit or request.after or limit_of(target))
 
 
@@ -91,16 +91,16 @@ def label_of(spec: RunSpec, number: int) -> str:
 
 
 def target_key(target: ComputeTarget) -> str:
-    """Return a key that is equal for targets on the same machine, in any project and under any name."""
+    """Return a key that is the same for all targets on a machine, whatever their project and name."""
     kind = target.kind.name
     return f"{kind} {target.username}@{target.address}" if target.address else kind
 
 
 def reason_to_wait(demand: Demand, going: Sequence[Demand], held_up: Sequence[Demand], limits: dict[str, int]) -> str:
-    """Return the reason if a run has to wait, else "".
+    """Return the reason why a run must wait, or "".
 
-    `going` are the active runs, `held_up` the earlier runs that wait. `limits` maps `Demand.target` to the limit of
-    each target.
+    `going` are the active runs, and `held_up` the waiting runs that were submitted before. `limits` contains the limit
+    of each target by `Demand.target`.
     """
     on_target = [other for other in going if other.target == demand.target]
     taken = sum(other.places for other in on_target)
@@ -124,10 +124,10 @@ def register(
 ) -> None:
     """Queue a run whose directory is still being created.
 
-    The process that starts the run may have a different environment, so the submitter's is stored as well, without
-    secrets. Raises StorageError.
+    The environment of the submitter is stored without secrets, because the process that starts the run may have another
+    environment. Raises StorageError.
     """
-    # Sweeps of different projects may have the same name.
+    # Sweeps of different projects can have the same name.
     group = f"{request.group} {spec.project_root}" if request.group_limit else ""
     limit = limit_of(spec.target)
     key = target_key(spec.target) if limit else ""
@@ -146,12 +146,12 @@ def register(
 
 
 def write_demand(directory: RunDirectory, demand: Demand) -> None:
-    """Write the demand into the run's directory. Raises StorageError."""
+    """Write the demand of a run. Raises StorageError."""
     directory.write(QUEUE_ENTRY, json.dumps(demand._asdict()).encode() + b"\n")
 
 
 def read_demand(directory: RunDirectory) -> Demand:
-    """Read the demand. Raises OSError, ValueError or TypeError if missing, or if the run is not this user's own."""
+    """Read the demand of a run of this user. Raises OSError, ValueError or TypeError."""
     if not directory.is_own:
         raise PermissionError(f"{directory.path} is not a run of this user")
     stored = load_json(directory.file(QUEUE_ENTRY))

@@ -1,9 +1,9 @@
-"""The queue of runs: targets and sweeps limit how many of their runs may be active.
+"""The queue of runs: targets and sweeps limit the number of their active runs.
 
-No process waits. A queued run is its directory with the file `waiting`, and a link to it in a folder of the user's that
-all projects share. A process that ends a run starts the next ones, and a process that adopts runs replaces killed ones.
-Runs start in the order of their submission, under one lock; removing `waiting` starts a run. Runs without limits are
-never queued.
+No process waits for the queue. A queued run has a file `waiting` in its directory, and a link in a folder of the user
+that all projects share. A process that ends a run starts the next runs; if it was killed, a process that adopts runs
+starts them. Runs start in the order of their submission, under one lock; the removal of `waiting` starts a run. Runs
+without limits are never queued.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class _Ticket(NamedTuple):
 
 
 def enter(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
-    """Queue a new run; return True if the caller must start it now. Otherwise its lock is released.
+    """Queue a new run. Return True if the caller must start it now; otherwise, its lock is released.
 
-    Active runs of the project on the same target count, even if they started before there was a limit. Raises
+    Active runs of the project on the same target count, even if there was no limit when they started. Raises
     StorageError.
     """
     with RunIndex(project) as index:
@@ -61,13 +61,13 @@ def enter(project: Project, directory: RunDirectory, lock: ControllerLock) -> bo
         queue.advance(own=directory.path)
         if not directory.is_waiting:
             return True
-        # Released before the queue is unlocked: a run whose lock is held is not started.
+        # Release the lock before that of the queue, because a run whose lock is held is not started.
         lock.release()
         return False
 
 
 def resume(waiting: Iterable[RunDirectory]) -> list[str]:
-    """Queue waiting runs that are not queued, and advance the queue. Returns the IDs of those that have started.
+    """Queue waiting runs that are not queued, and advance the queue. Return the IDs of runs that have started.
 
     Raises StorageError.
     """
@@ -80,13 +80,13 @@ def resume(waiting: Iterable[RunDirectory]) -> list[str]:
 
 
 def give_controller(directory: RunDirectory) -> bool:
-    """Give a run a controller or a place in the queue; return True if it had none.
+    """Start a controller for a run, or queue it. Return True if it had no controller or has started.
 
-    Raises ImportedRun, and WorkbenchError when no controller can be started.
+    Raises ImportedRun, and WorkbenchError if no controller can be started.
     """
     directory.own_record()
     if directory.is_waiting:
-        with contextlib.suppress(WorkbenchError):  # the queue is not usable now: the run keeps waiting
+        with contextlib.suppress(WorkbenchError):  # the queue is not usable now, and the run continues to wait
             return bool(resume([directory]))
         return False
     lock = ControllerLock.acquire(directory)
@@ -96,14 +96,14 @@ def give_controller(directory: RunDirectory) -> bool:
 
 
 def leave(directory: RunDirectory) -> None:
-    """Start the runs that waited for a run that has ended. Raises StorageError."""
+    """Start the queued runs that can start after the end of this run. Raises StorageError."""
     if directory.others_may_wait:
         with _locked_queue() as queue:
             queue.advance()
 
 
 def lift_sweep_limit(directory: RunDirectory) -> None:
-    """Start the waiting runs of the sweep of an active run: a scheduler limits them. Raises StorageError."""
+    """Start all runs of the sweep of an active run, because a scheduler limits them. Raises StorageError."""
     with _locked_queue() as queue:
         queue.lift_limit(directory)
 
@@ -128,11 +128,11 @@ class _Queue:
         self._folder = folder
 
     def add(self, *directories: RunDirectory) -> bool:
-        """Queue runs that are not queued; return True if there were any."""
+        """Queue waiting runs. Return True if a run was not queued before."""
         added = False
         for directory in directories:
             if not directory.is_waiting:
-                continue  # started meanwhile
+                continue  # it has started
             link = os.path.join(self._folder, QUEUED, _ticket_name(directory))
             with storage_errors("write", link), contextlib.suppress(FileExistsError):
                 os.symlink(directory.path, link)
@@ -140,7 +140,7 @@ class _Queue:
         return added
 
     def claim(self, directories: Iterable[RunDirectory]) -> bool:
-        """Claim runs that were queued on a machine without active runs of this user; return True if there were any.
+        """Claim runs that were queued on a machine without active runs of this user. Return True if there were any.
 
         Such a machine was renamed, or was a container that has been replaced.
         """
@@ -157,7 +157,7 @@ class _Queue:
         return claimed
 
     def count_unlimited(self, directory: RunDirectory, active: Iterable[str]) -> None:
-        """Count active runs of the project on the same target that started before there was a limit."""
+        """Add active runs of the project on the same target that started when there was no limit."""
         demand = read_demand(directory)
         for run_id in active if demand.target else ():
             other = RunDirectory(os.path.join(os.path.dirname(directory.path), run_id))
@@ -169,7 +169,7 @@ class _Queue:
                     os.symlink(other.path, os.path.join(self._folder, ACTIVE, _ticket_name(other)))
 
     def lift_limit(self, directory: RunDirectory) -> None:
-        """Remove the limit of the sweep of a run, and start the runs that it held up."""
+        """Remove the limit of the sweep of a run, and start the runs that waited because of it."""
         group = read_demand(directory).group
         if not group:
             return
@@ -179,7 +179,7 @@ class _Queue:
         self.advance()
 
     def is_stalled(self) -> bool:
-        """Return True if a started run has ended or has no controller: it would not advance the queue."""
+        """Return True if no process will advance the queue: no run is active, or a run has no controller."""
         active = list(self._tickets(ACTIVE))
         return not active or any(not _has_controller(ticket) for ticket in active)
 
@@ -190,7 +190,7 @@ class _Queue:
         for ticket in self._tickets(QUEUED):
             if ticket.directory.is_waiting:
                 waiting.append(ticket)
-            else:  # the process that started it was killed
+            else:  # the process that started the run was killed
                 self._move(ticket)
                 if self._is_active(ticket, own):
                     active.append(ticket)
@@ -201,7 +201,7 @@ class _Queue:
             if self._is_over(ticket):
                 continue
             if reason := dependencies.reason_to_wait(ticket.demand):
-                _explain(ticket, reason)  # it holds up no other run
+                _explain(ticket, reason)  # other runs do not wait for this run
                 continue
             reason = reason_to_wait(ticket.demand, _demands(active), _demands(held_up), limits)
             if not reason and self._begin(ticket, own):
@@ -212,7 +212,7 @@ class _Queue:
                 _explain(ticket, reason)
 
     def _begin(self, ticket: _Ticket, own: str) -> bool:
-        """Start a run; return False if another process holds its lock."""
+        """Start a run. Return False if another process holds its lock."""
         directory = ticket.directory
         if directory.path == own:
             self._dequeue(ticket)
@@ -235,7 +235,7 @@ class _Queue:
         ticket.directory.append_event("step", step=STEP, status="done", seconds=seconds)
 
     def _is_active(self, ticket: _Ticket, own: str) -> bool:
-        """Return True if the run has not ended, and give it a controller if it has none."""
+        """Return True if a run has not ended, and start a controller if it has none."""
         if ticket.directory.status().end:
             self._drop(ACTIVE, ticket.name)
             return False
@@ -246,7 +246,7 @@ class _Queue:
         return True
 
     def _is_over(self, ticket: _Ticket) -> bool:
-        """Return True if a queued run has ended, or ends now because it was canceled or can never start."""
+        """End a queued run that was canceled or can never start. Return True if the run has ended."""
         directory = ticket.directory
         reason = CANCELED if directory.cancel_requested else dependencies.obstacle(ticket.demand)
         if reason and not directory.status().end and (lock := ControllerLock.acquire(directory)) is not None:
@@ -258,7 +258,7 @@ class _Queue:
         return True
 
     def _tickets(self, folder: str, machine: str = "") -> Iterator[_Ticket]:
-        """Yield the runs of a machine, by default this one, in order; stale links are removed."""
+        """Yield the runs of a machine (default: this machine) in order, and remove stale links."""
         machine = machine or os.uname().nodename
         for name in sorted(os.listdir(os.path.join(self._folder, folder))):
             try:
@@ -280,7 +280,7 @@ class _Queue:
 
 
 def _ticket_name(directory: RunDirectory) -> str:
-    """Return a unique name that sorts by the time of submission, which the run ID ends with."""
+    """Return a unique name that sorts by the time of submission, which is the end of the run ID."""
     moment = directory.run_id.rpartition("_")[2]
     return f"{moment:0>16.16}-{zlib.crc32(os.fsencode(directory.path)):08x}"
 
@@ -290,7 +290,7 @@ def _demands(tickets: list[_Ticket]) -> list[Demand]:
 
 
 def _explain(ticket: _Ticket, reason: str) -> None:
-    """Record why a run waits, unless the reason is the same as before."""
+    """Record the reason why a run waits, if it has changed."""
     if ticket.directory.status().reason != reason:
         ticket.directory.append_event("state", state=RunState.QUEUED, reason=reason)
 
@@ -300,7 +300,7 @@ def _has_controller(ticket: _Ticket) -> bool:
 
 
 def _try_to_hand_over(directory: RunDirectory, lock: ControllerLock) -> None:
-    with contextlib.suppress(WorkbenchError):  # no process could be started: the next caller tries again
+    with contextlib.suppress(WorkbenchError):  # no process could be started; the next caller retries
         _hand_over(directory, lock)
 
 

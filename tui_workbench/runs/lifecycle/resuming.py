@@ -1,7 +1,7 @@
 """Resume or cancel a run from another process than its controller.
 
-A run has no controller after the controller was killed or the machine was restarted. A cancel request is written into
-the run's directory, and then the controller, or this process, ends the run.
+A run has no controller if the controller was killed or the machine was restarted. To cancel a run, a request is written
+to the run directory. Then the controller or this process ends the run.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def resume_all(project: Project) -> list[str]:
 
 
 def resume_runs(project: Project, run_ids: Iterable[str]) -> list[str]:
-    """Give runs without a controller a new one; runs whose script has ended are finished in this process.
+    """Start controllers for runs without one. If the script of a run has ended, this process ends the run.
 
-    Returns the IDs of the runs that had no controller.
+    Return the IDs of the runs that had no controller.
     """
     directories = [RunDirectory(os.path.join(project.runs_directory, run_id)) for run_id in run_ids]
     resumed = _resume_waiting(project, directories)
@@ -46,7 +46,7 @@ def resume_runs(project: Project, run_ids: Iterable[str]) -> list[str]:
             if directory.run_id not in resumed and take_over(project, directory):
                 resumed.append(directory.run_id)
         except WorkbenchError:
-            # Not this user's, removed meanwhile, or the disk is full: the run stays unchanged.
+            # The run is not this user's, was removed, or the disk is full. It stays unchanged.
             continue
     return resumed
 
@@ -61,7 +61,7 @@ def take_over(project: Project, directory: RunDirectory) -> bool:
         return False
     with lock:
         target = target_for(spec.target)
-        # The watcher may be about to end the run itself.
+        # On a target with a watcher, the watcher ends the run.
         if directory.status().end or (target.has_ended(spec) and not target.drives_together):
             finish_here(directory, lock)
         else:
@@ -70,7 +70,7 @@ def take_over(project: Project, directory: RunDirectory) -> bool:
 
 
 def _resume_waiting(project: Project, directories: Iterable[RunDirectory]) -> list[str]:
-    """Queue waiting runs that are not queued; return the IDs of those that have started."""
+    """Queue waiting runs that are not queued, and return the IDs of the runs that have started."""
     waiting = [directory for directory in directories if directory.is_waiting and directory.is_own]
     if not waiting:
         return []
@@ -78,11 +78,11 @@ def _resume_waiting(project: Project, directories: Iterable[RunDirectory]) -> li
     try:
         return queueing.resume(waiting)
     except WorkbenchError:
-        return []  # the queue is not usable now: the runs keep waiting
+        return []  # the queue is not usable now, and the runs continue to wait
 
 
 POLL_SECONDS = 0.02
-PATIENCE_SECONDS = 60.0  # how long `cancel` waits, beyond the grace, for a controller with an unreachable target
+PATIENCE_SECONDS = 60.0  # time after the grace for which `cancel` waits for an unreachable target
 
 
 def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SECONDS) -> Run:
@@ -98,7 +98,7 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
         if lock is not None and not (directory.is_waiting or target.starts_at_once):
             hand_over(directory, lock, target)
         elif lock is not None:
-            # With the cancel request recorded, this thread can end the run itself.
+            # The cancel request is recorded, so this thread can end the run itself.
             finish_here(directory, lock)
         run = directory.run()
         if not run.is_active:
@@ -111,7 +111,7 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
 
 
 def finish_here(directory: RunDirectory, lock: ControllerLock) -> None:
-    """In this process, finish a run that has ended or was canceled. Releases the lock. Raises StorageError."""
+    """Complete a run that has ended or was canceled, in this process. Releases the lock. Raises StorageError."""
     with lock:
         Controller(directory).finish()
     queueing.leave(directory)

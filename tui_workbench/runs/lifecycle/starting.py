@@ -1,4 +1,4 @@
-"""Start a run's script, record its end, and hand the run over to its controller, a detached process."""
+"""Start the script of a run, record the end of a run, and start detached processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tui_workbench.targets.hosts.host_for import host_of
 
 
 def start_script(directory: RunDirectory, record: Record, target: Target, lifecycle: TargetLifecycle) -> Ending | None:
-    """Execute the steps up to `start`. Returns the ending of the run if its script could not be started."""
+    """Execute the steps up to `start`. Return None, or the ending of the run if the script could not be started."""
     spec, plan = record.spec, record.plan
     begun = time.monotonic()
     try:
@@ -33,7 +33,7 @@ def start_script(directory: RunDirectory, record: Record, target: Target, lifecy
             make_copy(directory, record)
             lifecycle.persist(lambda: target.start(with_secrets, plan, environment_of(directory, os.environ)))
     except WorkbenchError as error:
-        # The error may have occurred after the script started: only the target knows.
+        # The error may have occurred after the start of the script, so ask the target.
         if not lifecycle.persist(lambda: target.started(spec)):
             return not_started(error)
     directory.append_event("step", step="start", status="done", seconds=round(time.monotonic() - begun, 6))
@@ -52,7 +52,7 @@ def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
     remove_secrets(directory, record)
     spec = record.spec
     if spec.target.gpus and choice.chosen(spec.run_directory):
-        # Some targets must be told explicitly that the run's GPUs are free.
+        # Some targets need an explicit release of the GPUs.
         with contextlib.suppress(WorkbenchError):
             choice.release(host_of(spec.target), spec)
     fields: dict[str, object] = {"end": round(ending.end or directory.now(), 6)}
@@ -67,7 +67,7 @@ CANCELED = "canceled before it started"
 
 
 def end_waiting(directory: RunDirectory, record: Record, reason: str = CANCELED) -> None:
-    """Record that a queued run ended without a start. Raises StorageError."""
+    """Record that a queued run has ended without starting. Raises StorageError."""
     end_run(directory, record, Ending(RunState.CANCELED, reason))
 
 
@@ -78,23 +78,23 @@ def remove_secrets(directory: RunDirectory, record: Record) -> None:
 
 
 CANCEL_SIGNAL = signal.SIGURG
-"""Makes a controller check for a cancel request. A process that does not handle this signal ignores it by default."""
+"""Signal that makes a controller check for a cancel request. By default, processes ignore this signal."""
 
 
 CONTROLLER, WATCHER = "tui_workbench.runs.lifecycle.controller", "tui_workbench.runs.lifecycle.watcher"
-"""Modules of detached processes. Their `drive` takes a directory and its lock, their `main` takes both as strings."""
+"""Modules of detached processes. `drive` gets a directory and its lock, `main` gets both as strings."""
 
 
 def spawn(directory: RunDirectory, lock: ControllerLock, module: str = CONTROLLER) -> int:
     """Start a module in a new interpreter and return its process ID. Raises OSError."""
     inherited = child_descriptor(lock.descriptor)
-    # -P: a json.py in the current folder must not hide the standard library's.
+    # With -P, a json.py in the current folder does not hide that of the standard library.
     command = [sys.executable, "-P", "-m", module, str(inherited), directory.path]
     return start_detached(command, os.environ, passed=((lock.descriptor, inherited),))
 
 
 def inherited_lock(descriptor: str) -> ControllerLock:
-    """Take over the lock that `spawn` has passed to this process, and close all other descriptors."""
+    """Return the lock that `spawn` passed to this process, and close all other descriptors."""
     lock = ControllerLock(int(descriptor))
     os.set_inheritable(lock.descriptor, False)
     lock.sign()
@@ -112,17 +112,17 @@ def close_other_descriptors(kept: int) -> None:
 
 
 Start = Callable[[RunDirectory, ControllerLock, str], int]
-"""Starts a detached process, like `spawn`."""
+"""A function that starts a detached process, such as `spawn`."""
 
 
 def detach(directory: RunDirectory, lock: ControllerLock, start: Start = spawn, module: str = CONTROLLER) -> None:
-    """Start the controller, or another module, as a detached process with the lock that this process holds.
+    """Start the controller, or another module, as a detached process, and pass it the lock of this process.
 
-    Raises WorkbenchError when no process can be started; the lock is released in any case.
+    Raises WorkbenchError if no process can be started. The lock is always released in this process.
     """
     try:
         pid = start(directory, lock, module)
-        # Both this process and the child write the ID, in case this process is killed here.
+        # Both this process and the child write the ID, because this process may be killed before this line.
         lock.sign(pid)
     except OSError as error:
         raise WorkbenchError(
@@ -136,7 +136,7 @@ def detach(directory: RunDirectory, lock: ControllerLock, start: Start = spawn, 
 
 
 def wake(directory: RunDirectory) -> int:
-    """Make the run's controller check for a cancel request. Returns `ControllerLock.holder`."""
+    """Make the controller of a run check for a cancel request. Return the result of `ControllerLock.holder`."""
     holder = ControllerLock.holder(directory)
     if holder > 0:
         with contextlib.suppress(ProcessLookupError, PermissionError):

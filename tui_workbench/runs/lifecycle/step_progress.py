@@ -1,6 +1,6 @@
-"""A target's progress reports: written to the run's directory, and read for active runs.
+"""Write the progress that a target reports to the run directory, and read that of active runs.
 
-They consist of steps with durations, a log of the preparation, and times in which the target is unreachable.
+Progress consists of steps with durations, a log of the preparation, and times in which the target is unreachable.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ from tui_workbench.targets.base.values import Report
 
 PREPARATION_LOG = "preparation.log"
 
-PROGRESS = "progress.json"  # the progress of a long step; rewritten often, and removed when the step ends
+PROGRESS = "progress.json"  # the progress of a long step; often rewritten, and removed when the step ends
 ORPHANED = "the supervising shell was killed: the script continues, but its exit code will be unknown"
 WRITING_SECONDS = 0.25  # minimum time between two writes of the progress
 
 
 class Progress(Report):
-    """A target's report, for the controller of one run."""
+    """The report of a target to the controller of a run."""
 
     def __init__(self, directory: RunDirectory, interrupted: int, started: str = RunState.RUNNING) -> None:
-        """`started` is the state of a run whose script was started, until `running` is called."""
+        """`started` is the state after the start of the script and before the call of `running`."""
         self.interrupted = interrupted
-        self.on_running: Callable[[], object] | None = None  # called once, when the script runs
+        self.on_running: Callable[[], object] | None = None  # called once, after the start of the script
         self._directory = directory
         self._begun: dict[str, float] = {}
         status = directory.status()
         self._lost = status.reason if status.state == RunState.UNKNOWN else ""
         self._since = ""
         self._reason = status.reason if status.state == RunState.QUEUED else ""
-        # The state while the target is reachable.
-        self.state = RunState.PREPARING
+        self.state = RunState.PREPARING  # while the target is reachable
         if "start" in status.done:
             self.state = RunState.RUNNING if status.begin is not None else started
         self._next_writing = 0.0
@@ -63,7 +62,7 @@ class Progress(Report):
         self._directory.append_event("step", step=step, status="done", seconds=seconds, **facts)
 
     def show(self, progress: LongProgress | None) -> None:
-        """Write the progress of the current step; None removes it."""
+        """Write the progress of the current step, or remove it if None."""
         with contextlib.suppress(OSError):  # progress is not essential
             if progress is None:
                 unlink_below(self._directory.path, PROGRESS)
@@ -84,7 +83,7 @@ class Progress(Report):
         self._directory.append_event("state", state=RunState.UNKNOWN, reason=text)
 
     def drain(self) -> None:
-        """Clear the `interrupted` descriptor."""
+        """Read all data from the descriptor `interrupted`."""
         with contextlib.suppress(BlockingIOError):
             while self.interrupted >= 0 and os.read(self.interrupted, 64):
                 pass
@@ -111,7 +110,7 @@ class Progress(Report):
             self.enter(RunState.RUNNING, attempt.note)
 
     def orphaned(self) -> None:
-        """Record, once, that the exit code of the active run will be unknown."""
+        """Record once that the exit code of the run will be unknown."""
         if self._directory.status().reason != ORPHANED:
             self._directory.append_event("state", state=self.state, reason=ORPHANED)
 
@@ -122,7 +121,7 @@ class Progress(Report):
 
 
 def read_progress(directory: RunDirectory) -> LongProgress | None:
-    """Return the progress of the run's current step; None if unknown."""
+    """Return the progress of the current step, or None if it is unknown."""
     try:
         stored = load_json(directory.file(PROGRESS))
         numbers = {name: float(stored[name]) for name in ("done", "total", "started", "rate", "seconds")}
@@ -132,7 +131,7 @@ def read_progress(directory: RunDirectory) -> LongProgress | None:
 
 
 def current_step(directory: RunDirectory) -> str:
-    """Return the innermost active step, or ""."""
+    """Return the active step that began last, or ""."""
     at_work: dict[str, None] = {}
     for event in directory.events():
         if event["event"] != "step":
@@ -146,7 +145,7 @@ def current_step(directory: RunDirectory) -> str:
 
 
 def steps_of(runs: Iterable[Run]) -> dict[str, str]:
-    """Map the IDs of active runs to their current step, with its progress if known: `sync`, `sync 63 %`."""
+    """Return the current steps of active runs by run ID, with progress if known: `sync`, `sync 63 %`."""
     found: dict[str, str] = {}
     for run in runs:
         directory = RunDirectory(run.directory)

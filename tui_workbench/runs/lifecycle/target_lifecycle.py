@@ -1,8 +1,8 @@
-"""The steps of a run on its target, besides starting the script and waiting for its end.
+"""The steps of a run on its target, except for starting the script and waiting for its end.
 
-A target on another machine may become unreachable at any time. That is not a failure: the run is `unknown`, and its
-steps continue when the target answers again. The ending of a run is recorded before anything is removed on the target,
-so a later controller never needs removed files.
+A target on another machine can become unreachable at any time. This is not a failure: the run becomes `unknown`, and
+its steps continue when the target answers again. The ending of a run is recorded before files on the target are
+removed, so that a later controller never needs removed files.
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ from tui_workbench.targets.base.protocol import Target
 
 _Result = TypeVar("_Result")
 
-LOOK_SECONDS = 5.0  # pause between checks that the run's directory still exists
-CONNECT = "connect"  # the step that is done once the target has answered; before it the target has no files of the run
-CONNECT_ATTEMPTS = 6  # for a target that has never answered; they take some seconds
-_AT_ONCE = frozenset(("name", "port"))  # failed checks that mean a misspelled or switched-off machine: no more attempts
-_HERE = frozenset(("queue", "prepare", CONNECT, "collect", "fetch"))  # steps that begin without the target
+LOOK_SECONDS = 5.0  # interval of the checks that the run directory still exists
+CONNECT = "connect"  # the step until the target has answered; before, it has no files of the run
+CONNECT_ATTEMPTS = 6  # attempts to reach a target that has never answered; they take some seconds
+_AT_ONCE = frozenset(("name", "port"))  # failed checks without more attempts: the name is wrong or the machine is off
+_HERE = frozenset(("queue", "prepare", CONNECT, "collect", "fetch"))  # steps that begin before the target answers
 
 
 class TryLater(Exception):
-    """The target is unreachable; the steps can be repeated."""
+    """The target is unreachable. The caller can repeat the steps later."""
 
 
 class TargetLifecycle:
-    """The controller's steps on the target of a run. `target.report` writes progress to the run's directory.
+    """The steps of a controller on the target of a run. `target.report` writes progress to the run directory.
 
-    Targets that start scripts at once need no preparation and no fetching. The descriptor `interrupted` becomes
-    readable when a cancel request may have come; -1 for none. While the target is unreachable the steps wait, or raise
-    TryLater without `patient`. `is_known` means that the target has answered for another run, so that its address is
-    right.
+    Targets with `starts_at_once` need no preparation and no fetching. The descriptor `interrupted` becomes readable
+    when there may be a cancel request; -1 for none. While the target is unreachable, the steps wait, or without
+    `patient` raise TryLater. `is_known` means that the target has answered for another run, so its address is correct.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class TargetLifecycle:
         self.close = target.close
 
     def watch_directory(self) -> None:
-        """Interrupt waiting for the target when the run's directory is removed."""
+        """Interrupt waits for the target if the run directory is removed."""
         if self._target.starts_at_once:
             return
 
@@ -77,7 +76,7 @@ class TargetLifecycle:
         threading.Thread(target=watch, name="watch the run's directory", daemon=True).start()
 
     def prepare(self) -> None:
-        """Prepare everything on the target that the run needs.
+        """Prepare the target for the run.
 
         Raises Interrupted to cancel, TargetUnreachable if the target has never answered, NoGpu, and other
         WorkbenchErrors.
@@ -117,7 +116,7 @@ class TargetLifecycle:
         self.progress.done(CONNECT)
 
     def _check_gpu(self) -> None:
-        """Check that a run that asks for a GPU would use it, now that its environment exists."""
+        """Check that a run that requests a GPU would use it. The environment of the run exists now."""
         spec = self._record.spec
         if not spec.gpu_check_due or STEP in self._directory.status().done:
             return
@@ -132,9 +131,9 @@ class TargetLifecycle:
         self.progress.done(STEP)
 
     def persist(self, action: Callable[[], _Result]) -> _Result:
-        """Call `action`, and repeat it each time the target is unreachable or the connection breaks.
+        """Call `action`, and repeat the call if the target is unreachable or the connection breaks.
 
-        Raises TryLater, and Interrupted to cancel the run, unless it is ending already.
+        Raises TryLater, and Interrupted to cancel the run unless the run is ending already.
         """
         if self._target.starts_at_once:
             return action()
@@ -156,7 +155,7 @@ class TargetLifecycle:
                 self._check_canceled(ending)
 
     def resume_waiting(self) -> None:
-        """Continue after an interrupted wait. Raises StorageError when the run's directory was removed."""
+        """Continue after an interrupted wait. Raises StorageError if the run directory was removed."""
         self.progress.drain()
         if not os.path.isdir(self._directory.path):
             raise StorageError(
@@ -168,7 +167,7 @@ class TargetLifecycle:
     def stop(self, grace: float) -> bool:
         """End the processes of the run; return True if they had to be killed after `grace` seconds."""
         if not (self._target.starts_at_once or self._was_reached()):
-            return False  # there are none, and the target may never answer
+            return False  # there are no processes, and the target may never answer
         return self.persist(lambda: self._target.stop(self._record.spec, grace=grace))
 
     def enter_started(self) -> None:
@@ -181,21 +180,21 @@ class TargetLifecycle:
             self.progress.enter(RunState.FINALIZING)
 
     def fetch(self) -> None:
-        """Fetch the run's files and clean up, as far as possible."""
+        """Fetch the files of the run and clean up the target, if possible."""
         if self._target.starts_at_once or not self._was_reached():
             return
         try:
             self.persist(self.collect)
         except (WorkbenchError, OSError) as error:
-            # The files stay there: `collecting` fetches them later.
+            # The files stay on the target, and `collecting` can fetch them later.
             self.progress.line(f"not all files were fetched: {error}")
         finally:
             self._target.close()
 
     def collect(self) -> None:
-        """Fetch the run's files and clean up. Can be called again.
+        """Fetch the files of the run and clean up the target. Can be called again.
 
-        Raises TargetUnreachable and other WorkbenchErrors, and OSError.
+        Raises OSError, TargetUnreachable and other WorkbenchErrors.
         """
         if self._target.starts_at_once:
             return
@@ -213,7 +212,7 @@ class TargetLifecycle:
         return "prepare" in status.done or bool(status.begun - _HERE)
 
     def _unless_canceled(self, wait: Callable[[], None], *, ending: bool) -> None:
-        """Call `wait` until it is done. Raises Interrupted to cancel the run, unless it is `ending` already."""
+        """Call `wait` until it returns. Raises Interrupted to cancel the run, unless it is `ending` already."""
         while True:
             try:
                 wait()

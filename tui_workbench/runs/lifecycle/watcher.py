@@ -1,12 +1,13 @@
-"""The watcher: one detached process that drives all runs on one target, for targets with `drives_together`.
+"""The watcher: a detached process that drives all runs on a target, for targets with `drives_together`.
 
-It executes the steps of many controllers. Those that block (prepare, start, cancel, collect) are jobs in a few threads;
-waiting for the end of scripts is left to one `RunGroup`. A run that waits costs a descriptor, its lock, and a small
-object. All decisions are made in the main thread: other threads post calls to it.
+It executes the steps of many controllers. Steps that block (prepare, start, cancel, collect) are jobs in a few threads.
+One `RunGroup` waits for the ends of all scripts. A waiting run needs a descriptor, its lock and a small object. All
+decisions are made in the main thread, to which other threads post calls.
 
-The watcher holds the lock of each run, so that other processes see a controller. It looks for new runs, cancel requests
-and removed run directories when it is woken, and every few seconds. It ends a while after its last run. Every step is
-recorded in the run's directory, so a new watcher continues where a killed one stopped. `handover` starts it.
+The watcher holds the lock of each run, so that other processes find a controller. When it is woken, and every few
+seconds, it looks for new runs, cancel requests and removed run directories. It ends LINGER_SECONDS after its last run.
+Each step is recorded in the run directory, so that a new watcher can continue after a killed watcher. `handover` starts
+the process.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Outcome
 
-MOST_JOBS = 4  # concurrent jobs; a login allows few sessions per connection
-LOOK_SECONDS = 5.0  # longest time between two looks at the folders
-SHORTEST_LOOK_SECONDS = 0.1  # shortest time: with many runs, a look takes milliseconds
-LINGER_SECONDS = 5.0  # the next run often follows soon
-SPARE_DESCRIPTORS = 200  # for everything but the locks of runs
+MOST_JOBS = 4  # maximum number of concurrent jobs; an SSH server allows few sessions per connection
+LOOK_SECONDS = 5.0  # maximum time between two scans of the folders
+SHORTEST_LOOK_SECONDS = 0.1  # minimum time, because a scan of many runs takes milliseconds
+LINGER_SECONDS = 5.0  # time until the end without runs; the next run often follows soon
+SPARE_DESCRIPTORS = 200  # number of descriptors that the locks of runs do not use
 FIRST_RETRY, LONGEST_RETRY = 0.5, 300.0  # seconds between two attempts after an error
 EVENT = "watcher"  # the step whose reason is an error of the watcher
 
@@ -51,8 +52,8 @@ class _Run:
         self.name = name
         self.directory = directory
         self.lock = lock
-        self.outcome: Outcome | None = None  # of a script that has ended
-        self.interrupt = -1  # of the job in progress
+        self.outcome: Outcome | None = None  # set if the script has ended
+        self.interrupt = -1  # descriptor that interrupts the job in progress
         self.is_followed = False
         self.is_canceled = False
         self.retries: Backoff | None = None
@@ -62,7 +63,7 @@ class _Run:
 
 
 class Watcher:
-    """Driver of the runs of one folder. The caller holds its lock."""
+    """Driver of the runs in a folder. The caller holds the lock of the folder."""
 
     def __init__(self, folder: WatchFolder, lock: ControllerLock, woken: int) -> None:
         self._folder = folder
@@ -77,7 +78,7 @@ class Watcher:
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._unreachable = Backoff()
-        self._paused_until = 0.0  # no job is started before; then one, until the target has answered
+        self._paused_until = 0.0  # after an error, no job is started before this time, and then one until it succeeds
         self._is_known = False  # the target has answered
         self._refused = Backoff(SHORTEST_LOOK_SECONDS, LOOK_SECONDS)
         self._look_at = 0.0
@@ -88,7 +89,7 @@ class Watcher:
         self._most_runs = max(limit - SPARE_DESCRIPTORS, limit // 2)
 
     def run(self) -> None:
-        """Drive all runs; returns a while after the last has ended. Releases the lock."""
+        """Drive all runs. Return LINGER_SECONDS after the end of the last run. Releases the lock."""
         while True:
             now = time.monotonic()
             if now >= self._look_at:
@@ -104,7 +105,7 @@ class Watcher:
             self._group.close()
 
     def _wait(self, now: float) -> None:
-        """Wait for calls of other threads, and for the next time at which something is due."""
+        """Wait for calls of other threads, and for the next time at which a task is due."""
         due = [self._look_at, *(run.retry_at for run in self._failed)]
         if self._queued and self._jobs == 0:
             due.append(self._paused_until)
@@ -121,13 +122,13 @@ class Watcher:
                 self._calls.get_nowait()()
 
     def _post(self, call: Callable[[], object]) -> None:
-        """Let the main thread call `call`."""
+        """Call `call` in the main thread."""
         self._calls.put(call)
         with contextlib.suppress(BlockingIOError):
             os.write(self._writing, b"c")
 
     def _may_end(self) -> bool:
-        """Release the lock and return True, unless there are runs."""
+        """Release the lock and return True, unless the folder contains runs."""
         try:
             with self._folder.locked():
                 if self._folder.names():  # other processes are acting on these runs
@@ -138,7 +139,7 @@ class Watcher:
             self._lock.release()  # the folder was removed
         return True
 
-    # --- Looking at the folders
+    # --- Scanning the folders
 
     def _look(self, now: float) -> None:
         """Find new runs, cancel requests and removed directories."""
@@ -160,7 +161,7 @@ class Watcher:
         self._helping.read_metrics([run.helpers.metrics for run in followed if run.helpers is not None])
 
     def _take(self, name: str) -> bool:
-        """Take the run of a link; return False if another process is acting on it."""
+        """Take the run of a link. Return False if another process is acting on it."""
         directory = self._folder.run(name)
         if directory is None:
             return True
@@ -179,7 +180,7 @@ class Watcher:
         return True
 
     def _cancel(self, run: _Run) -> None:
-        """Let a job end the run, before all other jobs: a user may be waiting for it."""
+        """Start a job that ends the run before all other jobs, because a user may be waiting."""
         run.is_canceled = True
         self._paused_until = 0.0
         self._take_out(run, self._queued.appendleft)
@@ -189,7 +190,7 @@ class Watcher:
         self._take_out(run, self._forget)
 
     def _take_out(self, run: _Run, then: Callable[[_Run], object]) -> None:
-        """Interrupt the run's job if one is in progress. Otherwise call `then` once nothing is done with the run."""
+        """Interrupt the job of a run. If no job is in progress, stop all other work on the run and call `then`."""
         if run.interrupt >= 0:
             os.eventfd_write(run.interrupt, 1)
         elif run.is_followed:
@@ -228,12 +229,12 @@ class Watcher:
         try:
             with trace.for_run(run.directory.path):
                 controller = self._advance(run)
-        except Exception as raised:  # one run must not affect the others
+        except Exception as raised:  # an error of one run must not affect other runs
             error = raised
         self._post(partial(self._end_job, run, controller, error))
 
     def _advance(self, run: _Run) -> Controller | None:
-        """Execute the steps up to the start of the script or the end of the run; None if it has ended."""
+        """Execute the steps up to the start of the script or the end of the run. Return None if the run has ended."""
         controller = Controller(
             run.directory, run.interrupt, patient=False, is_known=self._is_known, helpers=run.helpers
         )
@@ -255,7 +256,7 @@ class Watcher:
         run.interrupt, run.outcome = -1, None
         if isinstance(error, TryLater):
             self._paused_until = time.monotonic() + self._unreachable.next()
-            self._queued.append(run)  # another run tries next, in case only this one fails
+            self._queued.append(run)  # another run is next, because the error may be specific to this run
             return
         self._paused_until, self._unreachable = 0.0, Backoff()
         if error is not None:
@@ -270,7 +271,7 @@ class Watcher:
             self._follow(run, controller)
 
     def _retry(self, run: _Run, error: Exception) -> None:
-        """Try the steps of a run again later, for example when the disk is full."""
+        """Retry the steps of a run later, for example if the disk is full."""
         if isinstance(error, (ImportedRun, RunNotFound)) or not os.path.isdir(run.directory.path):
             self._forget(run)
             return
@@ -309,7 +310,7 @@ class Watcher:
         run_id = run.directory.run_id
 
         def end() -> None:
-            if self._followed.get(run_id) is run:  # its script has not ended meanwhile
+            if self._followed.get(run_id) is run:  # otherwise, the script has ended
                 self._stop_following(run_id)
                 then(run)
 
@@ -329,7 +330,7 @@ class Watcher:
             self._queued.append(run)
 
     def _reopen(self, error: Exception) -> None:
-        """Drop the broken group. Its runs are retried, and then followed with a new group."""
+        """Discard the broken group. Its runs are retried, and then followed with a new group."""
         self._group = None
         for run_id in list(self._followed):
             run = self._stop_following(run_id)
@@ -337,7 +338,6 @@ class Watcher:
                 self._retry(run, error)
 
     def _help(self, run: _Run) -> None:
-        """Start to record the GPUs and read the metrics of a run whose script runs."""
         if run.is_followed and run.helpers is None:
             run.helpers = self._helping.begin(run.directory)
 
@@ -352,16 +352,16 @@ def _raise_descriptor_limit() -> int:
 
 
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
-    """Drive the runs of a watcher's folder; this process does nothing else. Releases the lock."""
+    """Drive the runs in the folder of a watcher, as the only task of this process. Releases the lock."""
     woken = listen_for_cancel()
-    # The current folder may be removed, or its disk unmounted.
+    # The current folder may be removed, and it would prevent the unmounting of its disk.
     os.chdir("/")
     with lock:
         Watcher(WatchFolder(directory.path), lock, woken).run()
 
 
 def main(lock_descriptor: str, path: str) -> None:
-    """Drive the runs of the folder at `path` with its inherited lock."""
+    """Drive the runs in the folder at `path` with the inherited lock."""
     drive(RunDirectory(path), starting.inherited_lock(lock_descriptor))
 
 

@@ -1,4 +1,4 @@
-"""Logs of runs: reading by byte offset, searching, tracebacks and the output of ranks.
+"""Read and search the logs of runs: lines by byte offset, tracebacks, the output of ranks, and event logs of Spark.
 
-Metrics found in logs belong to `runs.metrics`.
+Metrics in logs belong to `runs.metrics`.
 """

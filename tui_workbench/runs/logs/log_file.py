@@ -1,10 +1,9 @@
 """Read a log by byte offset, with a sparse index of its lines.
 
-All calls refer to the file as `poll` last saw it (`size` bytes of one `generation`), so they are consistent while a run
-goes on writing. The index holds one number per 64 KiB: 128 KiB of memory for a gigabyte. Only the requested lines are
-read, so opening a log at its end is equally fast for any size.
-
-Not thread-safe.
+All calls refer to the file at the last `poll` (`size` bytes of one `generation`), so that they are consistent while a
+run continues to write. The index has one number for each 64 KiB, or 128 KiB of memory for a gigabyte. Only the
+requested lines are read, so that opening a log at its end takes the same time for any size. The classes are not
+thread-safe.
 """
 
 from __future__ import annotations
@@ -19,35 +18,35 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import StorageError
 
-BLOCK = 1 << 16  # bytes between two entries of the index, and the most that are read to find a line
-LINE_CAP = 1 << 14  # bytes of a line that are shown
-_READ = 1 << 14  # bytes of the first read for a page of lines; later reads of the same page double
+BLOCK = 1 << 16  # bytes between two entries of the index, and maximum size of a read that finds a line
+LINE_CAP = 1 << 14  # maximum number of bytes of a line that are shown
+_READ = 1 << 14  # bytes of the first read for a page of lines; later reads double the size
 
 _NEWLINE = b"\n"
 
 
 class LogLine(NamedTuple):
-    """A line, or the part of it that is shown."""
+    """A line, or the shown part of a long line."""
 
     start: int  # offset of its first byte
-    stop: int  # offset of its newline; the end of the file for a last line without one
-    end: int  # offset after its newline: the start of the next line
+    stop: int  # offset of its newline, or the end of the file
+    end: int  # offset of the next line
     data: bytes  # without the newline; a part of a line longer than `LINE_CAP`
-    cut: int = 0  # bytes left out: positive if `data` is the start of the line, negative if its end (of a progress bar)
+    cut: int = 0  # omitted bytes: positive after the start of a line, negative before the end (of a progress bar)
 
 
 class LogFile:
     """A log file, its lines and their number.
 
-    The file may be missing, grow, be truncated or replaced; then `generation` increases and older offsets are invalid.
-    A file that cannot be read is empty and has a `problem`. Close it, or use it as a context manager.
+    The file can be missing, and it can grow. If it is truncated or replaced, `generation` increases and older offsets
+    are invalid. An unreadable file is empty and has a `problem`. Close the object, or use it as a context manager.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.size = 0  # in bytes, at the last `poll`
         self.generation = 0  # increases when the file is truncated or replaced
-        self.problem: StorageError | None = None  # why the file cannot be read; None for a missing file
+        self.problem: StorageError | None = None  # error of an unreadable file; None for a missing file
         self._descriptor = -1
         self._identity: tuple[int, int] | None = None
         self._forget()
@@ -67,12 +66,12 @@ class LogFile:
         self._identity = None
 
     def poll(self) -> bool:
-        """Check the file; return True if it has grown, appeared, shrunk or was replaced, or can be read again."""
+        """Check the file. Return True if its size, `generation` or readability has changed."""
         before = (self.size, self.generation, self.problem is None)
         try:
             self._look()
         except FileNotFoundError:
-            # Missing, or deleted: then the open file is still readable.
+            # A deleted file is still readable while it is open.
             self.problem = None
         except OSError as error:
             self.close()
@@ -105,13 +104,13 @@ class LogFile:
         self._forget()
 
     def _forget(self) -> None:
-        self._totals = array("Q")  # newlines up to the end of each complete block
-        self._beyond = 0  # newlines after the last complete block, up to `counted`
-        self.counted = 0  # bytes whose newlines are counted, from the start of the file
-        self._bare = (0, 0)  # the last long range without newlines, from the start of a line
+        self._totals = array("Q")  # number of newlines up to the end of each complete block
+        self._beyond = 0  # number of newlines after the last complete block, up to `counted`
+        self.counted = 0  # number of bytes from the start of the file whose newlines are counted
+        self._bare = (0, 0)  # the last long range without newlines that was found, from the start of a line
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return up to `length` bytes from an offset; fewer at the end, or if the file was truncated."""
+        """Return `length` bytes from an offset, or fewer at the end and if the file was truncated."""
         length = min(length, self.size - offset)
         if length <= 0 or self._descriptor < 0:
             return b""
@@ -170,7 +169,7 @@ class LogFile:
         return 0
 
     def line_start(self, offset: int) -> int:
-        """Return the start of the line that contains the offset; a newline belongs to the line before it."""
+        """Return the start of the line that contains the offset. A newline belongs to the line that it ends."""
         return self._find_newline_back(min(max(0, offset), self.size)) + 1
 
     def line_end(self, start: int) -> int:
@@ -178,14 +177,14 @@ class LogFile:
         return min(self._line_stop(start, start) + 1, self.size)
 
     def _line(self, start: int, stop: int, data: bytes) -> LogLine:
-        """Return the line from `start` to its newline, or the end of the file, at `stop`; `data` if already read."""
+        """Return the line from `start` to `stop`, its newline or the end of the file. `data` are its bytes, if read."""
         end = min(stop + 1, self.size)
         length = stop - start
         if length <= LINE_CAP:
             return LogLine(start, stop, end, data or self.read(start, length))
         tail = self.read(stop - LINE_CAP, LINE_CAP)
         carriage_return = tail.find(b"\r", 0, -1)
-        # A progress bar that redraws itself is one long line, of which only the end is visible.
+        # A progress bar is one long line with carriage returns, of which only the end is visible.
         if carriage_return >= 0:
             shown = tail[carriage_return + 1 :]
             return LogLine(start, stop, end, shown, len(shown) - length)
@@ -196,7 +195,7 @@ class LogFile:
         return end > 0 and self.read(end - 1, 1) == _NEWLINE
 
     def _line_stop(self, start: int, offset: int) -> int:
-        """Return the offset of the newline that ends the line at `start`, searched from `offset`, or the file's end."""
+        """Return the offset of the first newline from `offset` in the line at `start`, or the end of the file."""
         while offset < self.size:
             if self._bare[0] <= offset < self._bare[1]:
                 offset = self._bare[1]
@@ -217,7 +216,7 @@ class LogFile:
                 found, end = self._bare[0] - 1, 0
                 continue
             start = max((end - 1) // BLOCK * BLOCK, end - step)
-            step = BLOCK  # after the first, smaller read, which is enough for most lines
+            step = BLOCK  # the first, smaller read is enough for most lines
             place = self.read(start, end - start).rfind(_NEWLINE)
             found, end = start + place if place >= 0 else -1, start
         if last - found > 4 * BLOCK:
@@ -225,7 +224,7 @@ class LogFile:
         return found
 
     def index(self, budget: int = 1 << 20) -> bool:
-        """Count the newlines of up to `budget` more bytes. Return True if the whole file is counted."""
+        """Count the newlines in up to `budget` more bytes. Return True if the whole file is counted."""
         end = min(self.size, self.counted + budget)
         while self.counted < end:
             limit = min(end, (len(self._totals) + 1) * BLOCK)
@@ -246,13 +245,13 @@ class LogFile:
 
     @property
     def line_count(self) -> int | None:
-        """Number of lines, including an incomplete last line; None while they are not all counted."""
+        """Number of lines, including an incomplete last line; None while the count is incomplete."""
         if self.counted < self.size:
             return None
         return self.newlines + bool(self.size and not self._ends_with_newline(self.size))
 
     def line_number(self, offset: int) -> int | None:
-        """Return the number (from 0) of the line that contains the offset; None while it is not counted."""
+        """Return the number (from 0) of the line that contains the offset, or None if it is not counted yet."""
         if offset > self.counted:
             return None
         block = min(offset // BLOCK, len(self._totals))
@@ -260,7 +259,7 @@ class LogFile:
         return before + self.read(block * BLOCK, offset - block * BLOCK).count(_NEWLINE)
 
     def line_offset(self, number: int) -> int | None:
-        """Return the start of a line (from 0); None if it does not exist or is not counted."""
+        """Return the start of a line, given by number (from 0), or None if it does not exist or is not counted yet."""
         if number <= 0:
             return 0
         if number > self.newlines:
@@ -280,9 +279,9 @@ class LogFile:
 def follow(path: str, offset: int, *, ended: Callable[[], bool], wait: Callable[[], None]) -> Iterator[bytes]:
     """Yield the bytes of a log from an offset, until the run has ended and the last byte was read.
 
-    `wait` is called when there is nothing new; it sleeps, and may raise to stop. `ended` is called before the last
-    read, so the last output of a run is not lost. A truncated or replaced log is read from its start. Raises
-    StorageError when the file cannot be read.
+    `wait` is called if there is no new data. It sleeps, and can raise an exception. `ended` is called before the last
+    read, so that the last output of a run is not lost. A truncated or replaced log is read from its start. Raises
+    StorageError if the file cannot be read.
     """
     generation = 0
     with contextlib.closing(LogFile(path)) as log:

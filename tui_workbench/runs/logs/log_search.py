@@ -1,7 +1,7 @@
-"""Search a log for a text or a regular expression, in slices, so that the caller can stop between two of them.
+"""Search a log for a text or a regular expression, in slices, so that the caller can stop after each slice.
 
-A line counts once, as in `grep -c`. Colors (SGR sequences) are ignored, so a word whose letters have different colors
-is found. Only one number per slice of the file is stored.
+A line counts once, as in `grep -c`. Colors (SGR sequences) are ignored, so that a word with several colors is found.
+Only one number is stored for each slice of the file.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 from tui_workbench.core.errors import UsageError
 from tui_workbench.runs.logs.log_file import LogFile
 
-SLICE = 1 << 16  # bytes searched at once. Above 128 KiB, malloc uses mmap for each, which takes three times as long.
-OVERLAP = 1 << 12  # overlap of the pieces of a line longer than a slice; longer matches across pieces are missed
-WRONG = "invalid regular expression"  # beginning of the error message for an invalid pattern
+SLICE = 1 << 16  # bytes of a slice; above 128 KiB, malloc uses mmap, which takes three times as long
+OVERLAP = 1 << 12  # overlap of the parts of a line that is longer than a slice; longer matches may be missed
+WRONG = "invalid regular expression"  # start of the error message for an invalid pattern
 
 _NEWLINE = b"\n"
 _SGR = re.compile(rb"\x1b\[[0-9;:]*m")
@@ -25,10 +25,10 @@ _FLAGS_AND_REST = re.compile(r"(\(\?[aiLmsux]+\))?(.*)", re.DOTALL)
 
 
 class Pattern:
-    """A text or a regular expression in Python's syntax.
+    """A text, or a regular expression of Python.
 
-    Smart case: a pattern without capitals ignores case. Raises UsageError for an invalid expression, with the
-    position, and for one that matches every line.
+    A pattern without uppercase letters ignores case. Raises UsageError for an expression that is invalid, with the
+    position of the error, or that matches every line.
     """
 
     def __init__(self, text: str, *, regular_expression: bool = False) -> None:
@@ -39,12 +39,12 @@ class Pattern:
         letters = re.sub(r"\\.", "", text) if regular_expression else text
         self.ignore_case = letters == letters.lower() != letters.upper()
         self._shown = _compiled(text if regular_expression else re.escape(text), self.ignore_case)
-        # A plain search in lowered bytes is six times faster than an expression that ignores case.
+        # A search in lowercase bytes is six times as fast as an expression that ignores case.
         self._lower = self.ignore_case and not regular_expression and text.isascii()
         self._in_bytes, self._in_text = self._line_patterns()
 
     def _line_patterns(self) -> tuple[re.Pattern[bytes] | None, re.Pattern[str]]:
-        # The match includes the rest of the line, so findall returns each line once. Python requires flags first.
+        # A match includes the rest of its line, so that findall returns each line once. Flags must be first.
         whole = _FLAGS_AND_REST.sub(r"\1(?:\2).*\\n?", self._shown.pattern, count=1)
         in_text = re.compile(whole, self._shown.flags)
         if not self.regular_expression and (self._lower or not self.ignore_case):
@@ -52,10 +52,10 @@ class Pattern:
         try:
             return re.compile(whole.encode("ascii"), self._shown.flags & ~re.UNICODE), in_text
         except (UnicodeEncodeError, re.error):
-            return None, in_text  # `ü`, `\N{...}` and `\u....` only work for text
+            return None, in_text  # `ü`, `\N{...}` and `\u....` are not possible in a pattern for bytes
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the matches in a shown line as (start, end) in characters, without empty ones."""
+        """Return the nonempty matches in a shown line as (start, end) in characters."""
         return [match.span() for match in self._shown.finditer(text) if match.end() > match.start()]
 
     def count(self, data: bytes) -> int:
@@ -87,22 +87,22 @@ class Pattern:
 
 
 class Search:
-    """Search for a pattern in a log up to its last polled end: count matching lines and find the next one.
+    """Search a log, up to its end at the last `poll`: count matching lines, and find the next one.
 
-    Create a new object when the log's `generation` changes.
+    Create a new object when the `generation` of the log changes.
     """
 
     def __init__(self, log: LogFile, pattern: Pattern) -> None:
         self.log = log
         self.pattern = pattern
-        self.counted = 0  # bytes whose matches are counted: complete lines from the start of the file
-        # The start of each slice, including the current one, is the start of a line; and the matches before each slice.
+        self.counted = 0  # number of bytes whose matches are counted; they are complete lines
+        # The start of each slice, which is that of a line, and the number of matches before it.
         self._starts = array("Q", [0])
         self._before = array("Q", [0])
-        # Position in the current line if it is longer than a slice, and True if it has matched so far.
+        # In a line that is longer than a slice: the position, and whether there was a match before it.
         self._position = 0
         self._matched_piece = False
-        # The file's size when its incomplete last line was searched, and True if that line matches.
+        # The size of the file when its incomplete last line was searched, and whether that line matches.
         self._tail = (-1, False)
 
     @property
@@ -114,7 +114,7 @@ class Search:
         return self._tail[0] == self.log.size or self.counted == self.log.size
 
     def count(self) -> bool:
-        """Search one more slice. Return True if the whole file is searched."""
+        """Search another slice. Return True if the whole file is searched."""
         if self.complete:
             return True
         data = self.log.read(self._position, SLICE)
@@ -145,7 +145,7 @@ class Search:
         self._before.append(self._before[-1] + found)
 
     def ordinal(self, start: int) -> int | None:
-        """Return the number (from 1) of the matching line at the offset; None while it is not counted."""
+        """Return the number (from 1) of the matching line at the offset, or None if it is not counted yet."""
         if start > self.counted or (start == self.counted and self._tail[0] < start):
             return None
         index = bisect_right(self._starts, start) - 1
@@ -155,7 +155,8 @@ class Search:
     def forward(self, start: int) -> Iterator[int | None]:
         """Find the first matching line at or after `start`, which must be the start of a line.
 
-        Yields None after each slice without a match, so that the caller can stop, and then the line's offset, if any.
+        Yields None after each slice without a match, so that the caller can stop. Then yields the offset of the line,
+        if there is a match.
         """
         line = position = start
         while position < self.log.size:
@@ -175,7 +176,7 @@ class Search:
             yield None
 
     def backward(self, end: int, limit: int = 0) -> Iterator[int | None]:
-        """Like `forward`, for the last matching line before `end` and not before `limit`.
+        """Find the last matching line before `end` and not before `limit`, as `forward` does.
 
         Both must be the start of a line or the end of the file.
         """
@@ -202,14 +203,14 @@ class Search:
         return False
 
     def _skip_forward(self, start: int) -> int:
-        """Skip counted slices without matches; return the start of the next slice to search."""
+        """Skip counted slices without matches, and return the start of the next slice to search."""
         index = bisect_left(self._starts, start)
         if index >= len(self._starts) or self._starts[index] != start:
             return start
         return self._starts[bisect_right(self._before, self._before[index]) - 1]
 
     def _skip_back(self, end: int) -> int:
-        """Skip counted slices without matches backwards; return the end of the next slice to search."""
+        """Skip counted slices without matches backwards, and return the end of the next slice to search."""
         index = bisect_right(self._starts, end) - 1
         return self._starts[bisect_left(self._before, self._before[index])] if self._starts[index] == end else end
 
@@ -232,7 +233,7 @@ def _compiled(expression: str, ignore_case: bool) -> re.Pattern[str]:
 
 
 def _line_start(data: bytes, lines: bytes | str, position: int) -> int:
-    """Convert a position in the prepared lines to the offset of its line in the bytes."""
+    """Convert a position in prepared lines to the offset of its line in the original bytes."""
     if len(lines) == len(data):
         return data.rfind(_NEWLINE, 0, position) + 1
     number = lines.count("\n", 0, position) if isinstance(lines, str) else lines.count(b"\n", 0, position)

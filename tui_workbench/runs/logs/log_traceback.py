@@ -1,7 +1,7 @@
-"""The last Python traceback of a log: its offset, the exception, and the line of the project that raised it.
+"""Find the last Python traceback in a log: its offset, the exception, and the line of the project that raised it.
 
-If it ended the script, it becomes the reason of the run. The module reads normal tracebacks, tracebacks with a prefix
-on each line (`[rank0]: `, by torchrun), exception groups, and syntax errors of the script, which have no traceback
+If the exception ended the script, it becomes the reason of the run. The module reads normal tracebacks, tracebacks with
+a prefix on each line (`[rank0]: ` of torchrun), exception groups, and syntax errors of the script, which have no
 header.
 """
 
@@ -19,10 +19,10 @@ from tui_workbench.runs.logs.log_search import Pattern, Search
 from tui_workbench.runs.store.rundir import Ending
 from tui_workbench.targets.hosts.supervisor import describe_exit
 
-HEADER = Pattern("Traceback (most recent call last)")  # begins a traceback, except that of a syntax error
-MOST_LINES = 2000  # lines of one traceback; endless recursion prints a thousand frames
-TAIL_BYTES = 1 << 18  # an exception before the last bytes of a log was probably handled: the script continued
-MOST_CHARACTERS = 300  # characters of an exception in a reason; the log has all of it
+HEADER = Pattern("Traceback (most recent call last)")  # header of a traceback; syntax errors have none
+MOST_LINES = 2000  # maximum number of lines of a traceback; endless recursion prints a thousand frames
+TAIL_BYTES = 1 << 18  # an exception earlier in the log was probably handled, because the script continued
+MOST_CHARACTERS = 300  # maximum length of an exception in a reason
 UNCAUGHT = 1  # Python's exit code after an uncaught exception
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
@@ -34,7 +34,7 @@ _LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib[/\\]python\d[^
 
 
 class Frame(NamedTuple):
-    """A call of the stack."""
+    """A call on the stack."""
 
     file: str
     line: int
@@ -45,18 +45,18 @@ class Traceback(NamedTuple):
     """A traceback in a log."""
 
     offset: int  # of its first line
-    exception: str  # its first line, not sanitized: `ValueError: shapes do not match`; "" while incomplete
-    frame: Frame | None  # the innermost call outside of libraries, or the innermost call
+    exception: str  # its first line, `ValueError: shapes do not match`, not sanitized; "" while incomplete
+    frame: Frame | None  # the innermost call outside of libraries, if any, or the innermost call
 
 
 def read_traceback(log: LogFile, offset: int) -> Traceback | None:
-    """Parse the traceback whose first line starts at the offset; None if it is not a traceback."""
-    # An incomplete line may lack a part of the exception.
+    """Parse the traceback at the offset of its first line. Return None if it is not a traceback."""
+    # Ignore an incomplete line, which may lack a part of the exception.
     lines = [_text(line) for line in log.lines_from(offset, MOST_LINES) if line.stop < line.end]
     header = _HEADER_LINE.match(lines[0]) if lines else None
     if header is None:
         return None
-    # Text before the header on the same line is not a prefix, except a rank.
+    # Only a rank is certainly a prefix. Other text before the header may be the end of another output.
     marked = _RANK.search(header["prefix"])
     prefix = marked[0] if marked is not None else header["prefix"]
     exception, frame = _read(lines[1:], prefix + "| " if header["group"] else prefix)
@@ -66,7 +66,7 @@ def read_traceback(log: LogFile, offset: int) -> Traceback | None:
 
 
 def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
-    """Return the exception, "" if it is not written yet, and the frame that raised it."""
+    """Return the exception, or "" if it is not written yet, and the frame that raised it."""
     frame: Frame | None = None
     exception = ""
     for line in lines:
@@ -83,7 +83,7 @@ def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
 
 
 def read_syntax_error(log: LogFile) -> Traceback | None:
-    """Parse the syntax error of the script at the end of the log; None if the log does not end with one."""
+    """Parse the syntax error of the script at the end of the log. Return None if there is none."""
     found = log.lines_before(log.size, 5)
     lines = [_text(line) for line in found]
     for line, text in zip(found, lines, strict=True):
@@ -98,7 +98,7 @@ def _text(line: LogLine) -> str:
 
 
 def with_cause(log: str, ending: Ending) -> Ending:
-    """Return the ending, with the uncaught exception at the end of the file `log` in its reason if the run failed."""
+    """Return the ending. If the run failed, its reason contains the uncaught exception at the end of the file `log`."""
     exit_text = describe_exit(UNCAUGHT)
     if ending.state != RunState.FAILED or ending.exit_code != UNCAUGHT or not ending.reason.startswith(exit_text):
         return ending
@@ -114,7 +114,7 @@ def shown(traceback: Traceback) -> str:
 
 
 def last_traceback(path: str) -> Traceback | None:
-    """Return the traceback at the end of the log at `path`; None without a complete one."""
+    """Return the traceback at the end of the log at `path`, or None if there is no complete traceback."""
     with LogFile(path) as log:
         traceback = read_syntax_error(log)
         if traceback is None:

@@ -1,4 +1,4 @@
-"""The output files of the ranks of a run under torchrun."""
+"""Find the output files of the ranks of a run with torchrun."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui_workbench.targets.hosts.supervisor import RANKS
 
 
 def ranks_of(directory: str) -> tuple[int, ...]:
-    """Return the ranks that have files in the run's directory; empty for a single process."""
+    """Return the ranks that have files in the run directory; empty for a run without torchrun."""
     try:
         names = os.listdir(os.path.join(directory, RANKS))
     except OSError:
@@ -19,12 +19,12 @@ def ranks_of(directory: str) -> tuple[int, ...]:
 
 
 def rank_log(directory: str, rank: int) -> str:
-    """Return the path of a rank's file."""
+    """Return the path of the output file of a rank."""
     return os.path.join(directory, RANKS, f"{rank}.log")
 
 
 def file_of_rank(directory: RunDirectory, rank: int) -> str:
-    """Return the path of a rank's file, which an active run may create later. Raises UsageError for unknown ranks."""
+    """Return the path of a rank's file, which an active run may create later. Raises UsageError for other ranks."""
     ranks = ranks_of(directory.path)
     wanted = directory.read_record().spec.run_configuration.processes_per_node
     may_come = not directory.status().end and (wanted == "gpus" or (wanted.isdigit() and rank < int(wanted)))

@@ -1,6 +1,6 @@
-"""The ranks of a run under torchrun: their output, and which rank failed first with which error.
+"""Find the rank of a run with torchrun that failed first, and its error.
 
-Each rank has a file with its output; `output.log` holds the lines of all ranks, prefixed with their rank.
+Each rank has a file with its output. `output.log` contains the lines of all ranks, with the rank as prefix.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import signal
 from typing import NamedTuple
 
-from tui_workbench.core.files import open_regular
+from tui_workbench.core.files import read_end
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS, last_traceback, shown
 from tui_workbench.runs.logs.rank_files import rank_log, ranks_of
@@ -20,7 +20,7 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.supervisor import RANKS
 
 TORCHRUN_LOG = "torchrun.log"  # the output of torchrun itself
-TAIL_BYTES = 1 << 17  # bytes at the end of torchrun's output that are read; its summary has some lines per rank
+TAIL_BYTES = 1 << 17  # bytes at the end of torchrun's output that are read; the summary has some lines for each rank
 
 # PyTorch 1.9 wrote `rank: 1`, later versions write `rank      : 1`.
 _ROOT_CAUSE = re.compile(r"Root Cause.*?\n\s*rank\s*: (\d+).*?\n\s*exitcode\s*: (-?\d+)", re.DOTALL)
@@ -30,7 +30,7 @@ _KNOWN = (
     (re.compile(r"No module named '?torch'?(?!\.)"), "its Python has no PyTorch: install torch there"),
     (re.compile(r"No module named '?torch\.distributed\.run"), "its PyTorch is older than 1.9, which added torchrun"),
 )
-"""Errors of torchrun that are not the script's fault."""
+"""Errors of torchrun that the script did not cause, with their meaning."""
 
 
 class Cause(NamedTuple):
@@ -55,18 +55,18 @@ def read_ranks(directory: str) -> Ranks:
 
 
 def rank_prefix(rank: int) -> str:
-    """Return the prefix of the rank's lines in output.log."""
+    """Return the prefix of the lines of a rank in output.log."""
     return f"[rank{rank}]: "
 
 
 def cause_of(directory: str) -> Cause | None:
-    """Return the rank that failed first, according to torchrun; None if unknown."""
+    """Return the rank that failed first according to torchrun, or None if it is unknown."""
     found = _ROOT_CAUSE.findall(_torchrun_output(directory))
     return Cause(int(found[-1][0]), int(found[-1][1])) if found else None
 
 
 def with_cause(directory: str, ending: Ending) -> Ending:
-    """Return the ending, with the error of the rank that failed first in place of torchrun's exit code."""
+    """Return the ending, with the error of the rank that failed first instead of the exit code of torchrun."""
     if ending.state != RunState.FAILED or not ending.exit_code:
         return ending
     cause = cause_of(directory)
@@ -90,7 +90,7 @@ def _reason_of(directory: str, cause: Cause) -> str:
 
 
 def _raised_by(path: str) -> str:
-    """Return the exception that ended a rank, and its location; "" if its log has no traceback."""
+    """Return the exception that ended a rank, and its location, or "" if the log contains no traceback."""
     traceback = last_traceback(path)
     if traceback is None:
         return ""
@@ -109,9 +109,7 @@ def _torchrun_reason(directory: str) -> str:
 
 def _torchrun_output(directory: str) -> str:
     try:
-        with open_regular(os.path.join(directory, RANKS, TORCHRUN_LOG)) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL_BYTES))
-            return file.read().decode("utf-8", "surrogateescape")
+        output = read_end(os.path.join(directory, RANKS, TORCHRUN_LOG), TAIL_BYTES)
     except OSError:
         return ""
+    return output.decode("utf-8", "surrogateescape")

@@ -1,8 +1,8 @@
-"""Spark's stages and failed tasks, from the event logs that its applications write into the run's directory.
+"""Read the stages and failed tasks of Spark from the event logs that applications write to the run directory.
 
-An event log has a JSON object per line (Spark's JsonProtocol). The script can write anything there: at most SPARK_BYTES
-of a file are read, long lines are skipped, and numbers of stages, failed tasks and characters are limited. Readers make
-the texts safe before they show them.
+Each line of an event log is a JSON object; the source of the format is JsonProtocol of Spark. The script can write any
+content, so at most SPARK_BYTES of a file are read, long lines are skipped, and the numbers of stages, failed tasks and
+characters are limited. The texts may contain characters that are unsafe for terminals.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_STAGES = 2_000
 MOST_FAILED_TASKS = 200
 LONGEST_TEXT = 1_000
 LONGEST_LINE = 8 << 20
-"""Maximum size of an event in bytes. The event of a stage lists all its data sets."""
+"""Maximum size of an event in bytes. The event of a stage contains all its data sets."""
 
 _BLOCK = 1 << 20
 _LARGEST_NUMBER = 1 << 53
@@ -32,10 +32,10 @@ _TASK_DONE = re.compile(
     rb'\{"Event":"SparkListenerTaskEnd","Stage ID":(\d{1,9}),"Stage Attempt ID":(\d{1,9}),"Task Type":"\w+",'
     rb'"Task End Reason":\{"Reason":"Success"\}'
 )
-"""The beginning of most lines, which are not parsed as JSON."""
+"""The beginning of successful tasks. Most lines are of this kind, and are not parsed as JSON."""
 
 _EVENT = re.compile(rb'\{"Event":"(?:SparkListener)?(\w+)"')
-# The last line of a Python traceback within the message of a failed task, as in `ValueError: bad row`.
+# The last line of a Python traceback in the message of a failed task, such as `ValueError: bad row`.
 _RAISED = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Failure)\b.*)$", re.MULTILINE)
 
 
@@ -47,7 +47,7 @@ class SparkStage(NamedTuple):
     name: str  # action and line of the script
     tasks: int
     done: int = 0
-    failed: int = 0  # attempts of tasks
+    failed: int = 0  # failed attempts of tasks
     start: float = 0.0
     end: float = 0.0
     failure: str = ""
@@ -65,7 +65,7 @@ class FailedTask(NamedTuple):
 
 
 class SparkApplication(NamedTuple):
-    """An application, which is a Spark session of the script. Times are seconds since the epoch; 0.0 if unknown."""
+    """A Spark session of the script. Times are seconds since the epoch; 0.0 if unknown."""
 
     identifier: str
     name: str = ""
@@ -77,23 +77,23 @@ class SparkApplication(NamedTuple):
     cores: int = 0
     stages: tuple[SparkStage, ...] = ()
     failed_tasks: tuple[FailedTask, ...] = ()
-    more_stages: int = 0  # beyond MOST_STAGES
-    more_failed: int = 0  # failed attempts beyond MOST_FAILED_TASKS
+    more_stages: int = 0  # number of stages beyond MOST_STAGES
+    more_failed: int = 0  # number of failed attempts beyond MOST_FAILED_TASKS
     ui_host: str = ""  # "" without a user interface
     ui_port: int = 0
     is_cut: bool = False  # only a part of the event log was read
-    has_events: bool = True  # False: its event log is not on this machine
+    has_events: bool = True  # False if the event log is not on this machine
 
 
 class SparkEvents:
-    """Reader of the event logs of a run. Each `refresh` continues where the last one stopped."""
+    """A reader of the event logs of a run. Each `refresh` continues where the last one stopped."""
 
     def __init__(self, directory: str) -> None:
         self._folder = os.path.join(directory, SPARK)
         self._logs: dict[str, _EventLog] = {}
 
     def refresh(self) -> None:
-        """Read new events. Blocks."""
+        """Read new events. This blocks."""
         names: list[str] = []
         with suppress(OSError):
             names = sorted(name for name in os.listdir(self._folder) if not name.startswith("."))
@@ -120,15 +120,15 @@ def read_spark(directory: str) -> list[SparkApplication]:
 
 
 class _EventLog:
-    """Reader of one event log. Each read continues where the last one stopped."""
+    """A reader of one event log. Each read continues where the last one stopped."""
 
     def __init__(self, identifier: str) -> None:
         self._application = SparkApplication(_text(identifier))
         self._offset = 0
         self._rest = b""
-        self._skips = False  # inside of a line that is too long
+        self._skips = False  # True inside a line that is too long
         self._stages: dict[tuple[int, int], SparkStage] = {}
-        self._expected: dict[tuple[int, int], int] = {}  # stages that were not submitted yet, and their job
+        self._expected: dict[tuple[int, int], int] = {}  # jobs of stages that have not been submitted
         self._failed: list[FailedTask] = []
         self._more_stages = self._more_failed = 0
         self._executors: dict[str, int] = {}
@@ -206,7 +206,7 @@ class _EventLog:
         self._executors.pop(_text(event.get("Executor ID")), None)
 
     def _job_started(self, event: Mapping[str, Any]) -> None:
-        # Spark writes this event immediately, but keeps the event of a submitted stage in its buffer.
+        # Spark writes this event immediately, but buffers the events of submitted stages.
         infos = event.get("Stage Infos")
         for info in map(_mapping, infos[:MOST_STAGES] if isinstance(infos, list) else ()):
             key = _key(info)
@@ -235,7 +235,7 @@ class _EventLog:
         info, reason = _mapping(event.get("Task Info")), _mapping(event.get("Task End Reason"))
         kind = reason.get("Reason")
         if kind == "TaskKilled":
-            return  # after the failure of another task
+            return  # Spark kills tasks after the failure of another task
         self._count(key, failed=kind != "Success")
         if kind == "Success":
             return
@@ -306,7 +306,7 @@ def _task_failure(reason: Mapping[str, Any]) -> str:
 
 
 def _failure(message: str) -> str:
-    """Return the exception in a message: the last line of its Python traceback, or else its first line."""
+    """Return the exception in a message: the last line of its Python traceback, if any, or its first line."""
     raised = _RAISED.findall(message) if "Traceback" in message else []
     return (raised[-1] if raised else message.strip().partition("\n")[0])[:LONGEST_TEXT]
 

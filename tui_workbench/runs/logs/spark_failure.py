@@ -1,12 +1,11 @@
-"""Find the reason for which Spark did not start a script at the end of the log."""
+"""Find the reason why Spark did not start a script, at the end of the log."""
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import suppress
 
-from tui_workbench.core.files import open_regular
+from tui_workbench.core.files import read_end
 from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS
 
 TAIL_BYTES = 1 << 17
@@ -18,12 +17,10 @@ _NO_MASTER = re.compile(r"All masters are unresponsive|Could not parse Master UR
 
 
 def spark_failure(path: str) -> str:
-    """Return the reason if Spark itself failed, according to the log at `path`; else ""."""
+    """Return the reason if the log at `path` shows that Spark itself failed, or ""."""
     text = ""
-    with suppress(OSError), open_regular(path) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - TAIL_BYTES))
-        text = file.read().decode("utf-8", "replace")
+    with suppress(OSError):
+        text = read_end(path, TAIL_BYTES).decode("utf-8", "replace")
     if packages := list(dict.fromkeys(":".join(found) for found in _UNRESOLVED.findall(text))):
         return f"Spark cannot download {', '.join(packages)}: check repositories and network"[:MOST_CHARACTERS]
     if _OLD_JAVA.search(text):

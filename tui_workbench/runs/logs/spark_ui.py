@@ -1,4 +1,4 @@
-"""The address of Spark's user interface while an application runs, and Spark's part of a history record."""
+"""Find the address of the Spark user interface of an active run, and make the Spark part of a history record."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.base.registry import target_for
 
 _HEAD_BYTES = 1 << 20
-"""Bytes at the beginning of the log, where the driver reports its port."""
+"""Number of bytes at the beginning of the log in which the driver reports its port."""
 
-# Spark's Utils.startServiceOnPort. The second is a warning, which logs without INFO have too.
+# Source: Utils.startServiceOnPort of Spark. The second is a warning, which is also in logs without INFO.
 _PORT = re.compile(
     rb"started service 'SparkUI' on port (\d{1,5})\b|'SparkUI' could not bind on port \d+. Attempting port (\d{1,5})\b"
 )
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
 
-# Spark's yarn.Client reports the application while it runs: its state each second, its address when that changes.
+# Source: yarn.Client of Spark, which reports the state of the application each second, and its address on changes.
 _REPORTED = re.compile(rb"Application report for (application_\d{1,20}_\d{1,10}) \(state: \w+\)")
 _TRACKING = re.compile(rb"tracking URL: http://([A-Za-z0-9][A-Za-z0-9.-]{0,252})(?::(\d{1,5}))?(/[\w./-]{0,500})\s")
 _YARN = "yarn"
 
 
 class SparkAddress(NamedTuple):
-    """The address of a user interface. `forward` is the command that makes it reachable from here, if one is needed."""
+    """The address of a user interface. `forward` is the command that makes it reachable from this machine, or ""."""
 
     url: str
     forward: str = ""
 
 
 def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
-    """Return the address of an application's user interface; None if it has none now. Blocks.
+    """Return the current address of an application's user interface, or None. This blocks.
 
-    Host and port come from the run. A host with other characters than those of a name or IPv4 address is refused,
-    because the command may be copied into a shell.
+    The run determines host and port. A host must be a name or an IPv4 address, because the user may copy the command to
+    a shell.
     """
     if application.end or not run.is_active:
         return None
@@ -57,7 +57,7 @@ def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
 
 
 def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> list[SparkApplication]:
-    """Add the application in the cluster of a run without event logs, from the log of `spark-submit`. Blocks."""
+    """If there are no event logs, return the application in the log of `spark-submit`. This blocks."""
     if applications:
         return applications
     found = _REPORTED.search(_head_of(run.log_path))
@@ -65,7 +65,7 @@ def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> 
 
 
 def _tracking_address(path: str) -> tuple[str, int, str] | None:
-    """Return the host, port and path of an application on YARN, which leads to Spark's user interface."""
+    """Return host, port and path of an application on YARN, which redirects to the user interface of Spark."""
     found = _TRACKING.findall(_head_of(path))
     if not found:
         return None
@@ -74,7 +74,7 @@ def _tracking_address(path: str) -> tuple[str, int, str] | None:
 
 
 def _port_in(path: str) -> int:
-    """Return the port in the driver's log; 0 if not found. Spark counts up from 4040 while ports are in use."""
+    """Return the port in the driver's log, or 0. If port 4040 is in use, Spark tries the next ports."""
     found = [int(one or other) for one, other in _PORT.findall(_head_of(path))]
     return next((port for port in reversed(found) if 0 < port < 1 << 16), 0)
 
@@ -86,7 +86,7 @@ def _head_of(path: str) -> bytes:
 
 
 def spark_record(run: Run) -> dict[str, Any]:
-    """Return the Spark applications of a run for its history record; empty without any."""
+    """Return the Spark applications of a run for its history record; empty if there are none."""
     found = with_application_of_yarn(run, read_spark(run.directory))
     applications = [_application_record(run, each) for each in found]
     return {"applications": applications} if applications else {}

@@ -1,7 +1,7 @@
-"""Find the event files and tables that a run's script writes, at a low cost, while the run is active.
+"""Find the event files and tables that the script of an active run writes, at a low cost.
 
-In the run's working copy, files count if they are younger than the copy. In folders that other runs also write into
-(the project of an untracked run, folders that the copy links to), files count if they were written during the run.
+In the working copy, a file belongs to the run if it is newer than the copy. In folders that other runs also use (the
+project of an untracked run, and folders to which the copy has links), it must have been written during the run.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import NamedTuple
 
 SKIPPED = frozenset((".git", ".workbench", "__pycache__", "node_modules", ".venv", "venv", ".ipynb_checkpoints"))
 
-MAX_ENTRIES = 20_000  # Directory entries that one search reads. Larger trees are data sets, which hold no metrics.
+MAX_ENTRIES = 20_000  # directory entries that a search reads; larger trees are data sets without metrics
 
 MAX_FILES = 500
 MAX_DEPTH = 8
-SHARE_OF_TIME = 0.05  # largest part of a polling process's time that searches take
+SHARE_OF_TIME = 0.05  # maximum part of the time that searches take
 
 LINGER_NS = 5_000_000_000
-"""Files written up to this time after the end of a run still count: clocks of file servers differ."""
+"""Files written up to this time after the end belong to the run, because clocks of file servers differ."""
 
 
 class Root(NamedTuple):
     """A folder to search."""
 
     path: str
-    base: str  # the paths that patterns match are relative to it
-    is_shared: bool = False  # other runs write into it as well
+    base: str  # patterns match paths relative to this folder
+    is_shared: bool = False  # other runs use the folder too
 
 
 class Window(NamedTuple):
@@ -47,8 +47,8 @@ class Window(NamedTuple):
 class Discovery:
     """A repeated search for files below several folders.
 
-    `wanted` is called with the name and path of a file, and returns True if the search is to return it. With an empty
-    path, it returns True if any file of that name can be wanted.
+    `wanted` is called with the name and the path of a file, and returns True if the search must return this file. If
+    the path is empty, it returns True if any file with this name can be wanted.
     """
 
     def __init__(self, roots: list[Root], wanted: Callable[[str, str], bool]) -> None:
@@ -61,7 +61,7 @@ class Discovery:
     def search(self, window: Window) -> list[tuple[str, str]]:
         """Return files that are new or were moved, as pairs of old path ("" if new) and current path.
 
-        Does nothing if the last search was too recent for its cost.
+        Returns nothing if the last search was too recent; see SHARE_OF_TIME.
         """
         begun = time.monotonic()
         if begun < self._not_before:
@@ -72,7 +72,7 @@ class Discovery:
         return news
 
     def add(self, path: str) -> bool:
-        """Register a file that is known from elsewhere; return False if it is already known or missing."""
+        """Register a file that another search has found. Return False if it is already known or missing."""
         try:
             status = os.stat(path)
         except OSError:
@@ -120,7 +120,7 @@ class Discovery:
         identity = (status.st_dev, status.st_ino)
         if self._found.get(identity) == file or not stat.S_ISREG(status.st_mode):
             return
-        # In the copy ctime, because a checkout or `cp -p` sets mtime to anything.
+        # In the copy, compare ctime, because a checkout or `cp -p` can set any mtime.
         is_of_run = window.contains(status.st_mtime_ns) if root.is_shared else status.st_ctime_ns >= window.start
         if is_of_run and self._wanted(os.path.basename(file), os.path.relpath(file, root.base)):
             before = self._found.get(identity, "")

@@ -1,11 +1,11 @@
-"""Metrics in the output of a run: `loss: 0.31`, `epoch 3/5 loss 0.04 accuracy 0.98`, bars of Keras and tqdm.
+"""Find metrics in the output of a run: `loss: 0.31`, `epoch 3/5 loss 0.04 accuracy 0.98`, bars of Keras and tqdm.
 
-Precision matters more than recall. A number counts if its name is a training term (`val_loss`, `top1`) or if its line
-shows progress (an epoch, a step, a bar), and if it is not a time, a size, a path or a setting. A project can add
+Precision is more important than recall. A number is a metric if its name is a training term (`val_loss`, `top1`) or its
+line shows progress (an epoch, a step, a bar), and if it is not a time, a size, a path or a setting. A project can add
 patterns for other lines (`rules`).
 
-A log may have millions of lines, so numbers are searched first, and names only before them: an expression that began
-with a name would be tried at every letter.
+A log can have millions of lines. Therefore numbers are searched first, and then the names before them: an expression
+that starts with a name would be tried at each letter.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from tui_workbench.runs.metrics.values import LONGEST_LINE, OUTPUT, Found
 MAYBE_METRIC = re.compile(
     rb"[:=]\s*[\"']?[-+.]?(?:\d|nan|inf)|[A-Za-z@\d]{2} +[-+.]?\d*\.\d|epoch|step|iter|loss|acc|score", re.IGNORECASE
 )
-"""A quick test: output without metrics rarely matches."""
+"""A quick test. Output without metrics rarely matches."""
 
 LIMIT = 8 << 20
-"""Bytes of new output that one refresh reads. It takes two seconds if every line holds a metric.
+"""Maximum number of new bytes that one refresh reads, which takes two seconds if each line contains a metric.
 
-Of a larger part, its first half and last half are read, and the bytes between are counted.
+If there are more, half of this number is read from their start and half from their end. The others are counted.
 """
 
-REST = 1 << 20  # the same limit for a reader that has followed the log, because the end of the run waits for it
-PIECE = 128 << 10  # bytes that `follow` reads at once: 30 ms
+REST = 1 << 20  # the limit for a reader that has followed the log; the end of the run waits for it
+PIECE = 128 << 10  # bytes that `follow` reads at once, in 30 ms
 
 MOST_POINTS = 1_000_000
-"""Points of one log that are kept (24 MB). Beyond that, every curve is thinned to its extremes."""
+"""Maximum number of points of a log (24 MB). If there are more, the curves are reduced to their extremes."""
 
 
 class Output(Reader):
-    """Metrics of one output log."""
+    """The metrics in an output log."""
 
     source = OUTPUT
 
@@ -50,15 +50,15 @@ class Output(Reader):
 
     @property
     def is_long(self) -> bool:
-        """True if a new reader would skip a part of what this reader has read."""
+        """True if a new reader would skip a part of the log that this reader has read."""
         return self.tail.offset > LIMIT
 
     def refresh(self, *, ended: bool = False) -> bool:
-        # A progress bar may end its lines with a carriage return for hours.
+        # The lines of a progress bar end with a carriage return.
         return self.read(self.tail.blocks(ends=b"\r\n", ended=ended))
 
     def follow(self) -> bool:
-        """Read the next piece of a growing log, in order; return False if less than a piece is unread."""
+        """Read the next piece of a growing log. Return False if less than a piece is unread."""
         self.tail.at_most = REST
         return self.tail.unread >= PIECE and self.read(self.tail.blocks(piece=PIECE, ends=b"\r\n"))
 
@@ -80,7 +80,7 @@ class Output(Reader):
 
     def _line(self, line: bytes, *, refreshed: bool) -> None:
         if line.startswith(b"[rank"):
-            # The ranks of a run under torchrun print the same: rank 0 counts.
+            # The ranks of a run with torchrun print the same metrics, so only rank 0 is read.
             rank, _, line = line.partition(b"]: ")
             if rank != b"[rank0":
                 return
@@ -92,16 +92,16 @@ class Output(Reader):
 
 
 _SPARK_LOG = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:TRACE|DEBUG|INFO|WARN|ERROR) ")
-"""A line of Spark's own log, as in `26/01/31 12:00:00 INFO DAGScheduler: ...`."""
+"""A line of the log of Spark, such as `26/01/31 12:00:00 INFO DAGScheduler: ...`."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
-# What may follow a number. A unit, a colon (a time) and a slash (a path) may not.
+# The text after a metric. A unit, a colon (of a time) or a slash (of a path) cannot follow.
 _END = r"(?=%?(?:$|[\s,;|)\]}(\"']|\.(?:\s|$)))(?!,\d{3}(?!\d))"
 _VALUE = re.compile(rf"(\s*[:=]\s*|\s+)({_NUMBER})(?:/(\d+))?(%?){_END}")
-"""A number and its separator: a colon, an equals sign, or only space."""
+"""A number and its separator: a colon, an equals sign, or only spaces."""
 
 _CANDIDATE = re.compile(rb"[\w\"'] ?[:=] *[-+.]?[\dniNI]|[A-Za-z@\d] +[-+.]?[\dniNI]|[eE][pP][oO][cC][hH]")
-"""A quick test of a line; most lines of most programs do not match."""
+"""A quick test of a line. Most lines do not match."""
 
 _METRIC = frozenset(
     (
@@ -111,7 +111,7 @@ _METRIC = frozenset(
         "error_rate", "grad_norm", "merror",
     )
 )  # fmt: skip
-"""Words that always mark a metric."""
+"""Words that occur only in names of metrics."""
 
 _QUALIFIERS = frozenset(
     (
@@ -119,7 +119,7 @@ _QUALIFIERS = frozenset(
         "mean", "best", "final", "running", "top", "total",
     )
 )  # fmt: skip
-"""Words that belong to a name if they stand before it, separated by a space."""
+"""Words that are part of a name if they precede it, separated by a space."""
 
 _OTHERS = (
     "epoch epochs step steps iter iters iteration iterations batch batches eta time elapsed remaining sec secs second "
@@ -151,7 +151,7 @@ _ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x08]+")
 
 
 class _Iterations:
-    """The iterations at which a script prints one metric, made global if they restart with each epoch."""
+    """Converts the iterations at which a script prints a metric to global ones if they restart with each epoch."""
 
     def __init__(self) -> None:
         self._epoch: float | None = None
@@ -163,14 +163,14 @@ class _Iterations:
         if self._last < 0:
             self._begin(epoch, 0.0, iteration)
         elif self._restarts(epoch, iteration):
-            # A script that counts from 0 prints 0, 100, ..., 900: the next epoch begins at 1000.
+            # If a script counts from 0 and prints 0, 100, ..., 900, the next epoch starts at 1000.
             length = self._last + (self._stride if self._first == 0 else 0)
             self._begin(epoch, self._bases[self._epoch] + length, iteration)
         elif epoch != self._epoch and epoch not in self._bases:
             self._begin(epoch, self._bases[self._epoch], iteration)
         elif epoch == self._epoch and iteration > self._last:
             self._stride, self._last = iteration - self._last, iteration
-        # A late line of another process may belong to the epoch before.
+        # A late line of another process may belong to the previous epoch.
         return self._bases[epoch] + iteration
 
     def _begin(self, epoch: float | None, base: float, iteration: float) -> None:
@@ -185,7 +185,7 @@ class _Iterations:
 
 
 class ProgressLines:
-    """A stateful parser of output lines: a bar belongs to the epoch that an earlier line named."""
+    """A stateful parser of output lines. A bar belongs to the epoch in an earlier line."""
 
     def __init__(self) -> None:
         self._epoch: float | None = None
@@ -194,10 +194,10 @@ class ProgressLines:
         self._done = 0
         self._iterations: dict[str, _Iterations] = {}
         self._is_iteration = False
-        """True if the step of the current line counts iterations that may restart with each epoch."""
+        """True if the step of the current line is an iteration, which may restart with each epoch."""
 
     def metrics(self, line: bytes, *, refreshed: bool = False) -> Iterator[Found]:
-        """Yield the metrics in a line. `refreshed` is True for a line of a progress bar, which rewrites its line."""
+        """Yield the metrics in a line. `refreshed` is True for a progress bar, which rewrites its line."""
         if len(line) > LONGEST_LINE:
             return
         if b"\x1b" in line or b"\x08" in line:
@@ -228,7 +228,7 @@ class ProgressLines:
         return iterations.global_step(self._epoch, step)
 
     def _step(self, text: str) -> tuple[float | None, bool]:
-        """Return the step that the line names, if any, and True if the line shows progress."""
+        """Return the step in the line, or None, and whether the line shows progress."""
         lower = text.lower()
         epoch = _EPOCH.search(lower) if "epoch" in lower else None
         step = _STEP.search(lower) if any(word in lower for word in _STEP_WORDS) else None
@@ -268,26 +268,26 @@ class ProgressLines:
     def _value(
         self, name: str, is_spaced: bool, number: str, of: str | None, percent: str, is_progress: bool
     ) -> float | None:
-        """Return the value of the metric `name`; None if the number is not a metric.
+        """Return the value of the metric `name`, or None if the number is not a metric.
 
-        `is_spaced` is True if only space separates the number from the name.
+        `is_spaced` is True if only spaces separate the number from the name.
         """
         is_possible, is_metric, is_share, is_precision = _judge(name)
         if not is_metric and (not is_possible or is_spaced or not is_progress or percent):
             return None
         value = float(number)
         if of is not None:
-            # `Accuracy: 9913/10000`. After other names a slash marks a path or a bar.
+            # `Accuracy: 9913/10000` is a share. After other names, a slash is part of a path or a bar.
             return value / float(of) if is_share and float(of) > 0 else None
         if is_precision and value > 1 and not (is_progress or percent):
-            return None  # arithmetic precision, in bits
+            return None  # the number is the arithmetic precision in bits
         return None if not is_metric and math.isinf(value) else value
 
 
 class _Kind(NamedTuple):
-    is_possible: bool = False  # a metric if its line shows progress
+    is_possible: bool = False  # a metric if the line shows progress
     is_metric: bool = False  # a metric in any line
-    is_share: bool = False  # a part of a whole
+    is_share: bool = False  # a value from 0 to 1
     is_precision: bool = False
 
 
@@ -302,7 +302,7 @@ def _judge(name: str) -> _Kind:
 
 
 def _name_before(text: str, end: int) -> str:
-    """Return the name that ends at an offset, with a qualifying word before it; "" if none."""
+    """Return the name that ends at an offset, with a qualifier before it, or ""."""
     quote = text[end - 1] if end and text[end - 1] in "\"'" else ""
     end -= len(quote)
     begin = end

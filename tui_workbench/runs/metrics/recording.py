@@ -1,7 +1,7 @@
-"""The controller's part in metrics: it reads a long log during the run, and stores all metrics at the end.
+"""Record metrics in the controller: read a long log during the run, and store all metrics at its end.
 
-Metrics are derived from the files that the script wrote. An error here is recorded and does not affect the run:
-screens read the files again.
+Metrics are derived from the files of the script. An error here is recorded and does not affect the run, because the
+screens can read the files again.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ FAULTS = (
 )  # fmt: skip
 """Errors that malformed files may raise. They must not prevent the end of the run."""
 
-LONG = 1 << 20  # bytes; reading them takes 0.2 s
+LONG = 1 << 20  # minimum size of a long log in bytes; reading it takes 0.2 s
 
-IDLE_SHARE = 1  # seconds of rest for each second of reading: a fast log takes half of a core
+IDLE_SHARE = 1  # seconds of rest for each second of reading, so that a fast log uses half of a core
 
 
 class MetricsRecorder:
-    """Recorder of the metrics of one run. Errors never delay or change the run's end."""
+    """Recorder of the metrics of a run. Errors never delay or change the end of the run."""
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
@@ -41,13 +41,13 @@ class MetricsRecorder:
         self.caught_up = threading.Event()  # set when less than a piece of the output is unread
 
     def follow(self) -> None:
-        """Start to read the run's output in a thread, so that little is unread at the end."""
+        """Start reading the output in a thread, so that little is unread at the end of the run."""
         if self._follower is None:
             self._follower = threading.Thread(target=self._follow, daemon=True)
             self._follower.start()
 
     def read_piece(self) -> bool:
-        """Read the next piece of a long output in this thread; return False if little is unread or the run ends."""
+        """Read the next piece of a long output in this thread. Return False if little is unread or the run ends."""
         with self._reading:
             try:
                 if self._stopping.is_set() or (self._metrics is None and not self._is_long()):
@@ -55,7 +55,7 @@ class MetricsRecorder:
                 self._metrics = self._metrics or RunMetrics(self._directory.path, use_stored=False)
                 return self._metrics.follow()
             except FAULTS:
-                self._metrics = None  # `read` then reads everything itself, and reports errors
+                self._metrics = None  # `read` then reads all files and reports errors
                 return False
 
     def _is_long(self) -> bool:
@@ -67,7 +67,7 @@ class MetricsRecorder:
         return False
 
     def read(self) -> None:
-        """Read all files now, before clearing the working copy removes its links and the files behind them."""
+        """Read all files before the working copy is cleared, which removes links and unchanged files."""
         self.stop_following()
         try:
             if self._metrics is None or self._metrics.rules_changed:
@@ -99,13 +99,13 @@ class MetricsRecorder:
                     self.caught_up.set()
                 rest = IDLE_SHARE * (time.monotonic() - begun) if has_read else INTERVAL
         except FAULTS:
-            return  # `read` then reads everything itself, and reports errors
+            return  # `read` then reads all files and reports errors
         self._metrics = metrics
 
     def stop_following(self) -> None:
         self._stopping.set()
         with self._reading:
-            pass  # no piece is read any more
+            pass  # wait until the current piece is read
         if self._follower is not None:
             self._follower.join()
             self._follower = None

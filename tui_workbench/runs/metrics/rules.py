@@ -1,4 +1,4 @@
-r"""`aml_config/metrics.yml`: which lines and files of a script hold metrics, in addition to the defaults.
+r"""Read `aml_config/metrics.yml`, which names lines and files with metrics in addition to the defaults.
 
 ```yaml
 output: true                    # progress lines of the output; false ignores them
@@ -9,10 +9,10 @@ lines:                          # more lines: regular expressions whose named gr
   - 'top-1 (?P<top1>[0-9.]+) after (?P<step>[0-9]+)'
   - pattern: 'validation (\d+): ([0-9.]+)'
     names: [step, val/quality]  # names of the groups, in order: they may contain any character
-ignore: [lr, gpu_*]             # names of metrics to hide, from every source but the SDK
+ignore: [lr, gpu_*]             # names of metrics to hide, from all sources except the SDK
 ```
 
-Entries with mistakes are reported and ignored; the other entries apply.
+Invalid entries are reported and ignored. The other entries apply.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ DEFAULT_FILES = (
     "history.jsonl", "history.csv", "progress.jsonl", "progress.csv", "results.csv", "training.jsonl", "training.csv",
     "training_log.jsonl", "training_log.csv", "train_log.jsonl", "train_log.csv", "loss.csv", "losses.csv",
 )  # fmt: skip
-"""Names of metric tables, as written by Lightning, Keras, YOLO, RLlib and others."""
+"""Names of metric tables that Lightning, Keras, YOLO, RLlib and other frameworks write."""
 
 _WILDCARD = re.compile(r"[*?\]]")
 
 
 class Pattern:
-    """A user's regular expression and the metric name of each of its groups."""
+    """A regular expression of the user, with a metric name for each group."""
 
     def __init__(self, expression: str, names: list[str] | None) -> None:
         self._expression = re.compile(expression)
@@ -66,20 +66,20 @@ class Pattern:
 
 
 class Rules:
-    """The contents of `metrics.yml`, or the defaults."""
+    """The content of `metrics.yml`, or the defaults."""
 
     def __init__(self) -> None:
         self.output = True
         self.tensorboard = True
         self.files: tuple[str, ...] = DEFAULT_FILES
         self.mistakes: list[str] = []
-        self.text = b""  # the file as it was read, to detect changes
+        self.text = b""  # the content of the file, to detect changes
         self._patterns: list[Pattern] = []
         self._ignored: list[str] = []
 
     @property
     def is_default(self) -> bool:
-        """True if metrics in the output are recognized by the default patterns alone."""
+        """True if metrics in the output are found only by the default patterns."""
         return self.output and not self._patterns
 
     def metrics(self, line: bytes) -> Iterator[Found]:
@@ -94,9 +94,9 @@ class Rules:
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self._ignored)
 
     def is_table(self, name: str, path: str) -> bool:
-        """Return True if the file is a table of metrics.
+        """Return True if a file is a table of metrics.
 
-        `path` is relative to the script's folder. If it is empty, return True if any file of this name can match.
+        `path` is relative to the folder of the script. If it is empty, return True if any file of this name can match.
         """
         for pattern in self.files:
             folder, _, ending = pattern.rpartition("/")
@@ -144,7 +144,7 @@ class Rules:
 
 
 def read_rules(project_root: str) -> Rules:
-    """Read the rules of a project; return the default rules if it has no rules file."""
+    """Read the rules of a project. Return the default rules if there is no file."""
     rules = Rules()
     if not project_root:
         return rules
@@ -160,7 +160,8 @@ def read_rules(project_root: str) -> Rules:
     import yaml
 
     try:
-        values = yaml.load(rules.text, yaml.CSafeLoader)
+        # PyYAML may be built without libyaml.
+        values = yaml.load(rules.text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or error
@@ -174,7 +175,7 @@ def read_rules(project_root: str) -> Rules:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    # Most names end differently. Compiling every pattern would take longer than the rest of a short run's end.
+    # Most names have other endings. Compiling all patterns would take longer than the other steps at the end of a run.
     return name.endswith(_WILDCARD.split(pattern)[-1]) and fnmatch.fnmatchcase(name, pattern)
 
 

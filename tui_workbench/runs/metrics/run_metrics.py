@@ -1,4 +1,4 @@
-"""The metrics of one run: all sources merged, each metric under a distinct name from its best source."""
+"""Merge the metrics of a run from all sources. Each metric has a unique name, and comes from its best source."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from tui_workbench.runs.metrics.values import (
 )
 from tui_workbench.runs.store.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
-EVENT_FILE = "tfevents"  # part of the names of event files, as in TensorBoard
+EVENT_FILE = "tfevents"  # TensorBoard recognizes event files by this part of the name
 
 
 class RunMetrics:
-    """The metrics of the run at `directory`, read incrementally. Reading never writes into the run.
+    """The metrics of the run at `directory`, read incrementally without changing the run directory.
 
-    Keep one instance while a run is shown, and call `refresh` for new data. Not thread-safe.
+    Keep an instance while a run is shown, and call `refresh` to read new data. The class is not thread-safe.
     """
 
     def __init__(self, directory: str, *, use_stored: bool = True, at_most: int = 0) -> None:
-        """With `at_most`, read about that many bytes of each log: half from its start and half from its end."""
+        """With `at_most`, read about this number of bytes of each log: half from its start and half from its end."""
         self._directory = directory
         self._use_stored = use_stored
         self._stored: Stored | None = None
@@ -63,16 +63,16 @@ class RunMetrics:
             Root(f"{directory}/{LIVE}", f"{directory}/{LIVE}/{WORKING_COPY}"),
         ]
         if self._root and not is_tracked:
-            roots.append(Root(self._root, self._root, is_shared=True))  # other runs write into it as well
+            roots.append(Root(self._root, self._root, is_shared=True))  # other runs use the project too
         self._discovery = Discovery(roots, self._is_wanted)
         self._catalog: dict[str, Entry] = {}
         self._known: list[tuple[int, int, int]] | None = None
         self._has_read = self._has_noted = False
 
     def refresh(self, *, ended: bool = False) -> bool:
-        """Read new data and return True if there was any. Pass `ended` if the run has ended but has no final status."""
+        """Read new data. Return True if there was new data. Pass `ended` if the script of an active run has ended."""
         if not self._end_ns:
-            # Determine the end first, so that everything written before it is read below.
+            # Determine the end first, so that all data written before it is read below.
             self._end_ns = int(RunDirectory(self._directory).status().end * 1e9)  # 0 for an active run
             if self._end_ns and self._use_stored and not self._has_read:
                 self._stored = open_cache(self._directory, self._rules.text)
@@ -92,25 +92,25 @@ class RunMetrics:
             self._files[path] = file
         for path in [path for path in self._files if path.startswith(f"{self._directory}/{LIVE}/")]:
             if not os.path.exists(path):
-                del self._files[path]  # it was fetched, and is found in its final place now
+                del self._files[path]  # the file was moved to its final folder, where the search finds it
         for file in self._files.values():
             something = file.refresh() or something
         return something
 
     def follow(self) -> bool:
-        """Read the next piece of the growing files; return False if little is unread.
+        """Read the next piece of the growing files. Return False if little is unread.
 
-        The controller calls this during the run, so that little of a long log is left when the run ends.
+        The controller calls this during the run, so that little of a long log is unread when the run ends.
         """
         return self._logged.follow() or self._output.follow()
 
     @property
     def rules_changed(self) -> bool:
-        """True if the project's rules were edited since they were read."""
+        """True if the rules of the project have changed since they were read."""
         return read_rules(self._root).text != self._rules.text
 
     def summary(self) -> dict[str, MetricSummary]:
-        """Return the summary of each metric by name, beginning with the numbers and texts logged through the SDK."""
+        """Return the summary of each metric by name. Numbers and texts that the SDK logged are first."""
         if self._stored is not None:
             return dict(self._stored.summary)
         found = summaries(self._entries())
@@ -119,7 +119,7 @@ class RunMetrics:
         return found
 
     def series(self, name: str) -> Series:
-        """Return a curve, or the last list of this name as a curve over its indices. Empty for unknown names."""
+        """Return a curve, or the last list of this name as a curve over its indices. An unknown name has no points."""
         if self._stored is not None and name in self._stored:
             stored = self._stored.series(name)
             if stored is not None:
@@ -134,11 +134,11 @@ class RunMetrics:
         return list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))
 
     def items(self, kind: str) -> list[LoggedItem]:
-        """Return the logged items of a kind (see `values.KINDS`), such as lists, tables, images or tags, in order."""
+        """Return the logged items of a kind in `values.KINDS`, such as lists, tables, images or tags, in order."""
         return [self._placed(item) for item in self._items() if item.kind == kind]
 
     def notes(self) -> list[str]:
-        """Return notes on data that could not be read or is not kept."""
+        """Return notes about data that could not be read or was not kept."""
         if self._stored is not None:
             return list(self._stored.notes)
         found = [f"{NAME}: {mistake}" for mistake in self._rules.mistakes]
@@ -164,14 +164,14 @@ class RunMetrics:
         return found
 
     def contents(self) -> Contents:
-        """Return everything that is stored at the end of the run."""
+        """Return the data to store at the end of the run."""
         entries, real = self._entries(), os.path.realpath(self._directory)
         return Contents(
             summary=self.summary(),
             series={name: series_of(entry) for name, entry in entries.items() if entry.curves()},
             items=self._logged.columns.items,
             notes=self.notes(),
-            # Real paths, because links in the working copy are removed when the run ends.
+            # Store real paths, because links in the working copy are removed when the run ends.
             files=[os.path.relpath(os.path.realpath(path), real) for path in sorted(self._files)],
             rules=self._rules.text,
             points=sum(source.columns.points for source in (self._logged, self._output, *self._files.values())),
@@ -183,7 +183,7 @@ class RunMetrics:
 
     def _entries(self) -> dict[str, Entry]:
         sources: list[Reader] = [self._logged, *sorted(self._files.values(), key=_order), self._output]
-        # By identity: a file that is read again has new columns, which may have as many names.
+        # Compare the identity too: a file that is read again has new columns, maybe with the same number of names.
         known = [(id(source.columns), len(source.columns.curves), len(source.columns.texts)) for source in sources]
         if known != self._known:
             self._catalog, self._known = catalog(sources, self._rules.ignores), known
@@ -193,7 +193,7 @@ class RunMetrics:
         return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(name, path)
 
     def _noted(self) -> Iterator[tuple[str, str]]:
-        """Yield files that were found during the run behind links of its working copy, which are gone after its end."""
+        """Yield files that were found through links in the working copy, which are removed at the end of the run."""
         if not self._end_ns or self._has_noted:
             return
         self._has_noted = True
@@ -211,7 +211,7 @@ class RunMetrics:
             return Window(0, self._end_ns)
 
     def _placed(self, item: LoggedItem) -> LoggedItem:
-        """Return the item with the current path of its file: outputs leave the working copy when the run ends."""
+        """Return the item with the current path of its file. Outputs are moved out of the working copy at the end."""
         if not item.path or os.path.exists(f"{self._directory}/{item.path}"):
             return item
         inside = f"{WORKING_COPY}/{item.path}"
@@ -219,7 +219,7 @@ class RunMetrics:
 
 
 def _project_of(directory: str) -> tuple[str, bool]:
-    """Return the run's project ("" if its record is unreadable), and True if the run has a working copy."""
+    """Return the project of a run ("" if its record is unreadable), and whether the run has a working copy."""
     try:
         record = load_json(f"{directory}/{RECORD}")
         is_tracked = bool(record["run_configuration"]["tracked_run"] or record["snapshot"] != "none")
@@ -229,7 +229,7 @@ def _project_of(directory: str) -> tuple[str, bool]:
 
 
 def _order(file: Reader) -> tuple[float, str]:
-    """Return a sort key that puts event files in the order of their creation times, which their names contain."""
+    """Return a sort key for files. Event files are sorted by creation time, which their names contain."""
     parts = os.path.basename(file.path).split(".tfevents.")
     digits = parts[-1].split(".")[0] if len(parts) > 1 else ""
     return (float(digits) if digits.isdigit() else math.inf, file.path)
@@ -239,7 +239,7 @@ TABLE_ENDINGS = frozenset((".csv", ".tsv", ".jsonl", ".ndjson"))
 
 
 class Entry(NamedTuple):
-    """A metric and the columns that hold it."""
+    """A metric and the columns that contain it."""
 
     source: str
     name: str  # as in the files
@@ -250,10 +250,10 @@ class Entry(NamedTuple):
 
 
 def catalog(sources: Sequence[Reader], ignores: Callable[[str], bool]) -> dict[str, Entry]:
-    """Map the display names of all metrics to their entries. Ignored names are left out unless the SDK logged them.
+    """Return the entries of all metrics by display name. Ignored names are omitted, unless the SDK logged them.
 
-    A name that occurs in several groups (folders or tables) of one source is prefixed with the group's label. The usual
-    pairs of training and validation folders are always prefixed.
+    If a name occurs in several groups (folders or tables) of a source, its display name has the label of the group as
+    prefix. Names in folders for training and validation always have this prefix.
     """
     found: dict[str, Entry] = {}
     for kind in SOURCES:
@@ -279,7 +279,7 @@ def catalog(sources: Sequence[Reader], ignores: Callable[[str], bool]) -> dict[s
 
 
 def distinct_labels(paths: list[str]) -> dict[str, str]:
-    """Return for each path its shortest unique suffix of folders, without the file extension of tables."""
+    """Return the shortest unique suffix of each path, without the file extension of tables."""
     parts = {path: _without_ending(path).strip("/").split("/") for path in paths}
     labels: dict[str, str] = {}
     for path in paths:
@@ -297,7 +297,7 @@ def _without_ending(path: str) -> str:
 
 
 def series_of(entry: Entry) -> Series:
-    """Join the parts of a curve from all its files."""
+    """Join the parts of a curve from all files."""
     curves = entry.curves()
     if len(curves) == 1:
         return curves[0].series()
@@ -310,7 +310,7 @@ def series_of(entry: Entry) -> Series:
 
 
 def list_series(value: object) -> Series:
-    """Convert a logged list into a curve over its indices."""
+    """Convert a logged list to a curve over its indices."""
     values = array("d")
     for item in value if isinstance(value, list) else ():
         found = number(item)
@@ -319,7 +319,7 @@ def list_series(value: object) -> Series:
 
 
 def summaries(entries: dict[str, Entry]) -> dict[str, MetricSummary]:
-    """Summarize every metric."""
+    """Return the summaries of metrics by name."""
     return {name: _summary(name, entry) for name, entry in entries.items()}
 
 
@@ -342,7 +342,7 @@ def _summary(name: str, entry: Entry) -> MetricSummary:
 
 
 def item_summaries(columns: Columns, source: str) -> dict[str, MetricSummary]:
-    """Summarize lists, rows, tables, confusion matrices and images."""
+    """Return the summaries of lists, rows, tables, confusion matrices and images by name."""
     last = {item.name: item for item in columns.items if item.kind not in (TAG, UPLOAD)}
     counts = Counter(item.name for item in columns.items if item.kind not in (TAG, UPLOAD))
     found = {}
@@ -354,11 +354,11 @@ def item_summaries(columns: Columns, source: str) -> dict[str, MetricSummary]:
     return found
 
 
-SMALL = 64 << 10  # bytes of a log that `has_no_metrics` reads
+SMALL = 64 << 10  # number of bytes of a log that `has_no_metrics` reads
 
 
 def has_no_metrics(directory: str) -> bool:
-    """Return True if the run's folder certainly holds no metrics. Cheap enough to call for each of 10,000 runs."""
+    """Return True if a run certainly has no metrics. Fast enough for a list of 10,000 runs."""
     head = _head(f"{directory}/{OUTPUT}")
     return not (
         len(head) > SMALL

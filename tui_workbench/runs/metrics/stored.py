@@ -1,11 +1,12 @@
-"""Stored metrics of a run that has ended: a summary, and a cache of the curves of large runs.
+"""Store the metrics of an ended run: a summary, and a cache of the curves of large runs.
 
-`metrics.json` is the summary, for people and other programs. `metrics.cache` holds every curve as binary numbers, so
-that a million points open in the time of reading 24 MB; it may be deleted at any time. The run's controller writes
-both atomically. They are valid only while the files that they are derived from are unchanged.
+`metrics.json` is the summary, for people and other programs. `metrics.cache` contains all curves as binary numbers, so
+that a million points open in the time that reading 24 MB takes. It can be deleted. The controller writes both files
+atomically. They are valid as long as their source files are unchanged.
 
-Cache format: MAGIC, length of the header (8 bytes), header (JSON: points of each curve, bytes of the items), items
-(JSON), and the steps, values and times of each curve (doubles in the header's byte order).
+Format of the cache: MAGIC, length of the header (8 bytes, little-endian), header (JSON), items (JSON), and the steps,
+values and times of each curve. The header contains the number of points of each curve, the number of bytes of the
+items, and the byte order of the numbers, which are doubles.
 """
 
 from __future__ import annotations
@@ -26,30 +27,30 @@ from tui_workbench.runs.store.rundir import METRICS, METRICS_CACHE, METRICS_SUMM
 SCHEMA = 1
 MAGIC = b"workbench metrics 2\n"
 
-CACHE_FROM = 20_000  # points that take noticeably long to parse again (40 ms)
-LONGEST_CURVE = 4 << 20  # points of a cached curve; a longer one is parsed again
+CACHE_FROM = 20_000  # minimum number of points for a cache; without one, parsing them takes 40 ms
+LONGEST_CURVE = 4 << 20  # maximum number of points of a cached curve
 
 _NUMBER_BYTES = 8
 
 
 class Contents(NamedTuple):
-    """The metrics of one run, ready to be stored."""
+    """The metrics of a run to store."""
 
     summary: dict[str, MetricSummary]
     series: dict[str, Series]
     items: list[LoggedItem]
     notes: list[str]
-    files: list[str]  # other files than the log and metrics.jsonl; relative to the run
+    files: list[str]  # source files except for the log and metrics.jsonl, relative to the run directory
     rules: bytes
     points: int
-    is_long: bool  # the log is longer than the part that a new reader would read
+    is_long: bool  # a new reader would skip a part of the log
 
 
 class Stored:
-    """An open cache; curves are read when they are needed."""
+    """An open cache. A curve is read when it is requested."""
 
     def __init__(self, path: str, summary: dict[str, Any], head: dict[str, Any], items_at: int) -> None:
-        """Use the parsed `summary` and header `head`. Raises ValueError, TypeError or KeyError if one is malformed."""
+        """Check the parsed `summary` and header `head`. Raises ValueError, TypeError or KeyError."""
         self._path = path
         self._items_at, self._items_size = items_at, int(head["items"])
         self._swapped = head["order"] != sys.byteorder
@@ -66,7 +67,7 @@ class Stored:
         self.summary = {name: _summary(name, values) for name, values in summary["metrics"].items()}
 
     def series(self, name: str) -> Series | None:
-        """Read a curve; None if the cache was deleted."""
+        """Read a curve. Return None if the cache was deleted."""
         offset, count = self._places[name]
         parts: list[array[float]] = []
         with contextlib.suppress(OSError, ValueError), open_regular(self._path) as file:
@@ -91,7 +92,7 @@ class Stored:
 
 
 def open_cache(directory: str, rules: bytes) -> Stored | None:
-    """Open the cache of a run; None if it does not match the run's files and the project's rules."""
+    """Open the cache of a run. Return None if it does not match the files of the run and the rules of the project."""
     path = f"{directory}/{METRICS_CACHE}"
     summary = read_summary(directory)
     if summary is None or summary.get("rules") != zlib.crc32(rules):
@@ -106,11 +107,11 @@ def open_cache(directory: str, rules: bytes) -> Stored | None:
             is_of_run = all(head[key] == value for key, value in _origin(directory, rules).items())
             return stored if is_of_run and os.fstat(file.fileno()).st_size == stored.size else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-        return None  # the caller parses the run's files again
+        return None  # the caller parses the source files again
 
 
 def write(directory: str, contents: Contents) -> None:
-    """Store the metrics of a run that has ended. Raises OSError."""
+    """Store the metrics of an ended run. Raises OSError."""
     if contents.points >= CACHE_FROM or contents.is_long:
         write_below(directory, METRICS_CACHE, _cache(directory, contents))
     elif os.path.lexists(f"{directory}/{METRICS_CACHE}"):
@@ -129,7 +130,7 @@ def write(directory: str, contents: Contents) -> None:
 
 
 def read_summary(directory: str) -> dict[str, Any] | None:
-    """Read `metrics.json` of a run; None if it is missing, from another version, or older than the run's files."""
+    """Read `metrics.json` of a run. Return None if it is missing, from another version, or does not match the logs."""
     try:
         found = load_json(f"{directory}/{METRICS_SUMMARY}")
         if found["schema"] != SCHEMA or not isinstance(found["metrics"], dict):
@@ -140,14 +141,14 @@ def read_summary(directory: str) -> dict[str, Any] | None:
 
 
 def last_values(stored: dict[str, Any]) -> dict[str, float | str]:
-    """Return the last value of every number and text metric in a parsed `metrics.json`."""
+    """Return the last value of each number and text metric in a parsed `metrics.json`."""
     lasts = {name: metric.get("last") for name, metric in stored["metrics"].items() if isinstance(metric, dict)}
     found = {name: last if (value := number(last)) is None else value for name, last in lasts.items()}
     return {name: value for name, value in found.items() if isinstance(value, float | str)}
 
 
 def _sizes(directory: str) -> list[int]:
-    """Return the sizes of `metrics.jsonl` and the log in bytes; -1 for a missing file."""
+    """Return the sizes of `metrics.jsonl` and the log in bytes, or -1 for a missing file."""
     found = []
     for name in (METRICS, OUTPUT):
         try:

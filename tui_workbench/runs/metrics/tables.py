@@ -1,17 +1,17 @@
-"""Files with one record per line: `metrics.jsonl`, and tables of metrics that a script writes itself.
+"""Read files with one record on each line: `metrics.jsonl`, and tables of metrics that a script writes.
 
-`metrics.jsonl` holds the values logged by `workbench.log` and related functions, one per line:
+`metrics.jsonl` contains the values that the functions of the SDK log, one on each line:
 
 ```
 {"name":"loss","step":3,"value":0.31,"time":1700000000.123456}     a point; a string value is a text
 {"kind":"row","name":"epochs","step":null,"value":{"loss":0.31,"accuracy":0.9},"time":1700000000.123456}
 ```
 
-NaN and the infinities are the strings "NaN", "Infinity" and "-Infinity", so every line is valid JSON. Other lines are
-counted and skipped; a torn line (full disk) does not affect the next one.
+NaN and infinities are the strings "NaN", "Infinity" and "-Infinity", so that each line is valid JSON. Invalid lines are
+counted and skipped. A torn line, which a full disk causes, does not affect the next line.
 
-A table is CSV with a header line, or one JSON object per line. Each column of numbers is a metric. `step`, `epoch` and
-similar columns hold the step; `time` and similar columns hold the time. The form `{"name": ..., "value": ...}` is also
+A table is CSV with a header, or one JSON object on each line. Each column of numbers is a metric. Columns such as
+`step` and `epoch` contain the step, columns such as `time` the time. The form `{"name": ..., "value": ...}` is also
 read. Cells without a number are skipped.
 """
 
@@ -28,18 +28,18 @@ from tui_workbench.runs.metrics.tail import Reader
 from tui_workbench.runs.metrics.values import FILE, IMAGE, KINDS, SCALAR, SDK, TEXT, UPLOAD, LoggedItem, number
 
 STEPS = ("global_step", "step", "_step", "trainer/global_step", "iteration", "iter", "epoch", "batch", "n_iter")
-"""Columns that hold the step. The first of them that a row has is used; none of them is a metric."""
+"""Columns with the step. The first of these columns in a row is used. None of them is a metric."""
 
 TIMES = ("time", "timestamp", "_timestamp", "wall_time", "created", "datetime", "date")
 NAMES = ("name", "metric", "key", "tag")
-"""Columns that hold the name of a metric, in a table with one value per row."""
+"""Columns with the name of a metric, in a table with one value in each row."""
 
-EARLIEST = 1e8  # seconds since the epoch below which a time is a duration
-DEPTH = 3  # levels of nested objects whose keys are joined by slashes into metric names
+EARLIEST = 1e8  # minimum of a time in seconds since the epoch; a smaller number is a duration
+DEPTH = 3  # maximum level of nested objects; metric names are keys joined by slashes
 
 
 class TableFile(Reader):
-    """Metrics of one CSV or JSON lines table."""
+    """The metrics in a table in CSV or JSON lines."""
 
     source = FILE
 
@@ -70,13 +70,13 @@ class TableFile(Reader):
             self._delimiter = max(",;\t", key=lines[0].count)
             self._head = next(self._cells(lines[:1]), [])
             if len(set(self._head)) < len(self._head) or any(_float(cell) is not None for cell in self._head):
-                self._head = []  # without a header, the numbers have no names
+                self._head = []  # the file has no header, so the numbers have no names
             lines = lines[1:]
         if not self._head:
             return
         for cells in self._cells(lines):
             if cells == self._head:
-                continue  # a restarted script has repeated the header
+                continue  # a restarted script wrote the header again
             self._row(dict(zip(self._head, map(_float, cells), strict=False)))
 
     def _cells(self, lines: list[str]) -> Any:
@@ -132,22 +132,22 @@ def _flatten(record: dict[str, Any], prefix: str, row: dict[str, float | None], 
             row[name] = number(value)
 
 
-PIECE = 1 << 20  # bytes that `follow` reads at once
+PIECE = 1 << 20  # number of bytes that `follow` reads at once
 
 
 class SdkFile(Reader):
-    """Metrics of `metrics.jsonl`."""
+    """The metrics in `metrics.jsonl`."""
 
     source = SDK
 
     def follow(self) -> bool:
-        """Read the next piece of a growing file; return False if less than a piece is unread."""
+        """Read the next piece of a growing file. Return False if less than a piece is unread."""
         return self.tail.unread >= PIECE and self.read(self.tail.blocks(piece=PIECE))
 
     def parse(self, block: bytes) -> None:
         lines = [line for line in block.split(b"\n") if line.strip()]
         try:
-            # Parsing all lines at once takes half as long as parsing them one by one.
+            # Parsing all lines together takes half of the time of parsing each line.
             records = json.loads(b"[%s]" % b",".join(lines))
         except (ValueError, RecursionError):
             records = []
@@ -194,7 +194,7 @@ class SdkFile(Reader):
 
 
 def inside(path: object) -> str:
-    """Return the normalized relative path; "" if it leads out of its folder."""
+    """Return the normalized relative path, or "" if it is outside of its folder."""
     if not isinstance(path, str) or not path or "\0" in path or os.path.isabs(path):
         return ""
     clean = os.path.normpath(path)

@@ -1,4 +1,4 @@
-"""Incremental reading of growing files."""
+"""Read growing files incrementally."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from collections.abc import Iterable, Iterator
 
 from tui_workbench.runs.metrics.values import Columns
 
-CHUNK = 4 << 20  # bytes that are read at once
-MARK = 64  # bytes before the offset that are compared to detect a file that was rewritten in place
-LONGEST_LINE = 64 << 20  # Bytes. A longer line cannot be a record and is skipped.
+CHUNK = 4 << 20  # number of bytes that are read at once
+MARK = 64  # number of bytes before the offset that are compared, to detect a file that was rewritten in place
+LONGEST_LINE = 64 << 20  # maximum length of a line in bytes; a longer line is not a record, and is skipped
 
 
 class Tail:
-    """An incremental reader of `path`. A file that was replaced, truncated or removed is read from its start.
+    """An incremental reader of the file at `path`.
 
-    A caller that sees `restarted` must drop what it read before.
+    If the file was replaced, truncated or rewritten, it is read from its start, and `restarted` is True. The caller
+    must then discard the data that it read before.
     """
 
     def __init__(self, path: str, *, at_most: int = 0) -> None:
-        """With `at_most`, one read takes about that many new bytes: half from their start and half from their end.
+        """With `at_most`, read about this number of new bytes at once: half from their start and half from their end.
 
         `skipped` counts the bytes between them.
         """
         self.path = path
         self.at_most = at_most
         self.skipped = 0
-        self.offset = 0  # the first byte that was not read yet
+        self.offset = 0  # of the first unread byte
         self.restarted = False
         self._identity: tuple[int, int] | None = None
         self.inside_line = False
@@ -38,7 +39,7 @@ class Tail:
 
     @property
     def unread(self) -> int:
-        """Bytes of the file that were not read yet."""
+        """Number of unread bytes of the file."""
         try:
             return os.stat(self.path).st_size - self.offset
         except OSError:
@@ -47,7 +48,7 @@ class Tail:
     def blocks(self, *, piece: int = 0, ends: bytes = b"\n", ended: bool = False) -> Iterator[bytes]:
         """Yield the unread bytes in blocks of whole lines, which end with one of the bytes `ends`.
 
-        An incomplete last line waits for the next call, unless the file has `ended`.
+        An incomplete last line is left for the next call, unless the file has `ended`.
         """
         for chunk in self.chunks(piece=piece):
             end = max(chunk.rfind(each) for each in ends) + 1
@@ -66,12 +67,12 @@ class Tail:
                 self.inside_line = True
 
     def chunks(self, *, piece: int = 0) -> Iterator[bytes]:
-        """Yield the unread bytes. The caller may lower `offset` to get the end of a chunk again with the next one.
+        """Yield the unread bytes. The caller can lower `offset` to get the end of a chunk again in the next chunk.
 
-        With `piece`, read about that many bytes and skip none; the next call continues there.
+        With `piece`, read about this number of bytes and skip none. The next call continues there.
         """
         self.restarted = False
-        # The file may be missing while it is renamed; its contents stay valid until another file appears.
+        # The file can be missing during a rename. The data that was read is valid until another file appears.
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             stack.callback(os.close, descriptor)
@@ -86,7 +87,7 @@ class Tail:
         usual = size = min(CHUNK, piece or half or CHUNK)
         begun = self.offset
         while self.offset < self.size and not 0 < piece <= self.offset - begun:
-            # The caller may have left a partial line at the end of the first half.
+            # The caller may have left an incomplete line at the end of the first half.
             last_half = self.size - half
             if half and not piece and begun + half // 2 < self.offset < last_half:
                 self.skipped += last_half - self.offset
@@ -107,7 +108,7 @@ class Tail:
                 return
 
     def was_replaced(self) -> bool:
-        """Return True if the path names another file now, or the file was truncated."""
+        """Return True if there is another file at the path, or the file was truncated."""
         try:
             status = os.stat(self.path)
         except OSError:
@@ -125,7 +126,7 @@ class Tail:
         self._identity = identity
 
     def _still_ends(self, descriptor: int) -> bool:
-        """Return True if the last bytes read are still in the file at the same place."""
+        """Return True if the last bytes that were read are still at the same offset."""
         length = len(self._mark)
         return length > self.offset or os.pread(descriptor, length, self.offset - length) == self._mark
 
@@ -146,20 +147,20 @@ class Reader:
 
     @property
     def group(self) -> str:
-        """The folder or file that a curve belongs to: readers of one group continue each other's curves."""
+        """The folder or file of a curve. Readers of the same group continue each other's curves."""
         return ""
 
     @property
     def always_labeled(self) -> bool:
-        """True if metric names always carry the name of the group."""
+        """True if the names of metrics always have the label of the group as prefix."""
         return False
 
     def refresh(self, *, ended: bool = False) -> bool:
-        """Read new data and return True if there was any. Pass `ended` if the file will not grow any more."""
+        """Read new data. Return True if there was new data. Pass `ended` if the file will not grow."""
         return self.read(self.tail.blocks())
 
     def read(self, blocks: Iterable[bytes]) -> bool:
-        """Parse blocks of whole lines; return True if there were any."""
+        """Parse blocks of whole lines. Return True if there were any."""
         something = False
         for block in blocks:
             if self.tail.restarted and not something:
@@ -169,7 +170,7 @@ class Reader:
         return something
 
     def reset(self) -> None:
-        """Drop the metrics of an earlier file at the path."""
+        """Discard the metrics of an earlier file at the path."""
         self.columns = Columns()
 
     def parse(self, block: bytes) -> None:

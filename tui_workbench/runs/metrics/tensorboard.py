@@ -1,8 +1,8 @@
-"""Scalars in TensorBoard event files, in both encodings.
+"""Read the scalars in TensorBoard event files, in both encodings.
 
 A file is a sequence of records: length (8 bytes), checksum of the length, an `Event` message, checksum of the message.
-An incomplete record waits for the next refresh. A record with a damaged length ends the file, because the start of the
-next one is unknown. Checksums of messages are not verified: in Python that would take longer than everything else.
+An incomplete record is read at the next refresh. Reading stops at a record with a damaged length, because the start of
+the next record is unknown. Checksums of messages are not verified, because in Python this takes more time than parsing.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from tui_workbench.runs.metrics.values import TENSORBOARD
 _HEADER = struct.Struct("<QI")
 _FRAME = _HEADER.size + 4
 LARGEST_RECORD = 1 << 30
-LARGEST_SCALARS = 1 << 20  # Bytes. A larger event is an image or a graph, and is skipped.
+LARGEST_SCALARS = 1 << 20  # bytes; a larger event is an image or a graph, and is skipped
 
 _SPLITS = frozenset(("train", "training", "val", "valid", "validation", "test", "eval", "evaluation"))
 """Folders that distinguish curves of the same name: `train/epoch_loss`, `validation/epoch_loss`."""
 
-# The numeric types of tensors that are encoded as bytes (types.proto).
+# Struct formats of the numeric types of tensors that are encoded as bytes. Source: types.proto of TensorFlow.
 _PACKED = {1: "<f", 2: "<d", 3: "<i", 4: "<B", 5: "<h", 6: "<b", 9: "<q", 17: "<H", 19: "<e", 22: "<I", 23: "<Q"}
 _FLOAT, _BOOL, _BFLOAT16 = 1, 10, 14
 _REAL = frozenset((*_PACKED, _BOOL, _BFLOAT16))
 
 _HALF = 13
 _TYPED = {5: "<f", 6: "<d", 7: "", 10: "", 11: "", _HALF: "", 16: "", 17: ""}
-"""Struct formats of the fields of a tensor that hold numbers; "" for integers of variable length."""
+"""Struct formats of the number fields of a tensor; "" for integers of variable length. Source: tensor.proto."""
 
 
 class EventFile(Reader):
-    """Metrics of one event file."""
+    """The metrics in an event file."""
 
     source = TENSORBOARD
 
     @property
     def group(self) -> str:
-        """The folder of the file, because a restarted writer continues in another file of this folder."""
+        """The folder of the file, because a restarted script continues in another file of this folder."""
         return os.path.dirname(self.path)
 
     @property
@@ -55,7 +55,7 @@ class EventFile(Reader):
         return self.read(self.tail.chunks()) and self.tail.offset != before
 
     def parse(self, block: bytes) -> None:
-        """Add the complete records; the tail goes back to the first incomplete one."""
+        """Add the complete records, and set the offset of the tail to the first incomplete record."""
         position, size = 0, len(block)
         base = self.tail.offset - size
         while position + _HEADER.size <= size:
@@ -98,13 +98,13 @@ class EventFile(Reader):
                 (found,) = struct.unpack("<f", value)
             elif number == 8 and isinstance(value, bytes):
                 found = scalar_of_tensor(value)
-        # Hyperparameters are written as summaries of empty tensors under names of their own.
+        # Hyperparameters are written as summaries of empty tensors with this prefix.
         if tag and found is not None and not tag.startswith("_hparams_/"):
             self.columns.add(tag, step, found, time)
 
 
 def scalar_of_tensor(data: bytes) -> float | None:
-    """Return the number in a TensorProto of a real type without dimensions; else None."""
+    """Return the number in a TensorProto of a real type without dimensions, or None."""
     type_number, content, typed, dimensions = 0, b"", None, 0
     for number, kind, value in fields(data):
         if number == 1 and isinstance(value, int):
@@ -118,7 +118,7 @@ def scalar_of_tensor(data: bytes) -> float | None:
     if dimensions or type_number not in _REAL:
         return None
     if not content:
-        # Zero is often left out.
+        # Writers may omit zero.
         return typed if typed is not None else 0.0
     if type_number == _BFLOAT16:
         content, type_number = b"\0\0" + content[:2], _FLOAT
@@ -126,7 +126,7 @@ def scalar_of_tensor(data: bytes) -> float | None:
 
 
 def _first_of(field: int, kind: int, value: int | bytes) -> float | None:
-    """Return the first number of a repeated number field, packed or not."""
+    """Return the first number of a repeated number field, which can be packed."""
     if form := _TYPED[field]:
         if isinstance(value, bytes) and len(value) >= struct.calcsize(form):
             return float(struct.unpack_from(form, value)[0])
@@ -151,7 +151,7 @@ def _crc_table() -> tuple[int, ...]:
 
 
 def masked_crc32c(data: bytes) -> int:
-    """Return the CRC-32C checksum of `data`, rotated and offset as the format requires."""
+    """Return the CRC-32C checksum of `data` with the mask of the TFRecord format (a rotation and an offset)."""
     crc, table = 0xFFFFFFFF, _crc_table()
     for byte in data:
         crc = table[(crc ^ byte) & 255] ^ crc >> 8
@@ -167,7 +167,7 @@ class Malformed(ValueError):
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yield number, wire type and value of each field; fixed-size numbers as bytes. Raises Malformed."""
+    """Yield number, wire type and value of each field. Numbers of fixed size are bytes. Raises Malformed."""
     position, end = 0, len(data)
     while position < end:
         key, position = varint(data, position)

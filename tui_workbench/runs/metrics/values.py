@@ -1,6 +1,6 @@
-"""Logged values, and growing columns of numbers, texts and items. Nothing here reads files.
+"""Types for logged values, and growing columns of numbers, texts and items. This module reads no files.
 
-Columns are bounded. Values beyond the bounds are counted and reported, never silently dropped.
+Columns are bounded. Values beyond the bounds are counted, so that they can be reported.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import NamedTuple
 SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION, IMAGE = "scalar", "text", "list", "row", "table", "confusion", "image"
 TAG, UPLOAD = "tag", "upload"
 KINDS = frozenset((SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION, IMAGE, TAG, UPLOAD))
-"""Kinds of logged items. Tags and uploads are not metrics: they occur among the items only."""
+"""Kinds of logged items. Tags and uploads are items, but not metrics."""
 
 SDK, TENSORBOARD, FILE, OUTPUT = "sdk", "tensorboard", "file", "output"
 SOURCES = (SDK, TENSORBOARD, FILE, OUTPUT)
-"""Sources of metrics. If two sources have a metric of the same name, the first one wins."""
+"""Sources of metrics. If several sources contain a metric of the same name, the first source is used."""
 
 
 class Series(NamedTuple):
-    """The curve of one metric, in logging order; the three arrays are equally long."""
+    """The curve of a metric, in the order of logging. The arrays have the same length."""
 
     steps: array[float]
     values: array[float]
@@ -28,11 +28,11 @@ class Series(NamedTuple):
 
 
 class MetricSummary(NamedTuple):
-    """One row of a table of metrics."""
+    """A row of a table of metrics."""
 
     name: str
     kind: str  # SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION or IMAGE
-    last: float | str | None  # None unless a scalar or a text
+    last: float | str | None  # None for other kinds than SCALAR and TEXT
     count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     minimum: float  # NaN without numbers
     maximum: float
@@ -47,17 +47,17 @@ class LoggedItem(NamedTuple):
     value: object = None  # JSON; a LIST is a list, a ROW a dict of columns, a TABLE a dict of lists, ...
     step: float | None = None
     time: float = 0.0  # seconds since the epoch; 0.0 if unknown
-    path: str = ""  # IMAGE, UPLOAD: relative to the run directory; "" if it leads out of it
+    path: str = ""  # of an IMAGE or UPLOAD, relative to the run directory; "" if it is outside
 
 
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""The strings for numbers that JSON does not have."""
+"""Strings for the numbers that JSON lacks."""
 
 
 def number(value: object) -> float | None:
-    """Convert a JSON value to a float; None if it is not a number.
+    """Convert a JSON value to a float, or to None if it is not a number.
 
-    Booleans, integers too large for a float, and the keys of NOT_FINITE count as numbers.
+    Booleans and the keys of NOT_FINITE are numbers. Integers that are too large for a float become infinities.
     """
     if isinstance(value, float):
         return value
@@ -70,14 +70,14 @@ def number(value: object) -> float | None:
 
 
 def json_number(value: float) -> float | str:
-    """Return the number, or the key of NOT_FINITE for it."""
+    """Return a finite number unchanged, and the key of NOT_FINITE for others."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 LONGEST_LINE = 2000
-"""Bytes of an output line. Longer lines are data, and regular expressions could take long on them."""
+"""Maximum length of a line in bytes. Longer lines are data, and regular expressions could take a long time."""
 
 
 class Found(NamedTuple):
@@ -90,10 +90,10 @@ class Found(NamedTuple):
 
 
 def downsample(series: Series, width: int) -> Series:
-    """Reduce a curve to few enough points for a chart of `width` columns.
+    """Reduce the points of a curve for a chart of `width` columns.
 
-    Columns are equal ranges of points. Each column keeps its first, lowest, highest and last point, and one NaN if it
-    has any, which shows as a gap.
+    Columns are equal ranges of points. Each column keeps its first, lowest, highest and last point, and if there is one
+    its first NaN, which a chart shows as a gap.
     """
     steps, values, times = series
     count = len(values)
@@ -111,10 +111,10 @@ def downsample(series: Series, width: int) -> Series:
 
 
 def _of_column(part: array[float], start: int) -> list[int]:
-    """Return the indices of the points that a column keeps, in order."""
+    """Return the indices of the points of a column to keep, in order."""
     low, high = min(part), max(part)
     gap = -1
-    # Comparisons with NaN are meaningless. A sum finds NaN faster than a look at each value.
+    # NaN makes min and max meaningless. A sum detects NaN faster than a loop.
     if math.isnan(sum(part)):
         gap = next((index for index, value in enumerate(part) if math.isnan(value)), -1)
         numbers = [value for value in part if value == value]
@@ -128,14 +128,14 @@ def _of_column(part: array[float], start: int) -> list[int]:
 
 
 MAX_NAMES = 10_000
-"""Metrics of one file. A script that puts a number into metric names can create a million of them."""
+"""Maximum number of metrics of a file. A script with numbers in metric names could create a million metrics."""
 
 MAX_ITEMS = 10_000
 MAX_ITEM_BYTES = 64 << 20
-"""Number of lists, tables and similar items of one file, and their total size in the file."""
+"""Maximum number of lists, tables and similar items of a file, and their maximum total size in bytes."""
 
-SHORT_CURVE = 100  # a curve with this many points or fewer is never thinned
-MAX_NAME = 500  # characters of a metric's name that are kept
+SHORT_CURVE = 100  # a curve with at most this number of points is never thinned
+MAX_NAME = 500  # maximum number of characters of a metric name; longer names are cut
 
 
 class Column:
@@ -145,7 +145,7 @@ class Column:
         self.steps = array("d")
         self.values = array("d")
         self.times = array("d")
-        self.left_out = 0  # points that `thin` has removed
+        self.left_out = 0  # number of points that `thin` has removed
 
     @property
     def count(self) -> int:
@@ -153,7 +153,7 @@ class Column:
         return len(self.values) + self.left_out
 
     def append(self, step: float | None, value: float, time: float) -> None:
-        """Add a point; without a step it gets the last step plus one."""
+        """Add a point. Without a step, it gets the last step plus one."""
         if step is None:
             last = self.steps[-1] if self.steps else -1.0
             step = last + 1.0 if math.isfinite(last) else float(len(self.steps))
@@ -162,7 +162,7 @@ class Column:
         self.times.append(time)
 
     def thin(self) -> None:
-        """Keep at most half of the points: the extremes of every eight, and the last."""
+        """Keep at most half of the points: the extremes of every eight points, and the last point."""
         kept = downsample(self.series(), max(1, len(self.values) // 8))
         self.left_out += len(self.values) - len(kept.values)
         self.steps, self.values, self.times = kept
@@ -173,22 +173,22 @@ class Column:
 
 
 class Columns:
-    """Everything read from one file so far."""
+    """The data read from a file so far."""
 
     def __init__(self) -> None:
         self.curves: dict[str, Column] = {}
-        self.texts: dict[str, tuple[str, int]] = {}  # the last text and how many there were
+        self.texts: dict[str, tuple[str, int]] = {}  # the last text, and the number of texts
         self.items: list[LoggedItem] = []
         self.points = 0
         self.damaged_at = -1  # offset from which the file cannot be read
-        self.unreadable = 0  # lines or records that could not be parsed
+        self.unreadable = 0  # number of lines or records that could not be parsed
         self.dropped_points = 0
         self.dropped_items = 0
-        self.is_thinned = False  # True if curves have lost points that are not extremes
+        self.is_thinned = False  # True if points of curves were removed
         self._item_bytes = 0
 
     def curve(self, name: str) -> Column | None:
-        """Return the column of this name, created if missing; None if there are too many."""
+        """Return the column of this name; create it if necessary. Return None if there are too many columns."""
         found = self.curves.get(name)
         if found is None:
             name = name[:MAX_NAME]
@@ -198,7 +198,7 @@ class Columns:
         return found
 
     def add(self, name: str, step: float | None, value: float, time: float, *, again: bool = False) -> None:
-        """Add a point of a curve. With `again` it replaces the last point if that has the same step."""
+        """Add a point of a curve. With `again`, it replaces the last point if that has the same step."""
         curve = self.curve(name)
         if curve is None:
             self.dropped_points += 1
@@ -210,7 +210,7 @@ class Columns:
         self.points += 1
 
     def thin(self) -> None:
-        """Halve the points of every long curve; see `Column.thin`."""
+        """Apply `Column.thin` to all long curves."""
         for curve in self.curves.values():
             if len(curve.values) > SHORT_CURVE:
                 curve.thin()

@@ -1,7 +1,7 @@
-"""The files that a run gets from its project, counted before anything is copied, for limits and the plan.
+"""Count the files that a run gets from its project before they are copied, for limits and the plan.
 
-Ignored files are copied for each run. Copies are unlimited where the file system shares blocks between them; elsewhere
-their total size is limited. Larger files must be declared as data or excluded.
+Ignored files are copied for each run. Their total size is limited, unless the file system can share blocks between
+copies. Larger files must be declared as data or excluded.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tui_workbench.runs.store.rundir import NOTE, RunDirectory
 
 COPY_BYTES = 2 << 30  # maximum total size of ignored files that are copied without sharing blocks
 COPY_FILES = 50_000  # maximum number of ignored files that are copied
-SNAPSHOT_FILE_BYTES = 1 << 30  # maximum size of a file in a snapshot, which keeps every version forever
-MANY_FILES, MANY_BYTES = 20_000, 500_000_000  # a larger snapshot causes a note with advice
+SNAPSHOT_FILE_BYTES = 1 << 30  # maximum size of a file in a snapshot; all versions are kept
+MANY_FILES, MANY_BYTES = 20_000, 500_000_000  # a note advises the user about a larger snapshot
 SHOWN_PARTS, SHOWN_IN_PLAN = 3, 6  # maximum number of paths in a message and in a plan
 
 
 class Part(NamedTuple):
-    """A file or folder of the project, with its number of files and their size."""
+    """A file or folder of the project, with its number of files and their total size in bytes."""
 
     path: str
     files: int = 0
@@ -40,23 +40,23 @@ class Contents(NamedTuple):
     """The files that a run of the project would get now."""
 
     snapshot: Part = Part("")
-    largest_folder: Part = Part("")  # of a snapshot that is larger than recommended
+    largest_folder: Part = Part("")  # set for a snapshot that is larger than recommended
     too_large: tuple[Part, ...] = ()  # files larger than SNAPSHOT_FILE_BYTES
     copied: tuple[Part, ...] = ()
-    uncloned: tuple[Part, ...] = ()  # those of `copied` that cannot share blocks
+    uncloned: tuple[Part, ...] = ()  # the parts of `copied` that cannot share blocks
     linked: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()  # unreadable, or the path is too long
-    secret: tuple[str, ...] = ()  # configuration files that hold a password
+    skipped: tuple[str, ...] = ()  # unreadable files, and files with a long path
+    secret: tuple[str, ...] = ()  # configuration files with a password
     files: tuple[str, ...] = ()  # the files of the snapshot
     items: tuple[Item, ...] = ()  # the items for `working_copy.fill`
 
     def without_snapshot(self) -> Contents:
-        """Return the contents for a run that already has a snapshot: without the files of a new one."""
+        """Return the contents for a run that already has a snapshot."""
         return self._replace(snapshot=Part(""), largest_folder=Part(""), too_large=(), secret=())
 
     def add_to_plan(self, plan: Plan) -> Plan:
-        # Targets on other machines have a later step of the same name.
+        # Use the first step, because targets on other machines have another step of the same name.
         index = next((index for index, step in enumerate(plan.steps) if step.name == "copy"), -1)
         title = f"create the working copy: {describe(self)}"
         steps = (step._replace(title=title) if number == index else step for number, step in enumerate(plan.steps))
@@ -80,7 +80,7 @@ def contents_of(root: str, state_directory: str, data: Collection[str] = (), *, 
             items[item.kind].append(item)
         else:
             paths[item.kind].append(item.path)
-    # Apparent sizes, because git also reads holes.
+    # Use apparent sizes, because git also reads holes.
     files = [(item, item.status.st_size) for item in items[Kind.SNAPSHOT] if item.status and not item.is_folder]
     folders = _Parts()
     for item, size in files:
@@ -105,10 +105,10 @@ def contents_of(root: str, state_directory: str, data: Collection[str] = (), *, 
 
 
 def _copied(items: Iterable[Item], root: str, state_directory: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-    """Return the topmost ignored paths, and those among them that cannot share blocks."""
+    """Return the topmost ignored paths, and those of them that cannot share blocks."""
     parts = _Parts()
-    samples: dict[int, tuple[int, str]] = {}  # device: size and path of the largest file there
-    devices: dict[str, int] = {}  # of each part
+    samples: dict[int, tuple[int, str]] = {}  # by device: size and path of its largest file
+    devices: dict[str, int] = {}  # by part
     part = ""
     for item in items:
         if item.is_top:
@@ -136,7 +136,7 @@ class _Parts(dict[str, Part]):
 
 
 def _largest_folder(whole: Part, folders: Iterable[Part]) -> Part:
-    """Return the largest folder at the top of the project if the snapshot is larger than recommended."""
+    """Return the largest top-level folder if the snapshot is larger than recommended."""
     if whole.files > MANY_FILES:
         return max(folders, key=lambda part: part.files)
     return max(folders, key=lambda part: part.size) if whole.size > MANY_BYTES else Part("")
@@ -157,7 +157,7 @@ def describe(contents: Contents) -> str:
         ("data linked", list(contents.linked)),
         ("left out", list(contents.left_out)),
         ("cannot be copied", list(contents.skipped)),
-        ("left out, holds a password", list(contents.secret)),
+        ("left out because of a password", list(contents.secret)),
     ):
         if paths:
             texts.append(f"{title}: {_first(paths, SHOWN_IN_PLAN)}")
@@ -167,7 +167,7 @@ def describe(contents: Contents) -> str:
 def notes_on(contents: Contents) -> list[str]:
     """Return notes for the submitter of the run."""
     notes = [
-        f"{path} holds a password and was left out of the snapshot; store the password with `workbench-tui "
+        f"{path} contains a password and is not in the snapshot; store the password with `workbench-tui "
         f"computetarget attach`, which writes a reference in its place"
         for path in contents.secret
     ]
@@ -193,7 +193,7 @@ def _first(paths: Sequence[str], count: int) -> str:
 
 
 def refuse_large(contents: Contents, configuration_path: str = "") -> None:
-    """Raise LargeFiles if a run would copy too many files, or its snapshot would hold a file that is too large."""
+    """Raise LargeFiles if a run would copy too many files, or its snapshot would contain a file that is too large."""
     if contents.too_large:
         message = f"files larger than {size_text(SNAPSHOT_FILE_BYTES)} are not copied into snapshots"
         raise _large_files(message, contents.too_large, configuration_path)
@@ -207,7 +207,7 @@ def refuse_large(contents: Contents, configuration_path: str = "") -> None:
 
 
 def _largest(parts: Iterable[Part], field: int, excess: int) -> tuple[Part, ...]:
-    """Return the largest parts whose total reaches `excess`, or their folders if there are many such parts."""
+    """Return the largest parts with a total of at least `excess`, or their folders if there are many parts."""
     chosen: list[Part] = []
     for part in sorted(parts, key=lambda part: part[field], reverse=True):
         chosen.append(part)
@@ -236,7 +236,7 @@ def _large_files(message: str, parts: tuple[Part, ...], configuration_path: str)
 
 
 def check_files(project: Project, spec: RunSpec, origin: str) -> Contents:
-    """Count the files that a run would get now; a run with an `origin` already has a snapshot.
+    """Count the files that a run would get now. A run with an `origin` already has a snapshot.
 
     Raises LargeFiles, ConfigurationError or StorageError.
     """
@@ -248,7 +248,7 @@ def check_files(project: Project, spec: RunSpec, origin: str) -> Contents:
 
 
 def plan_files(spec: RunSpec, plan: Plan, *, is_again: bool) -> Plan:
-    """Return the plan with the files that the run would get, and the error if it would not start because of them.
+    """Return the plan with the files that the run would get, and with an error if they prevent its start.
 
     Raises StorageError.
     """

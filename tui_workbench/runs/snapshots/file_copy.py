@@ -1,4 +1,4 @@
-"""Copies of files that use little space: shared blocks where the file system supports them, and holes."""
+"""Copy files with holes, and if the file system supports this with shared blocks, to use little space."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNK = 1 << 26
 
 
 def can_clone(source: str, folder: str) -> bool:
-    """Return True if a copy of the file `source` in `folder` can share its blocks. Leaves no file."""
+    """Return True if a copy of the file `source` in `folder` can share its blocks. No file remains."""
     try:
         with (
             open_regular(source) as reading,
@@ -28,9 +28,9 @@ def can_clone(source: str, folder: str) -> bool:
 
 
 def clone_file(source: str, destination: str, mode: int) -> bool:
-    """Copy a regular file to a new file that shares its blocks; if it cannot, leave the new file empty, return False.
+    """Copy a regular file to a new file that shares its blocks.
 
-    Raises OSError.
+    If that is not possible, the new file stays empty and False is returned. Raises OSError.
     """
     with open_regular(source) as reading, open(os.open(destination, _NEW, mode), "wb") as writing:
         return _clone(reading, writing)
@@ -46,7 +46,7 @@ def copy_file(source: str, destination: str) -> None:
 
 
 def copy_content(reading: BinaryIO, writing: BinaryIO, on_progress: Callable[[int], None] | None = None) -> None:
-    """Copy an open file into an empty open file. Raises OSError.
+    """Copy an open file to an empty open file. Raises OSError.
 
     `on_progress` is called with the number of bytes copied so far.
     """
@@ -57,7 +57,7 @@ def copy_content(reading: BinaryIO, writing: BinaryIO, on_progress: Callable[[in
     for begin, end in _data(source, size):
         os.lseek(copy, begin, os.SEEK_SET)
         while begin < end and (copied := os.sendfile(copy, source, begin, min(end - begin, _CHUNK))):
-            begin += copied  # 0 if the file was truncated meanwhile
+            begin += copied  # `copied` is 0 if the file was truncated
             if on_progress is not None:
                 on_progress(begin)
     os.ftruncate(copy, size)
@@ -74,14 +74,14 @@ def _clone(reading: BinaryIO, writing: BinaryIO) -> bool:
 
 
 def _data(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each part of a file that is not a hole."""
+    """Yield the start and end of each part of a file that is not a hole."""
     end = 0
     while end < size:
         try:
             begin = os.lseek(descriptor, end, os.SEEK_DATA)
             end = os.lseek(descriptor, begin, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno != errno.ENXIO:  # only holes are left
+            if error.errno != errno.ENXIO:  # ENXIO means that only holes are left
                 yield end, size
             return
         yield begin, min(end, size)

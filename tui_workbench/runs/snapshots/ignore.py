@@ -1,7 +1,7 @@
-"""Ignore files in git's syntax (gitignore(5)), for machines without git.
+"""Match ignore files without git. Source of the syntax: gitignore(5).
 
-Callers walk the tree from its root and do not enter excluded folders, so a pattern is only matched against the entry
-itself and never against paths below it. As in git, names and patterns are bytes.
+Callers walk the tree from its root and do not enter excluded folders, so a pattern is only matched against an entry,
+and not against the paths below it. As in git, names and patterns are bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """One pattern, which excludes the paths that it matches, or includes them again."""
+    """A pattern, which excludes the paths that it matches, or includes them again."""
 
     excludes: bool
     folders_only: bool
@@ -21,21 +21,21 @@ class Rule(NamedTuple):
 
 
 class IgnoreFile(NamedTuple):
-    """The patterns of one file; `folder` is its folder, relative to the root of the tree, "" for the root."""
+    """The patterns in an ignore file. `folder` is its folder, relative to the root of the tree; "" for the root."""
 
     folder: str
     rules: tuple[Rule, ...]
-    any_rule: re.Pattern[str] | None = None  # matches if any rule does; None without rules
+    any_rule: re.Pattern[str] | None = None  # matches if any rule matches; None without rules
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """Return True if the entry is excluded, False if it is included again, None if no pattern matches.
 
-        The last match counts. `path` is relative to the root of the tree.
+        The last matching pattern applies. `path` is relative to the root of the tree.
         """
         if self.any_rule is None:
             return None
         path = _bytewise(os.fsencode(path[len(self.folder) + 1 :] if self.folder else path))
-        # Most paths match no rule: a single expression is much faster than trying them one by one.
+        # Most paths match no rule, and one expression is much faster than one for each rule.
         if self.any_rule.fullmatch(path) is None:
             return None
         for rule in reversed(self.rules):
@@ -45,7 +45,7 @@ class IgnoreFile(NamedTuple):
 
 
 def read_ignore_file(root: str, folder: str, name: str) -> IgnoreFile:
-    """Read an ignore file of a folder in the tree at `root`; a missing or unreadable file has no patterns."""
+    """Read an ignore file of a folder in the tree at `root`. A missing or unreadable file has no patterns."""
     try:
         with open(os.path.join(root, folder, name), "rb") as file:
             return parse(file.read(), folder)
@@ -64,7 +64,7 @@ def parse(content: bytes, folder: str = "") -> IgnoreFile:
 
 
 def is_excluded(path: str, *, is_folder: bool, files: Sequence[IgnoreFile]) -> bool:
-    """Return True if these files exclude the entry. The first file with a matching pattern decides."""
+    """Return True if these files exclude an entry. The first file with a matching pattern applies."""
     for file in files:
         verdict = file.verdict(path, is_folder=is_folder)
         if verdict is not None:
@@ -73,13 +73,12 @@ def is_excluded(path: str, *, is_folder: bool, files: Sequence[IgnoreFile]) -> b
 
 
 def pattern_of(path: str) -> str:
-    """Return the pattern that matches only this path, relative to the folder of the ignore file."""
+    """Return the pattern that only matches this path, which is relative to the folder of the ignore file."""
     escaped = "".join(f"\\{c}" if c in "\\*?[" else c for c in path)
     return f"/{escaped[:-1]}\\ " if escaped.endswith(" ") else f"/{escaped}"
 
 
 def _bytewise(name: bytes) -> str:
-    """Map each byte to one character."""
     return name.decode("latin-1")
 
 
@@ -93,7 +92,7 @@ def _rule(line: str) -> Rule | None:
     pattern = pattern.removesuffix("/")
     if not pattern:
         return None
-    # A slash anywhere but at the end anchors the pattern to the folder of its file.
+    # A slash before the end anchors the pattern to the folder of its file.
     anchored = "/" in pattern
     expression = _expression(pattern.removeprefix("/"))
     if expression is None:
@@ -111,7 +110,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 def _expression(pattern: str) -> str | None:
-    """Translate a pattern to a regular expression; None if it cannot match anything."""
+    """Translate a pattern to a regular expression. Return None if it cannot match any path."""
     out = []
     i = 0
     while i < len(pattern):
@@ -150,7 +149,7 @@ _CLASSES = {
 
 
 def _bracket(pattern: str, start: int) -> tuple[str | None, int]:
-    """Translate `[...]` at `start`; return the expression and the position after it."""
+    """Translate `[...]` at `start`. Return the expression, and the position after it."""
     i = start + 1
     negated = pattern[i : i + 1] in ("!", "^")
     i += negated

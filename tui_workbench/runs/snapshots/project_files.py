@@ -1,8 +1,8 @@
-"""Classify the files of a project by what a tracked run gets, and find the reason if a run did not get a file.
+"""Classify the files of a project for tracked runs, and find the reason why a run did not get a file.
 
-A snapshot holds the files that no ignore file excludes. Files excluded by `.gitignore` are copied into the run's
-working copy. `DataReferences` are linked there. Files excluded by `.amlignore`, caches and virtual environments are
-left out.
+A snapshot contains the files that no ignore file excludes. Files that `.gitignore` excludes are copied to the working
+copy, and the working copy has links to `DataReferences`. Runs do not get files that `.amlignore` excludes, caches and
+virtual environments.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ NEVER_TAKEN = (
     ".workbench", ".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints", ".tox",
     ".nox",
 )  # fmt: skip
-"""Names that no run gets, in any folder: the workbench's state, git's, and caches of tools."""
+"""Names of files and folders that no run gets: the state of the workbench and of git, and caches of tools."""
 
 ENVIRONMENT_MARKS = frozenset(("pyvenv.cfg", "conda-meta"))
-"""A folder with one of these is a virtual environment, which does not work in another place."""
+"""A folder with one of these entries is a virtual environment, which does not work in another folder."""
 
 LONGEST_PATH = 4095  # maximum length of a path on Linux, in bytes
 
@@ -45,7 +45,7 @@ RECENT_RUNS = 20  # number of latest runs that are searched for a missing file
 
 
 class Kind(StrEnum):
-    """How a run gets a path. Excluded paths, environments and secrets are not given to runs."""
+    """How a run gets a path. A run only gets paths of the kinds SNAPSHOT, COPIED and LINKED."""
 
     SNAPSHOT = "snapshot"
     COPIED = "copied"
@@ -62,18 +62,18 @@ _PLAIN_SECRET = re.compile(
     \b(?:password|privateKeyPassphrase)["']?[ \t]*:[ \t]*
     (?:
         ["']?(?!AzureMlSecret=|null\b)[^\s"'#,}~]  # on the same line
-        | \r?\n\s*(?:-\s+)?["']?(?!AzureMlSecret=|[\w.]+["']?[ \t]*:(?:\s|\Z))[^\s"'#,}~]  # on the next one
+        | \r?\n\s*(?:-\s+)?["']?(?!AzureMlSecret=|[\w.]+["']?[ \t]*:(?:\s|\Z))[^\s"'#,}~]  # on the next line
     )
     """,
     re.VERBOSE,
 )
-"""A password in YAML that may be malformed. False positives are better than misses."""
+"""A password in YAML, which may be malformed. A false positive is better than a missed password."""
 
 _LARGEST_CONFIGURATION = 1 << 20
 
 
 class Item(NamedTuple):
-    """A file, link or folder of the project. `path` is relative to it; `kind` says what a run gets."""
+    """A file, link or folder of the project. `path` is relative to the project."""
 
     path: str
     kind: Kind
@@ -97,7 +97,7 @@ def is_never_taken(path: str) -> bool:
 
 
 def holds_secret(root: str, path: str) -> bool:
-    """Return True for a `.compute` file that holds a password instead of a reference to the keyring."""
+    """Return True for a `.compute` file with a password instead of a reference to the keyring."""
     if os.path.dirname(path) != CONFIG_DIRECTORY or not path.endswith(COMPUTE_SUFFIX):
         return False
     try:
@@ -108,7 +108,7 @@ def holds_secret(root: str, path: str) -> bool:
 
 
 def files_with_secrets(root: str) -> list[str]:
-    """Return the `.compute` files of the project that hold a password, relative to the project."""
+    """Return the paths of `.compute` files with a password, relative to the project."""
     try:
         names = sorted(os.listdir(os.path.join(root, CONFIG_DIRECTORY)))
     except OSError:
@@ -117,11 +117,11 @@ def files_with_secrets(root: str) -> list[str]:
 
 
 def project_files(root: str, data: Collection[str] = (), *, old_root: str = "", room: int = 0) -> Iterator[Item]:
-    """Yield every file, link and folder of the project at `root`, folders before their contents.
+    """Yield the files, links and folders of the project at `root`. A folder precedes its entries.
 
-    `data` are paths that are linked. The top ignore files of `old_root`, an older state of the project, apply as well.
-    `room` is the length of the longest folder that the project is copied to. Sockets, pipes, devices and paths that no
-    run gets are skipped. Raises OSError when `root` cannot be read.
+    `data` are paths of kind LINKED. The top-level ignore files of `old_root`, an older state of the project, apply too.
+    `room` is the maximum length of a folder to which the project is copied. Sockets, pipes, devices and NEVER_TAKEN are
+    skipped. Raises OSError if `root` cannot be read.
     """
     always = [read_ignore_file(each, "", IGNORE_FILE) for each in (root, old_root) if each]
     above = (read_ignore_file(old_root, "", GIT_IGNORE),) if old_root else ()
@@ -197,7 +197,7 @@ class _Walk(NamedTuple):
 
 
 def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
-    """Return the ending, with the cause in its reason if a tracked run failed because it did not find a file."""
+    """Return the ending, with the cause in its reason if a tracked run failed because a file was missing."""
     if ending.state != RunState.FAILED or not record.spec.tracked:
         return ending
     found = _NOT_FOUND.search(ending.reason)
@@ -206,7 +206,7 @@ def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
 
 
 def missing_file_cause(spec: RunSpec, name: str) -> str:
-    """Return the cause for which a run did not find the file `name`, with the remedy; "" if it is not known."""
+    """Return the reason why a run did not find the file `name`, with the remedy, or "" if it is unknown."""
     path = _in_project(spec, name)
     if not path:
         return ""
@@ -222,7 +222,7 @@ def missing_file_cause(spec: RunSpec, name: str) -> str:
 
 
 def _in_project(spec: RunSpec, name: str) -> str:
-    """Convert a path that the run saw to a path relative to the project; "" if it is outside."""
+    """Convert a path in the run to a path relative to the project, or to "" if it is outside."""
     if not os.path.isabs(name):
         return os.path.normpath(name)
     for folder in (spec.working_directory, f"{RUN_IN_CONTAINER}/{WORKING_COPY}", PROJECT_IN_CONTAINER):
@@ -248,7 +248,7 @@ def _outside(spec: RunSpec, path: str) -> str:
 
 
 def _made_by_another(spec: RunSpec, path: str) -> str:
-    """Return a text with an earlier run that wrote the file, and the command that copies it into the project; or ""."""
+    """Return a text about an earlier run that wrote the file, with the command that copies the file, or ""."""
     folder = os.path.dirname(spec.run_directory)
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith(".") and name != spec.run_id)
@@ -264,7 +264,7 @@ def _made_by_another(spec: RunSpec, path: str) -> str:
 
 
 def _not_copied(spec: RunSpec, path: str) -> str:
-    """Return the reason for which the run did not get a file that is in the project now; "" if unknown."""
+    """Return the reason why the run did not get a file that is in the project now, or "" if it is unknown."""
     target, is_remote = spec.target.name, spec.target.kind.is_remote
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
     try:

@@ -1,8 +1,9 @@
-"""The provenance of a tracked run: `provenance.json` and `git.diff` in its directory.
+"""Collect the provenance of a tracked run: `provenance.json` and `git.diff` in its directory.
 
-It holds the snapshot, the user's own git state with uncommitted changes, packages, interpreter or image, machine, GPUs
-and the seeds among the arguments. A low-priority child of the run's controller collects it while the script runs, and
-writes it once. Unknown values are recorded as problems with their reason. Secrets in addresses are masked.
+It contains the snapshot, the state of the user's own repository with uncommitted changes, packages, interpreter or
+image, machine, GPUs, and the seeds in the arguments. A child of the controller with low priority collects it while the
+script runs, and writes it once. For a value that could not be collected, a problem with the reason is recorded. Secrets
+in addresses are masked.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tui_workbench.targets.base.registry import target_for
 SCHEMA = 1
 
 LARGEST_DIFF = 10 << 20
-"""Maximum size of a stored diff of uncommitted changes, in bytes; the snapshot has all changes anyway."""
+"""Maximum size of a stored diff of uncommitted changes, in bytes. The snapshot contains all changes."""
 
 MOST_NAMES = 10_000
 GIT_SECONDS = 60.0
@@ -39,15 +40,15 @@ _SEED = re.compile(r"(?:^|[-_.])(?:\w*seed)$", re.IGNORECASE)
 
 
 def is_due(directory: RunDirectory, record: Record) -> bool:
-    """Return True if the run is tracked, was submitted here, and its provenance was not collected yet."""
+    """Return True if the provenance of a tracked run that was submitted here has not been collected."""
     return record.spec.tracked and not any(os.path.exists(directory.file(name)) for name in (PROVENANCE, FOLLOWED))
 
 
 def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
     """Collect the provenance in a child process, which closes the inherited `lock`.
 
-    This process must be single-threaded. Returns a descriptor that reaches its end when the child ends; -1 if there is
-    no child.
+    This process must be single-threaded. Return a descriptor that reaches its end when the child ends, or -1 if there
+    is no child.
     """
     if not is_due(directory, record):
         return -1
@@ -66,7 +67,7 @@ def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
 
 
 def _run_child(directory: RunDirectory, record: Record, inherited: Sequence[int]) -> None:
-    """Fork again so that the child is never a zombie. The grandchild keeps the pipe open until it ends."""
+    """Fork again, so that the child never becomes a zombie. The grandchild keeps the pipe open until it ends."""
     try:
         for descriptor in inherited:
             os.close(descriptor)
@@ -86,7 +87,7 @@ def write_provenance(directory: RunDirectory, record: Record) -> None:
 
 
 def collect(record: Record) -> tuple[dict[str, Any], bytes]:
-    """Return the contents of `provenance.json` and `git.diff`, with errors of the target. Blocks for seconds."""
+    """Return the contents of `provenance.json` and `git.diff`. This blocks for seconds."""
     spec = record.spec
     git, diff = _git_of_origin(record) or git_state(spec.project_root)
     try:
@@ -111,7 +112,7 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
 
 
 def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None:
-    """Return git state and diff of the run that this run repeats; None if it does not repeat a run."""
+    """Return git state and diff of the run that this run repeats, or None if it does not repeat a run."""
     if not record.origin:
         return None
     origin = os.path.join(os.path.dirname(record.spec.run_directory), record.origin)
@@ -122,14 +123,14 @@ def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None
         with open_regular(os.path.join(origin, DIFF)) as diff:
             return git, diff.read(LARGEST_DIFF)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # The project's current state says nothing about the earlier run.
+        # The current state of the project may differ from that of the earlier run.
         return {"problem": f"the provenance of {record.origin} was not recorded"}, b""
 
 
 def git_state(folder: str) -> tuple[dict[str, Any] | None, bytes]:
-    """Return the state of the user's own git repository and the diff of uncommitted changes; None without a repository.
+    """Return the state of the user's own repository, or None if there is none, and the diff of uncommitted changes.
 
-    Nothing is written to the repository, not even its index.
+    The repository and its index are not changed.
     """
     if not _may_be_in_repository(folder):
         return None, b""
@@ -138,7 +139,7 @@ def git_state(folder: str) -> tuple[dict[str, Any] | None, bytes]:
     except GitError as error:
         return (None if "not a git repository" in error.message else {"problem": error.message}), b""
     found: dict[str, Any] = {**_parse_status(status), "remote": None}
-    with contextlib.suppress(GitError):  # there is no remote
+    with contextlib.suppress(GitError):  # raised if there is no remote
         first = _git(folder, "config", "--null", "--get-regexp", r"^remote\..*\.url$").split(b"\0")[0]
         found["remote"] = masked_address(os.fsdecode(first.partition(b"\n")[2]))
     diff = b""
@@ -170,7 +171,7 @@ def _parse_status(text: bytes) -> dict[str, Any]:
         elif kind == "?":
             untracked.append(rest)
         elif kind in ("1", "2", "u"):
-            # A path may hold spaces; the fields before it do not.
+            # A path can contain spaces, the fields before it cannot.
             changed.append(rest.split(" ", {"1": 7, "2": 8, "u": 9}[kind])[-1])
             if kind == "2":
                 next(entries, None)  # the old path of a renamed file
@@ -183,7 +184,7 @@ def _parse_status(text: bytes) -> dict[str, Any]:
 
 
 def _may_be_in_repository(folder: str) -> bool:
-    """Return False if git would certainly report that there is no repository."""
+    """Return False if there is certainly no repository, without starting git."""
     return any(os.path.lexists(os.path.join(each, ".git")) for each in with_parents(os.path.realpath(folder)))
 
 
@@ -194,7 +195,7 @@ def _git(folder: str, *arguments: str) -> bytes:
 
 
 def masked_address(address: str) -> str:
-    """Return the address of a repository or package with possible secrets masked."""
+    """Mask the parts of a repository or package address that may be secrets."""
     scheme = _USER_PART.match(address)
     if scheme is not None and not (scheme[1].lower().endswith("ssh://") and ":" not in scheme[2]):
         address = f"{scheme[1]}{MASK}@{address[scheme.end() :]}"
@@ -208,7 +209,7 @@ def _without_secrets(version: Any) -> str:
 
 
 def find_seeds(arguments: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the seeds of a run by name: `--seed 1`, `--data-seed=1`, `random_seed=1`, variables with such names."""
+    """Return the seeds in arguments (`--seed 1`, `--data-seed=1`, `random_seed=1`) and variables, by name."""
     found: dict[str, str] = {}
     for position, word in enumerate(arguments):
         name, equals, value = word.partition("=")

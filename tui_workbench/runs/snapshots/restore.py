@@ -1,8 +1,9 @@
 """Restore the project to the snapshot of a run, or undo the last restore.
 
-The current state is first saved as a commit in the snapshot repository. Then only files that this commit holds, or
-that did not exist, are changed. So nothing is lost: ignored files, and files that a commit cannot hold, stay unchanged
-and are reported. A journal is written before the first change, so one call undoes even a restore that was killed.
+First, the current state is saved as a commit in the snapshot repository. Then only files in this commit are changed or
+removed, and missing files are added, so that no content is lost. Ignored files, and files that a commit cannot contain,
+stay unchanged and are reported. A journal is written before the first change, so that one call can undo a restore, even
+if it was killed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tui_workbench.runs.snapshots.working_copy import leads_through_folders, pat
 from tui_workbench.runs.store.rundir import Record
 
 ADDED, CHANGED, REMOVED, LEFT = "added", "changed", "removed", "left"
-"""Kinds of changes to files of the project. Files of the kind `left` differ, but are not touched."""
+"""Kinds of changes to files of the project. A file of kind LEFT differs, but is not changed."""
 
 JOURNAL = "restored.json"
 SAVED = "refs/saved"  # prefix of the references to saved states
@@ -35,25 +36,25 @@ _STAGING = "restoring"
 
 
 class Change(NamedTuple):
-    """The change of a file, by its path in the project."""
+    """The change of a file. `path` is relative to the project."""
 
     kind: str
     path: str
 
 
 class Restoration(NamedTuple):
-    """The changes of a restore. `what` is the run's ID, or describes what an undo restores."""
+    """The changes of a restore. `what` is the run ID, or a description of the state that an undo restores."""
 
     what: str
     changes: tuple[Change, ...]
-    saved: str = ""  # the commit of the state before; "" if nothing was changed
+    saved: str = ""  # commit of the state before; "" if nothing was changed
 
 
 class _Entry(NamedTuple):
     """The journal of the last restore, which may have been killed."""
 
-    before: str  # the commit of the state before
-    to: str  # the commit that was restored
+    before: str  # commit of the state before
+    to: str  # the restored commit
     what: str
     is_undo: bool
     is_complete: bool
@@ -83,13 +84,13 @@ def undo(project: Project, *, dry_run: bool = False) -> Restoration:
             f"no restore to undo in {project.root}",
             remedy="Only files restored by `workbench-tui project restore --run-id ID` can be undone.",
         )
-    # A killed undo is finished, not reversed.
+    # An undo that was killed is completed, not reversed.
     commit = entry.to if entry.is_undo and not entry.is_complete else entry.before
     return _restore(_store(project), project, commit, _words(entry), is_undo=True, dry_run=dry_run)
 
 
 def undoable(project: Project) -> str:
-    """Return a description of what `undo` would restore; "" if there is nothing to undo."""
+    """Return a description of the state that `undo` would restore, or "" if there is none."""
     entry = _read(project)
     return _words(entry) if entry else ""
 
@@ -101,7 +102,7 @@ def _words(entry: _Entry) -> str:
 
 
 def _store(project: Project, record: Record | None = None) -> SnapshotStore:
-    # Data of any run configuration, now or then, is not part of a snapshot: it is neither saved nor removed.
+    # Data of any run configuration, including the recorded one, is not part of snapshots. It is not saved or removed.
     then = (record.spec.run_configuration,) if record is not None else ()
     references = tuple(each for one in (*project.run_configurations(), *then) for each in one.data_references)
     store = SnapshotStore(project.root, project.state_directory, data_in_project(project.root, references))
@@ -122,7 +123,7 @@ def _changes(store: SnapshotStore, root: str, before: str, after: str) -> tuple[
 
 
 def _is_taken(root: str, path: str, removed: set[str]) -> bool:
-    """Return True if a file that is in no snapshot is at the path of a file, or at one of its parents."""
+    """Return True if a file that is not in a snapshot has this path, or the path of one of its parents."""
     parts = path.split("/")
     for size in range(1, len(parts) + 1):
         place = "/".join(parts[:size])
@@ -131,7 +132,7 @@ def _is_taken(root: str, path: str, removed: set[str]) -> bool:
             return False
         if os.path.islink(whole) or not os.path.isdir(whole):
             return True
-    # A folder in place of a file: other files in it must not be removed.
+    # If there is a folder at the path of a file, other files in it must not be removed.
     return any(os.path.join(path, inner) not in removed for inner in paths_below(os.path.join(root, path)))
 
 
@@ -147,7 +148,7 @@ def _restore(
         if all(change.kind == LEFT for change in changes):
             return Restoration(what, changes)
         earlier = _read(project)
-        # After a restore that was killed, the state to return to is the one before it.
+        # If the last restore was killed, an undo must return to the state before it.
         is_mixture = earlier is not None and not earlier.is_complete and not is_undo and not earlier.is_undo
         before = earlier.before if earlier is not None and is_mixture else saved
         entry = _Entry(before, commit, what, is_undo, is_complete=False)
@@ -183,7 +184,7 @@ def _apply(store: SnapshotStore, project: Project, commit: str, changes: Iterabl
 
 
 def _remove(root: str, relative: str) -> None:
-    """Remove a file, and the folders that are empty without it."""
+    """Remove a file, and the folders that become empty."""
     path = os.path.join(root, relative)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -192,7 +193,7 @@ def _remove(root: str, relative: str) -> None:
 
 
 def _place(source: str, root: str, relative: str) -> None:
-    """Move a file to its path atomically. Other files that have appeared there meanwhile stay."""
+    """Move a file to its path atomically. A folder at this path is only replaced if it contains no files."""
     destination = os.path.join(root, relative)
     if not leads_through_folders(root, relative):
         raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -215,7 +216,7 @@ def _place(source: str, root: str, relative: str) -> None:
 def _keep_mode(source: str, destination: str) -> None:
     """Give `source` the read and write permissions of the file that it replaces.
 
-    The permission to execute is part of the snapshot.
+    The execute permission is that of the snapshot.
     """
     try:
         status = os.lstat(destination)

@@ -1,8 +1,8 @@
-"""Snapshots: each run gets a commit of the project in a hidden repository, and a working copy of that commit.
+"""Take snapshots: a commit of the project in a hidden repository, and a working copy of this commit for each run.
 
-The user's own repository is never used. The hidden repository is bare, in `.workbench/`, with its own index and without
-user configuration and filters, so files come back byte for byte. `working_copy` adds files that git does not hold.
-`outputs/` belongs to a run and is never part of a snapshot. Without git a run only gets a copy of the files.
+The user's own repository is never used. The hidden repository in `.workbench/` is bare, and has its own index and no
+user configuration or filters, so that the bytes of files do not change. `working_copy` adds files that are not in the
+commit. `outputs/` belongs to a run and is never part of a snapshot. Without git, a run gets only a copy of the files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Entry = tuple[str, str]  # path and mode of a file, link or repository in the i
 
 REFERENCES = "refs/runs"  # prefix of the references to the commits of runs
 
-# Line ends, keywords and LFS filters of the user's .gitattributes would change the bytes of files.
+# Line endings, keywords and LFS filters in .gitattributes of the user would change the bytes of files.
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 _SETTINGS = (
     "core.attributesFile=/dev/null",
@@ -56,7 +56,7 @@ _REMEDY = (
 
 
 class Snapshot(NamedTuple):
-    """A commit ID in the hidden repository (empty without git); `kind` is `git`, `copy` or `none`."""
+    """A commit in the hidden repository; "" without git. `kind` is `git`, `copy` or `none`."""
 
     kind: str
     commit_id: str = ""
@@ -65,8 +65,8 @@ class Snapshot(NamedTuple):
 class SnapshotStore:
     """The hidden repository of a project.
 
-    `state_directory` is the project's `.workbench/`; `data` are paths, relative to the project, that are linked and
-    never part of a snapshot; `contents` is the current result of `contents_of`, if known.
+    `state_directory` is that of the project. `data` are linked paths, relative to the project, which are never part of
+    a snapshot. `contents` is the current result of `contents_of`, if known.
     """
 
     def __init__(
@@ -82,29 +82,29 @@ class SnapshotStore:
         self._index = os.path.join(self.repository, "index")
 
     def take(self, run_id: str, working_copy: str) -> Snapshot:
-        """Commit the current project and create `working_copy`, which only this user may read.
+        """Commit the current project and create `working_copy`, which only this user can read.
 
-        Raises StorageError and may leave a partial copy. Concurrent calls wait for each other: they share an index.
+        Concurrent calls wait for each other, because they share an index. Raises StorageError; a partial copy can
+        remain.
         """
         with storage_errors("create", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700)
             if self.available:
                 with self.exclusive():
                     return self._take(run_id, working_copy)
-            # The copy also holds the files that a snapshot would hold.
+            # The copy also contains the files of a snapshot.
             items = project_files(self._root, self._data, room=room_of(self._state_directory))
             kinds = {Kind.SNAPSHOT: Kind.COPIED}
             self._complete(working_copy, (item._replace(kind=kinds.get(item.kind, item.kind)) for item in items))
             return Snapshot("copy")
 
     def reference_of(self, run_id: str) -> str:
-        """Return the reference to the commit of a run."""
         return f"{REFERENCES}/{run_id}"
 
     def record(self, reference: str, message: str, contents: Contents | None = None) -> str:
-        """Commit the current project under a reference, without a copy; return the commit ID. Raises StorageError.
+        """Commit the current project under a reference, without a copy, and return the commit ID.
 
-        Git must be installed.
+        Git must be installed. Raises StorageError.
         """
         with self.exclusive():
             commit = self.git("commit-tree", self.tree(contents), "-m", message).strip()
@@ -128,9 +128,9 @@ class SnapshotStore:
         return kind.strip() == (b"blob" if path else b"commit")
 
     def check_out(self, commit: str, working_copy: str) -> None:
-        """Create `working_copy`, readable by this user only, from a commit and the project's current ignored files.
+        """Create `working_copy`, which only this user can read, from a commit and the current ignored files.
 
-        Raises StorageError or LargeFiles, and may leave a partial copy.
+        Raises StorageError or LargeFiles; a partial copy can remain.
         """
         with storage_errors("create", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700, exist_ok=True)
@@ -143,7 +143,7 @@ class SnapshotStore:
 
     @contextlib.contextmanager
     def index_of(self, commit: str) -> Iterator[None]:
-        """Make git commands in this context use an index of this commit instead of the project's index."""
+        """Use an index of a commit, instead of the index of the project, for git commands in this context."""
         usual, self._index = self._index, os.path.join(self.repository, "commit-index")
         try:
             for path in (self._index, f"{self._index}.lock"):
@@ -156,7 +156,7 @@ class SnapshotStore:
 
     def _take(self, run_id: str, working_copy: str) -> Snapshot:
         os.utime(self._lock)
-        before = os.fstat(self._lock).st_mtime_ns  # the file system's time
+        before = os.fstat(self._lock).st_mtime_ns  # time of the file system
         contents = self._current_contents()
         commit = self.record(self.reference_of(run_id), run_id, contents)
         entries = self._entries()
@@ -176,7 +176,7 @@ class SnapshotStore:
         os.makedirs(os.path.join(working_copy, OUTPUTS), exist_ok=True)
 
     def _place(self, working_copy: str, entries: Sequence[_Entry], before: int) -> None:
-        """Put the files of the index into the copy; files older than `before` share blocks if possible."""
+        """Copy the files of the index to the working copy. Files older than `before` share blocks if possible."""
         sample = next((path for path, mode in entries if mode != _LINK), "")
         if not sample or not can_clone(os.path.join(self._root, sample), working_copy):
             self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
@@ -188,20 +188,20 @@ class SnapshotStore:
             self.git("checkout-index", "-z", "--stdin", "--force", f"--prefix={working_copy}/", stdin=left)
 
     def _current_contents(self) -> Contents:
-        """Return the contents given to the constructor on the first call, if any; later the current ones."""
+        """Return the contents given to the constructor on the first call, and later the current contents."""
         contents, self._contents = self._contents, None
         return contents or contents_of(self._root, self._state_directory, self._data)
 
     def tree(self, contents: Contents | None = None) -> str:
-        """Return the tree ID of the current project. Raises StorageError, LargeFiles."""
+        """Return the tree ID of the current project. Raises StorageError or LargeFiles."""
         contents = contents or self._current_contents()
-        # Also needed for a restore: git would read these large files completely.
+        # Git reads files completely, so a restore must refuse large files too.
         refuse_large(contents._replace(copied=(), uncloned=()))
         with self.exclusive():
             try:
                 self._update_index(contents.files)
             except StorageError:
-                # A file may have shrunk while git read it, or the index, which is only a cache, is damaged.
+                # Retry without the index, which is only a cache and may be damaged. Or a file may have shrunk.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self._index)
                 self._update_index(self._current_contents().files)
@@ -209,7 +209,7 @@ class SnapshotStore:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Lock the repository; concurrent submits wait. Raises StorageError."""
+        """Lock the repository, so that concurrent submissions wait. Raises StorageError."""
         if self._lock >= 0:
             yield
             return
@@ -224,9 +224,10 @@ class SnapshotStore:
             self._lock = -1
 
     def _try_lock(self) -> None:
-        """Lock the repository. If it is not this user's own, or was renamed, the caller must try again.
+        """Lock the repository. If it was renamed, the caller must retry.
 
-        A repository that this user did not create here is renamed: git only reads its objects. Raises OSError.
+        A repository that this user did not create here is renamed, because git may only read its objects. Raises
+        OSError.
         """
         os.makedirs(self.repository, mode=0o700, exist_ok=True)
         path = os.path.join(self.repository, _LOCK)
@@ -244,7 +245,7 @@ class SnapshotStore:
                 os.rename(self.repository, _free_name(self._state_directory))
 
     def _prepare(self) -> None:
-        # Every git process inherits the lock, so files of a killed git are not in use.
+        # Each git process inherits the lock, so lock files of a killed git are not in use.
         for name in _LOCKS:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self.repository, name))
@@ -256,9 +257,9 @@ class SnapshotStore:
         write_if_changed(os.path.join(self.repository, "info", "attributes"), _ATTRIBUTES.encode())
 
     def _update_index(self, files: Collection[str]) -> None:
-        """Make the index hold exactly the current state of these files. Raises StorageError.
+        """Update the index to the current state of these files, including those of nested repositories.
 
-        Files of nested repositories are treated like other files.
+        Other files are removed from the index. Raises StorageError.
         """
         wanted = set(files)
         stale = [path for path, _ in self._entries() if path not in wanted]
@@ -275,14 +276,14 @@ class SnapshotStore:
         return [name for name in self.git(command, "-z", *arguments).split("\0") if name]
 
     def git(self, *arguments: str, stdin: Iterable[str] = ()) -> str:
-        """Return the output of a git command; `stdin` are strings, sent with a NUL after each. Raises StorageError."""
+        """Return the output of a git command. The strings `stdin` are terminated by NUL. Raises StorageError."""
         settings = (word for setting in _SETTINGS for word in ("-c", setting))
         data = "".join(f"{each}\0" for each in stdin).encode("utf-8", "surrogateescape")
         try:
             with meter("snapshot", BYTES) as taking:
                 output = run_git(
                     *settings, *arguments, environment=self._environment(arguments[0]), folder=self._root,
-                    # Git reports no progress while it reads a large file.
+                    # Show the progress, which git does not report while it reads a large file.
                     input=data, passed=(self._lock,), on_written=taking.update,
                 )  # fmt: skip
         except GitError as error:

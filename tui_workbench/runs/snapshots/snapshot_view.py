@@ -1,6 +1,6 @@
-"""Read the snapshots of runs: their files, the content of a file, the diff of two snapshots.
+"""Read the snapshots of runs: their files, the content of a file, and the diff of two snapshots.
 
-Only git's plumbing commands are used, without configuration. Nothing is written, and no repository is trusted.
+Only plumbing commands of git are used, without configuration, because repositories are not trusted. Nothing is written.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import NamedTuple
 from tui_workbench.core.errors import StorageError, storage_errors
 from tui_workbench.core.git import GitError, reading_environment, run_git
 
-REPOSITORY = "snapshots.git"  # the hidden repository, in the project's state directory
+REPOSITORY = "snapshots.git"  # the hidden repository in the state directory of the project
 
 IMPORTED_PREFIX = "snapshots-imported-"
-"""Prefix of repositories that this user did not create here, such as those that came with the project."""
+"""Prefix of repositories that this user did not create here, for example because they came with the project."""
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""The object ID of an empty tree, which every repository knows."""
+"""The object ID of an empty tree, which exists in every repository."""
 
 SHORTEST = 4  # minimum length of a commit ID
 LARGEST_DIFF = 4 << 20  # maximum size of a diff in bytes
 
 
 def object_directories(state_directory: str) -> list[str]:
-    """Return the folders with git objects: of the hidden repository, then of imported ones."""
+    """Return the folders of git objects: that of the hidden repository, and those of imported repositories."""
     try:
         names = sorted(name for name in os.listdir(state_directory) if name.startswith(IMPORTED_PREFIX))
     except OSError:
@@ -34,7 +34,7 @@ def object_directories(state_directory: str) -> list[str]:
 
 
 def read_with_git(state_directory: str, *arguments: str) -> bytes:
-    """Return the output of a git command on the objects of a project's snapshots. Raises StorageError."""
+    """Return the output of a git command that reads the snapshots of a project. Raises StorageError."""
     repository = os.path.join(state_directory, REPOSITORY)
     with storage_errors("read", repository):
         environment = reading_environment(state_directory, object_directories(state_directory))
@@ -56,7 +56,7 @@ class SnapshotFile(NamedTuple):
 
 
 def snapshot_files(state_directory: str, commit: str) -> list[SnapshotFile]:
-    """List the files of a snapshot. Raises StorageError."""
+    """Return the files of a snapshot. Raises StorageError."""
     found = []
     for line in read_with_git(state_directory, "ls-tree", "-r", "-z", "--long", _checked(commit)).split(b"\0")[:-1]:
         facts, _, path = line.partition(b"\t")
@@ -67,14 +67,14 @@ def snapshot_files(state_directory: str, commit: str) -> list[SnapshotFile]:
 
 
 def snapshot_content(state_directory: str, commit: str, path: str) -> bytes:
-    """Return the content of a file in a snapshot. Raises StorageError, including when the file is missing."""
+    """Return the content of a file in a snapshot. Raises StorageError, also if there is no such file."""
     return read_with_git(state_directory, "cat-file", "blob", f"{_checked(commit)}:{path}")
 
 
 def snapshot_diff(state_directory: str, before: str, after: str, paths: Sequence[str] = ()) -> str:
-    """Return the unified diff between two snapshots, limited to `paths` if any. Raises StorageError.
+    """Return the unified diff between two snapshots, or only that of `paths`. Raises StorageError.
 
-    An empty commit ID stands for an empty project.
+    An empty commit ID means an empty project.
     """
     options = ("-r", "-p", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
     chosen = [f":(literal){path}" for path in paths]
@@ -86,7 +86,7 @@ def snapshot_diff(state_directory: str, before: str, after: str, paths: Sequence
 
 
 def _checked(commit: str) -> str:
-    """Validate a commit ID, which comes from a file. Raises StorageError."""
+    """Check a commit ID, which another user may have written. Raises StorageError."""
     if len(commit) < SHORTEST or not set(commit) <= set("0123456789abcdef"):
         raise StorageError(
             f"invalid commit ID {commit!r}", remedy="Choose another run: the record of this run is damaged."

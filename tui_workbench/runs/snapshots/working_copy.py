@@ -1,11 +1,10 @@
-"""The files that a working copy holds besides the snapshot, and the list of files to send to another machine.
+"""Add files to a working copy that are not in the snapshot, and list the files to send to another machine.
 
-Copies of ignored files and links to data are added to the snapshot. Declared data is the only part of the project that
-a run can write through its working copy.
+These files are copies of ignored files, and links to data. Through its working copy, a run can only change declared
+data of the project.
 
-When files are sent, a file in git is identified by its object ID, so it is not read again and a fresh copy of an
-unchanged project counts as unchanged. An ignored file is identified by mtime and size. Links to data in the project and
-ignored files with the name of a secrets file are not sent.
+To detect changes without reading files, a file in git is identified by its object ID, and an ignored file by mtime and
+size. Links to data in the project, and ignored files with the name of a secrets file, are not sent.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ _GONE = frozenset((errno.ENOENT, errno.EACCES, errno.EPERM, errno.EINVAL, errno.
 
 
 def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]], before_ns: int) -> list[str]:
-    """Clone files of the project, given as path and executable flag; return the paths that were not cloned.
+    """Clone files of the project, given as path and executable flag, and return the paths that were not cloned.
 
-    These are files that may have changed since `before_ns` (file system time), when git had not read them yet, and
-    files whose blocks cannot be shared.
+    A file is not cloned if its blocks cannot be shared, or if it may have changed since `before_ns`, a time of the file
+    system before git read the files.
     """
     left: list[str] = []
     for path, executable in paths:
@@ -42,7 +41,7 @@ def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]],
         try:
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             is_cloned = clone_file(source, copy, 0o777 if executable else 0o666)
-            # Checked after the copy: a change in between has a later time.
+            # Compare the time after the copy, so that a change during the copy is detected.
             if is_cloned and os.lstat(source).st_ctime_ns < before_ns:
                 continue
         except OSError:
@@ -54,9 +53,9 @@ def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]],
 
 
 def fill(root: str, working_copy: str, items: Iterable[Item]) -> None:
-    """Add the folders of `items`, copies of ignored files, links, and links to data to `working_copy`.
+    """Add folders, copies of ignored files and links, and links to data in `items` to `working_copy`.
 
-    Files of the snapshot stay. Raises OSError when the copy cannot be written.
+    Files of the snapshot are not replaced. Raises OSError if the copy cannot be written.
     """
     blocked: set[str] = set()
     copied = 0
@@ -73,7 +72,7 @@ def fill(root: str, working_copy: str, items: Iterable[Item]) -> None:
                     os.mkdir(copy)
                 except FileExistsError:
                     if os.path.islink(copy) or not os.path.isdir(copy):
-                        blocked.add(item.path)  # a file or link is in its place
+                        blocked.add(item.path)  # a file or link has this path
             elif item.kind == Kind.COPIED and not os.path.lexists(copy):
                 _copy(root, working_copy, item)
                 copied += item.status.st_size if item.status is not None else 0
@@ -89,7 +88,7 @@ def _copy(root: str, working_copy: str, item: Item) -> None:
         else:
             copy_file(source, copy)
     except OSError as error:
-        # The file may have been removed, locked or replaced since it was listed.
+        # Ignore files that were removed, locked or replaced after they were listed.
         if error.filename != source or error.errno not in _GONE:
             raise
 
@@ -115,9 +114,9 @@ def leads_through_folders(root: str, path: str) -> bool:
 
 
 def redirect_link(root: str, working_copy: str, path: str) -> None:
-    """Make a link of the working copy point to the file to which it points in the project.
+    """Correct the target of a link that was copied to the working copy.
 
-    A link within the project then points into the working copy; a link out of the project keeps its target.
+    A link within the project then points into the working copy. A link to a file outside of the project points there.
     """
     link, folder = os.path.join(working_copy, path), os.path.dirname(path)
     leads = os.readlink(link)
@@ -134,7 +133,7 @@ def redirect_link(root: str, working_copy: str, path: str) -> None:
 
 
 def _inside(root: str, path: str) -> str:
-    """Return the path relative to the project; "" if it is outside."""
+    """Return a path relative to the project, or "" if it is outside."""
     relatives = (os.path.relpath(path, folder) for folder in (root, os.path.realpath(root)))
     return next((relative for relative in relatives if not _leads_out(relative)), "")
 
@@ -144,7 +143,7 @@ def _leads_out(path: str) -> bool:
 
 
 def files_of_run(record: Record) -> list[Entry]:
-    """List the files and links of the run's working copy that are sent to a target. Raises StorageError."""
+    """Return the files and links in the working copy of a run to send to a target. Raises StorageError."""
     spec = record.spec
     state_directory = os.path.dirname(os.path.dirname(spec.run_directory))
     files = snapshot_files(state_directory, record.commit_id) if record.snapshot == "git" else []
@@ -163,7 +162,7 @@ def files_of_run(record: Record) -> list[Entry]:
 
 
 def files_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
-    """List the files and links of the project that a run submitted now would send to a target."""
+    """Return the files and links of the project that a run submitted now would send to a target."""
     found = []
     for item in project_files(root, data):
         path, status = os.path.join(root, item.path), item.status
@@ -172,7 +171,7 @@ def files_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
         if item.kind == Kind.COPIED and is_secret_file(item.path):
             continue
         if item.kind == Kind.SNAPSHOT and status.st_size > SNAPSHOT_FILE_BYTES:
-            continue  # not part of a snapshot, and slow to read
+            continue  # such a file is not part of a snapshot, and slow to read
         if item.is_link:
             found.append(Entry(item.path, f"link-{os.readlink(path)}", link=os.readlink(path)))
         else:
@@ -182,7 +181,7 @@ def files_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
 
 
 def _blob_name(path: str, size: int) -> str:
-    """Return git's object ID of a file's content."""
+    """Return the object ID of a file in git."""
     digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     with open(path, "rb") as file:
         while data := file.read(1 << 20):
@@ -196,7 +195,7 @@ def _entry(path: str, status: os.stat_result, name: str = "") -> Entry:
 
 
 def paths_below(root: str, *, except_for: str = "") -> Iterator[str]:
-    """Yield the relative path of every file and link below `root`, except for those in its folder `except_for`."""
+    """Yield the relative paths of files and links below `root`, except for those in its folder `except_for`."""
     for folder, folders, files in os.walk(root):
         if folder == root and except_for in folders:
             folders.remove(except_for)
@@ -205,7 +204,7 @@ def paths_below(root: str, *, except_for: str = "") -> Iterator[str]:
 
 
 def _link(spec: RunSpec, path: str, name: str) -> Entry | None:
-    """Return a link of the copy; None if it points into the project, which the other machine does not have."""
+    """Return a link of the copy, or None if it points to the project, which is not on the other machine."""
     try:
         leads = os.readlink(os.path.join(spec.working_directory, path))
     except OSError:

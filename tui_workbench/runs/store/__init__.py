@@ -1,4 +1,4 @@
-"""The run directory and the index of runs: records, annotations, filters and the registry of the user's runs.
+"""Read and write run directories, the index of runs, annotations, and the registry of the user's own runs.
 
-Nothing here starts or ends a run.
+Code that starts or ends runs belongs to `runs.submission` and `runs.lifecycle`.
 """

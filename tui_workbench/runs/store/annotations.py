@@ -1,11 +1,11 @@
 """Annotations of runs: tags, a note, pinned and archived; and the tags that a script logged.
 
-Annotations are a small file in the run's directory. It is changed under a lock and written atomically, so concurrent
-workbenches do not lose each other's changes, and keys of later versions are kept. A line in the project's journal tells
-the index to read a run again. It is written before the file while the lock is held, so a reader that sees the line and
-a free lock also sees the new file. A file that cannot be parsed is shown as a problem and never overwritten.
+The annotations of a run are in a small file in the run directory. It is written atomically under a lock, so that no
+change of another process is lost, and keys of later versions are kept. A line in the journal of the project makes the
+index read the run again. It is written before the file while the lock is held, so that a reader that finds the line and
+a free lock also finds the new file. A file that cannot be parsed is reported as a problem and never overwritten.
 
-The tags of a script are lines of `metrics.jsonl`. The last line of a name counts, and user tags override it.
+The tags of a script are lines of `metrics.jsonl`. The last line with a name applies, and user tags override it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tui_workbench.core.locks import held, is_locked
 
 FILE = "annotations.json"
 LOCK = "annotations.lock"
-JOURNAL = "annotated"  # in the project's state directory: a run ID per line, for each change of annotations
+JOURNAL = "annotated"  # in the state directory of the project; each change of annotations adds a run ID
 
 SCHEMA = 1
 LONGEST_NAME = 200
@@ -36,7 +36,7 @@ _BLOCK = 1 << 22
 
 
 class Annotations(NamedTuple):
-    """The annotations of a run. `problem` is the error if its file cannot be parsed."""
+    """The annotations of a run. `problem` is the error if the file cannot be parsed, or ""."""
 
     tags: Mapping[str, str] = {}  # "" for a tag without a value
     note: str = ""
@@ -65,10 +65,10 @@ def is_being_changed(directory: str) -> bool:
 def change_annotations(
     directory: str, state_directory: str, change: Callable[[Annotations], Annotations]
 ) -> Annotations:
-    """Change the annotations of the run at `directory`, whose project state is in `state_directory`.
+    """Replace the annotations of the run at `directory` by the result of `change`, which gets the current annotations.
 
-    `change` maps the current annotations to the new ones. Raises UsageError for invalid annotations, and StorageError
-    when the file cannot be written or is from a later version.
+    `state_directory` is that of the project. Raises UsageError for invalid annotations, and StorageError if the file
+    cannot be written or is from a later version.
     """
     with storage_errors("lock", f"{directory}/{LOCK}"):
         lock = open_below(directory, LOCK, os.O_RDWR | os.O_CREAT)
@@ -99,7 +99,7 @@ def with_tags(found: Annotations, tags: Mapping[str, str], removed: tuple[str, .
 
 
 def notify_index(state_directory: str, run_id: str) -> None:
-    """Make the index read an ended run again. Raises StorageError."""
+    """Make the index read an ended run again, by a line in the journal. Raises StorageError."""
     with storage_errors("write", os.path.join(state_directory, JOURNAL)):
         append_below(state_directory, JOURNAL, os.fsencode(run_id) + b"\n")
 
@@ -141,7 +141,7 @@ def _check(wanted: Annotations) -> None:
 
 
 def script_tags(directory: str) -> dict[str, str]:
-    """Return name and value ("" if none) of each tag that the script of the run at `directory` logged."""
+    """Return the tags that the script of the run at `directory` logged; "" for a tag without a value."""
     found: dict[str, str] = {}
     for line in _script_tag_lines(f"{directory}/metrics.jsonl"):
         try:
@@ -156,7 +156,7 @@ def script_tags(directory: str) -> dict[str, str]:
 
 
 def _script_tag_lines(path: str) -> Iterator[bytes]:
-    """Yield the complete lines that begin like a tag, without parsing the other lines."""
+    """Yield the complete lines that begin as those of tags do. The other lines are not parsed."""
     with contextlib.suppress(OSError), open_regular(path) as file:
         rest = b"\n"
         while data := file.read(_BLOCK):

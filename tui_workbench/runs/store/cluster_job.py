@@ -1,7 +1,7 @@
-"""Store the facts that a cluster's scheduler reports about the job of a run, and format them as text.
+"""Store the state of a run's job in the scheduler of a cluster, and format it as text.
 
-The file is replaced at each change, not appended to, because the position of a job may change for weeks: a run of any
-length has one small file. It is information only; no state is derived from it.
+Each change replaces the file, so that it stays small even if the position of a job changes for weeks. The file is for
+information only: the state of the run does not depend on it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tui_workbench.core.model import ClusterJob, Run, RunState
 
 JOB = "job.json"
 LONGEST = 200
-"""Maximum number of characters that are kept of a text from the cluster."""
+"""Maximum number of characters of a text from the cluster. Longer texts are cut."""
 
 DAY = 86400
 
 
 def write_job(directory: str, job: ClusterJob) -> None:
-    """Replace the file. Raises OSError."""
+    """Store the state of a job. Raises OSError."""
     write_below(directory, JOB, json.dumps(job._asdict()).encode() + b"\n")
 
 
 def read_job(directory: str) -> ClusterJob:
-    """Read the file, whose values are not trusted; return an empty job if it is missing or malformed."""
+    """Return the stored state; empty if it is missing or malformed. The values of the file are not trusted."""
     try:
         found = json.loads(read_below(directory, JOB, LARGEST))
     except (OSError, ValueError, RecursionError):
@@ -55,7 +55,7 @@ def _time(value: Any) -> float:
 
 
 def job_words(run: Run, now: float) -> str:
-    """Return a text about the job of a run; "" if nothing is known. The text is not trusted.
+    """Return a text about the job of a run, or "" if nothing is known. The text is not trusted.
 
     Examples: `job 17, position 3, starts about 14:32` (waiting), `job 17 on node[1-2], 1 h 3 min left` (running).
     """
@@ -64,7 +64,7 @@ def job_words(run: Run, now: float) -> str:
 
 
 def queue_words(run: Run, now: float) -> str:
-    """Return a text such as `position 3, starts about 14:32` for a queued run; "" if nothing is known."""
+    """Return a text such as `position 3, starts about 14:32` for a queued run, or ""."""
     job = run.job
     if run.state != RunState.QUEUED:
         return ""
@@ -77,7 +77,7 @@ def queue_words(run: Run, now: float) -> str:
 
 
 def left_words(run: Run, now: float) -> str:
-    """Return the time until the time limit of a running job as text, such as `14 min left`; "" without a limit."""
+    """Return the time until the time limit of a running job, such as `14 min left`, or "" without a limit."""
     if run.state != RunState.RUNNING or not run.job.end:
         return ""
     seconds = max(0, int(run.job.end - now))
@@ -89,7 +89,7 @@ def left_words(run: Run, now: float) -> str:
 
 
 def warning_words(run: Run, now: float) -> str:
-    """Return a warning once the cluster has told the job to end because of its time limit; else ""."""
+    """Return a warning if the cluster has sent SIGTERM to the job because of its time limit, or ""."""
     job = run.job
     if run.state != RunState.RUNNING or not job.warning or now < job.warning:
         return ""

@@ -1,7 +1,7 @@
-"""Runs as history records, with the keys of Azure ML Workbench, so existing queries work (reference, sections 3 and 5).
+"""Convert runs to history records, which have the keys of Azure ML Workbench, so that existing queries work.
 
-A metric is a top-level key under its own name, as there. If its name is a reserved key, it is prefixed with `metric_`,
-so a metric never replaces a value of the workbench.
+As in Azure ML Workbench, a metric is a top-level key. If its name is a reserved key, it has the prefix `metric_`, so
+that it never replaces another value.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.runs.metrics import summary_of
 from tui_workbench.runs.store.annotations import Annotations, read_annotations, script_tags
 
-MOST_METRICS = 1_000  # per run; further metrics are counted. A script may use a new name for each batch.
-LONGEST_TEXT = 1_000  # characters of a text metric; longer ones end with an ellipsis. `metrics.jsonl` has all of it.
+MOST_METRICS = 1_000  # per run, because a script may use a new name for each batch; further metrics are counted
+LONGEST_TEXT = 1_000  # characters of a text metric; longer texts are cut. `metrics.jsonl` has the whole text.
 
 METRIC_PREFIX = "metric_"
 
 
 class Facts(NamedTuple):
-    """Values of a run besides its request and end: metrics, annotations and GPU use."""
+    """The metrics, annotations and GPU use of a run."""
 
-    metrics: Mapping[str, float | str] = {}  # the last value of each
+    metrics: Mapping[str, float | str] = {}  # the last value of each metric
     more_metrics: int = 0  # number of metrics beyond MOST_METRICS
     annotations: Annotations = Annotations()
     gpu: Mapping[str, Any] = {}  # a short form of the GPU verdict; empty without GPUs
@@ -38,7 +38,7 @@ NO_FACTS = Facts()
 
 
 def facts_of(directory: str, known: Facts | None = None) -> Facts:
-    """Read the facts from the run's directory, with user and script tags; metrics come from `known` if given."""
+    """Read the facts from the run directory. If `known` is given, only read the annotations again."""
     annotations = read_annotations(directory)
     if tags := script_tags(directory):
         annotations = annotations._replace(tags={**tags, **annotations.tags})
@@ -53,7 +53,7 @@ def facts_of(directory: str, known: Facts | None = None) -> Facts:
 
 
 def facts_text(facts: Facts) -> str:
-    """Convert the facts to Python's JSON, which has NaN and infinities."""
+    """Convert the facts to JSON as Python writes it, with NaN and infinities."""
     return json.dumps({**facts._asdict(), "annotations": facts.annotations._asdict()})
 
 
@@ -64,12 +64,12 @@ def facts_from_text(text: str) -> Facts:
 
 
 def state_word(state: str) -> str:
-    """Return the state in Azure ML Workbench's words; a finalizing run is still `Running` there."""
+    """Return the name of the state in Azure ML Workbench, where a finalizing run is still `Running`."""
     return "Running" if state == RunState.FINALIZING else state.capitalize()
 
 
 def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
-    """Return the record of a run. Times are ISO 8601 in UTC, the duration is `H:MM:SS.ffffff`; both may be null."""
+    """Return the record of a run. Times are ISO 8601 in UTC, the duration is `H:MM:SS.ffffff`; both can be None."""
     annotations = facts.annotations
     record: dict[str, Any] = {
         "run_id": run.run_id,
@@ -101,7 +101,7 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
 
 
 def _job_record(run: Run) -> dict[str, Any]:
-    """Return the facts about the cluster job of a run for its history record; empty if unknown."""
+    """Return the values of the cluster job of a run for its history record; empty if there is no job."""
     job, is_queued = run.job, run.state == RunState.QUEUED
     values = {
         "job_id": job.job_id,
@@ -129,7 +129,7 @@ def metric_key(name: str) -> str:
 
 
 def metric_name(key: str) -> str:
-    """Return the metric of a key; "" if the key is not a metric."""
+    """Return the name of the metric at a key, or "" if the key is not that of a metric."""
     if key in RESERVED:
         return ""
     return key.removeprefix(METRIC_PREFIX) if _plain(key) in RESERVED else key
@@ -142,12 +142,12 @@ def _plain(name: str) -> str:
 
 
 def record_text(run: Run, facts: Facts = NO_FACTS) -> str:
-    """Return the record as JSON, indented as a list item."""
+    """Return the record as JSON, with the indentation of a list item."""
     return "  " + json_text(history_record(run, facts)).replace("\n", "\n  ")
 
 
 def utc(seconds: float) -> str | None:
-    """Convert seconds since the epoch to ISO 8601; None for 0, which means never."""
+    """Convert seconds since the epoch to ISO 8601, and 0, which means never, to None."""
     if not seconds:
         return None
     try:

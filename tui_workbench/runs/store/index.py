@@ -1,9 +1,9 @@
-"""The run index: an SQLite cache of the run directories. It can be deleted at any time and is then rebuilt.
+"""The run index: an SQLite cache of the run directories. If it is deleted, it is rebuilt.
 
-A run that has ended changes only in its annotations. So a refresh reads only runs that are active, unreadable, new or
-gone, and those in the journal of annotations. New and gone runs change the mtime of the runs folder. That mtime is
-trusted only if it was old enough when the folder was read (git's rule for its index). Nothing is written without
-changes.
+Only the annotations of an ended run can change. A refresh therefore reads only runs that are active, unreadable, new or
+removed, and runs in the journal of annotations. New and removed runs change the mtime of the runs folder. As in the
+index of git, an mtime is trusted only if it was old enough when the folder was read. A refresh without changes writes
+nothing.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from tui_workbench.runs.store.table import (
 _Parameters = ParamSpec("_Parameters")
 _Answer = TypeVar("_Answer")
 
-STABLE_NS = 1_000_000_000  # age from which the mtime of the runs folder is trusted
-SLOW_SECONDS = 0.005  # metrics of an active run that took longer to read are read again only after a pause
+STABLE_NS = 1_000_000_000  # minimum age in nanoseconds of a trusted mtime of the runs folder
+SLOW_SECONDS = 0.005  # if reading the metrics of an active run takes longer, a pause follows before the next read
 _PAUSES, _LONGEST_PAUSE = 100, 60.0  # the pause as a multiple of the reading time, and its maximum in seconds
 
 ENDED, ACTIVE, UNREADABLE, IMPORTED = 0, 1, 2, 3  # kinds of rows; only ended runs never change
@@ -52,7 +52,7 @@ _NEWEST_FIRST = "ORDER BY created DESC, run_id DESC"
 def _rebuilds(
     question: Callable[Concatenate[RunIndex, _Parameters], _Answer],
 ) -> Callable[Concatenate[RunIndex, _Parameters], _Answer]:
-    """Decorate a query: if the index file is damaged or foreign, it is rebuilt and the query is repeated."""
+    """Decorate a query: if the index file is damaged, or of another program, rebuild it and repeat the query."""
 
     @functools.wraps(question)
     def answer(index: RunIndex, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Answer:
@@ -70,7 +70,7 @@ LONGEST_NUMBER = 18
 
 
 def find_run(project: Project, run_id: str) -> RunDirectory:
-    """Return the directory of a run, by ID or run number. Raises RunNotFound."""
+    """Return the directory of a run, given by ID or number. Raises RunNotFound."""
     if run_id and os.sep not in run_id and not run_id.startswith("."):
         path = os.path.join(project.runs_directory, run_id)
         if os.path.isdir(path):
@@ -84,11 +84,11 @@ def find_run(project: Project, run_id: str) -> RunDirectory:
 
 
 class RunIndex:
-    """The index of a project's runs; entering it refreshes it."""
+    """The index of the runs of a project. A `with` statement opens and refreshes it."""
 
     def __init__(self, project: Project) -> None:
         self._folder = project.runs_directory
-        # Outside of the project: reading writes nothing into it, and a database in it may be from another user.
+        # The file is outside of the project. Reading a project must not change it, and its files are not trusted.
         self._path = os.path.join(project.cache_directory, index_file.FILE) if project.cache_directory else ":memory:"
         self._journal_path = os.path.join(project.state_directory, JOURNAL)
         self._connection: sqlite3.Connection
@@ -109,7 +109,7 @@ class RunIndex:
 
     @_rebuilds
     def id_of(self, number: int) -> str:
-        """Return the ID of the newest run with a number; "" if not found."""
+        """Return the ID of the newest run with this number, or ""."""
         rows = self._execute(f"SELECT run_id FROM listed WHERE number = ? {_NEWEST_FIRST} LIMIT 1", number)
         return next((str(run_id) for (run_id,) in rows), "")
 
@@ -117,7 +117,7 @@ class RunIndex:
     def history_json(self, *, hidden: bool = False) -> bytes:
         """Return the history records of all runs as JSON objects, newest first, separated by commas.
 
-        Archived runs are included with `hidden`. The duration of an active run is counted up to now.
+        With `hidden`, archived runs are included. The duration of an active run ends now.
         """
         active = "SELECT run_id, run, facts FROM runs WHERE open AND open = ?"
         now = {
@@ -148,7 +148,7 @@ class RunIndex:
 
     @_rebuilds
     def groups(self, query: RunQuery) -> list[Group]:
-        """Return the groups of the query, the group with the newest run first."""
+        """Return the groups of the query. The group with the newest run is first."""
         condition = condition_of(query.filter, archived=query.archived)
         by = COLUMNS.get(query.group, "script")
         active = "sum(state NOT IN ('completed', 'failed', 'canceled') AND ended = 0)"
@@ -163,7 +163,7 @@ class RunIndex:
     def column(self, query: RunQuery, name: str, limit: int = 1000) -> list[tuple[str, int, Any]]:
         """Return ID, number and value of a column or metric for the newest matching runs, oldest first.
 
-        Runs without a value are left out.
+        Runs without a value are omitted.
         """
         condition = condition_of(query.filter, archived=query.archived)
         value, join, values = value_of(name)
@@ -175,12 +175,12 @@ class RunIndex:
 
     @_rebuilds
     def metric_names(self, limit: int = 1000) -> list[tuple[str, int]]:
-        """Return the metrics of all runs with their number of runs, the most common first."""
+        """Return the names of metrics with the number of runs that have them, in descending order."""
         chosen = "SELECT name, count(*) AS runs FROM metrics GROUP BY name ORDER BY runs DESC, name LIMIT ?"
         return self._execute(chosen, limit).fetchall()
 
     def rebuild(self) -> None:
-        """Read every run again into a new file."""
+        """Create a new file, and read all runs again."""
         self._connection.close()
         self._connection = self._open(self._path, new_file=True)
         self._refresh()
@@ -193,7 +193,7 @@ class RunIndex:
         return self._connection.execute(statement, values)
 
     def _open(self, path: str, *, new_file: bool = False) -> sqlite3.Connection:
-        """Open the tables, or create them in memory if the file cannot be used: slower, but with the same results."""
+        """Open the tables; if the file cannot be used, create them in memory, which is slower."""
         if new_file and os.path.isabs(path):
             index_file.remove(path)
         try:
@@ -211,7 +211,7 @@ class RunIndex:
             mtime = os.stat(self._folder).st_mtime_ns
         except OSError:
             mtime = 0
-        # Read the journal first, so that a later change is found by the next refresh.
+        # Read the journal first, so that the next refresh finds later changes.
         journal, changed = self._journal(*seen_journal)
         new: set[str] = set()
         gone: set[str] = set()
@@ -231,7 +231,7 @@ class RunIndex:
             self._store(rows, gone, stable, journal)
 
     def _journal(self, seen: int, seen_mtime: int) -> tuple[tuple[int, int], set[str]]:
-        """Return size and mtime of the journal of annotations, and the runs named after its first `seen` bytes."""
+        """Return size and mtime of the journal of annotations, and the runs that it lists after `seen` bytes."""
         size = mtime = 0
         data = b""
         try:
@@ -248,15 +248,15 @@ class RunIndex:
         if size <= seen:
             raise ValueError("the journal of annotations was replaced")
         if len(data) > LARGEST:
-            return (size, mtime), _run_ids(self._folder)  # not the workbench's: read every run
+            return (size, mtime), _run_ids(self._folder)  # another program wrote it: read all runs
         *lines, torn = data.split(b"\n")
         names = map(os.fsdecode, lines)
         return (size - len(torn), mtime), {name for name in names if name and "/" not in name and name[0] != "."}
 
     def _row(self, run_id: str, stored: tuple[str, str, float] | None) -> IndexRow | None:
-        """Read a run, even if this version cannot parse it; None if its directory is gone.
+        """Read a run, even if this version cannot parse it. Return None if its directory was removed.
 
-        `stored` is the row of a run that had not ended.
+        `stored` is the stored row of a run that had not ended.
         """
         path = os.path.join(self._folder, run_id)
         try:
@@ -286,7 +286,7 @@ class RunIndex:
             self._execute("UPDATE seen SET folder_mtime = ?, journal = ?, journal_mtime = ?", mtime, *journal)
             self._execute("COMMIT")
         except sqlite3.OperationalError:
-            # Read-only, disk full, or locked for long: answer from memory this time.
+            # If the file is read-only or locked, or the disk is full, use a copy in memory.
             if self._connection.in_transaction:
                 self._execute("ROLLBACK")
             memory = sqlite3.connect(":memory:", isolation_level=None)

@@ -1,9 +1,9 @@
 """The file of the run index: its tables, how to open it, and how to store runs.
 
-A damaged or foreign file, or one of another version, causes SQLite errors; callers then create it again.
+If the file is damaged, or of another version or program, SQLite raises errors, and callers create the file again.
 
-The table `runs` holds complete runs as JSON. `listed` and `metrics` hold the same data in columns, for filters and
-sorting.
+The table `runs` contains complete runs as JSON. `listed` and `metrics` contain the same data in columns, for filters
+and sorting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tui_workbench.runs.store.rundir import SCHEMA
 
 FILE = "index.db"
 
-FORM = f"11 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # the version of the rows; other versions are rebuilt
+FORM = f"11 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # version of the rows; another version is rebuilt
 
 BUSY_SECONDS = 5.0
 
@@ -42,12 +42,12 @@ CREATE TABLE seen (folder_mtime INTEGER, journal INTEGER, journal_mtime INTEGER,
 
 
 class IndexRow(NamedTuple):
-    """A run to be stored."""
+    """A run to store."""
 
     run: Run
     kind: int
     facts: Facts
-    due: float = 0.0  # when to read the metrics of an active run again, in seconds since the epoch
+    due: float = 0.0  # time of the next read of the metrics of an active run, in seconds since the epoch
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -63,7 +63,7 @@ def run_from_text(text: str) -> Run:
 
 
 def connect(place: str) -> sqlite3.Connection:
-    """Open or create the tables. Raises DatabaseError when the file holds something else."""
+    """Open or create the tables. Raises DatabaseError if the file has other content."""
     connection = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         if connection.execute("PRAGMA user_version").fetchone()[0]:
@@ -98,7 +98,7 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> Non
     known = _numbers(connection, (row.run.run_id for row in rows))
     _delete(connection, known.values())
     stored, listed, metrics = [], [], []
-    # In the order of listings, which then read the file sequentially.
+    # Insert rows in the order of lists, which then read the file sequentially.
     for row in sorted(rows, key=lambda row: (row.run.created, row.run.run_id)):
         run, facts = row.run, row.facts
         if (number := known.get(run.run_id, 0)) == 0:

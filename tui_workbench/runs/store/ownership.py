@@ -1,14 +1,14 @@
-"""The registry of this user's own runs and sweeps, as opposed to runs that came with the files of a project.
+"""The registry of this user's own runs and sweeps. Other runs came with the files of a project.
 
-Anybody may have prepared a project, so nothing inside it can decide if a run may be executed. The registry is in the
-user's state directory. `submit` adds a small entry before it renames the new run directory, and so does a sweep.
+Other people may have prepared a project, so its files must not determine whether a run may be executed. The registry is
+in the user's state directory. `submit` and sweeps add an entry before they rename a new run directory.
 
-A record (run.json, or a sweep's file) is this user's own only if it is the registered file: at the same path, in the
-same folder (inode), the same file (inode, ctime and digest), owned by this user, and reached without following a link.
-Copies, unpacked archives and modified records have no valid entry. Such runs are imported: they can be read, but not
-started, resumed or canceled until the user asks for that run.
+A record (run.json, or the file of a sweep) is this user's own only if it is the registered file: it has the same path,
+folder (inode), inode, ctime and digest, belongs to this user, and is reached without following a link. Copies, unpacked
+archives and modified records have no valid entry. Such runs are imported: they can be read, but not started, resumed or
+canceled until the user takes them over.
 
-Device numbers are not compared: those of network file systems and removable disks change with each mount.
+Device numbers are not compared, because those of network file systems and removable disks change with each mount.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tui_workbench.core.files import open_folder, open_regular, write_below
 
 FOLDER = "registry"  # in the user's state directory
 LARGEST_RECORD = 64 << 20  # bytes
-BUILDING_PREFIX = ".new-"  # folders with this prefix are not runs yet
+BUILDING_PREFIX = ".new-"  # prefix of folders of runs that are being created
 
 _LARGEST_ENTRY = 64 << 10
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK
@@ -37,18 +37,18 @@ class Entry(NamedTuple):
     path: str
     folder: int  # inode
     record: int = 0  # inode
-    changed: int = 0  # ctime in nanoseconds, which programs cannot set
+    changed: int = 0  # ctime in nanoseconds; programs cannot set it
     digest: str = ""
 
 
 def claim(folder: str, path: str) -> None:
-    """Register that this user is creating `folder`, which will hold the record `path`. Raises OSError."""
+    """Register that this user is creating `folder`, which will contain the record `path`. Raises OSError."""
     path = _resolved(path)
     _write(path, Entry(path, os.lstat(folder).st_ino))
 
 
 def is_claimed(folder: str, path: str) -> bool:
-    """Return True if this user began to create `folder` for the record `path`."""
+    """Return True if this user registered `folder` with `claim` for the record `path`."""
     known = _read_entry(_entry_path(_resolved(path)))
     try:
         status = os.lstat(folder)
@@ -65,7 +65,7 @@ def register(record: str, path: str = "") -> None:
 
 
 def own_record(path: str) -> bytes | None:
-    """Return the content of the record at `path`; None if it is not this user's own."""
+    """Return the content of the record at `path`, or None if it is not this user's own."""
     path = _resolved(path)
     known = _read_entry(_entry_path(path))
     try:
@@ -94,7 +94,7 @@ def prune(runs_directory: str) -> None:
         known = _read_entry(os.path.join(folder, name)) if run_id not in present else None
         if known is None or os.path.dirname(os.path.dirname(known.path)) != parent:
             continue
-        # Another process may be creating this run: it builds the folder under the first name, then renames it.
+        # Another process may be creating this run. It creates the folder with the prefix, and then renames it.
         if not any(os.path.lexists(os.path.join(parent, each)) for each in (BUILDING_PREFIX + run_id, run_id)):
             forget(known.path)
 
@@ -117,14 +117,14 @@ def registry() -> str:
 
 
 def _resolved(path: str) -> str:
-    """Resolve links in the path above the record's folder; the folder and the record must not be links."""
+    """Resolve links above the folder of the record. The folder and the record must not be links."""
     folder, name = os.path.split(os.path.abspath(path))
     parent, folder_name = os.path.split(folder)
     return os.path.join(os.path.realpath(parent), folder_name, name)
 
 
 def _entry_path(path: str) -> str:
-    # The name of the run's folder is for people and for `prune`.
+    # The name of the run's folder makes entries readable, and `prune` uses it.
     key = blake2b(os.fsencode(path), digest_size=8).hexdigest()
     return os.path.join(registry(), f"{os.path.basename(os.path.dirname(path))}.{key}")
 
@@ -136,7 +136,7 @@ def _write(path: str, entry: Entry) -> None:
 
 
 def _read_entry(place: str) -> Entry | None:
-    """Read an entry; None if another user may have written it."""
+    """Read an entry. Return None if it is invalid, or another user may have written it."""
     try:
         with open_regular(place) as file:
             status = os.fstat(file.fileno())
@@ -148,7 +148,7 @@ def _read_entry(place: str) -> Entry | None:
 
 
 def _identify(record: str, path: str) -> tuple[Entry, bytes]:
-    """Return the identity of the file `record` under the name `path`, and its content. Raises OSError."""
+    """Return the identity and content of the file `record`, for an entry with this path. Raises OSError."""
     parent, name = os.path.split(record)
     folder = open_folder(parent)
     try:

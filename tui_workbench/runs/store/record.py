@@ -1,4 +1,4 @@
-"""Convert the request of a run to the contents of `run.json` and back."""
+"""Convert the record of a run to the content of `run.json`, and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui_workbench.core.masking import mask_command, mask_plan, mask_tree, mask_
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step, SweepTask
 from tui_workbench.projects.project import root_of_state
 
-SCHEMA = 1  # version of run.json and events.jsonl; raised when readers of the old version would misread the new one
+SCHEMA = 1  # version of run.json and events.jsonl; increase it if old readers would misread the new format
 
 WORKING_COPY = "work"
 _LARGEST = 1 << 63
@@ -18,7 +18,7 @@ _END_OF_TIME = 1e12  # seconds since the epoch; later times are invalid
 
 
 class Record(NamedTuple):
-    """`run.json`: the request of a run, at the time of its submission."""
+    """The content of `run.json`: the request of a run and its plan at the time of submission."""
 
     run_id: str
     run_number: int
@@ -30,7 +30,7 @@ class Record(NamedTuple):
     snapshot: str  # git, copy (no git on this machine) or none (untracked)
     origin: str = ""  # the run that this run repeats
     group: str = ""  # the sweep of the run
-    member: int = 0  # its number in the sweep, from 1
+    member: int = 0  # number in the sweep, from 1
 
 
 def record_to_json(record: Record) -> dict[str, Any]:
@@ -78,14 +78,15 @@ def _masked_target(target: ComputeTarget) -> dict[str, Any]:
 
 
 def record_from_json(stored: dict[str, Any], directory: str) -> Record:
-    """Parse run.json of the run directory at `directory`. Raises various errors for malformed data.
+    """Parse run.json of the run directory at `directory`.
 
-    Paths are derived from the place of the directory, never from the file, which another user may have written.
+    Paths are derived from `directory`, never from the file, which another user may have written. Malformed data raises
+    ValueError, KeyError, TypeError or AttributeError.
     """
     if stored["schema"] > SCHEMA:
         raise ValueError(f"unknown schema {stored['schema']}")
     if stored["run_id"] != os.path.basename(directory):
-        raise ValueError(f"it belongs to the run {stored['run_id']!r}")
+        raise ValueError(f"it belongs to run {stored['run_id']!r}")
     if not all(isinstance(argument, str) for argument in stored["arguments"]):
         raise TypeError("an argument is not text")
     # Earlier versions stored more fields.
@@ -120,14 +121,14 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
 
 
 def _sweep_task(name: str, number: int, size: int, limit: int) -> SweepTask:
-    """Return the place of a run in its sweep. Its values become parts of paths. Raises ValueError or TypeError."""
+    """Check the position of a run in its sweep, whose values become parts of paths. Raises ValueError or TypeError."""
     if not re.fullmatch(r"sweep-\d+-\d+", name) or not all(type(each) is int for each in (number, size, limit)):
         raise ValueError("`sweep` is malformed")
     return SweepTask(name, number, size, limit)
 
 
 def problem_of(run: Run) -> str:
-    """Return the error in the values of a run, or ""; files of other users can contain any values."""
+    """Return the error in the values of a run, or "". Files of other users can contain any values."""
     texts = (run.script_name, run.run_configuration, run.target, run.target_type, run.interpreter, run.commit_id,
              run.user_id, run.group, *run.arguments)  # fmt: skip
     times = (run.created, run.start, run.end)

@@ -1,8 +1,8 @@
-"""The run directory. This module alone knows the name and format of every file in it.
+"""The run directory. Only this module knows the names and formats of its main files.
 
-A run is this directory. `run.json` is written once, before anything starts. `events.jsonl` only grows, one event per
-line; an incomplete last line is ignored. The training process itself writes `output.log`. All state is derived from
-these files, so any process may die at any time, and any other process can read, follow or resume the run.
+A run is its directory. `run.json` is written once, before the run starts. `events.jsonl` only grows, by one event per
+line; an incomplete last line is ignored. The script itself writes `output.log`. The state of the run is derived from
+these files, so that any process can end at any time, and another process can read, follow or resume the run.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tui_workbench.runs.store.record import Record as Record
 from tui_workbench.runs.store.record import problem_of, record_from_json, record_to_json
 
 LARGEST_FOREIGN_RECORD = 8 << 20  # bytes; for this user's own records see `ownership.LARGEST_RECORD`
-LARGEST_EVENTS = 8 << 20  # bytes; an unreachable target adds two short lines each time it is lost
-MOST_UNREADABLE = 1000  # lines that are not events, after which reading stops: the file is not the workbench's
+LARGEST_EVENTS = 8 << 20  # bytes; each lost connection adds two short lines
+MOST_UNREADABLE = 1000  # maximum number of invalid lines; a file with more is not from the workbench
 
 RECORD = "run.json"
 EVENTS = "events.jsonl"
@@ -42,44 +42,44 @@ METRICS_SUMMARY = "metrics.json"
 METRICS_CACHE = "metrics.cache"
 GPU_SAMPLES = "gpu.jsonl"
 GPU_VERDICT = "gpu.json"
-LIVE = "live"  # files fetched during a run on another machine; at its end they get their final places
+LIVE = "live"  # files fetched during a run on another machine, which are moved when the run ends
 
 OUTPUTS = "outputs"
 CONTROLLER_LOCK = "controller.lock"
 CANCEL_REQUEST = "cancel"
 WAITING = "waiting"  # exists while a run is queued
-QUEUE_ENTRY = "queue.json"  # the limits that a run is subject to, if any
-DEPENDENTS = "dependents"  # the IDs of the runs that start after this run has ended, one per line
+QUEUE_ENTRY = "queue.json"  # the limits that apply to a run, if any
+DEPENDENTS = "dependents"  # IDs of the runs that start after this run has ended, one per line
 
-COPY = "copy"  # empty until the working copy is made at the start of the run; its mtime is the end of copying
+COPY = "copy"  # empty until the working copy of a queued run is made; its mtime is the end of copying
 PROVENANCE = "provenance.json"
 DIFF = "git.diff"
 CONTAINER_FILES = "made"  # receives the files of a script whose project is copied into its container
 
 SHELL_COPY = "shell"  # the working copy for interactive shells
-FOLLOWED = "followed"  # exists in a run that another machine submitted; its remains on the target are not cleaned up
-NOTE = "note"  # an event with a `text` for the submitter of the run
-ATTEMPT = "attempt"  # an event: the target began to execute the script again
+FOLLOWED = "followed"  # exists in a run that another machine submitted, and whose files on the target are kept
+NOTE = "note"  # event with a `text` for the submitter of the run
+ATTEMPT = "attempt"  # event: the target began to execute the script again
 IMPORTED = "imported: not submitted by you on this machine"  # the reason of an active run that is not this user's own
-DEFAULT_GRACE = 5.0  # seconds between asking a script to end and killing it
+DEFAULT_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
 
 class Ending(NamedTuple):
-    """How a run ended on its target; known before its files are fetched."""
+    """The end of a run on its target, which is known before the files are fetched."""
 
     state: str
     reason: str = ""
     exit_code: int | None = None
     end: float = 0.0
-    error_code: int = 0  # exit code of the command if the script did not run (3 or 4, as for errors); else 0
+    error_code: int = 0  # exit code of the command if the script did not run (3 or 4, as for errors), or 0
 
 
 class Attempt(NamedTuple):
     """Another execution of the script by the target, after the first."""
 
     number: int  # from 2 on
-    start: int  # size of the log in bytes when this attempt began
-    reason: str  # what ended the previous attempt
+    start: int  # size of the log in bytes at the start of this attempt
+    reason: str  # why the previous attempt ended
 
     @property
     def note(self) -> str:
@@ -89,7 +89,7 @@ class Attempt(NamedTuple):
 class CancelRequest(NamedTuple):
     """A request to cancel a run."""
 
-    grace: float = DEFAULT_GRACE  # seconds between asking the script to end and killing it
+    grace: float = DEFAULT_GRACE  # seconds between SIGTERM and SIGKILL
     reason: str = ""  # set if a policy cancels the run
 
 
@@ -109,7 +109,7 @@ class Status(NamedTuple):
 
 
 class RunDirectory:
-    """A run's directory at `path`; its last component is the run ID."""
+    """The directory of a run. The last part of `path` is the run ID."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -119,18 +119,18 @@ class RunDirectory:
         return f"{self.path}/{name}"
 
     def write_record(self, record: Record) -> None:
-        """Write run.json, which must not exist. Raises StorageError."""
+        """Write run.json, which must not exist yet. Raises StorageError."""
         data = json_bytes(record_to_json(record), indent=1)
         with storage_errors("write", self.file(RECORD)):
             append_below(self.path, RECORD, data, exclusive=True)
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
-        """Write a file atomically; with `durable` it survives a power failure. Raises StorageError."""
+        """Write a file atomically; with `durable`, it survives a power failure. Raises StorageError."""
         with storage_errors("write", self.file(name)):
             write_below(self.path, name, data, durable=durable)
 
     def make_durable(self) -> None:
-        """Flush the run to disk, as far as the file system supports it."""
+        """Flush the record and its folders to disk, if the file system supports this."""
         for path in (self.file(RECORD), self.path, os.path.dirname(self.path)):
             with contextlib.suppress(OSError):  # some file systems cannot flush folders
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -145,7 +145,7 @@ class RunDirectory:
         return ownership.own_record(self.file(RECORD)) is not None
 
     def own_record(self) -> Record:
-        """Read run.json for actions on the run. Raises ImportedRun if the run is not this user's own, RunNotFound."""
+        """Read run.json for an action on the run. Raises RunNotFound, or ImportedRun if it is not this user's own."""
         data = ownership.own_record(self.file(RECORD))
         if data is None:
             self.read_record()
@@ -156,7 +156,7 @@ class RunDirectory:
         return self._parsed(data)
 
     def read_record(self) -> Record:
-        """Read run.json. Raises RunNotFound when it is missing or malformed."""
+        """Read run.json. Raises RunNotFound if it is missing or malformed."""
         try:
             return self._parsed(read_regular(self.file(RECORD), LARGEST_FOREIGN_RECORD))
         except OSError as error:
@@ -180,7 +180,7 @@ class RunDirectory:
             ) from error
 
     def append_event(self, event: str, **fields: Any) -> None:
-        """Append an event to events.jsonl; final states are flushed to disk. Raises StorageError."""
+        """Append an event to events.jsonl. A final state is flushed to disk. Raises StorageError."""
         moment = this_moment()
         more = {"up": moment.up, "boot": moment.boot} if event == "state" and moment.boot else {}
         data = json_bytes({"time": moment.time, "event": event, **fields, **more})
@@ -196,7 +196,6 @@ class RunDirectory:
                 os.fsync(file.fileno())
 
     def notes(self) -> list[str]:
-        """Return the notes for the submitter, one line each."""
         return [str(event.get("text", "")) for event in self.events() if event["event"] == NOTE]
 
     def attempts(self) -> list[Attempt]:
@@ -211,7 +210,7 @@ class RunDirectory:
         return found
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield the readable events in order; invalid lines and an incomplete last line are skipped."""
+        """Yield the events in order. Invalid lines and an incomplete last line are skipped."""
         try:
             data = read_below(self.path, EVENTS, LARGEST_EVENTS)
         except OSError:
@@ -246,12 +245,12 @@ class RunDirectory:
         return status._replace(done=frozenset(done), begun=frozenset(begun))
 
     def now(self) -> float:
-        """Return the time on the clock that the run started with; the clock may have been set since."""
+        """Return the current time, as if the clock had not been changed since the start of the run."""
         begin = self.status().begin
         return begin.now if begin is not None else time.time()
 
     def run(self) -> Run:
-        """Return the run as its files describe it. Raises RunNotFound."""
+        """Read the run from its files. Raises RunNotFound."""
         record, status = self.read_record(), self.status()
         spec, lacks_outputs = record.spec, bool(status.end) and "fetch" in status.begun - status.done
         run = Run(
@@ -259,7 +258,7 @@ class RunDirectory:
             run_number=record.run_number,
             directory=self.path,
             script_name=spec.script,
-            # Records of earlier versions may hold secrets.
+            # Records of earlier versions may contain secrets.
             arguments=tuple(mask_words(spec.arguments)),
             run_configuration=spec.run_configuration.name,
             target=spec.target.name,
@@ -286,10 +285,10 @@ class RunDirectory:
         return run
 
     def request_cancel(self, grace: float, reason: str = "") -> None:
-        """Request to cancel the run, for the current or any later controller; the last request counts.
+        """Request that the current or a later controller cancels the run. The last request applies.
 
-        `grace` is the time in seconds between asking the script to end and killing it, `reason` the reason of a policy.
-        Raises StorageError.
+        `grace` is the time in seconds between SIGTERM and SIGKILL. `reason` is set if a policy cancels the run. Raises
+        StorageError.
         """
         text = " ".join(reason.encode("utf-8", "replace").decode().split())
         with storage_errors("write", self.file(CANCEL_REQUEST)):
@@ -302,7 +301,7 @@ class RunDirectory:
 
     @property
     def others_may_wait(self) -> bool:
-        """True if queued runs may be able to start when this run has ended."""
+        """True if the end of this run may allow queued runs to start."""
         return self.is_limited or os.path.exists(self.file(DEPENDENTS))
 
     @property
@@ -311,7 +310,7 @@ class RunDirectory:
 
     @property
     def copied_at(self) -> int:
-        """When the working copy was complete, in nanoseconds of the file system's time."""
+        """Time of the completion of the working copy, in nanoseconds of the file system's time."""
         try:
             return os.stat(self.file(COPY)).st_mtime_ns
         except OSError:
@@ -334,7 +333,7 @@ class RunDirectory:
 class ControllerLock:
     """The lock of the process that drives a run.
 
-    It belongs to an open file description, so it can be passed to a child, and is freed when all holders have ended.
+    It belongs to an open file description. It can be passed to a child, and is released when all holders have ended.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -342,16 +341,16 @@ class ControllerLock:
 
     @classmethod
     def acquire(cls, directory: RunDirectory) -> ControllerLock | None:
-        """Lock this user's own run and return the lock; None if another process holds it.
+        """Lock a run of this user and return the lock, or None if another process holds it.
 
-        Every action on a run needs the lock. Raises ImportedRun, StorageError.
+        Every action on a run needs the lock. Raises ImportedRun, RunNotFound or StorageError.
         """
         directory.own_record()
         return cls.acquire_new(directory)
 
     @classmethod
     def acquire_new(cls, directory: RunDirectory) -> ControllerLock | None:
-        """Like `acquire`, for a directory that this user is still creating. Raises StorageError."""
+        """Lock a directory that this user is still creating, as `acquire` does. Raises StorageError."""
         with _opened_lock(directory) as lock:
             if locks.try_lock(lock.descriptor):
                 lock.sign()
@@ -361,7 +360,7 @@ class ControllerLock:
 
     @classmethod
     def wait_for(cls, directory: RunDirectory) -> ControllerLock:
-        """Wait for the lock of a directory that this process has created. Raises StorageError."""
+        """Wait for the lock of a directory that this process created. Raises StorageError."""
         with _opened_lock(directory) as lock:
             locks.lock(lock.descriptor)
             lock.sign()
@@ -375,20 +374,20 @@ class ControllerLock:
 
     def sign(self, pid: int = 0) -> None:
         """Write a process ID (default: this process) into the lock file, for `holder`."""
-        # Overwrites without truncating, which works on a full disk.
+        # Overwrite the ID without truncating the file, which works on a full disk.
         os.pwrite(self.descriptor, b"%-11d\n" % (pid or os.getpid()), 0)
 
     def release(self) -> None:
-        """Release the lock in this process; can be called again."""
+        """Release the lock in this process. Can be called several times."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
     @staticmethod
     def holder(directory: RunDirectory) -> int:
-        """Return the process ID of the controller, or of the process that is starting it.
+        """Return the ID of the process that holds the lock: the controller, or the process that starts it.
 
-        0 without a controller, -1 if it has not written its ID yet.
+        Return 0 if there is none, and -1 if it has not written its ID yet.
         """
         try:
             with open(open_below(directory.path, CONTROLLER_LOCK), "rb") as file:
@@ -402,7 +401,7 @@ class ControllerLock:
 
 @contextlib.contextmanager
 def _opened_lock(directory: RunDirectory) -> Iterator[ControllerLock]:
-    """Open the lock file; an OSError closes it and becomes a StorageError."""
+    """Open the lock file. If an OSError is raised, close the file and raise StorageError."""
     lock = ControllerLock(-1)
     try:
         lock.descriptor = _above_standard(open_below(directory.path, CONTROLLER_LOCK, os.O_RDWR | os.O_CREAT))
@@ -413,7 +412,7 @@ def _opened_lock(directory: RunDirectory) -> Iterator[ControllerLock]:
 
 
 def _after_state(status: Status, event: dict[str, Any]) -> Status:
-    """Return the status after a state event; malformed events are ignored."""
+    """Return the status after a state event. A malformed event is ignored."""
     state, reason, code = event.get("state"), event.get("reason", ""), event.get("exit_code", status.exit_code)
     moment = moment_of(event)
     end = event.get("end", event.get("time", 0.0)) if event.get("final") else 0.0
@@ -427,7 +426,6 @@ def _after_state(status: Status, event: dict[str, Any]) -> Status:
 
 
 def _ending(event: dict[str, Any]) -> Ending | None:
-    """Parse an ending; None if malformed."""
     state, reason, code, end = (event.get(key) for key in ("state", "reason", "exit_code", "end"))
     if isinstance(state, str) and isinstance(reason, str) and isinstance(code, int | None):
         moment = float(end) if isinstance(end, int | float) else 0.0
@@ -441,7 +439,7 @@ def _error_code(event: dict[str, Any]) -> int:
 
 
 def _above_standard(descriptor: int) -> int:
-    """Return a descriptor other than stdin, stdout and stderr, in case those are closed."""
+    """Return a duplicate above 2 if the descriptor has the number of a closed standard stream."""
     if descriptor > 2:
         return descriptor
     duplicate = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -450,7 +448,7 @@ def _above_standard(descriptor: int) -> int:
 
 
 def json_bytes(value: Any, *, indent: int | None = None) -> bytes:
-    """Encode as a line of UTF-8 JSON; characters that are not valid UTF-8 are escaped."""
+    """Encode a value as a line of JSON in UTF-8. If it has lone surrogates, escape all characters beyond ASCII."""
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent).encode() + b"\n"
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Secret arguments, variables and `setup` commands of a run, which its record does not hold.
+"""Secret arguments, variables and `setup` commands of a run, which run.json contains only as masks.
 
-run.json holds masks instead. Until the script starts, the arguments are stored in the user's state directory in a file
-that only this user can read, because another process may start the run later.
+Another process may start the run later. Until then, the arguments are stored in the user's state directory, in a file
+that only this user can read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLDER = "arguments"  # in the user's state directory
 
 
 def refuse_masks(arguments: Sequence[str]) -> None:
-    """Raise UsageError for arguments that were copied from a record and have masks instead of secrets."""
+    """Raise UsageError for arguments with masks instead of secrets, which were copied from a record."""
     masked = find_mask(arguments)
     if masked:
         raise UsageError(
@@ -48,7 +48,7 @@ def save(spec: RunSpec) -> None:
 def with_secrets(spec: RunSpec) -> RunSpec:
     """Return the specification with the submitted arguments and the current secrets of variables and `setup`.
 
-    Raises ConfigurationError when a value no longer exists.
+    Raises ConfigurationError if a secret no longer exists.
     """
     arguments, masked = spec.arguments, find_mask(spec.arguments)
     if masked:
@@ -63,9 +63,9 @@ def with_secrets(spec: RunSpec) -> RunSpec:
 
 
 def variables_of(spec: RunSpec) -> Mapping[str, str]:
-    """Return the run's variables; secret ones come from the current run configuration.
+    """Return the variables of a run. Secrets are read from the current run configuration.
 
-    Raises ConfigurationError when a variable no longer exists.
+    Raises ConfigurationError if a secret no longer exists.
     """
     variables = spec.run_configuration.environment_variables
     masked = [name for name, value in variables.items() if MASK in value]
@@ -83,7 +83,7 @@ def variables_of(spec: RunSpec) -> Mapping[str, str]:
 
 
 def _setup_of(spec: RunSpec) -> tuple[str, ...]:
-    """Return the commands of `setup`; those with secrets come from the current compute target."""
+    """Return the commands of `setup`. Commands with secrets are read from the current compute target."""
     if not any(MASK in command for command in spec.target.setup):
         return spec.target.setup
     now = {mask_command(command): command for command in load_compute(spec.target.path).setup}
@@ -98,8 +98,8 @@ def _setup_of(spec: RunSpec) -> tuple[str, ...]:
 
 
 def hide(spec: RunSpec) -> None:
-    """Mask the run's secret variables in everything that this process logs."""
-    # A secret that no longer exists cannot be logged.
+    """Mask the secret variables of a run in the trace of this process."""
+    # If a secret no longer exists, it cannot be logged.
     with contextlib.suppress(ConfigurationError):
         hide_variables(variables_of(spec))
 
@@ -127,7 +127,7 @@ def _path(run_directory: str) -> str:
 
 
 def _prune() -> None:
-    """Remove the arguments of runs that were removed before they started."""
+    """Remove the stored arguments of runs that no longer exist."""
     with contextlib.suppress(OSError), os.scandir(os.path.join(user_state_directory(), FOLDER)) as entries:
         for entry in entries:
             run_directory, _ = _read(entry.path)
@@ -136,7 +136,7 @@ def _prune() -> None:
 
 
 def _read(path: str) -> tuple[str, tuple[str, ...]]:
-    """Read a file of arguments: the run directory and the arguments; empty if unreadable."""
+    """Return the run directory and the arguments in a file; empty if it is unreadable."""
     try:
         stored = load_json(path)
         return str(stored["run_directory"]), tuple(map(str, stored["arguments"]))

@@ -1,14 +1,15 @@
 """The table of runs: filters, sorting, grouping and paging.
 
-The index answers every query (`RunIndex.page` and others). Pinned runs come first, runs without a value in the sorted
-column come last, and equal runs are sorted newest first, so the order is always the same.
+The index executes the queries (`RunIndex.page` and others). Pinned runs are first, and runs without a value in the
+sorted column are last. Runs with equal values are sorted newest first, so that the order is unique.
 
-A filter is translated to an SQL condition. All words must occur (in any case) in a row: number, script, arguments,
-target, configuration, state, user, tags, note. `"two words"` is one word, `-word` must not occur. `column:text`
-searches one column, `column=value` compares all of it, and numbers, times and metrics can be compared: `loss<0.1`,
-`duration>10m`, `started>=2026-01-31`, `accuracy!=1`. `is:pinned`, `is:active`, `is:archived`, `has:accuracy`,
-`has:note`, `has:gpu` (a GPU verdict). Incomplete conditions (`loss<`) are ignored, so that the table does not become
-empty while you type. User input never becomes part of the SQL: it is passed as values.
+A filter is translated to an SQL condition. All words must occur in a row, in any case: in its number, script,
+arguments, target, configuration, state, user, tags or note. `"two words"` is one word, and `-word` must not occur.
+`column:text` searches a column, and `column=value` compares its whole value. Numbers, times and metrics can be
+compared: `loss<0.1`, `duration>10m`, `started>=2026-01-31`, `accuracy!=1`. Other conditions are `is:pinned`,
+`is:active`, `is:archived`, `has:accuracy`, `has:note` and `has:gpu` (a GPU verdict). Incomplete conditions (`loss<`)
+are ignored, so that the table does not become empty while the user types. User input never becomes part of the SQL; it
+is passed as parameters.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _DURATION = r"(\d+(?:\.\d*)?)\s*([smhd]?)"
 _CLOCK = r"(?:(\d+):)?(\d+):(\d+(?:\.\d*)?)"
 
-SCANNED = "listed NOT INDEXED"  # a full scan takes a twentieth of the time of going through an index
+SCANNED = "listed NOT INDEXED"  # a full scan is 20 times as fast as reading all rows through an index
 COLUMNS = {**NUMBER_COLUMNS, **TEXT_COLUMNS}  # columns to sort and group by; any other name is a metric
 
 
@@ -56,12 +57,12 @@ class RunQuery(NamedTuple):
     filter: str = ""
     sort: str = "created"  # a column, or a metric
     descending: bool = True
-    group: str = ""  # a column whose equal values are grouped: script, target, state, sweep, ...
+    group: str = ""  # the column to group by: script, target, state, sweep, ...
     archived: bool = False  # include archived runs
 
 
 class RunRow(NamedTuple):
-    """A row: a run, its metrics and annotations."""
+    """A row: a run with its metrics, annotations and GPU use."""
 
     run: Run
     facts: Facts
@@ -75,7 +76,7 @@ class Page(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Runs with the same value in a column: their number, how many are active, and the newest creation time."""
+    """Runs with the same value in a column: their number, the number of active runs, and the newest creation time."""
 
     value: str
     total: int
@@ -102,21 +103,21 @@ def order_of(query: RunQuery, condition: Condition) -> tuple[str, str, tuple[Any
 
 
 def value_of(name: str) -> tuple[str, str, tuple[Any, ...]]:
-    """Return an SQL expression for a column or metric, the JOIN clause that it needs, and the clause's parameters."""
+    """Return the SQL expression of a column or metric, its JOIN clause, and the parameters of this clause."""
     if name in COLUMNS:
         return COLUMNS[name], "", ()
     return "metrics.value", "LEFT JOIN metrics ON metrics.id = listed.id AND metrics.name = ?", (name,)
 
 
 class Condition(NamedTuple):
-    """An SQL condition on a row of `listed`, with its values."""
+    """An SQL condition on a row of `listed`, with its parameters."""
 
     sql: str
     values: tuple[Any, ...] = ()
 
 
 def condition_of(text: str, *, archived: bool = False) -> Condition:
-    """Translate a filter. Archived runs are excluded unless `archived` is set or the filter asks for them."""
+    """Translate a filter. Archived runs are excluded, unless `archived` is set or the filter contains `is:archived`."""
     parts: list[str] = []
     values: list[Any] = []
     for minus, word in re.findall(_TOKEN, text):
@@ -132,7 +133,7 @@ def condition_of(text: str, *, archived: bool = False) -> Condition:
 
 
 def _condition(word: str) -> Condition | None:
-    """Translate one word of the filter; None if it is incomplete."""
+    """Translate a word of the filter. Return None if it is incomplete."""
     match = None if word.startswith('"') else re.fullmatch(_COMPARISON, word)
     if match is None:
         return _occurs("search", word.strip('"'))
@@ -161,7 +162,7 @@ def _occurs(column: str, value: str) -> Condition | None:
 
 def _on_text(column: str, operator: str, value: str) -> Condition | None:
     if column == "tags" and operator in ("=", "!="):
-        # Tags are one per line; a tag with a value also matches by its name.
+        # Each line is a tag. A tag with a value also matches its name.
         lines = "('\n' || tags || '\n')"
         sql = f"(instr({lines}, ?) OR instr({lines}, ?))"
         folded = value.casefold()
@@ -175,7 +176,7 @@ def _on_text(column: str, operator: str, value: str) -> Condition | None:
 
 
 def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | None:
-    """Translate the comparison of a metric. `lr=0.1` may also be an argument, so the row is searched for it as well."""
+    """Translate the comparison of a metric. `lr=0.1` may also be an argument, so the row is searched for it too."""
     one = f"{_OF_METRIC} AND value"
     compared: float | str = value
     try:

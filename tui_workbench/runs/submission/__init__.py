@@ -1,4 +1,4 @@
-"""Submit runs: the request, its plan, its environment, and the run directory with its snapshot.
+"""Check the request of a run, plan it, and create its run directory with the snapshot.
 
-What happens once the run has its directory belongs to `runs.lifecycle`.
+Later steps of the run belong to `runs.lifecycle`.
 """

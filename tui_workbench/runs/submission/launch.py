@@ -1,7 +1,7 @@
 """Submit a run: check the request, take the snapshot, create the run directory and start the script.
 
-All checks come first. Then the snapshot is taken, `run.json` is written, and the directory is renamed. Before that
-rename there is no run; after it any controller can bring the run to its end.
+After all checks, the snapshot is taken, `run.json` is written, and the directory is renamed. Before the rename, the run
+does not exist. After it, any controller can complete the run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def submit(
         if target.drives_together:
             building.save_environment(directory, os.environ)
         if directory.is_waiting and not _enqueue(project, directory, lock):
-            # Its lock is released: the process that ends an earlier run starts it.
+            # The lock is released, and the process that ends an earlier run starts this run.
             if on_started is not None:
                 on_started(directory.run())
             return directory.run()
@@ -76,12 +76,12 @@ def _enqueue(project: Project, directory: RunDirectory, lock: ControllerLock) ->
 def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, ControllerLock, Record]:
     """Check the request, take the snapshot and create the run directory.
 
-    The returned lock is held, so no other process resumes the run. Raises ConfigurationError, UsageError or
-    StorageError, and then leaves no files.
+    The caller holds the returned lock, so that no other process resumes the run. Raises ConfigurationError, UsageError
+    or StorageError, and leaves no files in this case.
     """
     spec, plan, origin_commit = prepare(project, request)
     if asks_for_gpu(spec, request):
-        # The members of a sweep are alike: the first is checked now, the others when they start.
+        # Only the first run of a sweep is checked now. The others, which are similar, are checked when they start.
         spec = admit(spec) if request.member <= 1 else spec._replace(gpu_check_due=True)
     contents = _check_files(project, spec, request.origin) if spec.tracked else None
     project.prepare_state()
@@ -102,7 +102,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         if limited:
             limits.register(directory, spec, request, record.run_number, after)
         if spec.tracked:
-            # File times distinguish files of the run from files of the copy.
+            # Files that the run writes must have later times than files of the copy.
             building.wait_for_clock_tick(directory, os.stat(directory.file(RECORD)).st_mtime_ns)
         directory.append_event("state", state=RunState.QUEUED)
         if contents is not None:
@@ -113,9 +113,9 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
 
 
 def _fork(directory: RunDirectory, lock: ControllerLock, module: str) -> int:
-    """Start a module as a fork, for `detach`: faster than a new interpreter.
+    """Start a module in a fork, which is faster than a new interpreter, and return the process ID.
 
-    Only for a process with one thread. Returns the process ID. Raises OSError.
+    This process must have only one thread. Raises OSError.
     """
     pid = os.fork()
     if pid:
@@ -125,7 +125,7 @@ def _fork(directory: RunDirectory, lock: ControllerLock, module: str) -> int:
         os.setsid()
         close_other_descriptors(lock.descriptor)
         lock.sign()
-        # Loaded while the script is already running.
+        # The import takes time while the script is already running.
         if module == WATCHER:
             from tui_workbench.runs.lifecycle.watcher import drive
         else:
@@ -147,9 +147,9 @@ def _take_snapshot(
     project: Project, spec: RunSpec, directory: RunDirectory, commit: str, contents: Contents | None, *,
     defer_copy: bool,
 ) -> tuple[str, str]:  # fmt: skip
-    """Take a snapshot, or use the existing `commit`; return the commit ID, if any, and the kind of the snapshot.
+    """Take a snapshot, or use the existing `commit`. Return the commit ID or "", and the kind of snapshot.
 
-    With `defer_copy` the working copy is made at the start of the run, if git is available.
+    With `defer_copy`, the working copy is made at the start of the run, if git is available.
     """
     if not spec.tracked:
         return "", "none"

@@ -1,4 +1,4 @@
-"""The plan of a request, completed with details from its target: for `--dry-run` and the plan in the screens."""
+"""Add details from the target to the plan of a request, for `--dry-run` and the screens."""
 
 from __future__ import annotations
 

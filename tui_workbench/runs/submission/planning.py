@@ -1,8 +1,8 @@
-"""Check requests and plan their runs. Nothing is changed.
+"""Check requests and plan their runs, without changing anything.
 
-A request may repeat a run, with or without changes. An unchanged repetition uses the snapshot, arguments, run
-configuration and target of run.json. Secrets, which run.json does not hold, come from the current configuration files.
-An untracked run has no snapshot; its repetition runs in the current project.
+A request can repeat a run, with or without changes. An unchanged repetition uses the snapshot, arguments, run
+configuration and target of run.json. Secrets, which are masked in run.json, are read from the current configuration
+files. An untracked run has no snapshot, so its repetition uses the current project.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.gpu.gpus import asked_for
 
-FILE_VARIABLE = "$file"  # in an ArgumentVector: the script that the user chose
+FILE_VARIABLE = "$file"  # placeholder in an ArgumentVector for the script that the user selects
 
 
 class Basis(NamedTuple):
@@ -46,9 +46,9 @@ class Prepared(NamedTuple):
 
 
 def prepare(project: Project, request: RunRequest) -> Prepared:
-    """Check and plan a request without changing anything. Raises ConfigurationError or UsageError.
+    """Check and plan a request. Raises ConfigurationError or UsageError.
 
-    The plan has the run ID that a run submitted now would get.
+    The plan contains the run ID that a run would get now.
     """
     configuration, target, commit, origin = basis_of(project, request)
     if request.environment:
@@ -73,7 +73,7 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
 
 
 def planned(project: Project, spec: RunSpec, request: RunRequest, run_id: str) -> tuple[RunSpec, Plan]:
-    """Complete the specification for the run ID, and return it with its plan. Raises ConfigurationError."""
+    """Return the specification with the run ID and its paths, and the plan. Raises ConfigurationError."""
     directory = os.path.join(project.runs_directory, run_id)
     working_directory = os.path.join(directory, WORKING_COPY) if spec.tracked else project.root
     spec = spec._replace(
@@ -93,7 +93,7 @@ def planned(project: Project, spec: RunSpec, request: RunRequest, run_id: str) -
 
 
 def dependency_of(project: Project, request: RunRequest) -> Dependency | None:
-    """Return the run that the requested run waits for, if any. Raises RunNotFound or UsageError."""
+    """Return the run after which the requested run starts, or None. Raises RunNotFound or UsageError."""
     if not request.after:
         return None
     from tui_workbench.runs.lifecycle.dependencies import parse_dependency
@@ -117,17 +117,17 @@ def bare_spec(project: Project, configuration: RunConfiguration, target: Compute
 
 
 def asks_for_gpu(spec: RunSpec, request: RunRequest) -> bool:
-    """Return True if the run needs a GPU to start: its files ask for a GPU, and CPU runs are not allowed."""
+    """Return True if the run must use a GPU: its files request a GPU, and the request does not allow the CPU."""
     if spec.target.kind.has_scheduler:
-        # The GPUs belong to a node that is not chosen yet.
+        # The GPUs are on a node that is not known yet, so only an explicit requirement can be checked.
         return not request.allow_cpu and spec.run_configuration.require_gpu
     return not request.allow_cpu and bool(asked_for(spec.target, spec.run_configuration))
 
 
 def basis_of(project: Project, request: RunRequest) -> Basis:
-    """Return the configuration, target and snapshot of a request, by default those of the run to repeat.
+    """Return the configuration, target and snapshot of a request; the defaults are those of the run to repeat.
 
-    Raises RunNotFound, ConfigurationError, or UsageError when the run has no snapshot.
+    Raises RunNotFound, ConfigurationError, or UsageError if the run has no snapshot.
     """
     origin = _record_of(project, request.origin) if request.origin else None
     if origin is None or request.run_configuration:
@@ -144,7 +144,7 @@ def basis_of(project: Project, request: RunRequest) -> Basis:
 
         commit = commit_of(origin)
     if commit:
-        # A snapshot can only run in a working copy.
+        # A snapshot is always executed in a working copy.
         configuration = configuration._replace(tracked_run=True)
     return Basis(configuration, target, commit, origin)
 
@@ -164,7 +164,7 @@ def _with_slurm_options(configuration: RunConfiguration, target: ComputeTarget, 
     if not target.kind.reads(OVERRIDE):
         raise UsageError(
             f"Slurm options given, but {target.name} is a {target.type} target",
-            remedy="Leave them out, or choose a target of type slurm.",
+            remedy="Omit them, or choose a target of type slurm.",
         )
     from tui_workbench.config.option_texts import options_of
 
@@ -174,7 +174,7 @@ def _with_slurm_options(configuration: RunConfiguration, target: ComputeTarget, 
 def _script_and_arguments(
     project: Project, request: RunRequest, configuration: RunConfiguration
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the script, relative to the project, and its arguments. Raises UsageError when there is no such script."""
+    """Return the script, relative to the project, and its arguments. Raises UsageError if there is no such script."""
     script, arguments, vector = request.script, request.arguments, configuration.argument_vector
     if not script:
         if not vector or vector[0] == FILE_VARIABLE:
@@ -200,9 +200,9 @@ def _script_and_arguments(
 
 
 def _inside(root: str, path: str) -> str:
-    """Return the path relative to the folder; "" if it is outside."""
+    """Return a path relative to the folder `root`, or "" if it is outside."""
     parent, name = os.path.split(os.path.abspath(path))
-    # Only the folder's links are resolved: a script that is a link keeps its own name.
+    # Resolve only links to folders, so that a script that is a link keeps its name.
     resolved = os.path.join(os.path.realpath(parent), name)
     for folder, inner in ((root, os.path.abspath(path)), (os.path.realpath(root), resolved)):
         relative = os.path.relpath(inner, folder)
@@ -237,7 +237,7 @@ def _target_of(project: Project, target: ComputeTarget) -> ComputeTarget:
 
 
 def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:
-    """Return the error if runs on the target need no environment; None if an environment can be prepared."""
+    """Return an error if runs on the target need no environment, or None if an environment can be prepared."""
     if target.kind.uses_interpreter and not target.builds_environment:
         return UsageError(
             f"nothing to prepare: runs on target {target.name!r} use your own Python",
@@ -247,10 +247,10 @@ def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:
 
 
 def prepare_environment(project: Project, run_configuration: str, target: str, report: Report) -> str:
-    """Prepare the environment of a run configuration on a target; return its name.
+    """Prepare the environment of a run configuration on a target, and return its name. This blocks.
 
-    Blocks until the environment is ready. Raises UsageError (nothing to prepare), ConfigurationError (packages not
-    available), TargetUnreachable, Interrupted or WorkbenchError.
+    Raises UsageError if there is nothing to prepare, ConfigurationError if packages are not available,
+    TargetUnreachable, Interrupted or WorkbenchError.
     """
     configuration = project.run_configuration(run_configuration)
     compute = project.target_of(configuration, target)

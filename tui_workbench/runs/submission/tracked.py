@@ -1,4 +1,4 @@
-"""Plan tracked runs and runs of a snapshot: check the snapshot and the script in it."""
+"""Plan tracked runs, and check the snapshot and the script of a repeated run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COPIED = "git was not available, so there is no snapshot"
 def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, Step]:
     """Return the two steps that take the snapshot and create the working copy.
 
-    Raises UsageError for a script that working copies do not hold.
+    Raises UsageError for a script in a folder that is not copied.
     """
     if is_never_taken(spec.script):
         raise UsageError(
@@ -41,7 +41,7 @@ def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, 
 
 
 def script_in_snapshot(project: Project, request: RunRequest, origin: Record) -> str:
-    """Return the script of a request that runs a snapshot. Raises UsageError when the snapshot does not have it."""
+    """Return the script of a request that runs a snapshot. Raises UsageError if the snapshot does not contain it."""
     store = SnapshotStore(project.root, project.state_directory)
     script = os.path.normpath(request.script)
     if os.path.isabs(script):
@@ -50,7 +50,7 @@ def script_in_snapshot(project: Project, request: RunRequest, origin: Record) ->
         return script
     if not store.holds(origin.commit_id):
         raise _no_snapshot(origin, "its commit is no longer in the project's snapshots")
-    # An ignored script is not in the snapshot, but is copied to the working copy.
+    # An ignored script is not in the snapshot, but in the working copy.
     if script == origin.spec.script and os.path.isfile(os.path.join(project.root, script)):
         return script
     raise UsageError(
@@ -60,7 +60,7 @@ def script_in_snapshot(project: Project, request: RunRequest, origin: Record) ->
 
 
 def commit_of(record: Record) -> str:
-    """Return the commit to run, "" for an untracked run. Raises UsageError when there is no snapshot."""
+    """Return the commit to run, or "" for an untracked run. Raises UsageError if there is no snapshot."""
     if record.snapshot == "git":
         return record.commit_id
     if record.snapshot == "copy":

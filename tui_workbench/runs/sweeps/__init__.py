@@ -1,4 +1,4 @@
-"""Sweeps: run a script with many values of its arguments.
+"""Create sweeps, which run a script with many values of its arguments.
 
-The runs of a sweep are ordinary runs; `runs.lifecycle` executes them.
+The runs of a sweep are ordinary runs, which `runs.lifecycle` executes.
 """

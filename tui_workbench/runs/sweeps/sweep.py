@@ -1,9 +1,9 @@
-"""Sweeps: run a script with a grid, a random choice or a list of argument values, several runs at a time.
+"""Run a script with a grid, a random choice or a list of argument values.
 
-A sweep is a file with the requested runs, and the runs themselves, whose `group` is its name. All runs use the snapshot
-and the configuration from the start of the sweep: the members repeat the first one. The existing runs show which
-members are missing, so if the creating process is killed, another one creates the rest and none twice. The queue
-(`queueing`) limits how many are active.
+A sweep consists of a file with the requested runs (members), and of the runs, whose `group` is the name of the sweep.
+All runs use the snapshot and the configuration from the start of the sweep, because later members repeat the first. If
+the creating process is killed, another process creates the missing runs. The queue (`queueing`) limits the number of
+active runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REQUEST, _COMPLETE, _STOPPED, _ENVIRONMENT = ".json", ".made", ".stopped", ".en
 
 
 class Member(NamedTuple):
-    """A requested run of a sweep: its parameter values, and its arguments."""
+    """A requested run of a sweep: its parameter values and its arguments."""
 
     values: dict[str, str]
     arguments: tuple[str, ...]
@@ -55,9 +55,9 @@ class Sweep(NamedTuple):
 
 
 def members_of(arguments: Sequence[str], value_sets: Sequence[dict[str, str]]) -> tuple[Member, ...]:
-    """Return one member for each value set; values replace `{name}` in the arguments or are added as `--name value`.
+    """Return a member for each value set. Values replace `{name}` in the arguments, or are added as `--name value`.
 
-    Raises UsageError when there are none or too many.
+    Raises UsageError if there are no or too many members.
     """
     members = {values: _arguments(arguments, dict(values)) for values in (tuple(each.items()) for each in value_sets)}
     if not 0 < len(members) <= MOST_MEMBERS:
@@ -83,7 +83,7 @@ def _arguments(arguments: Sequence[str], values: dict[str, str]) -> tuple[str, .
 
 
 def create(project: Project, request: RunRequest, members: tuple[Member, ...], max_parallel: int) -> Sweep:
-    """Write the files of a new sweep and return it; starts no run.
+    """Write the files of a new sweep and return it, without starting a run.
 
     Raises StorageError, and UsageError or ConfigurationError for a request that cannot run.
     """
@@ -109,7 +109,8 @@ def create(project: Project, request: RunRequest, members: tuple[Member, ...], m
 def make_members(project: Project, group: str, made: Callable[[Run], object] | None = None) -> bool:
     """Create and queue the missing runs of a sweep.
 
-    Returns False if another process is creating them. Raises the errors of submitting; later calls create the rest.
+    Return False if another process is creating them. Raises the errors of `create_run`. A later call creates the
+    runs that are still missing.
     """
     try:
         file = open_regular(_path(project, group, _REQUEST))
@@ -140,7 +141,7 @@ def _make(project: Project, sweep: Sweep, made: Callable[[Run], object] | None) 
         if made is not None:
             made(directory.run())
         if len(new) == sweep.max_parallel:
-            resume(new)  # start these before the others are created
+            resume(new)  # start these runs before the others are created
     resume(new)
     _mark(project, sweep.group, _COMPLETE)
     _forget(project, sweep.group)
@@ -151,21 +152,21 @@ def _request_of(request: RunRequest, arguments: tuple[str, ...]) -> RunRequest:
 
 
 def _repeating(request: RunRequest, first: RunDirectory | None) -> RunRequest:
-    """Return the request, changed to repeat the first member if that exists and can be repeated."""
+    """Return the request, changed to repeat the first run if that exists and can be repeated."""
     if first is None or first.read_record().snapshot == "copy":
         return request
     return request._replace(origin=first.run_id, run_configuration="", target="", environment=(), slurm="")
 
 
 def _present(project: Project, group: str) -> dict[int, RunDirectory]:
-    """Map member numbers to the existing runs of the sweep."""
+    """Return the existing runs of the sweep by member number."""
     with RunIndex(project) as index:
         directories = [RunDirectory(run.directory) for run in index.runs() if run.group == group]
     return {directory.read_record().member: directory for directory in directories}
 
 
 def resume_unfinished(project: Project) -> None:
-    """Create the missing runs of this user's sweeps in new processes, if the creating processes were killed."""
+    """Start processes that create the missing runs of this user's sweeps, if the first processes were killed."""
     try:
         names = os.listdir(os.path.join(project.state_directory, FOLDER))
     except OSError:
@@ -175,12 +176,11 @@ def resume_unfinished(project: Project) -> None:
             continue
         if not _is_locked(project, group):
             module = ("-P", "-m", "tui_workbench.runs.sweeps.sweep")
-            with contextlib.suppress(OSError):  # no process could be started: the next caller tries again
+            with contextlib.suppress(OSError):  # no process could be started; the next caller retries
                 start_detached([sys.executable, *module, project.root, group], os.environ)
 
 
 def _is_own(project: Project, group: str) -> bool:
-    """Return True for a sweep of this user."""
     if not _number(group):
         return False
     files = (_path(project, group, suffix) for suffix in (_REQUEST, _ENVIRONMENT))
@@ -190,17 +190,17 @@ def _is_own(project: Project, group: str) -> bool:
 def _is_locked(project: Project, group: str) -> bool:
     with contextlib.suppress(OSError), open_regular(_path(project, group, _REQUEST)) as file:
         return locks.is_locked(file.fileno())
-    return True  # removed meanwhile
+    return True  # the sweep was removed
 
 
 def stop(project: Project, group: str) -> list[str]:
-    """Create no more runs of a sweep; return the IDs of those that have not ended, the last member first.
+    """Stop the creation of runs of a sweep. Return the IDs of active runs, in descending order of members.
 
-    Raises RunNotFound, StorageError.
+    Raises RunNotFound or StorageError.
     """
     read(project, group)
     _mark(project, group, _STOPPED)
-    # A process that is creating runs sees the mark before the next one: wait for its current run.
+    # A process that is creating runs stops at the mark. Wait until it has created its current run.
     with open_regular(_path(project, group, _REQUEST)) as file:
         locks.lock(file.fileno())
     present = sorted(_present(project, group).items(), reverse=True)
@@ -236,7 +236,7 @@ def read(project: Project, group: str) -> Sweep:
 
 
 def _write(project: Project, sweep: Sweep) -> None:
-    """Write the sweep's files atomically. Raises FileExistsError when the name is taken, and OSError."""
+    """Write the files of a sweep atomically. Raises OSError, and FileExistsError if the name exists."""
     stored = {
         "created": sweep.created,
         "max_parallel": sweep.max_parallel,
@@ -260,7 +260,7 @@ def _path(project: Project, group: str, suffix: str) -> str:
 
 
 def _name(group: str, suffix: str) -> str:
-    """Return the path of a sweep's file below the project's state directory."""
+    """Return the path of a file of a sweep, relative to the state directory. Raises RunNotFound."""
     if not _number(group):
         raise RunNotFound(f"no sweep {group!r}", remedy="Use a name such as `sweep-1`.")
     return f"{FOLDER}/{_PREFIX}{_number(group)}{suffix}"
@@ -272,7 +272,7 @@ def _mark(project: Project, group: str, suffix: str, note: str = "") -> None:
 
 
 def _forget(project: Project, group: str) -> None:
-    """Remove the stored environment, which is no longer needed."""
+    """Remove the stored environment and the entries in the registry."""
     for suffix in (_ENVIRONMENT, _REQUEST):
         ownership.forget(_path(project, group, suffix))
     with contextlib.suppress(OSError):
@@ -280,16 +280,16 @@ def _forget(project: Project, group: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Create the missing runs, for `python -m tui_workbench.runs.sweeps.sweep PROJECT GROUP`; return the exit code."""
+    """Execute `python -m tui_workbench.runs.sweeps.sweep PROJECT GROUP`, which creates the missing runs."""
     project, group = Project(arguments[0]), arguments[1]
     environment = ownership.own_record(_path(project, group, _ENVIRONMENT))
     if environment is None:
-        return 0  # completed meanwhile, or not this user's own
+        return 0  # the sweep is complete, or not this user's own
     os.environ.update(json.loads(environment))
     try:
         make_members(project, group)
     except WorkbenchError as error:
-        # The error would occur again at every attempt.
+        # Each further attempt would raise the same error.
         _mark(project, group, _STOPPED, f"{error}\n")
         return 1
     return 0

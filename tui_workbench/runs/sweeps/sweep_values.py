@@ -1,6 +1,6 @@
-"""The values of a sweep: parsed from arguments such as `lr=0.1,0.01` or a file, and combined.
+"""Parse the values of a sweep from arguments such as `lr=0.1,0.01` or from a file, and combine them.
 
-The same arguments and seed give the same values in the same order.
+The same arguments and seed always give the same values in the same order.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tui_workbench.core.errors import UsageError
+from tui_workbench.core.errors import UsageError, storage_error
 
 _DISTRIBUTIONS = ("uniform", "loguniform", "randint")
 
 
 class Range(NamedTuple):
-    """A distribution, with both ends included."""
+    """A distribution of values from `low` to `high`, both included."""
 
     kind: str
     low: float
@@ -34,7 +34,7 @@ class Range(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A parameter with its values, or the distribution to draw them from."""
+    """A parameter with its values, or with a distribution from which they are drawn."""
 
     name: str
     values: tuple[str, ...]
@@ -87,20 +87,20 @@ def _range(text: str, kind: str, inside: str) -> Range:
 
 
 def grid(parameters: Sequence[Parameter]) -> list[dict[str, str]]:
-    """Return all combinations, the last parameter changing fastest. Raises UsageError."""
+    """Return all combinations. The last parameter changes fastest. Raises UsageError."""
     _refuse_twice(parameters)
     drawn = [each.name for each in parameters if each.range is not None]
     if drawn:
         raise UsageError(f"the values of {drawn[0]} are random", remedy="Add the number of runs: `--random N`.")
     sets: list[dict[str, str]] = [{}]
     for each in parameters:
-        # `members_of` refuses too many; a million combinations are not needed for that.
+        # Limit the memory. `members_of` refuses this number of combinations.
         sets = [{**known, each.name: value} for known in sets[:100_000] for value in each.values]
     return sets
 
 
 def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict[str, str]]:
-    """Return random combinations, without duplicates as long as there are others. Raises UsageError."""
+    """Return up to `number` different random combinations. Raises UsageError."""
     _refuse_twice(parameters)
     if number < 1:
         raise UsageError(f"--random {number} starts no runs", remedy="Use 1 or more.")
@@ -117,16 +117,17 @@ def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict
 
 
 def listed(path: str) -> list[dict[str, str]]:
-    """Read combinations from a file: CSV or TSV with a header, JSON, or one JSON object per line.
+    """Read combinations from a file: CSV or TSV with a header, JSON, or one JSON object on each line.
 
-    An empty cell omits its parameter. Raises UsageError with the line.
+    An empty cell omits its parameter. Raises StorageError, and UsageError with the line of the error.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise UsageError(f"cannot read --list {path}: {why}", remedy="Name a CSV or JSON file.") from error
+    except OSError as error:
+        raise storage_error("read", path, error) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--list {path} is not UTF-8 text", remedy="Name a CSV or JSON file.") from error
     suffix = os.path.splitext(path)[1].lower()
     if suffix in (".json", ".jsonl", ".ndjson"):
         rows = list(_json_rows(path, text, by_line=suffix != ".json"))

@@ -1,4 +1,4 @@
-"""Export, import and copies of runs: downloads, assets, MLflow.
+"""Copy the files of runs, and import and export runs: downloads, assets, files for the project, MLflow.
 
-Transfer between machines during a run belongs to `targets`.
+Transfers between machines during a run belong to `targets`.
 """

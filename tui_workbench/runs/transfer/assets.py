@@ -1,8 +1,8 @@
-"""Promoted artifacts: versioned assets of the project, each with a link file in `assets/` and its content.
+"""Promote artifacts to assets of the project, which have versions, a link file in `assets/`, and content.
 
-Link files have the format of Azure ML Workbench, so they can be committed, and old ones work. The content is in
-`.workbench/assets/<name>/<version>/`, is written atomically and never changed. Version numbers are never reused, even
-if a link file is removed.
+Link files have the format of Azure ML Workbench. They can be committed, and old link files work. The content is in
+`.workbench/assets/<name>/<version>/`. It is written atomically and never changed. Version numbers are never reused,
+even if a link file was removed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LINK_SUFFIX = ".link"
 STORE = "assets"
 CONTENT = "content"
 ABOUT = "asset.json"
-SOURCE = "azureml"  # required by the format, otherwise unused
+SOURCE = "azureml"  # the format requires this value, which has no other use
 
 LONGEST_NAME = 200
 
@@ -49,10 +49,10 @@ class Asset(NamedTuple):
 
 
 def promote(project: Project, directory: str, artifact: str, name: str = "") -> Asset:
-    """Store an artifact of the run at `directory`, a file or folder, as the next version of an asset.
+    """Store a file or folder of the run at `directory` as the next version of an asset.
 
-    The default `name` is the artifact's. Raises UsageError for unknown artifacts and invalid names, StorageError when
-    the asset cannot be written.
+    The default `name` is that of the artifact. Raises UsageError for unknown artifacts and invalid names, StorageError
+    if the asset cannot be written.
     """
     artifact = os.path.normpath(artifact)
     name = name or os.path.basename(artifact)
@@ -88,7 +88,7 @@ def promote(project: Project, directory: str, artifact: str, name: str = "") -> 
 
 
 def asset_of(project: Project, link: str) -> Asset:
-    """Return the asset of a link file. Raises UsageError when it is not a link file, or its content is missing."""
+    """Return the asset of a link file. Raises UsageError if it is not a link file, or its content is missing."""
     if not os.path.lexists(link):
         raise UsageError(
             f"link file not found: {link}",
@@ -113,9 +113,9 @@ def asset_of(project: Project, link: str) -> Asset:
 
 
 def download_asset(asset: Asset, destination: str, *, overwrite: bool = False) -> list[str]:
-    """Copy an asset's content into a folder; return the written paths.
+    """Copy the content of an asset to a folder, and return the written paths.
 
-    Raises UsageError when a file exists and `overwrite` is not set, and StorageError.
+    Raises StorageError, and UsageError if a file exists and `overwrite` is not set.
     """
     parent, base = os.path.split(asset.content)
     names = sorted(files_below(parent, base)) if os.path.isdir(asset.content) else [base]
@@ -145,13 +145,13 @@ def _locked(state_directory: str, name: str) -> Iterator[None]:
 
 
 def _read_link(link: str) -> tuple[str, int] | None:
-    """Return name and version in a link file; None if it is invalid."""
+    """Return name and version in a link file, or None if it is invalid."""
     try:
         stored = json.loads(read_regular(link).decode("utf-8-sig"))
         name, version = str(stored["name"]), int(stored["version"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    # Another user may have written the file: its name must not contain a path.
+    # Another user may have written the file, so the name must not contain a path.
     return None if "/" in name or name.startswith(".") or version < 1 else (name, version)
 
 

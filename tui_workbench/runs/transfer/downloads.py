@@ -1,7 +1,7 @@
-"""Artifacts of a run: `outputs/...`, `work/...` and files of its record, named relative to its directory.
+"""Find and copy the artifacts of a run: `outputs/...`, `work/...` and files of its record.
 
-An artifact is a regular file inside the run's directory, even if links point elsewhere. A download writes only below
-the requested folder, writes files atomically, and replaces existing files only on request.
+An artifact is a regular file in the run directory; its name is the relative path. Links out of it are refused. A
+download only writes below the requested folder, writes files atomically, and replaces existing files only on request.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, PROVENANCE, DIFF)
 # Names of these files in Azure ML Workbench.
 ALIASES = {"driver_log": OUTPUT, "driver_log.txt": OUTPUT, "control_log": EVENTS, "control_log.txt": EVENTS}
 
-# Folders in a run's directory that the workbench creates.
+# Folders in a run directory that the workbench creates.
 _FOLDERS = frozenset((OUTPUTS, WORKING_COPY, RANKS, SPARK, LIVE, SHELL_COPY, CONTAINER_FILES))
 
 MOST_ATTACHMENTS = 10_000
 
 
 def attachments(directory: str) -> list[str]:
-    """Return the artifacts of the run at `directory`, at most MOST_ATTACHMENTS of them from the script.
+    """Return the artifacts of the run at `directory`, with at most MOST_ATTACHMENTS files of the script.
 
-    First its outputs, then files outside `outputs/`, its record, the output of ranks, and Spark's event logs.
+    The order is: outputs, files outside `outputs/`, files of the record, output of ranks, event logs of Spark.
     """
     outputs = list(itertools.islice(files_below(directory, OUTPUTS), MOST_ATTACHMENTS))
     elsewhere = itertools.islice(files_outside_outputs(directory), MOST_ATTACHMENTS - len(outputs))
@@ -56,16 +56,16 @@ def attachments(directory: str) -> list[str]:
 
 
 def files_outside_outputs(directory: str) -> Iterator[str]:
-    """Yield the files in `work/` that the run at `directory` changed or created; none for an active run."""
+    """Yield the files in `work/` that an ended run changed or created. An active run has none."""
     if os.path.isdir(os.path.join(directory, WORKING_COPY)) and RunDirectory(directory).status().end:
         yield from written_files(directory)
 
 
 def written_files(directory: str) -> Iterator[str]:
-    """Yield the files in `work/` that a run changed or created. Its script must have ended."""
+    """Yield the files in `work/` that a run changed or created. The script must have ended."""
     run = RunDirectory(directory)
     try:
-        # Without git the whole copy is kept, as the only snapshot.
+        # Without git, the whole copy is kept, because it is the only snapshot.
         since = run.copied_at if run.read_record().snapshot == "copy" else -1
     except RunNotFound:
         since = -1
@@ -75,7 +75,7 @@ def written_files(directory: str) -> Iterator[str]:
 
 
 def outside_outputs_text(directory: str) -> str:
-    """Return a text such as `created 3 files (120 MB) outside outputs/`; "" without such files."""
+    """Return a text such as `created 3 files (120 MB) outside outputs/`, or "" without such files."""
     sizes = [os.lstat(os.path.join(directory, path)).st_size for path in files_outside_outputs(directory)]
     if not sizes:
         return ""
@@ -83,7 +83,7 @@ def outside_outputs_text(directory: str) -> str:
 
 
 def outside_copy_text(directory: str) -> str:
-    """Return a text about files that the run wrote into its run directory, outside its working copy; "" without any."""
+    """Return a text about files that a run wrote to its directory outside the working copy, or ""."""
     try:
         names = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
     except OSError:
@@ -101,7 +101,7 @@ def outside_copy_text(directory: str) -> str:
 
 
 def artifact_path(directory: str, name: str) -> str:
-    """Return the path of an artifact without links. Raises UsageError when the run has no such artifact."""
+    """Return the real path of an artifact. Raises UsageError if the run has no such artifact."""
     name = ALIASES.get(name, name)
     root = os.path.realpath(directory)
     path = os.path.realpath(os.path.join(root, name)) if "\0" not in name else root
@@ -118,18 +118,18 @@ def artifact_path(directory: str, name: str) -> str:
 
 
 def download(directory: str, destination: str, names: list[str], *, overwrite: bool = False) -> list[str]:
-    """Copy artifacts of the run at `directory` into the folder `destination`, by default all of them.
+    """Copy artifacts (default: all) of the run at `directory` to the folder `destination`. Return the written paths.
 
-    A name may also be a folder in `outputs/` or `work/`, or `ranks` or `spark`. Returns the written paths. Raises
-    UsageError for unknown names and, before anything is written, for existing files without `overwrite`; StorageError
-    when a file cannot be read or written.
+    A name can also be a folder in `outputs/` or `work/`, or `ranks` or `spark`. Raises UsageError for unknown names,
+    and without `overwrite` for existing files, before any file is written. Raises StorageError if a file cannot be read
+    or written.
     """
     chosen = chosen_artifacts(directory, names) if names else attachments(directory)
     return copy_files({name: artifact_path(directory, name) for name in chosen}, destination, overwrite=overwrite)
 
 
 def chosen_artifacts(directory: str, names: Iterable[str]) -> list[str]:
-    """Return the names of artifacts, with each folder replaced by its files. Raises UsageError for unknown names."""
+    """Return the names of artifacts. Folders are replaced by their files. Raises UsageError for unknown names."""
     chosen: list[str] = []
     for given in names:
         name = os.path.normpath(ALIASES.get(given, given))
@@ -142,9 +142,9 @@ def chosen_artifacts(directory: str, names: Iterable[str]) -> list[str]:
 
 
 def copy_files(sources: Mapping[str, str], destination: str, *, overwrite: bool) -> list[str]:
-    """Copy files to relative paths in the folder `destination`; return the written paths.
+    """Copy files to relative paths in the folder `destination`, and return the written paths.
 
-    Raises UsageError when a file exists and `overwrite` is not set, and StorageError.
+    Raises StorageError, and UsageError if a file exists and `overwrite` is not set.
     """
     targets = {name: target_below(destination, name) for name in sources}
     existing = next((path for path in targets.values() if os.path.lexists(path)), "")
@@ -163,7 +163,7 @@ def _update(copying: Meter, before: int, size: int) -> None:
 
 
 def copy_file(source: str, destination: str, on_progress: Callable[[int], None] | None = None) -> None:
-    """Copy a file atomically, with its mtime and its permission to execute.
+    """Copy a file atomically, with its mtime and execute permission.
 
     `on_progress` is called with the number of bytes copied so far. Raises StorageError.
     """
@@ -181,7 +181,7 @@ def copy_file(source: str, destination: str, on_progress: Callable[[int], None] 
 
 
 def is_folder(directory: str, name: str) -> bool:
-    """Return True for a folder of artifacts: `outputs`, `work`, `ranks`, `spark`, or below. Links are not followed."""
+    """Return True for a folder of artifacts in `outputs`, `work`, `ranks` or `spark`. Links are not followed."""
     path = os.path.join(directory, name)
     whole = os.path.join(os.path.realpath(directory), name)
     known = name.split(os.sep)[0] in (OUTPUTS, WORKING_COPY, RANKS, SPARK)
@@ -189,7 +189,7 @@ def is_folder(directory: str, name: str) -> bool:
 
 
 def target_below(destination: str, name: str) -> str:
-    """Return the destination of an artifact. Raises UsageError when a link would lead it elsewhere."""
+    """Return the destination of an artifact. Raises UsageError if a link leads out of the folder."""
     path = os.path.join(destination, name)
     root = os.path.realpath(destination)
     folder = os.path.realpath(os.path.dirname(path))
@@ -201,7 +201,7 @@ def target_below(destination: str, name: str) -> str:
 
 
 def files_below(directory: str, folder: str) -> Iterator[str]:
-    """Yield the regular files below a folder of the run, without following links."""
+    """Yield the regular files below a folder of the run. Links are not followed."""
     for place, folders, files in os.walk(os.path.join(directory, folder)):
         folders.sort()
         paths = (os.path.join(place, name) for name in files)

@@ -1,6 +1,6 @@
-"""Copy files of a run into its project: on request, or at its end if `--keep-outputs` matches them.
+"""Copy files of a run to its project: on request, or at its end if they match `--keep-outputs`.
 
-Nothing is written through a link, and no file of the project is lost: replaced files are saved first.
+Links are not followed. Files of the project are saved before they are replaced.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from tui_workbench.runs.snapshots.project_files import NEVER_TAKEN
 from tui_workbench.runs.store.rundir import FOLLOWED, OUTPUTS, WORKING_COPY, Record, RunDirectory
 from tui_workbench.runs.transfer.downloads import artifact_path, chosen_artifacts, files_below, written_files
 
-REPLACED = "replaced"  # the folder in `.workbench/` for replaced files, with a folder per run
-FOLDER_MODE = 0o777  # less the umask
+REPLACED = "replaced"  # folder in `.workbench/` with a folder of replaced files for each run
+FOLDER_MODE = 0o777  # before the umask is applied
 
 _CHUNK = 1 << 20
 
 
 class CopyResult(NamedTuple):
-    """Paths in the project: copied, skipped because they are equal, and refused with the reason."""
+    """The paths in the project that were copied, skipped because they are equal, and refused with a reason."""
 
     copied: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
-    saved: str = ""  # the folder with the replaced files, if any
+    saved: str = ""  # the folder with the replaced files, or ""
 
     @property
     def text(self) -> str:
-        """A one-line summary such as `copied 2 files into the project; refused out/x: a link is in its place`."""
+        """A summary such as `copied 2 files into the project; refused out/x: a link is in its place`."""
         count = len(self.copied)
         texts = [f"copied {count:,} file{'' if count == 1 else 's'} into the project"]
         if self.same:
@@ -48,9 +48,9 @@ class CopyResult(NamedTuple):
 
 
 def keep_outputs(directory: RunDirectory, record: Record) -> None:
-    """Copy the `--keep-outputs` of a completed run into the project, once all its files are here.
+    """Copy the `--keep-outputs` of a completed run to the project, if all its files have been fetched.
 
-    An event records the result; errors do not affect the run. Raises StorageError.
+    An event records the result, and errors do not affect the run. Raises StorageError.
     """
     status = directory.status()
     is_missing = "fetch" in status.begun - status.done
@@ -65,9 +65,9 @@ def keep_outputs(directory: RunDirectory, record: Record) -> None:
 
 
 def kept_outputs(directory: str, project_root: str, state_directory: str, patterns: Sequence[str]) -> CopyResult:
-    """Copy the files of a run that match `patterns` into the project. Files that they replace are saved first.
+    """Copy the files of a run that match `patterns` to the project. Replaced files are saved first.
 
-    Patterns have the syntax of `.gitignore` and match paths in the project: `out/*.pt`, `data/`, `outputs/`.
+    Patterns have the syntax of `.gitignore`, and match paths in the project: `out/*.pt`, `data/`, `outputs/`.
     """
     rules = parse("\n".join(patterns).encode("utf-8", "surrogateescape"))
     made = [*files_below(directory, OUTPUTS), *written_files(directory)]
@@ -78,10 +78,10 @@ def kept_outputs(directory: str, project_root: str, state_directory: str, patter
 def copy_artifacts(
     directory: str, project_root: str, state_directory: str, names: Sequence[str], *, overwrite: bool = False
 ) -> CopyResult:
-    """Copy artifacts into the project, by default all files outside outputs/.
+    """Copy artifacts (default: all files outside outputs/) to the project.
 
-    Raises UsageError for unknown names, and when a file would be replaced and `overwrite` is not set; then nothing is
-    copied.
+    Raises UsageError, before any file is copied, for unknown names, and if a file would be replaced and `overwrite` is
+    not set.
     """
     chosen = chosen_artifacts(directory, names) if names else sorted(written_files(directory))
     record = next((name for name in chosen if name.split(os.sep)[0] not in (OUTPUTS, WORKING_COPY)), "")
@@ -108,7 +108,7 @@ def in_project(name: str) -> str:
 
 
 def _copy(directory: str, project_root: str, state_directory: str, names: Iterable[str]) -> CopyResult:
-    """Copy files of the run to their paths in the project, each atomically."""
+    """Copy files of the run to their paths in the project. Each file is written atomically."""
     copied, same, refused = [], [], []
     saved = f"{REPLACED}/{os.path.basename(directory)}"
     was_saved = False
@@ -135,7 +135,6 @@ def _copy(directory: str, project_root: str, state_directory: str, names: Iterab
 
 
 def _is_same(source: str, root: str, path: str) -> bool:
-    """Return True if the project has a file with the same content."""
     try:
         descriptor = open_below(root, path)
     except OSError:
@@ -150,7 +149,7 @@ def _is_same(source: str, root: str, path: str) -> bool:
 
 
 def _save(root: str, path: str, state_directory: str, saved: str) -> None:
-    """Save a file of the project before it is replaced. Raises OSError, including for special files."""
+    """Save a file of the project before it is replaced. Raises OSError, also for special files."""
     name = f"{saved}/{path}"
     names = itertools.chain((name,), (f"{name}~{number}" for number in itertools.count(2)))
     with open(open_below(root, path), "rb") as file:
@@ -161,7 +160,7 @@ def _save(root: str, path: str, state_directory: str, saved: str) -> None:
 
 
 def _place(source: str, root: str, path: str) -> None:
-    """Put a copy of a file into the project. Raises OSError."""
+    """Copy a file to the project. Raises OSError."""
     with open_regular(source) as file:
         mode = 0o777 if os.fstat(file.fileno()).st_mode & 0o100 else 0o666
         with replacing_below(root, path, mode, durable=True) as copy:

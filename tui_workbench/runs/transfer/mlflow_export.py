@@ -1,8 +1,7 @@
 """Export runs to MLflow's file store or to a CSV table.
 
-The file store has a folder per experiment and a folder per run. It allows fewer names than the workbench; names that
-would become equal get different ones. Renamed and cut values are reported. A run that was exported before is replaced;
-other files in the destination are not touched.
+The file store allows fewer names than the workbench. Invalid names are changed, and stay unique. Changed names and cut
+values are reported. A run that was exported before is replaced. Other files in the destination are not changed.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ _ODD = re.compile(r"[^/\w.\- ]")
 
 
 class ExportReport(NamedTuple):
-    """Changed values: `[run id, old name, new name]`, and names whose value was cut."""
+    """The changed names as `[run ID, old name, new name]`, and the names of cut values."""
 
     renamed: list[list[str]]
     cut: list[str]
 
 
 def export_mlflow(name: str, runs: Sequence[RunRow], destination: str) -> ExportReport:
-    """Write runs as an experiment called `name` into a folder like `mlruns`. Raises StorageError and UsageError."""
+    """Write runs as the experiment `name` to a folder such as `mlruns`. Raises StorageError or UsageError."""
     identifier = str(int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()[:15], 16))
     folder = os.path.join(destination, identifier)
     report = ExportReport([], [])
@@ -65,10 +64,10 @@ def export_mlflow(name: str, runs: Sequence[RunRow], destination: str) -> Export
 
 
 def export_csv(runs: Sequence[RunRow], path: str) -> None:
-    """Write a table with one row per run, newest first, as CSV in UTF-8. Raises StorageError."""
+    """Write a table with a row for each run, newest first, as CSV in UTF-8. Raises StorageError."""
     records = [history_record(each.run, each.facts) for each in runs]
     columns = list(dict.fromkeys(key for record in records for key in record))
-    # The keys of the record first, then the metrics in alphabetical order.
+    # The columns are the keys of the record, and then the metrics in alphabetical order.
     columns.sort(key=lambda key: (metric_name(key) != "", key if metric_name(key) else ""))
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, restval="")
@@ -156,7 +155,7 @@ def _export_artifacts(directory: str, folder: str) -> None:
 
 
 class _Names:
-    """Valid file names of one run, unique regardless of case."""
+    """Converts names to valid file names, which are unique regardless of case."""
 
     def __init__(self, run_id: str, report: ExportReport) -> None:
         self.run_id = run_id
@@ -179,6 +178,6 @@ class _Names:
         return candidate
 
     def _is_taken(self, name: str) -> bool:
-        """Return True if the name is used for a file or a folder, or needs a folder where there is a file."""
+        """Return True if a file or folder has this name, or a parent of this name is a file."""
         folded = name.casefold() + "/"
         return any(f"{taken}/".startswith(folded) or folded.startswith(f"{taken}/") for taken in self._taken)

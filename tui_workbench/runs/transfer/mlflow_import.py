@@ -1,8 +1,7 @@
-"""Import runs from MLflow's file store.
+"""Import runs from a file store of MLflow.
 
-Each run that has ended becomes a run directory, which is renamed when it is complete. It stores MLflow's ID, so a
-second import adds only new runs. Unreadable runs are reported and skipped. The source is not changed, and nothing is
-written outside the new run directories.
+For each ended run, a run directory is created, which is renamed when it is complete. It contains the MLflow ID, so that
+a second import only adds new runs. Unreadable runs are reported and skipped. The source is not changed.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from tui_workbench.runs.store.rundir import EVENTS, METRICS, OUTPUT, OUTPUTS, Re
 from tui_workbench.runs.transfer import mlflow_store as store
 from tui_workbench.runs.transfer.downloads import copy_file
 
-ORIGIN = "imported.json"  # in the directory of an imported run: its source
-_PLACE = re.compile(r"argument \d+")  # the exported name of a positional argument
+ORIGIN = "imported.json"  # the source of an imported run, in its directory
+_PLACE = re.compile(r"argument \d+")  # exported name of a positional argument
 
 _KEPT_TAGS = ("mlflow.parentRunId", store.RUN_NAME_TAG)
 
 
 class ImportReport(NamedTuple):
-    """The IDs of the new runs, the numbers of known and skipped runs, and reasons.
+    """The IDs of the new runs, the numbers of known and skipped runs, and the reasons for skipping runs.
 
-    `elsewhere` lists artifacts of new runs that could not be copied because they are in another kind of store.
+    `elsewhere` contains notes on artifacts that were not copied, because they are in another kind of store.
     """
 
     imported: list[str]
@@ -64,9 +63,7 @@ def import_mlflow(project: Project, source: str) -> ImportReport:
     notes: list[str] = []
     sources = sorted(_sources(source, notes), key=lambda each: _start(each.meta))
     if not sources and not notes:
-        raise UsageError(
-            f"no MLflow runs in {source}", remedy=f"Give the folder that holds <experiment>/<run>/{store.META}."
-        )
+        raise UsageError(f"no MLflow runs in {source}", remedy=f"Give the folder with <experiment>/<run>/{store.META}.")
     project.prepare_state()
     known = _known(project)
     imported: list[str] = []
@@ -88,7 +85,7 @@ def import_mlflow(project: Project, source: str) -> ImportReport:
 
 
 def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
-    """Yield the runs of a file store or one experiment; `notes` receives the reasons for skipped runs."""
+    """Yield the runs of a file store or experiment. Reasons for skipping runs are added to `notes`."""
     for experiment in (root, *(os.path.join(root, name) for name in sorted(_folders(root)))):
         about = _experiment(experiment)
         if "experiment_id" not in about or "run_id" in about or "run_uuid" in about:
@@ -103,7 +100,7 @@ def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
                 notes.append(f"{folder}: cannot read {store.META}: {error}")
                 continue
             if "run_id" not in meta and "run_uuid" not in meta:
-                continue  # an experiment, or a folder of a later MLflow version
+                continue  # this is an experiment, or a folder of a later MLflow version
             if meta.get("lifecycle_stage") == "deleted":
                 notes.append(f"{folder}: deleted in MLflow")
             elif not store.state_of(meta):
@@ -128,7 +125,6 @@ def _folders(folder: str) -> list[str]:
 
 
 def _import(project: Project, source: _Source) -> str:
-    """Create a run and return its ID."""
     start = _start(source.meta)
     run_id = _free_id(project, start)
     final = os.path.join(project.runs_directory, run_id)
@@ -175,7 +171,7 @@ def _events(source: _Source, start: float) -> Iterable[dict[str, Any]]:
 
 
 def _metrics(folder: str) -> Iterable[dict[str, Any]]:
-    """Yield a line of `metrics.jsonl` for each point, in the order of each metric's file."""
+    """Yield the lines of `metrics.jsonl`: the points of each metric, in the order of its file."""
     for name, path in store.files_by_name(folder):
         for moment, value, step in store.points(path):
             yield {"name": name, "step": step, "value": json_number(value), "time": moment}
@@ -199,12 +195,12 @@ def _annotate(source: _Source, directory: str) -> None:
 def _copy_artifacts(source: str, directory: str) -> None:
     make_folders(directory, OUTPUTS)
     for name, path in store.files_by_name(source):
-        # Exports of the workbench include the log.
+        # Exports of the workbench contain the log.
         copy_file(path, os.path.join(directory, name if name == OUTPUT else f"{OUTPUTS}/{name}"))
 
 
 def _elsewhere(source: _Source) -> list[str]:
-    """Return a note if the artifacts are in another kind of store, which is not read; else an empty list."""
+    """Return a note if the artifacts are in another kind of store, which is not read; otherwise, return []."""
     place = str(source.meta.get("artifact_uri") or "")
     if os.path.isdir(source.part(store.ARTIFACTS)) or not place or place.startswith(("file:", "/", ".")):
         return []
@@ -212,12 +208,12 @@ def _elsewhere(source: _Source) -> list[str]:
 
 
 def _write(directory: str, name: str, values: Iterable[Any]) -> None:
-    """Write a file with one line of JSON per value."""
+    """Write a file with a line of JSON for each value."""
     write_below(directory, name, "".join(json.dumps(value) + "\n" for value in values).encode())
 
 
 def _known(project: Project) -> set[str]:
-    """Return the IDs of all runs here, and MLflow's IDs of imported runs."""
+    """Return the IDs of all runs of the project, and the MLflow IDs of imported runs."""
     found = set(_folders(project.runs_directory))
     for name in list(found):
         try:
@@ -228,7 +224,7 @@ def _known(project: Project) -> set[str]:
 
 
 def _free_id(project: Project, start: float) -> str:
-    """Return a free run ID with the start time of the run, or a later millisecond."""
+    """Return an unused run ID with the start time of the run, or a later millisecond."""
     ids = (f"{identifier(project.name)}_{milliseconds}" for milliseconds in itertools.count(int(start * 1000)))
     return next(each for each in ids if not os.path.lexists(os.path.join(project.runs_directory, each)))
 

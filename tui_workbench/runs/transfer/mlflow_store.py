@@ -1,6 +1,7 @@
-"""MLflow's file store: a folder per experiment and a folder per run, each with a `meta.yaml`.
+"""Read and write the file store of MLflow: a folder for each experiment and each run, both with a `meta.yaml`.
 
-A run's folder holds folders of metrics (one line per point), parameters and tags (one file per value), and artifacts.
+The folder of a run contains folders of metrics (a line for each point), parameters and tags (a file for each value),
+and artifacts.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ LARGEST_TEXT = 1 << 20
 
 METRICS, PARAMETERS, TAGS, ARTIFACTS = "metrics", "params", "tags", "artifacts"
 
-RUN_ID_TAG = "workbench.run_id"  # marks runs of the workbench
+RUN_ID_TAG = "workbench.run_id"  # only runs of the workbench have this tag
 
 RUN_NAME_TAG, USER_TAG, SCRIPT_TAG, NOTE_TAG = (
     "mlflow.runName", "mlflow.user", "mlflow.source.name", "mlflow.note.content",
 )  # fmt: skip
 
-# The states of ended runs, by their numbers in the file store.
+# States of ended runs by number in the file store. Source: RunStatus of MLflow.
 STATES = {3: RunState.COMPLETED, 4: RunState.FAILED, 5: RunState.CANCELED}
 
 _WORDS = {"FINISHED": 3, "FAILED": 4, "KILLED": 5}
@@ -60,8 +61,8 @@ def read_meta(folder: str) -> dict[str, Any]:
 
 
 def write_meta(folder: str, values: Mapping[str, Any]) -> None:
-    """Write `meta.yaml` into a folder. Raises OSError."""
-    # JSON is valid YAML; MLflow writes one line per key.
+    """Write `meta.yaml` in a folder. Raises OSError."""
+    # JSON values are valid YAML. As MLflow does, write a line for each key.
     lines = (f"{key}: {json.dumps(value)}\n" for key, value in sorted(values.items()))
     write_value(os.path.join(folder, META), "".join(lines))
 
@@ -76,7 +77,7 @@ def read_value(path: str) -> str:
 
 
 def write_value(path: str, text: str) -> None:
-    """Write a file of the store, creating its folders. Raises OSError."""
+    """Write a file of the store, and create its folders. Raises OSError."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     # Do not follow a link in a folder that another user may have created.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
@@ -85,23 +86,23 @@ def write_value(path: str, text: str) -> None:
 
 
 def files_by_name(folder: str) -> list[tuple[str, str]]:
-    """Return relative name and path of each file below a folder."""
+    """Return the relative name and the path of each file below a folder."""
     names = sorted(os.path.normpath(path) for path in files_below(folder, "."))
     return [(name, os.path.join(folder, name)) for name in names]
 
 
 def read_values(folder: str) -> dict[str, str]:
-    """Map the names of the parameters or tags in a folder to their values."""
+    """Return the values of the parameters or tags in a folder by name."""
     return {name: read_value(path) for name, path in files_by_name(folder)}
 
 
 def point_line(time: float, value: float, step: float) -> str:
-    """Format a point of a metric; `time` in seconds since the epoch."""
+    """Format a point of a metric. `time` is in seconds since the epoch."""
     return f"{milliseconds(time)} {value!r} {int(step) if math.isfinite(step) else 0}\n"
 
 
 def points(path: str) -> Iterator[tuple[float, float, int]]:
-    """Yield time, value and step of the points in a metric's file; other lines are skipped. Raises OSError."""
+    """Yield time, value and step of the points in the file of a metric. Invalid lines are skipped. Raises OSError."""
     with open(path, encoding="utf-8", errors="replace") as file:
         for words in map(str.split, file):
             try:
@@ -112,10 +113,10 @@ def points(path: str) -> Iterator[tuple[float, float, int]]:
 
 
 def milliseconds(seconds: float) -> int:
-    """Convert seconds since the epoch to the store's milliseconds."""
+    """Convert seconds since the epoch to milliseconds."""
     return round(seconds * 1000) if math.isfinite(seconds) else 0
 
 
 def seconds(milliseconds: object) -> float:
-    """Convert the store's milliseconds to seconds since the epoch; 0.0 for invalid times."""
+    """Convert milliseconds to seconds since the epoch, or an invalid time to 0.0."""
     return milliseconds / 1000 if isinstance(milliseconds, int) and 0 < milliseconds < 1 << 53 else 0.0

@@ -1,7 +1,7 @@
-"""The API of the original's SDK, based on `workbench`. An installed azureml package takes precedence.
+"""The API of the SDK of Azure ML Workbench, based on `workbench`. An installed azureml package takes precedence.
 
-If azureml is installed, as a package or a namespace, this package becomes it, and provides only missing modules, such
-as `azureml.logging`, which no available version has.
+If a package or namespace azureml is installed, importing this package loads the installed one. Only missing modules
+come from this folder, such as `azureml.logging`, which no available version of azureml contains.
 """
 
 import importlib.machinery

@@ -1,4 +1,4 @@
-"""`get_azureml_logger` of Azure ML Workbench."""
+"""The module `azureml.logging` of Azure ML Workbench."""
 
 import workbench
 
@@ -10,7 +10,7 @@ __all__ = ["AzureMLLogger", "get_azureml_logger"]
 
 
 def log_anything(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
-    """Log a value; like the original, log other types as strings instead of raising an exception."""
+    """Log a value. As in Azure ML Workbench, other types are logged as strings and raise no exception."""
     try:
         workbench.log(name, value, step)
     except TypeError:
@@ -25,12 +25,12 @@ class AzureMLLogger:
         return self
 
     def upload(self, path: "str", content: "Any") -> "AzureMLLogger":
-        """Write `content` to the file `path` of the outputs."""
+        """Write `content` to the file `path` in the outputs of the run."""
         workbench.upload_content(path, content)
         return self
 
     def wait(self) -> "None":
-        """Do nothing: every call is written at once."""
+        """Do nothing, because each call is written immediately."""
 
 
 def get_azureml_logger() -> "AzureMLLogger":

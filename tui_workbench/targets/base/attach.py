@@ -2,7 +2,7 @@
 
 The login is tried before anything is written. Both files are written in one step that can be undone; an existing file
 is never replaced. Secrets are held in memory, then stored in the keyring, never in the files. `connect` raises an error
-for every missing answer; the front end asks the user and calls it again.
+for every missing answer; the caller asks the user and calls it again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class AttachRequest(NamedTuple):
     image: str = ""  # "" chooses an image for the machine
     gpu: bool | None = None  # None: use a GPU if the machine has one
     python: str = ""  # the interpreter of a `remote`, `slurm` or `cluster` target
-    run_root: str = ""  # of a `slurm` target, as the next fields; "" for the default
+    run_root: str = ""  # this field and the next two: options of a `slurm` target; "" for the default
     partition: str = ""
     account: str = ""
 
@@ -99,7 +99,7 @@ class Attachment:
 
     @property
     def host(self) -> Host:
-        """The machine; use it after `connect`."""
+        """The machine. Use it only after `connect`."""
         login = self._login()
         return LocalHost() if login is None else SshHost(login)
 
@@ -108,7 +108,7 @@ class Attachment:
         self._accepted.append(fingerprint)
 
     def give_password(self, password: str) -> None:
-        """Set the password. With `workbench_key` it is only used to install the key."""
+        """Set the password. With `workbench_key`, it is only used to install the key."""
         self._secrets[self._password] = password
 
     def give_passphrase(self, passphrase: str) -> None:
@@ -158,7 +158,7 @@ class Attachment:
             change_set = self.change_set()
             for reference, result in kept.items():
                 if login is not None and not result.in_keyring:
-                    # The link has it already, unless `connect` was not called.
+                    # The link does not have the secret if `connect` was not called.
                     SshHost(login).give_secret(reference, secrets[reference])
             apply(change_set)
             undo.pop_all()
@@ -210,11 +210,11 @@ class Attachment:
         host = SshHost(login)
         for fingerprint in self._accepted:
             host.accept_host_key(fingerprint)
-        # Before the login: a link with a wrong secret would try that first.
+        # Give the secrets before the login, because a link with a wrong secret would try that secret first.
         for reference in (login.password, login.passphrase):
             if reference in self._secrets:
                 host.give_secret(reference, self._secrets[reference])
-        if self._is_abandoned:  # by another thread, while the link was being started
+        if self._is_abandoned:  # another thread called `abandon` while the link was being started
             _forget(host)
             raise ConnectionLost(f"{host.label}: the login was canceled", remedy="Try again.")
         host.run(["true"])
@@ -268,7 +268,7 @@ class Attachment:
         values: dict[str, Any] = {
             "ArgumentVector": ["$file"],
             "EnvironmentVariables": None,
-            # Azure ML Workbench wrote PySpark for every type, which cannot use a GPU.
+            # Azure ML Workbench wrote PySpark for every type, but Spark cannot use a GPU.
             "Framework": "PySpark" if self.request.type == CLUSTER else "Python",
             "Target": self.request.name,
             "TrackedRun": True,

@@ -1,7 +1,7 @@
 """Follow many runs with one object, on targets that one process drives together, such as a cluster with a queue.
 
 A target with `drives_together` has no controller per run. One *watcher* process prepares, starts, cancels and collects
-its runs with the ordinary calls of `Target`, and waits for their ends with one `RunGroup` instead of `Target.wait`.
+its runs with the ordinary methods of `Target`, and waits for their ends with one `RunGroup` instead of `Target.wait`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tui_workbench.targets.base.values import Outcome, Report
 class RunGroup(abc.ABC):
     """Waits for the ends of any number of runs on targets with the same `Target.group_key`.
 
-    All calls come from one thread. There may be thousands of runs, so a run must not need a thread, a process or a
-    descriptor of its own while it is queued.
+    All calls come from one thread. There may be thousands of runs, so a queued run must not need a separate thread,
+    process or descriptor.
     """
 
     @abc.abstractmethod
@@ -27,7 +27,7 @@ class RunGroup(abc.ABC):
         """Follow a run whose `Target.start` has returned; it may have ended. Does not block.
 
         The group calls `report.queued` while the run waits on the target, `report.running` when its script runs, and
-        `report.lost` and `report.regained`. Only a change is worth a call. `spec` is large: keep what is needed of it.
+        `report.lost` and `report.regained`, each only after a change. `spec` is large, so keep only the needed parts.
         """
 
     @abc.abstractmethod

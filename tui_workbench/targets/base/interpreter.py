@@ -22,19 +22,18 @@ def python_version(interpreter: str) -> str:
     """
     try:
         status = os.stat(interpreter)
-        version = _version(interpreter, status.st_mtime_ns, status.st_size)
+        return _version(interpreter, status.st_mtime_ns, status.st_size)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it does not behave like a Python interpreter"
         raise ConfigurationError(
             f"{interpreter} cannot be used as a Python interpreter: {reason or error}",
             remedy="Set pythonLocation to a Python interpreter.",
         ) from error
-    return version
 
 
 @functools.cache
 def _version(interpreter: str, _mtime_ns: int, _size: int) -> str:
-    # -I -S: ignore the user's variables and site packages, which could print something.
+    # -I -S: ignore the user's variables and site packages, which could print text.
     answer = processes.run([interpreter, "-I", "-S", "-c", _ASK], timeout=SECONDS)
     answer.check_returncode()
     version = answer.stdout.decode(errors="replace").strip()
@@ -46,8 +45,8 @@ def _version(interpreter: str, _mtime_ns: int, _size: int) -> str:
 def version_without_project(interpreter: str, project_root: str) -> str:
     """Return the version of an interpreter; "" if starting it would execute a file of the project or of another user.
 
-    In a virtual environment, starts the interpreter that the link leads to. Started through the link, it would read the
-    project's pyvenv.cfg, which can name a library to load. Raises ConfigurationError as `python_version` does.
+    In a virtual environment, starts the interpreter that the link points to. An interpreter that is started through the
+    link reads the project's pyvenv.cfg, which can name a library to load. Raises the error of `python_version`.
     """
     real, root = os.path.realpath(interpreter), os.path.realpath(project_root)
     if real.startswith(f"{root}{os.sep}") or not os.path.basename(real).startswith(("python", "pypy")):

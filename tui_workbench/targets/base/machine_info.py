@@ -69,7 +69,7 @@ sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo
 
 
 def interpreter_info(host: Host, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-    """Facts about an interpreter, with the PYTHONPATH of the run configuration, and about its host."""
+    """Return facts about an interpreter, with the PYTHONPATH of the run configuration, and about its host."""
     path = spec.run_configuration.environment_variables.get("PYTHONPATH")
     environment = ["env", f"PYTHONPATH={path}"] if path else []
     done = host.run([*environment, interpreter, "-c", PROGRAM], timeout=SECONDS)
@@ -85,7 +85,7 @@ def interpreter_info(host: Host, spec: RunSpec, interpreter: str) -> dict[str, A
 
 
 def host_info(host: Host, *, with_gpus: bool) -> dict[str, Any]:
-    """Facts about a machine, and with `with_gpus` about its GPUs."""
+    """Return facts about a machine and, with `with_gpus`, about its GPUs."""
     found: dict[str, Any] = {"problems": {}}
     parts: dict[str, Callable[[], Any]] = {
         "host": lambda: _host(host),

@@ -3,11 +3,11 @@
 All calls block. The controller of a run does one thing after another, so plain calls are the simplest interface; a
 target that needs an event loop runs it inside. Screens call targets in threads.
 
-Every target guarantees these behaviours (tests/targets/test_conformance.py checks them by number):
+Every target guarantees these behaviors (tests/targets/test_conformance.py checks them by number):
 
 1. `plan` is pure: the same specification gives the same plan. It reads only the files that name an interpreter or
    image.
-2. `start` starts a run at most once, from whichever process and however often it is called.
+2. `start` starts a run at most once, even if several processes call it repeatedly.
 3. The run outlives the process that started it.
 4. `wait` returns the exit code of the script, also if the run ended before the call.
 5. If the exit code is unknown, `wait` returns None and the reason.
@@ -15,8 +15,8 @@ Every target guarantees these behaviours (tests/targets/test_conformance.py chec
 7. `stop` asks the processes of the run to end and kills them after `grace`. When it returns, no process is left.
 8. `stop` does nothing for a run that has ended or never began.
 9. Arguments, variables and names reach the script unchanged, whatever characters they contain.
-10. A run ends with its script: when `wait` has returned an exit code, no process with the run's id is left. A process
-    that removed the id from its environment, such as a service, may continue.
+10. A run ends with its script: when `wait` has returned an exit code, no process with the run's ID is left. A process
+    that removed the ID from its environment, such as a service, may continue.
 11. `wait` and `stop` can be called from any process, at any time, and again after an interruption.
 12. `prepare` can be called again at any time, also after its caller was killed. After it, `start` needs only the
     target.
@@ -27,7 +27,7 @@ Every target guarantees these behaviours (tests/targets/test_conformance.py chec
 16. A script can `import workbench` with any interpreter. Values that it logs are in the run's directory after
     `collect`. The user's Python path follows the workbench's.
 
-17. Targets with `drives_together`: the group returns the outcome that `wait` would return, in any process and order.
+17. With `drives_together`, the group returns the outcome that `wait` would return, in any process and order.
 
 Targets that `starts_at_once` have nothing to prepare, collect or release, and are always reachable.
 """
@@ -48,11 +48,11 @@ from tui_workbench.targets.gpu.framework_location import FrameworkLocation, Inte
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
-from tui_workbench.targets.hosts.host_layout import run_records
+from tui_workbench.targets.hosts.host_layout import run_folders
 
 
 class Target(abc.ABC):
-    """A place where runs execute."""
+    """A compute target, which executes runs."""
 
     type: ClassVar[TargetType | None] = None
     """The type, if another package adds it. The built-in types are in `core.target_types`."""
@@ -174,7 +174,7 @@ class Target(abc.ABC):
         return ClusterGpus()
 
     def container_id(self, spec: RunSpec) -> str:
-        """Return the id of the run's container, or "". Raises TargetUnreachable."""
+        """Return the ID of the run's container, or "". Raises TargetUnreachable."""
         return ""
 
     def interpreter_of(self, spec: RunSpec) -> str:
@@ -189,7 +189,7 @@ class Target(abc.ABC):
         return Interpreter(self.host, self.interpreter_of(spec), variables_of(spec))
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-        """Facts about the environment of a run; `interpreter` is the one in its plan. Raises WorkbenchError."""
+        """Return facts about the environment of a run with the interpreter of its plan. Raises WorkbenchError."""
         return machine_info.interpreter_info(self.host, spec, interpreter)
 
     def prepare_environment(self, spec: RunSpec) -> str:
@@ -212,5 +212,5 @@ class Target(abc.ABC):
         raise NotImplementedError
 
     def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
-        """Return the id and run.json of every run of a project with a folder on the host, from any machine."""
-        return run_records(self.host, project)
+        """Return the ID and run.json of every run of a project with a folder on the host, from any machine."""
+        return [(run.run_id, run.record) for run in run_folders(self.host) if run.project == project.name]

@@ -87,7 +87,7 @@ def script_command(
         count = "gpu" if processes == "gpus" else processes
         words = ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}")
         launcher = (f"{sdk}/{LAUNCHER}", f"{run_directory}/{supervisor.RANKS}", *words)
-    # A leading hyphen would become an option of the interpreter.
+    # The interpreter would read a name with a leading hyphen as an option.
     script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
     before = (interpreter, *launcher) if spark is None else submit_words(spec, spark, run_directory)
     return (*before, script, *spec.arguments)

@@ -2,8 +2,8 @@
 
 A `.compute` file holds only a reference, `AzureMlSecret=<target>#<user>#<id>`, and can be committed and shared. The
 secret is in the user's keyring or, without a keyring, in the memory of the link that uses it. It is never in a file, an
-argument list, an environment variable or a log. A child process reads the keyring, because a locked keyring may wait
-for the user forever.
+argument list, an environment variable or a log. A child process reads the keyring, because a locked keyring may block
+until the user unlocks it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FOUND, _UNKNOWN, _UNUSABLE = 0, 1, 2
 
 
 class KeyringResult(NamedTuple):
-    """The answer of the keyring; `reason` is the error if it does not have the secret."""
+    """The answer of the keyring. `reason` is the error if the keyring does not have the secret."""
 
     in_keyring: bool
     reason: str = ""
@@ -46,7 +46,7 @@ class SecretStore:
         return answer.decode("utf-8", "surrogateescape") if code == _FOUND else None
 
     def look(self, seconds: float) -> KeyringResult:
-        """Look for a keyring without unlocking it; `reason` is its kind."""
+        """Look for a keyring without unlocking it. The `reason` in the result is the keyring's kind."""
         code, answer = _ask_keyring("look", "", seconds=seconds)
         return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
 
@@ -63,7 +63,7 @@ class SecretStore:
 
 def new_reference(target: str, user: str) -> str:
     """Create a unique reference."""
-    # `#` separates the parts; the random id makes the reference unique.
+    # `#` separates the parts; the random ID makes the reference unique.
     parts = [part.replace("#", "-") for part in (target, user)]
     return f"{PREFIX}{parts[0]}#{parts[1]}#{os.urandom(16).hex()}"
 

@@ -1,6 +1,6 @@
 """The Spark launcher: find `spark-submit`, and build its command line up to the script.
 
-Spark is not a target. `spark-submit` stands before the script, as torchrun does, and everything else of a run stays the
+Spark is not a target. `spark-submit` precedes the script, as torchrun does, and everything else of a run stays the
 same. The script runs in the Spark driver, with the interpreter of the target. Spark writes its event log into the
 folder `spark/` of the run's directory, from which the workbench reads stages and failed tasks.
 
@@ -45,7 +45,7 @@ SEARCHED = ("SPARK_HOME", "JAVA_HOME", "PATH")
 
 _EVENT_LOG = ("spark.eventLog.enabled", "spark.eventLog.dir")
 
-# The arguments of a driver are in this system property, which Spark writes into its event log.
+# Spark writes the system property sun.java.command, with the arguments of the driver, into its event log.
 _REDACTION = "spark.redaction.regex=(?i)secret|password|token|access[.]?key|sun[.]java[.]command"
 
 _CORE = re.compile(r"spark-core_(\d+(?:\.\d+)*)-(.+)\.jar")
@@ -81,12 +81,12 @@ fi
 if [ -n "$JAVA_HOME" ]; then java=$(command -v -- "$JAVA_HOME/bin/java"); else java=$(command -v java); fi
 printf '%s\\n' "$found" "$home" "$core" "$java"
 """
-"""$1: the interpreter, $2: the value of sparkSubmitLocation. Prints four lines, each empty for something missing:
-`spark-submit`, the folder of Spark, the name of its core library, and `java`."""
+"""$1: the interpreter, $2: the value of sparkSubmitLocation. Prints one line for `spark-submit`, the folder of Spark,
+the name of its core library, and `java`. The line of a missing part is empty."""
 
 
 class Spark(NamedTuple):
-    """An installation of Spark; by default one that is not known yet, such as in an environment to build."""
+    """An installation of Spark. The defaults are for one that is not known yet, such as in an environment to build."""
 
     submit: str = SUBMIT
     home: str = ""
@@ -102,7 +102,7 @@ def require_script(spec: RunSpec) -> None:
     """Raise ConfigurationError if Spark cannot run the script."""
     configuration = spec.run_configuration
     key = configuration.key("Framework")
-    # spark-submit reads the name as a URI, and takes any other file for a Java program.
+    # spark-submit reads the name as a URI, and runs a file with another suffix as a Java program.
     if not spec.script.endswith(".py") or not {":", "#"}.isdisjoint(spec.script):
         problem = f"spark-submit cannot run {spec.script!r}"
         remedy = "Give the script a name that ends in .py and has no `:` or `#`."
@@ -201,7 +201,7 @@ def dependencies_of(spec: RunSpec) -> SparkDependencies:
 
 
 def _line_of(path: str, name: str) -> int:
-    # `line_of_key` takes the part after the last dot, but the name of a property has dots.
+    # `line_of_key` splits a key at its dots, but the name of a property contains dots.
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return next((number for number, line in enumerate(file, 1) if name in line), 0)
@@ -235,7 +235,7 @@ def tag_of(run_id: str) -> str:
 def submit_words(spec: RunSpec, spark: Spark, run_directory: str) -> tuple[str, ...]:
     """Return `spark-submit` and its options, up to the script. Raises ConfigurationError.
 
-    `run_directory` is a path from the point of view of `spark-submit`.
+    `run_directory` is the path as `spark-submit` sees it.
     """
     dependencies = dependencies_of(spec)
     properties = dict(dependencies.configuration)
@@ -314,5 +314,5 @@ def plan_step(spec: RunSpec, spark: Spark) -> Step:
     if fitting:
         title += f"; get {', '.join(fitting)}"
     if others:
-        title += f"; leave out {', '.join(others)}: not for Scala {spark.scala}"
+        title += f"; omit {', '.join(others)}: not for Scala {spark.scala}"
     return Step("spark", title)

@@ -1,4 +1,4 @@
-"""Values in the calls of targets, and the receiver of their progress."""
+"""Arguments and results of the calls of targets, and the receiver of progress reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROJECT_IN_CONTAINER = "/workbench/project"
 
 
 class Outcome(NamedTuple):
-    """How a run ended on its target. If `exit_code` is None, `reason` says why it is unknown."""
+    """The end of a run on its target. If `exit_code` is None, `reason` says why it is unknown."""
 
     exit_code: int | None
     reason: str = ""
@@ -30,7 +30,7 @@ class ProjectNames(NamedTuple):
 
 
 class CleanupItem(NamedTuple):
-    """Something that the workbench left on a target and that no run needs."""
+    """An item that the workbench left on a target and that no run needs."""
 
     kind: str  # container, environment, cache, run or project
     name: str
@@ -39,11 +39,11 @@ class CleanupItem(NamedTuple):
 
 
 class ClusterPartition(NamedTuple):
-    """The GPUs of a part of a cluster. A node may belong to several parts."""
+    """The GPUs of a partition. A node may belong to several partitions."""
 
     name: str
     total: int
-    used: int  # by anybody
+    used: int  # by all users
     free: int  # on nodes that can take jobs
     yours: int  # used by this user's jobs
 
@@ -56,11 +56,11 @@ class JobGpus(NamedTuple):
     partition: str
     nodes: str  # as the cluster writes them: `node[1-2]`
     gpus: int
-    left: str  # until the time limit, as the cluster writes it
+    left: str  # time until the limit, as the cluster writes it
 
 
 class ClusterGpus(NamedTuple):
-    """The GPUs of a cluster. Texts are from the cluster."""
+    """The GPUs of a cluster. The texts come from the cluster."""
 
     partitions: tuple[ClusterPartition, ...] = ()
     jobs: tuple[JobGpus, ...] = ()
@@ -99,8 +99,8 @@ class Report:
     def attempt(self, number: int, start: int, reason: str) -> None:
         """Report that the target executes the script again, for the `number`-th time.
 
-        May be called again with the same number. `start` is the size of output.log before it, and `reason` says
-        what ended the previous attempt.
+        May be called again with the same number. `start` is the size of output.log before it, and `reason` is
+        the cause of the end of the previous attempt.
         """
 
     def orphaned(self) -> None:

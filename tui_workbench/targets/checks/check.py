@@ -129,7 +129,7 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
 def _machine(
     target: ComputeTarget, host: Host, implementation: Target, engine: EngineChecks | None, *, is_gpu_only: bool
 ) -> Iterator[CheckResult]:
-    """Run the checks between the login and the GPUs. `is_gpu_only` yields nothing but a broken engine."""
+    """Run the checks between the login and the GPUs. With `is_gpu_only`, yield only a broken engine."""
     if is_gpu_only:
         found = run_check(result.DOCKER, engine.docker, host) if engine is not None else None
         if found is not None and found.state == result.BROKEN:
@@ -160,7 +160,7 @@ def _machine(
 
 
 def _connection(target: ComputeTarget, host: Host) -> Iterator[CheckResult]:
-    """Check name, port, host key and login with one login, whose error names the step that failed."""
+    """Check name, port, host key and login with one login, whose error names the failed check."""
     started = time.monotonic()
     try:
         host.run(["true"])

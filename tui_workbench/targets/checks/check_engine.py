@@ -73,7 +73,7 @@ class EngineChecks:
     def disk(self) -> CheckResult:
         """Check the free space for images and for `~/.workbench-tui`. Raises CheckFailed or TargetUnreachable."""
         folders = list(dict.fromkeys((self._facts.root, self._host.home())))
-        remedy = "A CUDA image takes 7 GB to 15 GB, and twice that while unpacked."
+        remedy = "A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."
         return disk(self._host, folders, clean_command(self._target), remedy)
 
     def runtime(self) -> CheckResult:
@@ -99,7 +99,7 @@ class EngineChecks:
         if not error.group:
             remedy = "Start the engine (needs admin rights)." if error.command else error.remedy
             return CheckFailed(error.message, remedy, error.command)
-        # The current groups of the user, not the groups of this login.
+        # With a user name, `id` prints the current groups of the user, not those of this login.
         groups = self._host.run(["sh", "-c", 'id -nG "$(id -un)"']).text.split()
         reconnect = f"workbench-tui computetarget disconnect {shlex.quote(self._target.name)}"
         if error.group not in groups:

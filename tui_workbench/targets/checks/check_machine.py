@@ -13,7 +13,7 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
 
 PYTHON_SECONDS = 20.0
-"""An interpreter on a cold network disk takes seconds. One that takes longer than this is not usable for runs."""
+"""Time limit for an interpreter, which takes seconds on a cold network disk. A slower one is not usable for runs."""
 
 DISK_BROKEN_BYTES, DISK_WARNING_BYTES = 2 << 30, 20 << 30
 """A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."""
@@ -56,7 +56,7 @@ def tools(target: ComputeTarget, host: Host) -> CheckResult:
     """
     require_tools(target, host)
     if message := slow_shell(host):
-        remedy = "Let the start-up files return early in a shell that is not interactive."
+        remedy = "Make the start-up files return early in a non-interactive shell."
         return CheckResult(TOOLS, WARNING, message, remedy)
     return CheckResult(TOOLS, OK, "all programs that runs need are installed")
 
@@ -81,7 +81,7 @@ def python(target: ComputeTarget, host: Host) -> CheckResult:
 
 def disk_of_home(target: ComputeTarget, host: Host) -> CheckResult:
     """Check the disk that holds `~/.workbench-tui` on a machine. Raises CheckFailed or TargetUnreachable."""
-    remedy = "This folder takes copies of projects, environments and the outputs of runs."
+    remedy = "This folder stores copies of projects, environments and the outputs of runs."
     return disk(host, [host.home()], clean_command(target), remedy)
 
 
@@ -93,7 +93,7 @@ def clean_command(target: ComputeTarget) -> str:
 def disk(host: Host, folders: Sequence[str], command: str, remedy: str) -> CheckResult:
     """Check the free space on the disks of the folders. Raises CheckFailed or WorkbenchError.
 
-    `command` frees space, and `remedy` says what needs it.
+    `command` frees space, and `remedy` names the files that need it.
     """
     lines = host.check(["sh", "-c", _FREE, "sh", *folders]).text.split("\n")
     rows = [(words[0], int(words[3]) << 10, words[5]) for words in (line.split(None, 5) for line in lines)]

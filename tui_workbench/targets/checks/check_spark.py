@@ -11,7 +11,7 @@ from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.hosts.host import Host
 
 YARN_SECONDS = 60.0
-"""Time for an answer of YARN, whose client starts a JVM."""
+"""Time limit for an answer of YARN, whose client starts a JVM."""
 
 _NODES = re.compile(r"^Total Nodes:(\d+)", re.MULTILINE)  # Hadoop's NodeCLI
 _NOT_FOUND = 127
@@ -26,7 +26,7 @@ def spark(target: ComputeTarget, host: Host) -> CheckResult:
         spec, found, host.label, spark_remedy=launcher.pip_remedy(python), java_remedy=launcher.JAVA_REMEDY
     )
     which = f"Spark {found.version} (Scala {found.scala})" if found.version else "Spark"
-    remedy = f"The workbench builds no environment: {python} needs the packages that scripts import."
+    remedy = f"The workbench does not build an environment: install the packages that scripts import for {python}."
     return CheckResult(SPARK, OK, f"{found.submit} is {which}", remedy)
 
 
@@ -35,11 +35,11 @@ def yarn(target: ComputeTarget, host: Host) -> CheckResult:
     done = host.run(["yarn", "node", "-list"], timeout=YARN_SECONDS)
     if done.code == _NOT_FOUND:
         remedy = f"Set `{launcher.MASTER_PROPERTY}` in spark_dependencies.yml to the master, such as spark://HOST:7077."
-        return CheckResult(YARN, WARNING, "there is no `yarn`, so runs need another master", remedy)
+        return CheckResult(YARN, WARNING, "`yarn` was not found, so runs need another master", remedy)
     if done.code:
         raise CheckFailed(
             f"YARN does not answer: {done.complaint}",
-            "Check that its resource manager runs and that HADOOP_CONF_DIR names the configuration of the cluster.",
+            "Check that its resource manager is running and that HADOOP_CONF_DIR names the cluster's configuration.",
             "yarn node -list",
             file=target.path,
         )

@@ -21,6 +21,7 @@ from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.spark import variables as spark_variables
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome
+from tui_workbench.targets.docker.create_command import mount_option
 from tui_workbench.targets.docker.engine import Container
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUTS, WORKING_COPY
@@ -53,9 +54,9 @@ getattr(os, "environb", os.environ).update(part.split(b"=", 1) for part in parts
 os.execv(parts[count], parts[count:])
 """
 
-# The limit of /dev/shm, not an allocation. With Docker's 64 MiB, data loaders fail with a bus error.
+# The size limit of /dev/shm. With Docker's default of 64 MiB, data loaders fail with a bus error.
 SHM_BYTES = 8 << 30
-# The log driver: the engine's default may not be readable, or may drop lines.
+# The engine's default log driver may not be readable, or may drop lines.
 LOG = {"Type": "json-file", "Config": {"max-size": "1000t"}}
 # Precedes the reason if a child process of the script ran out of memory.
 ONE_WAS = "; one of its processes was "
@@ -83,7 +84,7 @@ class Placement(NamedTuple):
     mode: str = FILE_MODE
     sdk: str = ""  # folder of the logging modules
     python_path: str = ""  # PYTHONPATH of the image
-    gpus: tuple[str, ...] = ()  # ids of the chosen GPUs; () for the target's setting
+    gpus: tuple[str, ...] = ()  # IDs of the chosen GPUs; () for the target's setting
     spark: Spark | None = None  # of the image, if the run uses Spark
 
     @property
@@ -143,7 +144,7 @@ def mounts(spec: RunSpec, place: Placement) -> list[Mount]:
 def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
     """Return the script's variables, except those of the image; the run configuration takes precedence."""
     user = place.user.partition(":")[0]
-    # Python libraries need a home and a user name, and the image's /etc/passwd may not have the user id.
+    # Python libraries need a home and a user name, and the image's /etc/passwd may not have the user ID.
     home = {} if user == "0" else {"HOME": "/tmp", "USER": f"user{user}", "LOGNAME": f"user{user}"}
     return run_environment.run_variables(
         spec,
@@ -206,15 +207,10 @@ def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
 
 def _host_configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
     result: dict[str, Any] = {
-        # Reaps orphaned processes, and makes signals work for a script that would be process 1.
+        # An init process reaps orphaned processes, and signals work, because the script is not process 1.
         "Init": True,
         "ShmSize": SHM_BYTES,
-        "Mounts": [
-            {"Type": "bind", "Source": mount.source, "Target": mount.target, "ReadOnly": mount.read_only}
-            if mount.source
-            else {"Type": "tmpfs", "Target": mount.target, "ReadOnly": mount.read_only}
-            for mount in mounts(spec, place)
-        ],
+        "Mounts": _api_mounts(spec, place),
         "LogConfig": LOG,
     }
     if spec.target.gives_gpus:
@@ -222,8 +218,19 @@ def _host_configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
     return result
 
 
+def _api_mounts(spec: RunSpec, place: Placement) -> list[dict[str, Any]]:
+    return [
+        {
+            **({"Type": "bind", "Source": mount.source} if mount.source else {"Type": "tmpfs"}),
+            "Target": mount.target,
+            "ReadOnly": mount.read_only,
+        }
+        for mount in mounts(spec, place)
+    ]
+
+
 def gpu_request(ids: Sequence[str]) -> dict[str, Any]:
-    """Return the device request of the Engine API for the GPUs with these ids, or for all GPUs without ids."""
+    """Return the device request of the Engine API for the GPUs with these IDs, or for all GPUs without IDs."""
     which = {"DeviceIDs": list(ids)} if ids else {"Count": -1}
     return {"Driver": "", **which, "Capabilities": [["gpu"]]}
 
@@ -234,10 +241,8 @@ def docker_command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
     argv += ["--shm-size", f"{SHM_BYTES >> 30}g"]
     if spec.target.gives_gpus:
         argv += ["--gpus", _gpus_option(spec, place)]
-    for mount in mounts(spec, place):
-        only = ",readonly" if mount.read_only else ""
-        what = f"type=bind,source={mount.source}" if mount.source else "type=tmpfs"
-        argv += ["--mount", f"{what},target={mount.target}{only}"]
+    for mount in _api_mounts(spec, place):
+        argv += ["--mount", mount_option(mount)]
     for label, value in ((RUN_LABEL, spec.run_id), (PROJECT_LABEL, spec.project_name)):
         argv += ["--label", f"{label}={value}"]
     return (*argv, "--workdir", working_directory(place), place.image, *command(spec, place))
@@ -247,7 +252,7 @@ def _gpus_option(spec: RunSpec, place: Placement) -> str:
     """Return the value of `docker run --gpus`. Free GPUs are chosen only when the run starts."""
     words = spec.target.gpus or "all"
     ids = place.gpus or ([word.strip() for word in words.strip("[]").split(",")] if words[0] == "[" else ())
-    # The option is read as CSV: a list of ids is one of its cells.
+    # Docker parses the option as CSV, so a list of IDs must be one quoted cell.
     return f'"device={",".join(ids)}"' if ids else "1" if words == "free" else words
 
 

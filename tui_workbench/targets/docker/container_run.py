@@ -4,8 +4,8 @@ The name of a run's container is unique, so every step can be repeated, also by 
 
 If the image has no shell, the output comes from the engine's log, which returns records in file order. Timestamps do
 not identify records: a line of more than 16 KiB is split into records of one time, records of stdout and stderr may not
-be sorted by time, and the clock may be set back. So a position in the log is the number of records that were copied; in
-a large log, the number since a second shortly before the last one. The position is stored with the size of output.log:
+be sorted by time, and the clock may be set back. A position in the log is therefore the number of copied records; in a
+large log, it counts from a second shortly before the last one. The position is stored with the size of output.log:
 after a crash, output.log is truncated to that size and copying continues there.
 """
 
@@ -134,7 +134,7 @@ class ContainerRun:
                 mirror.drain()
 
     def _outcome(self) -> Outcome:
-        """Return how the run ended, and record it in its directory here. Raises NeverStarted."""
+        """Return the outcome, and write the exit code on this machine. Raises NeverStarted."""
         found, ending = self.container(), self._run.state()
         was_started = ending.started or os.path.exists(f"{self._spec.run_directory}/{POSITION_FILE}")
         if not was_started and (found is None or found.state == "created"):
@@ -143,7 +143,7 @@ class ContainerRun:
                 remedy="Submit the run again.",
             )
         if found is not None and found.has_ended and ending.exit_code is None and not found.error:
-            found = found._replace(error=self._last_words(found))
+            found = found._replace(error=self._last_line(found))
         outcome = containers.outcome(
             found,
             ending.exit_code,
@@ -154,7 +154,7 @@ class ContainerRun:
         self._run.note_end(outcome.exit_code)
         return self._run.add_full_disk_reason(outcome)
 
-    def _last_words(self, found: Container) -> str:
+    def _last_line(self, found: Container) -> str:
         """Return the last line in the engine's log, which is an error of the supervising shell."""
         if _keeps_log(found):
             return ""
@@ -185,7 +185,7 @@ class ContainerRun:
                 if self._engine.execute(found.id, _TERMINATE_ALL)[0] == 0:
                     return
             except EngineRefused:
-                pass  # it has just ended, or cannot start another process
+                pass  # the container has just ended, or cannot start another process
         self._engine.kill(found.id, "SIGTERM")
 
     def collect(self, report: Report) -> None:
@@ -212,8 +212,8 @@ def _keeps_log(found: Container) -> bool:
 
 # The file in the run directory with a LogPosition, overwritten by a single write of fixed length.
 POSITION_FILE = "engine-log"
-LARGE = 16 << 20  # size in bytes from which on a log is not read again from its start
-# How far records of a large log may be out of order, because a thread on a busy machine had to wait.
+LARGE = 16 << 20  # a log with more bytes is not read again from its start
+# Seconds by which records of a large log may be out of order, because threads wait on a busy machine.
 MARGIN_SECONDS = 10
 _LENGTH = 64
 
@@ -228,7 +228,7 @@ class LogPosition(NamedTuple):
 
 
 class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
-    """Copier that appends a container's log to the file `output` in the run directory, from the stored position on."""
+    """Appends a container's log to the file `output` in the run directory, from the stored position on."""
 
     def __init__(self, engine: Engine, container: str, directory: str, output: str) -> None:
         self._engine = engine
@@ -305,7 +305,7 @@ def second_of(stamp: bytes) -> int:
 
 def _parse(data: bytes) -> LogPosition:
     words = data.decode("ascii", "replace").split()
-    # Without a valid position, start again: slower, but correct.
+    # Without a valid position, the log is copied again from its start.
     if len(words) != 4 or not data.endswith(b"\n") or not "".join(words).isdecimal():
         return LogPosition()
     return LogPosition(*map(int, words))

@@ -18,7 +18,7 @@ def create_words(name: str, config: Mapping[str, Any]) -> tuple[str, ...]:
     for label, value in (config.get("Labels") or {}).items():
         words += ["--label", f"{label}={value}"]
     for mount in host.get("Mounts") or ():
-        words += ["--mount", _mount(mount)]
+        words += ["--mount", mount_option(mount)]
     for request in host.get("DeviceRequests") or ():
         words += ["--gpus", _gpus(request)]
     return (*words, str(config.get("Image", "")), *(config.get("Entrypoint") or ())[1:], *(config.get("Cmd") or ()))
@@ -49,7 +49,8 @@ def _plain_options(config: Mapping[str, Any], host: Mapping[str, Any]) -> Iterat
         yield from ("--log-opt", f"{key}={value}")
 
 
-def _mount(mount: Mapping[str, Any]) -> str:
+def mount_option(mount: Mapping[str, Any]) -> str:
+    """Return the value of `--mount` for a mount in the format of the Engine API."""
     parts = [
         f"type={mount.get('Type', 'bind')}",
         *([f"source={mount['Source']}"] if mount.get("Source") else []),

@@ -1,6 +1,6 @@
-"""Find the socket of a host's Docker engine, or the reason for which this user cannot use it.
+"""Find the socket of a host's Docker engine, or the reason why this user cannot use it.
 
-Only unix sockets are supported: folders of this host could not be mounted by an engine behind TCP.
+Only unix sockets are supported, because an engine behind TCP could not mount folders of this host.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def docker_socket(host: Host) -> str:
             command = f"sudo usermod -aG {group} {user}"
             raise EngineOutOfReach(
                 f"{host.label}: the user {user} may not use Docker: {socket} belongs to the group {group}",
-                remedy=f"Ask an administrator to run: `sudo usermod -aG {group} {user}`. Then log in again: "
+                remedy=f"Ask an administrator to run: `{command}`. Then log in again: "
                 "`workbench-tui computetarget disconnect TARGET`. The workbench itself never uses sudo.",
                 command=command,
                 group=group,
@@ -78,7 +78,7 @@ def docker_socket(host: Host) -> str:
             command = "sudo systemctl start docker"
             raise EngineOutOfReach(
                 f"{host.label}: Docker is installed, but its engine is not running",
-                remedy="Start the engine: `sudo systemctl start docker`.",
+                remedy=f"Start the engine: `{command}`.",
                 command=command,
             )
     raise EngineOutOfReach(

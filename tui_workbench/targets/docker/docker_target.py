@@ -1,12 +1,12 @@
-"""Runs in a container of the Docker engine here (`localdocker`) or on another machine (`remotedocker`).
+"""Execute runs in a container of the Docker engine here (`localdocker`) or on another machine (`remotedocker`).
 
 The engine supervises the run; no process of the workbench runs on the host meanwhile. The name of a run's container is
 unique, its shell refuses to start a run twice, and it writes the output and the exit code to the run's directory on the
-host. So every step can be repeated by another process, and after a lost connection the log is read from the end of the
+host. Another process can therefore repeat every step, and after a lost connection the log is read from the end of the
 local copy.
 
-Unused objects on an engine and its host are found by labels and in the workbench's folder there. Running containers,
-environments that a container uses, and files of runs that another machine may still fetch are never among them.
+Items to clean up are found by labels of the engine, and in the workbench's folder on its host. They do not include
+running containers of runs, environments that a container uses, and files of active runs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError
+from tui_workbench.core.locks import is_cache_locked
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.targets.base import machine_info, run_environment, spark
@@ -25,10 +26,16 @@ from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RUN_KIND, RUN_LABEL
 from tui_workbench.targets.docker.container_run import ContainerRun
 from tui_workbench.targets.docker.docker_socket import docker_socket
-from tui_workbench.targets.docker.engine import Engine, Image
+from tui_workbench.targets.docker.engine import Container, Engine, Image
 from tui_workbench.targets.docker.image_probe import PROBE_KIND, ImageFacts, InImage, facts_of
-from tui_workbench.targets.docker.images import Images
-from tui_workbench.targets.environments.building import BUILD_KIND, CACHE_VOLUME, ENVIRONMENT_KIND, MACHINE_LABEL
+from tui_workbench.targets.docker.images import Images, build_lock
+from tui_workbench.targets.environments.building import (
+    BUILD_KIND,
+    CACHE_VOLUME,
+    ENVIRONMENT_KIND,
+    MACHINE_LABEL,
+    TAG_LABEL,
+)
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import (
     EnvironmentMissing,
@@ -115,7 +122,7 @@ class DockerTarget(Target):
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         if self._run(spec).container() is not None:
-            return  # it was prepared, even if that was not recorded
+            return  # the run was prepared, even if that was not recorded
         run = HostRun(self.host, spec)
         if placing.is_copied(self.target):
             run.make_folders()
@@ -145,7 +152,7 @@ class DockerTarget(Target):
         return InImage(engine, choice.image, images.facts(choice.image).python, self.target, variables_of(spec))
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-        # GPUs of the machine matter only if containers get them.
+        # The GPUs of the machine are recorded only if containers get them.
         found = machine_info.host_info(self.host, with_gpus=self.target.nvidia_docker)
         try:
             name, image, facts = _image_of(self._connect(), self.host, spec)
@@ -159,7 +166,7 @@ class DockerTarget(Target):
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         engine = self._connect()
-        containers, busy = _unused_containers(engine, project, active)
+        containers, busy = _unused_containers(engine, self.host, project, active)
         found = containers + _unused_environments(engine, project)
         if engine.has_volume(CACHE_VOLUME):
             found.append(CleanupItem("cache", CACHE_VOLUME, note="packages cached by the installer"))
@@ -185,7 +192,7 @@ class DockerTarget(Target):
         try:
             return self._run(spec).is_started()
         except ConfigurationError as error:
-            # An engine that restarts has no socket for a moment; its containers may continue.
+            # An engine has no socket while it restarts; its containers may continue.
             raise ConnectionLost(error.message, remedy=error.remedy) from error
 
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
@@ -202,7 +209,7 @@ class DockerTarget(Target):
             try:
                 self._connect()
             except ConfigurationError as error:
-                # An engine that restarts has no socket for a moment.
+                # An engine has no socket while it restarts.
                 raise ConnectionLost(str(error)) from error
 
         if not self.host.is_local:
@@ -242,9 +249,7 @@ class DockerTarget(Target):
 
 
 def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, ImageFacts]:
-    """Return the name, the id and the facts of the image of the run.
-
-    This is the image of its container, or without one, the image to use.
+    """Return the name, the ID and the facts of the image of the run's container, or of the image to use without one.
 
     Raises WorkbenchError if the image no longer exists.
     """
@@ -258,9 +263,9 @@ def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, Imag
 
 
 def _unused_containers(
-    engine: Engine, project: ProjectNames, active: Collection[str]
+    engine: Engine, host: Host, project: ProjectNames, active: Collection[str]
 ) -> tuple[list[CleanupItem], set[str]]:
-    """Return unused containers, and the ids of runs whose container is in use; `active` are ids of active runs."""
+    """Return unused containers, and the IDs of runs whose container is in use; `active` are IDs of active runs."""
     found, busy = [], set()
     for kind in (RUN_KIND, BUILD_KIND, PROBE_KIND):
         for container in engine.containers(f"{KIND_LABEL}={kind}"):
@@ -271,10 +276,16 @@ def _unused_containers(
                 if run_id in active or not (container.has_ended or container.state == "created"):
                     busy.add(run_id)
                     continue
-            elif kind == BUILD_KIND and container.labels.get(MACHINE_LABEL) != project_key(""):
-                continue  # another machine builds
+            elif _is_building(host, container) if kind == BUILD_KIND else container.state == "running":
+                continue  # a probe ends within minutes
             found.append(CleanupItem("container", container.name, note=f"{kind}, {container.state}"))
     return found, busy
+
+
+def _is_building(host: Host, container: Container) -> bool:
+    """Return True if a process may still build in a container. The processes of other machines are not known."""
+    tag = container.labels.get(TAG_LABEL, "")
+    return container.labels.get(MACHINE_LABEL) != project_key("") or is_cache_locked(build_lock(host, tag))
 
 
 def _unused_environments(engine: Engine, project: ProjectNames) -> list[CleanupItem]:
@@ -282,6 +293,6 @@ def _unused_environments(engine: Engine, project: ProjectNames) -> list[CleanupI
     found: list[CleanupItem] = []
     for image in engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
         if image.labels.get(PROJECT_LABEL, project.name) == project.name and image.id not in used:
-            # Only its own layer: the others are shared with the base image, which is kept.
+            # Removing the image frees only its own layer, because the base image is kept.
             found.extend(CleanupItem("environment", tag, image.own_size) for tag in image.tags)
     return found

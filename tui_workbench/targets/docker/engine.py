@@ -71,7 +71,7 @@ class Container(NamedTuple):
     name: str
     state: str  # created, running, paused, restarting, removing, exited or dead
     labels: Mapping[str, str]
-    image: str  # the image's id
+    image: str  # the image's ID
     exit_code: int | None  # None until it has ended
     out_of_memory: bool
     error: str  # the engine's message if it could not be started
@@ -157,7 +157,7 @@ class Engine:
     def started_at(self) -> str:
         """Return the time of the engine's start in the format of containers; "" if it is not known.
 
-        It is the time of the default network, which the engine creates at each start.
+        The engine creates its default network at each start.
         """
         with self._sought("inspect the network", "network", "inspect", "bridge"):
             return str(self._api.inspect_network("bridge").get("Created", ""))
@@ -165,7 +165,7 @@ class Engine:
 
     def image(self, name: str) -> Image | None:
         if {"", ".", ".."} & set(name.split("/")):
-            return None  # it would change the path of the URL
+            return None  # such a name would change the path of the URL
         with self._sought(f"inspect the image {name}", "image", "inspect", name):
             return image_from(self._api.inspect_image(name))
         return None
@@ -228,7 +228,7 @@ class Engine:
             time.sleep(CREATION_POLL_SECONDS)
 
     def start(self, container: str) -> None:
-        """Start a created container. A running one is not affected; an ended one would run again."""
+        """Start a created container. A running container is not affected; an ended one would run again."""
         with self._called("start the container", "start", container):
             self._api.start(container)
 
@@ -253,7 +253,6 @@ class Engine:
             self._api.kill(container, signal)
 
     def unpause(self, container: str) -> None:
-        """Unpause a container, if it is paused."""
         with self._called("unpause the container", "unpause", container), contextlib.suppress(_errors().APIError):
             self._api.unpause(container)
 
@@ -277,7 +276,7 @@ class Engine:
     ) -> Iterator[bytes | int]:
         """Run a program in a running container; yield its output as it arrives, and finally its exit code.
 
-        `environment` is passed to the program only, and is kept neither in the container nor in an image of it.
+        `environment` is passed only to the program, and is kept neither in the container nor in an image of it.
         """
         options = [word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")]
         words = ("exec", *(("--user", user) if user else ()), *options, container, *argv)
@@ -292,7 +291,7 @@ class Engine:
         yield int(found["ExitCode"])
 
     def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
-        """Create an image from a container with Dockerfile instructions (`LABEL`, `CMD`), and return its id."""
+        """Create an image from a container with Dockerfile instructions (`LABEL`, `CMD`), and return its ID."""
         repository, _, version = tag.rpartition(":")
         words = ("commit", *(word for change in changes for word in ("--change", change)), container, tag)
         with self._called("commit the container", *words, log_start=True):
@@ -417,7 +416,7 @@ def _client(path: str, version: str, timeout: float | None) -> docker.APIClient:
             remedy="Correct the file, or move it away: `docker login` creates a new one.",
             file=docker.utils.config.find_config_file() or "",
         ) from error
-    # Not as `base_url`, in which `#` and `?` would end the path.
+    # The path is not in `base_url`, in which `#` and `?` would end it.
     api.mount("http+docker://", UnixHTTPAdapter(f"http+unix://{path}", timeout))
     api.headers["Connection"] = "close"
     # Ignore ~/.netrc and proxies for a local socket.

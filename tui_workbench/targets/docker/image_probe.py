@@ -1,6 +1,6 @@
 """Programs that run in a container of an image to find its Python, packages, conda and C library, or its frameworks.
 
-The facts of an image are cached by its id, which identifies its content. Frameworks are checked with the GPUs that a
+The facts of an image are cached by its ID, which identifies its content. Frameworks are checked with the GPUs that a
 container gets.
 """
 
@@ -110,7 +110,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
             f"the image {name} has no Python",
             remedy="Choose a baseDockerImage with Python, such as python:3.11-slim or pytorch/pytorch.",
         )
-    # If it cannot be stored, the next call runs a container again.
+    # If the answer cannot be stored, the next call runs a container again.
     with contextlib.suppress(OSError, StorageError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_atomically(path, json.dumps(answer).encode())
@@ -150,7 +150,7 @@ def probe(
 ) -> tuple[bytes, int]:
     """Run a program in a container of an image, without a network; return its output and exit code.
 
-    With `gpus_of` the container gets the GPUs of the target's runs. Raises EngineRefused.
+    With `gpus_of`, the container gets the GPUs of the target's runs. Raises EngineRefused.
     """
     name = f"workbench-probe-{os.urandom(6).hex()}"
     host: dict[str, Any] = {"NetworkMode": "none", "LogConfig": LOG}
@@ -179,7 +179,7 @@ def probe(
 
 
 def find_spark(engine: Engine, spec: RunSpec, image: Image, python: str) -> Spark:
-    """Return the Spark of an image, which is cached by the image's id. Missing parts are empty."""
+    """Return the Spark of an image, which is cached by the image's ID. Missing parts are empty."""
     words = find_words(spec, python, "", {})
     name = f"{image.id.removeprefix('sha256:')}-spark-{zlib.crc32(repr(words).encode('utf-8', 'replace')):08x}"
     path = os.path.join(user_cache_directory(), "images", name)

@@ -158,7 +158,7 @@ class Images:
     def _build(self, base: Image, facts: ImageFacts, tag: str, report: Report) -> Image:
         """Build the environment, or wait for another process on this machine that builds it."""
         report.begin("build", f"build the environment {tag}: {self._cause(base)}")
-        with cache_lock(f"{self._host.label}-{tag}", report.interrupted):
+        with cache_lock(build_lock(self._host, tag), report.interrupted):
             image = self._engine.image(tag)
             if image is None:
                 building.remove_interrupted_build(self._engine, tag)
@@ -200,6 +200,11 @@ class Images:
         builder.build(inputs._replace(offline=True, wheels=stores.wheels(self._recipe, made)), variables)
 
 
+def build_lock(host: Host, tag: str) -> str:
+    """Return the name of the cache lock that a process holds while it builds an environment."""
+    return f"{host.label}-{tag}"
+
+
 def _known_route(path: str) -> bool | None:
     """Return True if containers could reach the package index at the last attempt; None if that is over a day ago."""
     with contextlib.suppress(OSError):
@@ -210,7 +215,7 @@ def _known_route(path: str) -> bool | None:
 
 
 def _keep_route(path: str, *, is_open: bool) -> None:
-    # If it cannot be stored, the next build tries again.
+    # If the result cannot be stored, the next build tries again.
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:

@@ -140,7 +140,7 @@ def archive_of(folder: str, inside: str, user: str, *, is_leaving: bool = False)
 
 
 def identity_of(info: tarfile.TarInfo) -> str:
-    """Return a text that changes with the member of an archive; "" for folders."""
+    """Return a text that changes when the member of an archive changes; "" for folders."""
     return "" if info.isdir() else f"{info.linkname} {info.size} {int(info.mtime)} {info.mode & 0o111}"
 
 
@@ -167,7 +167,7 @@ def take_made(chunks: Iterator[bytes], run_directory: str) -> None:
         _move_home(run_directory)
     except (OSError, tarfile.TarError) as error:
         raise StorageError(
-            f"cannot store the files of the run: {error}", remedy="Free space and try again.", file=run_directory
+            f"cannot store the files of the run: {error}", remedy="Free some space and try again.", file=run_directory
         ) from error
 
 

@@ -30,7 +30,7 @@ RECIPE_LABEL = f"{PREFIX}.recipe"
 MACHINE_LABEL = f"{PREFIX}.machine"
 TAG_LABEL = f"{PREFIX}.environment"
 
-# A volume, because files of root in a folder could not be removed by the user.
+# The cache is a volume, because the user could not remove files of root in a folder.
 CACHE_VOLUME = "workbench-tui-cache"
 CACHE_DIRECTORY = "/workbench/cache"
 TOOLS_DIRECTORY = "/workbench/tools"
@@ -75,7 +75,7 @@ class NoRoute(ConfigurationError):
 
 
 class Builder:
-    """Builder of the image of an environment on an engine."""
+    """Builds the image of an environment on an engine."""
 
     def __init__(
         self, engine: Engine, recipe: Recipe, base: Image, facts: ImageFacts, spec: RunSpec, report: Report
@@ -101,7 +101,7 @@ class Builder:
         return self._recipe.needs_conda(self._facts.version)
 
     def needs_uv(self) -> bool:
-        """Return True if uv installs the pip packages and is not in the image."""
+        """Return True if the pip packages are installed with uv, which the image does not have."""
         return bool(self._recipe.pip) and self._uses_uv() and not self._facts.uv
 
     def has_route(self, inputs: BuildInputs, environment: Mapping[str, str]) -> bool:
@@ -120,7 +120,7 @@ class Builder:
         return code == 0 or not any(words in text for words in _NO_ROUTE)
 
     def build(self, inputs: BuildInputs, environment: Mapping[str, str]) -> str:
-        """Build and tag the image, and return its id. `environment` holds variables of the installer.
+        """Build and tag the image, and return its ID. `environment` holds variables of the installer.
 
         Raises Interrupted, TargetUnreachable, NoRoute, ConfigurationError (with the line of the package) or
         WorkbenchError.

@@ -1,6 +1,6 @@
 """Recipes of environments: the packages of a conda environment file.
 
-Recipes with the same inputs (packages, channels, options, content of local wheels, id of the base image) have the same
+Recipes with the same inputs (packages, channels, options, content of local wheels, ID of the base image) have the same
 name on every machine, so an image with that name is the environment.
 """
 
@@ -99,7 +99,7 @@ def recipe_of(spec: RunSpec) -> Recipe:
     configuration = spec.run_configuration
     name = configuration.conda_dependencies_file or DEFAULT_FILE
     path = os.path.join(spec.project_root, name)
-    # The run's copy of the file, once there is one.
+    # Read the file in the run's working copy as soon as it exists.
     root = spec.working_directory if os.path.isdir(spec.working_directory) else spec.project_root
     if not os.path.exists(os.path.join(root, name)):
         root = spec.project_root
@@ -223,7 +223,7 @@ def _trimmed(numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 def _option(text: str, path: str, line: int) -> list[str]:
     """Return an option of pip as arguments. Options that name other files or source folders are refused."""
-    word, _, value = text.replace("=", " ", 1).partition(" ")
+    word, value = (*re.split(r"[=\s]+", text, maxsplit=1), "")[:2]
     if word in _REFUSED_OPTIONS or word not in _INDEX_OPTIONS:
         raise ConfigurationError(
             f"the option '{word}' is not supported in this file",
@@ -231,7 +231,7 @@ def _option(text: str, path: str, line: int) -> list[str]:
             file=path,
             line=line,
         )
-    return [word, *([value.strip()] if value.strip() else [])]
+    return [word, *([value] if value else [])]
 
 
 def _local_file(requirement: Requirement, source: str, path: str, line: int, root: str) -> str:

@@ -62,7 +62,7 @@ class Managed(NamedTuple):
         return self.recipe.lines(self.base, self.version)
 
     def why(self) -> str:
-        """Return the reason for which the environment must be built, with the line that caused it."""
+        """Return the reason why the environment must be built, with the line that caused it."""
         lines = self.lines()
         return environment.cause(self.recipe, lines, environment.closest(lines, Environments().recipes()))
 
@@ -123,7 +123,7 @@ class Environments:
         return found
 
     def remove(self, folder: str) -> None:
-        """Remove an environment; its mark first, so that a partly removed one never counts as complete."""
+        """Remove an environment, its mark first, so that a partly removed environment never counts as complete."""
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, MARK))

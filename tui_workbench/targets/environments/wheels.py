@@ -3,8 +3,8 @@
 Packages of the image are kept if the requirements allow it, as in an installation inside the image. Each downloaded
 file is verified against the hash in the index, and stored under it.
 
-The inputs of a build (the installer, wheels, archives of the project) are sent to the engine's host. Each lies there in
-a folder that is named by its hash, so nothing is sent twice.
+The inputs of a build (the installer, wheels, archives of the project) are sent to the engine's host. Each is in
+a folder named by its hash, so nothing is sent twice.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def platform_of(facts: ImageFacts) -> str:
     library, version = facts.libc
     if library != "glibc":
         return f"{machine}-unknown-linux-musl"
-    minor = int(version.partition(".")[2] or 17)
+    # Before Python 3.8, `libc_ver` may return a symbol version such as 2.2.5.
+    minor = int(version.split(".")[1] if "." in version else 17)
     known = max((number for number in _GLIBC if number <= minor), default=17)
     return f"{machine}-manylinux_2_{known}"
 
@@ -102,7 +103,7 @@ def resolve(recipe: Recipe, facts: ImageFacts, environment: Mapping[str, str]) -
     """
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         held = _write_stand_ins(facts, os.path.join(folder, "held"))
-        # Try first without changes of the image's packages, then allow them as pip does.
+        # First pin the packages of the image. If there is no solution, allow changes, as pip does.
         pins = [f"{name}==={version}" for name, version in held.items()]
         try:
             text = _run_resolver(recipe, facts, folder, pins, environment)

@@ -3,7 +3,7 @@
 A GPU is free if no process computes on it and no other run of this user has reserved it. A reservation is a link
 `gpus/ID` in the user's `.workbench-tui` folder on the machine, created under a lock, that points to the run's
 directory. It holds until the run's `exit` file is written or its folder is gone, so no process has to keep it, and the
-same run can reserve it again. Runs of other users are seen by their processes.
+same run can reserve it again. Runs of other users are detected by their processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
-CHOSEN = "gpus"  # the file in a run's directory that lists the GPUs of the run, one per line: number and id
+CHOSEN = "gpus"  # the file in a run's directory that lists the GPUs of the run, one per line: number and ID
 LARGEST_CHOSEN = 1 << 16
 
 ALL, FREE, NONE = "all", "free", "0"
@@ -31,7 +31,7 @@ SECONDS = 90.0  # timeout: without persistence mode the driver wakes every devic
 # A GPU with more memory in use is not free, even if its processes are hidden (in a container).
 IN_USE_MIB = 1024
 
-# $1 the folder of links, $2 this run's directory there, $3 the number of GPUs wanted, then the ids that may be taken.
+# $1 the folder of links, $2 this run's directory there, $3 the number of GPUs wanted, then the IDs that may be taken.
 # Prints `ID` for each GPU that this run got, and `ID holder` for each that another run holds.
 _TAKE = """\
 folder=$1 run=$2 wanted=$3
@@ -80,7 +80,7 @@ exit 0
 
 
 class ChosenGpu(NamedTuple):
-    """A GPU of a run: its number in nvidia-smi, -1 for a MIG slice, and its id."""
+    """A GPU of a run: its number in nvidia-smi, -1 for a MIG slice, and its ID."""
 
     number: int
     uuid: str
@@ -123,7 +123,7 @@ def take(host: Host, spec: RunSpec, directory: str) -> tuple[ChosenGpu, ...]:
     if not count:
         gpus = _named(target, seen, slices, host.label)
     else:
-        # A run that has started uses its GPUs itself.
+        # If the run has started, the processes on its GPUs are its own.
         started = supervisor.read_supervisor(directory) if host.is_local else None
         free = [each for each in seen if started is not None or (not each.processes and each.used < IN_USE_MIB)]
         gpus = _reserve(host, directory, count, free, seen, target)
@@ -162,13 +162,13 @@ def hidden(target: ComputeTarget, own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _folder(host: Host) -> str:
-    # The same folder for runs that were started on the machine and over SSH.
+    # Runs that are started on the machine and over SSH share this folder.
     home = os.path.expanduser("~/.workbench-tui") if host.is_local else host.home()
     return posixpath.join(home, "gpus")
 
 
 def _query(host: Host, target: ComputeTarget) -> tuple[list[_GpuState], list[str]]:
-    """Return the state of each GPU, and the ids of MIG slices."""
+    """Return the state of each GPU, and the IDs of MIG slices."""
     form = "--format=csv,noheader,nounits"
     script = f"""\
 PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
@@ -216,7 +216,7 @@ def _named(
             there = ", ".join(f"{each.number} ({each.uuid})" for each in seen)
             raise ConfigurationError(
                 f"gpus names '{word}', but {label} has {there or 'no GPU'}",
-                remedy="Use the numbers or ids that `nvidia-smi -L` prints there.",
+                remedy="Use the numbers or IDs that `nvidia-smi -L` prints there.",
                 file=target.path,
                 line=line_of_key(target.path, CHOSEN),
             )

@@ -1,7 +1,7 @@
 """Read the GPU samples of a machine.
 
-One process per machine and user takes the samples (`sampler.py`), whatever the number of readers: it appends lines to a
-file in the user's state directory. The first reader starts it, and it ends when there are no readers. Each reader holds
+One process per machine and user takes the samples (`sampler.py`) for any number of readers: it appends lines to a file
+in the user's state directory. The first reader starts it, and it ends when there are no readers. Each reader holds
 a shared lock while it reads, so a killed reader does not keep the sampler running.
 """
 
@@ -68,7 +68,7 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._listening = locks.open_lock(self._path(LISTENERS))
-            # A sampler that is ending holds it for a moment.
+            # A sampler that is ending holds this lock for a moment.
             locks.lock(self._listening, shared=True)
             self._ensure_sampler()
         except OSError as error:
@@ -118,7 +118,7 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
         try:
             if not locks.try_lock(lock):
                 return
-            # The file of a sampler that has ended.
+            # Remove the file of a sampler that has ended.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(SAMPLES))
             with open(self._path(TARGET), "w", encoding="utf-8") as file:

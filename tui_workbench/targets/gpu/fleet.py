@@ -21,7 +21,7 @@ from tui_workbench.targets.gpu.sample import Device, Machine, Note, Reading, Sam
 
 CELL_SECONDS = 2.0  # seconds that each value of a curve covers, so that a slow connection can redraw it in time
 MOST_CELLS = 1024
-PAST_BYTES = 1 << 19  # how much of the existing samples file to read at first: minutes of eight GPUs
+PAST_BYTES = 1 << 19  # bytes of the existing samples file to read at first; some minutes of eight GPUs
 STALE_SECONDS = 5.0  # seconds without a sample after which a machine counts as silent
 MOST_NOTES = 4
 
@@ -83,7 +83,7 @@ class MachineState(NamedTuple):
 
 
 class Fleet(contextlib.AbstractContextManager["Fleet"]):
-    """Follower of the GPU feeds of the machines of some targets. Calls block only while a few files are read."""
+    """Follows the GPU feeds of the machines of some targets. Calls block only while a few files are read."""
 
     def __init__(self, targets: Iterable[ComputeTarget] = ()) -> None:
         self._listeners: dict[str, _Listener] = {}
@@ -113,7 +113,7 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
 
     def read(self) -> bool:
         """Read new samples of every machine. Return True if any state changed."""
-        # A list, because `any` would stop at the first machine with news.
+        # Read all machines first, because `any` stops at the first change.
         return any(list(self.read_each()))
 
     def read_each(self) -> Iterator[bool]:
@@ -136,7 +136,7 @@ class Fleet(contextlib.AbstractContextManager["Fleet"]):
 
 
 class _Listener:
-    """Follower of one machine. Its `state` is replaced only when something has changed."""
+    """Follows one machine. Its `state` is replaced only when a value has changed."""
 
     def __init__(self, key: str, target: ComputeTarget) -> None:
         self.login = _login(target)
@@ -209,14 +209,14 @@ class _Listener:
         devices = {device.number: device for device in machine.devices} if machine else {}
         for reading in sample.readings:
             if reading.device in devices:
-                # A copy, because another thread may be drawing from the mapping.
+                # Copy the mapping, because another thread may be drawing it.
                 curves = curves if reading.device in curves else {**curves, reading.device: RecentCurves()}
                 curves[reading.device].add(sample.time, reading, devices[reading.device])
         return curves
 
 
 def _key_of(target: ComputeTarget) -> str:
-    """Return the machine's key. A target whose file is broken gets its own key: its machine is not known."""
+    """Return the machine's key. A target with an invalid file gets its own key, because its machine is not known."""
     return f"file {target.path}" if target.problem is not None else machine_key(target)
 
 

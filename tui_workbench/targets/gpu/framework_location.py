@@ -98,7 +98,7 @@ class Interpreter:
             process.close()
 
     def _read(self, descriptor: int) -> bytes:
-        """Read the whole output. If this process ends first, so does the program, because its input is closed."""
+        """Read the whole output. If this process ends first, the program ends too, because its input is closed."""
         deadline = time.monotonic() + ANSWER_SECONDS
         pieces: list[bytes] = []
         while wait_ready([descriptor], timeout=max(0.0, deadline - time.monotonic())):
@@ -176,10 +176,10 @@ def framework_report(
             if known is not None and location.is_unchanged(known.paths):
                 return known
     report = parse_report(location.output(which))
-    # Only results that cannot change without an installation: it computes, or is a CPU build.
+    # Cache only results that cannot change without an installation: a framework that computes, or a CPU build.
     if report is not None and all(each.computed > 0 or (not each.cuda and each.version) for each in report.frameworks):
         name = _name(location, target, which)
-        # If it cannot be stored, the next check asks again.
+        # If the report cannot be stored, the next check asks again.
         with contextlib.suppress(OSError, StorageError):
             os.makedirs(os.path.dirname(_path(name)), exist_ok=True)
             entry = {"name": name, "having": hardware, "told": to_json(report)}

@@ -1,8 +1,8 @@
 """GPU samples that the job of a run takes itself, where a scheduler chooses its nodes.
 
-On each node a script of `sh` runs nvidia-smi, for as long as the job, and appends its lines to a file in the run's
+On each node an `sh` script runs nvidia-smi as long as the job runs, and appends its lines to a file in the run's
 directory. The file is copied here with the other files of the run. Samples are complete even if this machine was not
-connected; only their arrival is late. Nothing is installed on the nodes.
+connected; they only arrive later. Nothing is installed on the nodes.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from tui_workbench.targets.hosts.supervisor import EXIT, GPU
 _Value = TypeVar("_Value", Reading, Process)
 
 NODE_STEP = 100
-"""The GPUs of the job's node N, counted from 0, have the numbers from N times this on."""
+"""The numbers of the GPUs of node N, counted from 0, begin at N * NODE_STEP."""
 
 SILENCE_SECONDS = 10.0
 """Seconds without a reading after which nvidia-smi counts as hanging."""
 
 WAIT_SECONDS = 60.0
-"""The samples of a node wait for those of other nodes that are at most this much older: files arrive one by one."""
+"""The longest time, by the clock of the samples, that the samples of a node wait for those of the other nodes."""
 
 _TOGETHER = 0.6  # seconds between samples of different nodes that count as one
-_MOST_BYTES = 1 << 20  # to read of a file at once
+_MOST_BYTES = 1 << 20  # maximum number of bytes to read from a file at once
 _MOST_LINE = 1 << 16
 
-# $1: the run's directory, $2: the run's id. The batch script sends SIGUSR1 at the end of the run's script. SIGTERM,
-# which warns the script of its time limit, ends nothing before. The time of nvidia-smi is local. SIGUSR2, which no
-# caller ignores, ends the processes of the script.
+# $1: the run's directory, $2: the run's ID. The batch script sends SIGUSR1 at the end of the run's script. SIGTERM,
+# which warns the run's script of its time limit, ends this script only if the run has ended. nvidia-smi prints local
+# times, so TZ is set. SIGUSR2, which no caller ignores, ends the processes of this script.
 SAMPLER = f"""\
 run=$1 id=$2
 umask 077
@@ -111,7 +111,6 @@ while :; do
     facts | mark f
 done
 """
-"""The script."""
 
 
 class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
@@ -133,7 +132,6 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
         self.close()
 
     def close(self) -> None:
-        """Close the files."""
         for node in self._nodes.values():
             node.close()
 
@@ -179,7 +177,7 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
         return first._replace(devices=devices, hides_processes=any(machine.hides_processes for machine in machines))
 
     def _together(self, *, is_last: bool) -> list[Sample]:
-        """Return the samples of all nodes, those of about the same moment as one."""
+        """Return the samples of all nodes. Samples of different nodes at about the same time become one sample."""
         found: list[Sample] = []
         newest = max((node.last for node in self._nodes.values()), default=0.0)
         while True:
@@ -221,7 +219,7 @@ class _Node:
         os.close(self._descriptor)
 
     def read(self) -> list[str]:
-        """Return the complete lines that have arrived, at most some at once."""
+        """Return the complete lines in the next `_MOST_BYTES` of the file."""
         data = os.read(self._descriptor, _MOST_BYTES) if stat.S_ISREG(os.fstat(self._descriptor).st_mode) else b""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _MOST_LINE:
@@ -275,7 +273,7 @@ class _Node:
         self.is_new = self._has_header = True
 
     def _sorted(self, records: list[Sample | Note]) -> list[Note]:
-        """Keep samples with the GPUs of the job only, and return notes."""
+        """Keep the samples of the job's GPUs, and return the notes."""
         notes = []
         for record in records:
             if isinstance(record, Sample):

@@ -3,8 +3,8 @@
 A value that the driver does not report is None; it does not affect the others.
 
 The owner of a process comes from /proc: user, program, run, container and session. The run is WORKBENCH_RUN_ID in the
-environment of the process, which only its user may read; the id of the container is in its cgroup. Owners are cached by
-process id and start time, because ids are reused.
+environment of the process, which only its user may read; the ID of the container is in its cgroup. Owners are cached by
+process ID and start time, because IDs are reused.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class Owners:
 
 
 def hides_processes() -> bool:
-    """Return True in a container: its process ids are not those that the driver reports."""
+    """Return True in a container: its process IDs are not those that the driver reports."""
     try:
         return os.readlink("/proc/self/ns/pid") != FIRST_NAMESPACE
     except OSError:

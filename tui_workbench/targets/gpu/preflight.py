@@ -98,7 +98,7 @@ class Preflight:
         if result.name != GPU:
             return result._replace(state=WARNING, error=None)
         if self._gpus.found:
-            # It works, but runs do not get it.
+            # The GPU works, but runs do not get it.
             return CheckResult(GPU, OK, f"{self._gpus.text}; {result.message}", result.remedy, result.command)
         return CheckResult(GPU, UNNEEDED, self._gpus.complaint or "no GPU, and none is requested")
 
@@ -156,7 +156,7 @@ class Preflight:
             file = shlex.quote(f"{configuration.name}.runconfig")
             raise CheckFailed(
                 f"{VISIBLE} is {visible!r} in {configuration.name}.runconfig, which hides every GPU",
-                "Remove the variable, or set it to the numbers of GPUs.",
+                "Remove the variable, or set it to the numbers of the GPUs to use.",
                 f"workbench-tui config unset {file} EnvironmentVariables.{VISIBLE}",
                 file=configuration.path,
             )
@@ -188,7 +188,7 @@ class Preflight:
         installed = self._installed_frameworks(location)
         if not installed:
             text = f"no known framework in {self._python} (PyTorch, TensorFlow, JAX, CNTK)"
-            return CheckResult(FRAMEWORK, WARNING, text, "The GPU verdict of a run shows if it used the GPU.")
+            return CheckResult(FRAMEWORK, WARNING, text, "The GPU verdict of a run shows whether the run used the GPU.")
         relevant = list(installed)
         if self._spec.script:
             imported = imported_frameworks(self._spec.project_root, self._spec.script)
@@ -356,7 +356,7 @@ def _names(text: str) -> Iterator[str]:
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError):
-        # A file for another version of Python.
+        # The file may be for another version of Python.
         yield from _IMPORT.findall(text)
         return
     for node in nodes:

@@ -34,7 +34,7 @@ class Device(NamedTuple):
     name: str
     memory: float | None = None  # MiB
     power_limit: float | None = None  # W
-    slices: tuple[str, ...] = ()  # ids of its MIG slices; with MIG the driver reports no utilization of the GPU
+    slices: tuple[str, ...] = ()  # IDs of its MIG slices; with MIG the driver reports no utilization of the GPU
 
 
 class Machine(NamedTuple):
@@ -45,7 +45,7 @@ class Machine(NamedTuple):
     cuda: str = ""  # the newest CUDA version that the driver supports
     source: str = ""  # nvml, or nvidia-smi
     problem: str = ""
-    hides_processes: bool = False  # it is a container: the driver reports process ids of the machine around it
+    hides_processes: bool = False  # it is a container: the driver reports process IDs of the machine around it
 
 
 class Reading(NamedTuple):
@@ -86,7 +86,7 @@ class Process(NamedTuple):
     user: str = ""
     name: str = ""
     run: str = ""  # the WORKBENCH_RUN_ID in its environment
-    container: str = ""  # the id of its container
+    container: str = ""  # the ID of its container
     session: int = 0
     graphics: bool = False  # it draws to a screen and does not compute
 

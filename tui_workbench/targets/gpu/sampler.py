@@ -24,14 +24,14 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of
 
 INTERVAL = 1.0
-# Seconds without readers after which it ends: leaving a screen and coming back starts no new process.
+# Seconds without readers after which it ends. A screen that is opened again soon finds the same process.
 PATIENCE_SECONDS = 5.0
 # Bytes after which a new file is started: an hour of one GPU with its processes, some minutes of eight.
 LARGEST = 4 << 20
 
 
 class Sampler:
-    """Writer of the samples of a machine to the file in `folder`."""
+    """Writes the samples of a machine to the file in `folder`."""
 
     def __init__(self, folder: str, target: ComputeTarget) -> None:
         self._folder = folder
@@ -91,7 +91,7 @@ class Sampler:
         return False
 
     def _is_wanted(self) -> bool:
-        """Return False if there have been no readers for a while; the lock then keeps new ones out until the end."""
+        """Return False if there were no readers for PATIENCE_SECONDS. The lock then excludes new ones until the end."""
         if not locks.try_lock(self._listeners):
             self._alone_since = 0.0
             return True

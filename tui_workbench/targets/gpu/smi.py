@@ -1,7 +1,7 @@
 """The GPUs of a machine according to `nvidia-smi`, called by a shell script that leaves no files there.
 
-Two nvidia-smi processes run there while samples are taken, one for devices and one for processes: starting a process
-every second would cost too much.
+Two nvidia-smi processes run there while samples are taken, one for devices and one for processes, because starting a
+process every second would be slow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ command -v nvidia-smi >/dev/null 2>&1
 """
 """Exits with 0 if nvidia-smi is installed."""
 
-# $1 fields of a device, $2 of its readings, $3 of its processes (the process id last).
+# $1 fields of a device, $2 of its readings, $3 of its processes (the process ID last).
 _WATCH = f"""\
 {FUNCTIONS}
 nvidia-smi --query-gpu="$1" $form 2>&1 | mark m

@@ -1,4 +1,4 @@
-"""The lines of nvidia-smi, marked with their kind by a script, as samples.
+"""Parse lines of nvidia-smi, which a script has marked with their kind, into samples.
 
 Lines of another form (another version or language, half a line) are skipped and reported once.
 """
@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, Note, Owner, Process, Reading, Sample
 
-_TOGETHER = 0.5
-_STALE = 2.5
+_TOGETHER = 0.5  # seconds between the lines of one list of processes
+_STALE = 2.5  # seconds after which a list of processes is too old for a sample
 
 DEVICE = ("index", "uuid", "name", "memory.total", "power.limit", "driver_version", "mig.mode.current")
 READING = (
@@ -47,7 +47,7 @@ processes() {
     while IFS= read -r text; do
         pid=${text##*, }
         case $pid in '' | *[!0-9]*) printf 'e%s\\n' "$text"; continue ;; esac
-        # Ask again from time to time, because process ids are reused.
+        # Ask again from time to time, because process IDs are reused.
         seen=$((seen + 1))
         [ $seen -gt 120 ] && seen=0 known=' '
         case $known in *" $pid "*) ;; *) owner "$pid"; known="$known$pid " ;; esac
@@ -56,20 +56,20 @@ processes() {
 }
 run_of_job() { :; }
 describe() {
-    printf 'c%s\\n' "$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\\([0-9.]*\\).*/\\1/p')"
+    printf 'c%s\\n' "$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[A-Z ]*Version *: *\\([0-9.]*\\).*/\\1/p' | head -n 1)"
     nvidia-smi -L 2>/dev/null | mark l
     printf 'n%s\\n' "$(readlink /proc/self/ns/pid)"
 }
 """
 """Functions of `sh`. The first letter of each line that they print is its kind.
 
-`stdbuf`, where installed, prevents that lines are held back in the buffer of a pipe. `run_of_job`, which a script can
-replace, prints the run to whose job a process belongs.
+`stdbuf`, where installed, turns off the buffering of lines. A script can replace `run_of_job`, which prints the run of
+a process that belongs to a job.
 """
 
 
 class SmiLines:
-    """Parser of the lines. `wall` is the time of samples, in seconds since the epoch; `steady` measures intervals."""
+    """Parses the lines. `wall` is the time of samples, in seconds since the epoch; `steady` measures intervals."""
 
     def __init__(self, wall: Callable[[], float], steady: Callable[[], float]) -> None:
         self.fields = {"m": DEVICE, "g": READING, "p": RUNNING}
@@ -96,7 +96,7 @@ class SmiLines:
         return False
 
     def machine(self, lines: list[str]) -> Machine:
-        """Return the machine that the first lines describe, and take the lines of its devices from now on."""
+        """Parse the first lines and return the machine. Later calls of `take` recognize its devices."""
         devices, driver, said = [], "", ""
         slices = _slices([line[1:] for line in lines if line[:1] == "l"])
         for line in (line[1:] for line in lines if line[:1] == "m"):
@@ -198,7 +198,7 @@ class SmiLines:
 
 
 def _slices(lines: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return the ids of MIG slices by the id of their device, from the output of `nvidia-smi -L`."""
+    """Return the IDs of MIG slices by the ID of their device, from the output of `nvidia-smi -L`."""
     found: dict[str, tuple[str, ...]] = {}
     device = ""
     for line in lines:

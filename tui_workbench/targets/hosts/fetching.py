@@ -7,13 +7,14 @@ within the folder. Links are created last, so that no file is written through a 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import posixpath
 import re
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple, Protocol, cast
 
@@ -30,12 +31,15 @@ class Stream(Protocol):
     """A readable stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; empty at the end."""
+        """Return at most `size` bytes, and no bytes at the end."""
 
 
 @dataclass
 class Unpacked:
-    """The content of an unpacked archive. `skipped` names the members that were refused."""
+    """The content of an unpacked archive.
+
+    `checksums` (SHA-256) and `links` (their targets) are by name. `skipped` names the members that were refused.
+    """
 
     folder: str
     on_progress: Callable[[int], None] = lambda size: None  # called with the number of bytes written so far
@@ -124,7 +128,7 @@ PARTIAL = ".part"
 """Suffix of the folder for incoming files."""
 
 MAX_ATTEMPTS = 3
-"""A file that is being written has a new checksum on every attempt."""
+"""Maximum number of attempts. A file that a program still writes has a new checksum on every attempt."""
 
 # $1: the folder. Names are separated by NUL bytes. sha256sum escapes names with a line feed.
 _SCRIPT = """\
@@ -203,12 +207,13 @@ def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
         held = sum(os.path.getsize(os.path.join(partial, name)) for name in here)
         total = max(0, (int(kilobytes) << 10) - held) if kilobytes.isdigit() else 0
         with meter("fetching", BYTES, total) as fetching, storage_errors("write", partial, exact=True):
+            _remove_stale(partial, here)
             try:
-                unpacked = unpack(process, partial, fetching.update)
+                # A file that was created after the listing has no checksum to verify.
+                unpacked = unpack(process, partial, fetching.update, lambda each: _is_listed(each, sums))
             except tarfile.TarError:
                 process.fail()
         process.finish()
-    _remove_stale(partial, sums, unpacked)
     if any(unpacked.checksums.get(name) != sums[name] for name in sums if name not in here):
         return None
     return FetchReport(len(sums), unpacked.size, tuple(unpacked.skipped))
@@ -244,14 +249,20 @@ def _checksum(path: str) -> str:
         return ""
 
 
-def _remove_stale(folder: str, sums: dict[str, str], unpacked: Unpacked) -> None:
-    """Remove files of an earlier attempt that the host no longer has."""
-    known = sums.keys() | unpacked.links.keys()
-    for parent, _, names in os.walk(folder):
+def _is_listed(member: tarfile.TarInfo, sums: dict[str, str]) -> bool:
+    return posixpath.normpath(member.name) in sums or not (member.isreg() or member.islnk())
+
+
+def _remove_stale(folder: str, current: Container[str]) -> None:
+    """Remove the files of an earlier attempt that are not `current`, and empty folders."""
+    for parent, folders, names in os.walk(folder, topdown=False):
         for name in names:
             path = os.path.join(parent, name)
-            if os.path.relpath(path, folder) not in known:
+            if os.path.relpath(path, folder) not in current:
                 os.unlink(path)
+        for name in folders:
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.join(parent, name))
 
 
 def _make_folder(path: str) -> None:

@@ -58,7 +58,7 @@ class ConnectionLost(TargetUnreachable):
 
 
 class LoginRefused(TargetUnreachable):
-    """The machine answers but rejects the login. Trying again is useless until the user changes something."""
+    """The machine answers but rejects the login. Another attempt is useless until the user corrects the login."""
 
     permanent = True
     failed_check = "login"
@@ -227,7 +227,7 @@ class Host(abc.ABC):
         return done
 
     def user_ids(self) -> tuple[int, int]:
-        """Return the user id and group id of programs on the host."""
+        """Return the user ID and group ID of programs on the host."""
         user, group = self.check(["sh", "-c", "id -u; id -g"]).text.split("\n")
         return int(user), int(group)
 

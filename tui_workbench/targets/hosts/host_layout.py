@@ -2,7 +2,7 @@
 
 ```
 <home>/projects/<name>-<key>/tree   the project as last sent; `key` identifies the machine and folder of the project
-<home>/runs/<run id>/               the run's directory on the host
+<home>/runs/<run ID>/               the run's directory on the host
 <home>/sdk/<version>/               the modules that scripts import to log metrics
 <home>/supplies/                    packages for building environments; can be removed at any time
 ```
@@ -43,7 +43,6 @@ class HostLayout(NamedTuple):
     home: str
 
     def run(self, run_id: str) -> str:
-        """Return the directory of a run."""
         return posixpath.join(self.home, "runs", run_id)
 
     def project_tree(self, project_root: str, project_name: str) -> str:
@@ -51,12 +50,10 @@ class HostLayout(NamedTuple):
         return posixpath.join(self.home, "projects", f"{_slug(project_name)}-{project_key(project_root)}", "tree")
 
     def sdk(self, version: str) -> str:
-        """Return the folder of one version of the SDK."""
         return posixpath.join(self.home, "sdk", version)
 
     @property
     def offline_packages(self) -> str:
-        """The folder of packages for building environments."""
         return posixpath.join(self.home, "supplies")
 
 
@@ -78,8 +75,8 @@ class RunFolder(NamedTuple):
     """A run's folder on a host."""
 
     run_id: str
-    size: int
-    record: bytes
+    size: int  # bytes
+    record: bytes  # the content of run.json
 
     @property
     def project(self) -> str:
@@ -101,16 +98,8 @@ def run_folders(host: Host) -> list[RunFolder]:
     ]
 
 
-def run_records(host: Host, project: ProjectNames) -> list[tuple[str, bytes]]:
-    """Return the id and run.json of each run of a project on another machine."""
-    return [(folder.run_id, folder.record) for folder in run_folders(host) if folder.project == project.name]
-
-
 def find_cleanup_items(host: Host, project: ProjectNames, busy: Collection[str]) -> list[CleanupItem]:
-    """Return the folders that a project left on another machine.
-
-    Those of runs in `busy` and of runs with live processes are left out.
-    """
+    """Return the folders that a project left on another machine, except for runs in `busy` or with live processes."""
     if host.is_local:
         return []
     names = host.check(["sh", "-c", LIVING, "sh", host.home()]).stdout.split(b"\0")

@@ -54,7 +54,7 @@ shift
 mkdir -p -- "$@"
 """
 
-# $1: the run's directory. Executed on the host, because a container may see another boot id.
+# $1: the run's directory. Executed on the host, because a container may see another boot ID.
 _NOTE_START = 'umask 077; cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
 
 # $1: the tree, $2: the run's directory, $3: the folder of the SDK. A complete copy stays, because another process may
@@ -87,8 +87,8 @@ done
 """
 
 # $1: the folder of the workbench, $2: the run's directory, $3: the tree, $4: the folder of the SDK, $5: the digest of
-# the wanted files, $6: the size of the input, which is run.json. Prints `placed` if the tree is up to date, and what
-# _PLACE prints.
+# the wanted files, $6: the size of the input, which is run.json. Prints the output of _PLACE, and `placed` if the tree
+# is up to date.
 _PLACE_SENT = f"""\
 umask 077
 mkdir -p -- "$1/projects" "$2" || exit
@@ -120,7 +120,7 @@ cd -- "$1" 2>/dev/null && [ -d work ] && [ -e placed ] || exit 0
 if [ -d work/outputs ] && [ ! -L work ] && [ ! -L work/outputs ] && [ ! -e outputs ] && [ ! -L outputs ]; then
     mv work/outputs outputs 2>/dev/null || [ -d outputs ] || exit
 fi
-# By the change time if find supports it: programs can set the modification time, and copying does.
+# The change time is better, if find supports it: programs can set the modification time, and copying sets it.
 newer=-cnewer
 find placed -cnewer placed >/dev/null 2>&1 || newer=-newer
 {
@@ -200,9 +200,9 @@ def sdk_archive() -> bytes:
 
 
 class Placing(NamedTuple):
-    """A script of `sh` that makes a run's copy of files that were sent before, its arguments, and its input.
+    """A shell script that makes a run's copy of files that were sent before, with its arguments and its input.
 
-    It prints only `placed` if the copy and the SDK exist. Otherwise they have to be sent.
+    It prints only `placed` if the copy and the SDK exist. Otherwise the caller must send them.
     """
 
     script: str
@@ -254,7 +254,7 @@ class HostRun:
             command = ["sh", "-c", _WRITABLE, "sh", self.directory, *folders, "", *files]
             self.require(self._host.run(command), "create the files of the run")
             return
-        with storage_errors("create files in", self.directory):
+        with storage_errors("create files", self.directory):
             for name in folders:
                 make_folders(self.directory, name)
             for name in files:
@@ -292,13 +292,12 @@ class HostRun:
 
     @contextlib.contextmanager
     def locked(self, report: Report) -> Iterator[None]:
-        """Let no other run of the project send its files within the context. Raises Interrupted."""
+        """Hold the lock for sending the files of the project. Raises Interrupted."""
         with lock_file(self._lock, report.interrupted):
             yield
 
     @property
     def sdk_folder(self) -> str:
-        """The folder of the SDK on the host."""
         return SDK_FOLDER if self._host.is_local else self.layout.sdk(sdk_version())
 
     def send_sdk(self) -> None:
@@ -308,7 +307,7 @@ class HostRun:
             self.require(self._host.run(command, stdin=sdk_archive()), "send the SDK")
 
     def note_start(self) -> None:
-        """Record the boot id, so that `state` can detect a restart of the machine."""
+        """Record the boot ID, so that `state` can detect a restart of the machine."""
         if self._host.is_local:
             write_below(self.directory, BOOT, current_boot_id().encode("ascii"))
             return
@@ -341,7 +340,7 @@ class HostRun:
         )
 
     def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
-        """Return the outcome, whose reason mentions a full disk if the script failed. Raises TargetUnreachable."""
+        """Return the outcome; add a full disk to the reason if the script failed. Raises TargetUnreachable."""
         if not outcome.exit_code or not self._is_full():
             return outcome
         reason = f"{outcome.reason}; the disk of {self._host.label} is full"

@@ -11,6 +11,7 @@ files are fetched.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -41,9 +42,9 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         self.close()
 
     def open(self) -> int:
-        """Start following. Returns the descriptor that is readable when `pump` has something to copy.
+        """Start following, and return the descriptor that is readable when `pump` has bytes to copy.
 
-        Returns -1 if another process copies already. Raises TargetUnreachable.
+        Returns -1 if another process already copies. Raises TargetUnreachable.
         """
         if not self._is_locked:
             return -1
@@ -53,7 +54,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
     def pump(self) -> bool:
         """Copy the bytes that have arrived, or wait for some. Return False if the connection is lost."""
         if self._process is None:
-            raise ValueError("it is not open")
+            raise ValueError("the mirror is not open")
         data = os.read(self._process.stdout, READ_SIZE)
         try:
             write_all(self._file, data)
@@ -126,7 +127,7 @@ MOST_BYTES = 8 << 20
 """Bytes per command. If there are more, the next command follows immediately."""
 
 SHARES = 8
-"""A file gets at most one part in SHARES of a command, so that a long log of one rank does not delay other files."""
+"""A command fetches at most MOST_BYTES / SHARES of a file, so that a long log of a rank does not delay other files."""
 
 # $1: the run's directory. Prints sizes and names; `placed` is as old as the run's copy.
 _SIZES = """\
@@ -194,15 +195,10 @@ class LiveFiles:
         """Fetch parts of files; return False if none is missing, or if a file was removed or truncated."""
         if not wanted:
             return False
-        arguments = [text for path, start, count in wanted for text in (path, str(start + 1), str(count))]
-        done = self._host.run(["sh", "-c", _PARTS, "sh", self._there, *arguments])
-        if done.code or len(done.stdout) != sum(count for _, _, count in wanted):
-            return False
-        position = 0
-        for path, start, count in wanted:
-            self._append(path, start, done.stdout[position : position + count])
-            position += count
-        return True
+        found = fetch_parts(self._host, self._there, wanted)
+        for (path, start, _), data in zip(wanted, found or (), strict=False):
+            append_at(self._here, os.path.relpath(self.local_path(path), self._here), start, data)
+        return found is not None
 
     def finish(self) -> None:
         """Fetch the rest, and remove `live/`, whose files were fetched with the run. Raises TargetUnreachable."""
@@ -210,7 +206,7 @@ class LiveFiles:
         remove_below(self._here, LIVE)
 
     def _wanted(self) -> list[tuple[str, int, int]]:
-        """Path, first byte and count of the missing parts."""
+        """Return the path, first byte and size of the missing parts."""
         lines = self._host.run(["sh", "-c", _SIZES, "sh", self._there]).stdout.decode("utf-8", "surrogateescape")
         wanted, room = [], MOST_BYTES
         for line in lines.split("\n"):
@@ -237,15 +233,26 @@ class LiveFiles:
             return os.path.join(self._here, path.removesuffix(IN_PROGRESS) if parts[0] == SPARK else path)
         return os.path.join(self._here, LIVE, path) if ".." not in parts and parts[0] in ("work", "outputs") else ""
 
-    def _append(self, path: str, start: int, data: bytes) -> None:
-        """Append bytes at position `start`, unless another process has done so meanwhile. Raises StorageError."""
-        local_path = self.local_path(path)
-        name = os.path.relpath(local_path, self._here)
-        with storage_errors("write", local_path):
-            make_folders(self._here, os.path.dirname(name))
-            with locks.held(open_below(self._here, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)) as descriptor:
-                if os.fstat(descriptor).st_size == start:
-                    write_all(descriptor, data)
+
+def fetch_parts(host: Host, folder: str, parts: Sequence[tuple[str, int, int]]) -> list[bytes] | None:
+    """Return the bytes of parts (path, first byte, size) of files in a folder; None if a file is missing or shorter.
+
+    Raises TargetUnreachable.
+    """
+    arguments = [text for path, start, size in parts for text in (path, str(start + 1), str(size))]
+    data = io.BytesIO(host.run(["sh", "-c", _PARTS, "sh", folder, *arguments]).stdout)
+    found = [data.read(size) for _, _, size in parts]
+    is_complete = all(len(each) == size for each, (_, _, size) in zip(found, parts, strict=True)) and not data.read()
+    return found if is_complete else None
+
+
+def append_at(directory: str, name: str, start: int, data: bytes) -> None:
+    """Append bytes to a file of size `start`, unless another process has done so meanwhile. Raises StorageError."""
+    with storage_errors("write", os.path.join(directory, name)):
+        make_folders(directory, os.path.dirname(name))
+        with locks.held(open_below(directory, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)) as descriptor:
+            if os.fstat(descriptor).st_size == start:
+                write_all(descriptor, data)
 
 
 def follow(

@@ -1,7 +1,7 @@
 """Exchange lines and data with a running program on a host.
 
-stderr is read while data is written, so that neither side blocks the other. A program that ends early, or is silent for
-long, raises an error.
+stderr is read while data is written, so that neither side blocks the other. An error is raised if the program ends
+early or sends no data for SILENCE_SECONDS.
 """
 
 from __future__ import annotations
@@ -53,13 +53,12 @@ class ProcessIO:
         self._process.close()
 
     def wait_for_start(self) -> bool:
-        """Read the program's first line; return True if the host answers so fast that compression saves no time."""
+        """Read the program's first line. Return True if the host answers so fast that compression saves no time."""
         self.line()
         return self._host.is_local or time.monotonic() - self._begun < NEAR_SECONDS
 
     @property
     def is_writable(self) -> bool:
-        """True if a write would not block."""
         return bool(wait_ready([], [self._process.stdin], 0))
 
     def line(self) -> str:
@@ -82,7 +81,6 @@ class ProcessIO:
         return bytes(found)
 
     def take(self, size: int) -> bytes:
-        """Return the next `size` bytes of the output."""
         while len(self._buffer) < size:
             self._fill()
         data, self._buffer = self._buffer[:size], self._buffer[size:]
@@ -95,7 +93,7 @@ class ProcessIO:
         self._buffer += data
 
     def read(self, size: int = READ_SIZE) -> bytes:
-        """At most `size` bytes of the output; empty at the end."""
+        """Return at most `size` bytes of the output, and no bytes at the end."""
         data = self._buffer or self._receive()
         self._buffer = data[size:]
         return data[:size]
@@ -110,7 +108,6 @@ class ProcessIO:
                 self._silent()
 
     def write(self, data: bytes) -> None:
-        """Write to the program's input."""
         view = memoryview(data)
         while view:
             ready = wait_ready(self._watched(), [self._process.stdin], SILENCE_SECONDS)

@@ -1,6 +1,6 @@
 """Find and end the processes of a run on this machine.
 
-A process belongs to a run if its environment contains the run's id, which children inherit, or if it is in the session
+A process belongs to a run if its environment contains the run's ID, which children inherit, or if it is in the session
 of the run's supervisor. A process that drops the variable and leaves the session no longer belongs to the run.
 """
 
@@ -37,11 +37,11 @@ ENVIRONMENT_END = 48
 
 
 def processes_of_run(run_id: str, session: int = 0, since: int = 0, directory: str = "") -> set[int]:
-    """Return the ids of the run's live processes, except for this process and the processes of other users.
+    """Return the IDs of the run's live processes, except for this process and the processes of other users.
 
-    `session` is the process id of the supervisor while it lives. `since` is its start time (clock ticks since boot):
+    `session` is the process ID of the supervisor while it lives. `since` is its start time (clock ticks since boot):
     older processes do not belong to the run. `directory` is the run's directory: runs of two projects with the same
-    name, started in the same millisecond, have the same id.
+    name, started in the same millisecond, have the same ID.
     """
     mark = b"\0%s=%s\0" % (RUN_ID_VARIABLE.encode(), run_id.encode("utf-8", "surrogateescape"))
     own = os.getpid()
@@ -111,7 +111,7 @@ def wait_for_any(pids: Iterable[int], seconds: float | None = None, interrupted:
 
 
 def _has_mark(environment: bytes, mark: bytes, directory: str) -> bool:
-    """Return True if the initial environment of a process contains the run's id and directory."""
+    """Return True if the initial environment of a process contains the run's ID and directory."""
     if mark not in environment:
         return False
     _, named, rest = environment.partition(b"\0%s=" % RUN_DIRECTORY_VARIABLE.encode())

@@ -26,7 +26,7 @@ mkdir -p -- "$share" || exit
 setsid=$(command -v setsid) || { echo 'setsid not found' >&2; exit 1; }
 exports=$(cat)
 [ -e "$run/pid" ] && exit 0
-[ "$(printf %s "$exports" | wc -c)" -eq "$size" ] || { echo 'its variables did not arrive whole' >&2; exit 1; }
+[ "$(printf %s "$exports" | wc -c)" -eq "$size" ] || { echo 'its variables are incomplete' >&2; exit 1; }
 mask=$(umask)
 umask 077
 cat /proc/sys/kernel/random/boot_id >"$run/boot" 2>/dev/null
@@ -64,8 +64,8 @@ is_alive() {
     [ "$(field "$now")" = "$(field "$stat")" ]
 }
 """
-# Reads the pid file: process id, boot id and /proc/PID/stat, whose 20th word after the name is the start time. It
-# distinguishes the supervising shell from another process with the same id.
+# Reads the pid file: process ID, boot ID and /proc/PID/stat, whose 20th word after the name is the start time. It
+# distinguishes the supervising shell from another process with the same ID.
 
 _WATCH_INPUT = """\
 exec 3<&0
@@ -86,7 +86,7 @@ for one in /proc/[0-9]*; do
 done | sort -u | tr '\\n' '\\0'
 exit 0
 """
-"""$1: the folder of the workbench. Prints the ids of runs whose shell or script is alive, each followed by NUL."""
+"""$1: the folder of the workbench. Prints the IDs of runs whose shell or script is alive, each followed by NUL."""
 
 WAIT = f"""\
 run=$1
@@ -110,7 +110,7 @@ else
     }
 fi
 """
-"""Defines `left`, which prints the processes with the run's id in their environment. Not every grep supports -z."""
+"""Defines `left`, which prints the processes with the run's ID in their environment. Not every grep supports -z."""
 
 LEFT = f"""\
 run=$1 id=$2
@@ -119,7 +119,7 @@ is_noted() {{ read -r code <"$run/exit" && [ -n "$code" ]; }} 2>/dev/null
 while ! is_noted && [ -n "$(left)" ]; do sleep 0.5; done &
 waiter=$!
 {_WATCH_INPUT}"""
-"""$1: run directory, $2: run id. Ends when no process has the run's id, or when the exit code is written."""
+"""$1: run directory, $2: run ID. Ends when no process has the run's ID, or when the exit code is written."""
 
 STOP = f"""\
 run=$1 id=$2 ticks=$3
@@ -147,7 +147,7 @@ while is_alive && [ $naps -lt 40 ]; do sleep 0.025; naps=$((naps + 1)); done
 is_alive && kill -KILL "$pid"
 echo "$forced $count"
 """
-"""$1: run directory, $2: run id, $3: pauses of 50 ms between SIGTERM and SIGKILL, $4: seconds for helpers to end.
+"""$1: run directory, $2: run ID, $3: pauses of 50 ms between SIGTERM and SIGKILL, $4: seconds for helpers to end.
 
 Prints `forced` or `-`, and the number of processes that received SIGTERM.
 """

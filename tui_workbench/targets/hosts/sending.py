@@ -1,9 +1,9 @@
 """Send a folder to a host: only changed files, in one stream.
 
 The host stores a manifest beside the folder, with path and identity of each sent file, and the output of `find` from
-that time. If both are as expected, one round trip shows that nothing is to be done. A file is up to date if its
-identity is the wanted one and the output of `find` for it is unchanged; so files that were changed, removed or added on
-the host are corrected. The host needs only a shell, find and tar; gzip is optional.
+that time. If both are as expected, one round trip shows that all files are up to date. A file is up to date if it has
+the wanted identity and an unchanged line in the output of `find`. Files that were changed, removed or added on the host
+are therefore corrected. The host needs only a shell, find and tar; gzip is optional.
 """
 
 from __future__ import annotations
@@ -96,7 +96,6 @@ class SyncReport(NamedTuple):
 
     @property
     def text(self) -> str:
-        """A summary for the log."""
         removed = f", {_count(self.deleted)} removed" if self.deleted else ""
         if not self.changed:
             return f"nothing to send{removed}"
@@ -252,7 +251,6 @@ class _Sender:
         self._taken = 0
 
     def tell(self) -> int:
-        """Return the number of bytes written."""
         return self._taken
 
     def write(self, data: bytes) -> int:
@@ -264,7 +262,6 @@ class _Sender:
         return len(data)
 
     def flush(self) -> None:
-        """Send the buffer."""
         data = bytes(self._buffer)
         self._buffer.clear()
         # Compress only while the connection is busy anyway.
@@ -361,6 +358,6 @@ def _pairs(data: bytes) -> dict[str, str]:
 
 
 def _pack(data: bytes, level: int) -> bytes:
-    """One member of a gzip stream. Members may have different levels; level 0 does not compress."""
+    """Return one member of a gzip stream. Members may have different levels; level 0 does not compress."""
     packer = zlib.compressobj(level, wbits=31)
     return packer.compress(data) + packer.flush()

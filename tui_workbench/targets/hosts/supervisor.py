@@ -3,11 +3,11 @@
 The script's output goes directly to the log. The controller, the screens and the connection may all end meanwhile.
 
 The shell writes two files into the run directory; both end with a newline when complete. `pid` is created exclusively,
-so a run cannot start twice. Its lines are the shell's process id, the host's boot id and `/proc/PID/stat`, whose 22nd
-field, the start time, distinguishes the shell from a later process with the same id. `exit` contains the script's exit
-code as a shell sees it: 128 + N for signal N. Its space is allocated before the script starts, so that a full disk does
-not lose it, and it is written through a descriptor that was opened before, so that a link in its place is not
-followed. If the shell cannot create these files, it starts nothing.
+so a run cannot start twice. Its lines are the shell's process ID, the host's boot ID and `/proc/PID/stat`, whose 22nd
+field, the start time, distinguishes the shell from a later process with the same ID. `exit` contains the script's exit
+code as a shell sees it: 128 + N for signal N. The shell allocates the space of `exit` before the script starts, so that
+the code fits on a full disk. It writes through a descriptor that was opened before, so that it does not follow a link
+that replaced the file. If the shell cannot create these files, it starts nothing.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Supervisor(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """True while the shell runs. A later process with the same id does not count."""
+        """True while the shell runs. A later process with the same ID does not count."""
         if not self.same_boot:
             return False
         try:
@@ -122,7 +122,8 @@ def read_supervisor(run_directory: str) -> Supervisor | None:
     """Read the `pid` file; None while it is missing or incomplete."""
     text = _text(run_directory, PID)
     lines = text.split("\n")
-    if len(lines) < 4 or not lines[0].isdigit():
+    # Signals to process 0 would go to the process group of the sender.
+    if len(lines) < 4 or not lines[0].isdecimal() or not int(lines[0]):
         return None
     return Supervisor(int(lines[0]), lines[1], _start_time(lines[2]))
 
@@ -164,7 +165,7 @@ def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
 
 
 def process_stat(pid: int) -> tuple[str, str]:
-    """State letter and start time (clock ticks since boot) of a process; empty strings if it does not exist."""
+    """Return the state letter and the start time (clock ticks since boot) of a process; empty if it does not exist."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read().decode("ascii", "replace")

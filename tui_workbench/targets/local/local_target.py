@@ -1,8 +1,8 @@
 """The local machine as a compute target, with the interpreter of the `.compute` file or a managed environment.
 
 The script writes directly to the run's log, and the supervising shell records its end, so no process of the workbench
-has to live meanwhile. The script sees the caller's environment, and variables of the run configuration and of
-the workbench. A run ends with its script: processes that the script left running are then ended (see `processes`).
+is needed meanwhile. The script sees the caller's environment, and the variables of the run configuration and of the
+workbench. A run ends with its script: processes that the script left running are then ended (see `processes`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.environments.managed import Environments, Managed
 
 SEARCH_PAUSE = 0.016
-"""Pause in seconds from which a missing pid file is searched for: a search reads every process of the machine."""
+"""If the pid file is missing after a pause of this many seconds, search for processes of the run. A search is slow."""
 
 
 class LocalTarget(Target):
@@ -119,7 +119,7 @@ class LocalTarget(Target):
         return Interpreter(self.host, managed.python, variables_of(spec, managed.recipe.variables))
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-        # Projects share environments: any active run may use one.
+        # Projects share environments, so an active run may use any of them.
         if self._environments is None or active:
             return []
         return [CleanupItem("environment", folder) for folder in self._environments.folders()]
@@ -157,7 +157,7 @@ class LocalTarget(Target):
         self._make_share(variables[SHARE_VARIABLE])
         if installed is not None:
             make_folders(spec.run_directory, supervisor.SPARK)
-        # Not the command of the plan, whose secret arguments are masked in run.json.
+        # The plan's command cannot be used, because its secret arguments are masked in run.json.
         command, _ = run_environment.prefix_env(_command(spec, interpreter, installed), merged, variables)
         arguments = [SHELL, "-c", supervisor.TEXT, "sh", spec.run_directory, spec.working_directory, *command]
         try:
@@ -197,7 +197,7 @@ class LocalTarget(Target):
         shell = supervisor.read_supervisor(spec.run_directory)
 
         def leader() -> set[int]:
-            # Checked each time: after the end of the shell another session may have its id.
+            # Checked each time, because another session may have its ID after the end of the shell.
             return {shell.pid} if shell is not None and shell.is_alive else set()
 
         def left() -> set[int]:
@@ -296,7 +296,7 @@ def find_interpreter(target: ComputeTarget) -> str:
     if os.sep in expanded:
         found = find_executable(expanded, [project_root])
     else:
-        # Without relative entries, which could lead into the project.
+        # Relative entries are skipped, because they could lead into the project.
         folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
         found = find_executable(expanded, folders)
     if found:

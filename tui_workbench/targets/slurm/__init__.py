@@ -1,4 +1,4 @@
-"""Runs as jobs of a Slurm cluster: submit a job once, follow all jobs of a login together, and read their outcomes.
+"""Execute runs as jobs of a Slurm cluster: submit a job once, follow all jobs of a login, and read their outcomes.
 
 Only this folder knows Slurm's commands. Copying projects and fetching files are in `hosts`.
 """

@@ -18,9 +18,9 @@ _CAUSES = (
 
 
 def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str]) -> str:
-    """Return what ended the attempt before attempt `number`, from the lines of slurm.log.
+    """Return the cause of the end of the attempt before attempt `number`, from the lines of slurm.log.
 
-    A node that fails writes nothing, so that this is the cause if there is no other.
+    A node that fails writes no line, so a failed node is the cause if the log names no other.
     """
     earlier = max((each for each in attempts if each < number), default=0)
     if not earlier:
@@ -37,7 +37,7 @@ def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bo
 
 
 def last_cause(lines: Sequence[str]) -> str:
-    """Return what Slurm says in slurm.log when it ends a job to start it again, or because of others; "" if nothing."""
+    """Return the cause that slurm.log names when Slurm ends a job for reasons outside the job; "" if it names none."""
     found = [match[1] for line in lines if (match := _ENDED.search(line))]
     return next((cause for words, cause in _CAUSES if found and found[-1].startswith(words)), "")
 

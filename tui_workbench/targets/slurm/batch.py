@@ -1,11 +1,11 @@
 """The shell scripts of a run on a cluster: the batch script, and the step that executes the user's script.
 
-The batch script supervises, as `hosts.supervisor` does on other targets. It runs on the first node of the job. The step
-runs on every node. All paths are on the file system that the nodes and the login node share.
+The batch script supervises the step, as `hosts.supervisor` does on other targets. It runs on the first node of the job,
+the step on every node. All paths are on the file system that the nodes and the login node share.
 
 ```
 batch       in a sweep: this script
-pid         created exclusively, so that a doubled or requeued job ends at once; its line is the id of the job
+pid         created exclusively, so that a duplicate or requeued job ends at once; its line is the ID of the job
 exit        the script's exit code
 attempts/N  with `requeue`: a folder for each time that Slurm has started the job, from 1 on
   begin     the size of output.log at the beginning of the attempt, and its first node
@@ -39,16 +39,17 @@ NOT_STARTED = "workbench-tui: srun has not started the script"
 """A line in slurm.log."""
 
 TRIES, PAUSE_SECONDS = 60, 5
-"""How often, and after how many seconds, srun is called again while the controller is restarting."""
+"""Number of attempts, and seconds between them, to call srun while the controller is restarting."""
 ATTEMPT_LINE = "workbench-tui: attempt %s on node %s"
 """A line of slurm.log: the number of the attempt that begins, and its first node."""
 
-# The redirection is on printf: in `sh`, a failed redirection of a special command such as `exec` or `:` ends the
+# printf has the redirection, because in `sh` a failed redirection of a special command such as `exec` or `:` ends the
 # shell. Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only the
-# script's bytes. srun forwards no CPUs per task since 22.05. It needs the controller, which may be restarting; a step
-# writes to its file in `unfinished` when it begins. A controller that was killed may have lost that it started the
-# job. The job is pending again, and this start of it must leave no trace, because the next start executes the step.
-# srun ends with 0 when a node has failed: only tasks that have ended remove their files in `unfinished`.
+# script's bytes. Since 22.05, srun does not forward the CPUs per task. srun needs the controller, which may be
+# restarting; a step writes to its file in `unfinished` when it begins. A controller that was killed may have no record
+# that it started the job. Then the job is pending again, and this start must leave no files, because the next start
+# executes the step. srun ends with 0 when a node has failed: only tasks that have ended remove their files in
+# `unfinished`.
 _BATCH = """\
 #!{shell}
 run={run}
@@ -111,8 +112,8 @@ _CLAIM = f"""\
 printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || {{ [ -s "$run/{PID}" ] && exit 0; exit 1; }}
 """
 
-# The job has the same id in each attempt. Another job with the same name must not take its place. A run that has ended
-# has no step any more: an administrator can requeue its job for a while.
+# The job has the same ID in each attempt. Another job with the same name must not execute the run. A run that has ended
+# has no step any more, because an administrator can requeue its job for a while.
 _CLAIM_ATTEMPT = f"""\
 [ -e "$run/{STEP}" ] || exit 0
 printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || [ "$(head -n 1 "$run/{PID}")" = "$SLURM_JOB_ID" ] || exit 0
@@ -130,7 +131,7 @@ _SETUP = """\
 }} 4>&- || setup_failed $? {quoted}
 """
 
-# It ends with the script, so that the job ends at once. With `--mem=0` it takes no memory from the step of the script.
+# The sampler ends with the script, so that the job ends at once. With `--mem=0`, it takes no memory from the script.
 _SAMPLER = f"""\
 cat >"$run/sampler" <<'END OF THE SAMPLER'
 {SAMPLER}\
@@ -188,9 +189,9 @@ def batch_script(
 ) -> str:
     """Return the batch script of a run whose directory is `directory`, below `root`.
 
-    With `requeues` the script runs again each time Slurm requeues the job; else such a job ends at once. With `samples`
-    the job samples its GPUs while the script runs. The step runs in `container`. Each text of `setup` is a command; the
-    first that fails ends the run. The commands run in a login shell, which defines `module`.
+    With `requeues`, the script runs again each time Slurm requeues the job; else such a job ends at once. With
+    `samples`, the job samples its GPUs while the script runs. The step runs in `container`. Each text of `setup` is a
+    command; the first that fails ends the run. The commands run in a login shell, which defines `module`.
     """
     steps = (_SETUP.format(line=line, quoted=shlex.quote(mask_command(line.strip().split("\n")[0]))) for line in setup)
     return _BATCH.format(

@@ -17,7 +17,7 @@ from tui_workbench.targets.slurm.submission import remedy_of
 from tui_workbench.targets.slurm.trying import accepted, writable
 
 JOB_SECONDS = 120
-"""Time for a job of one second to start and to end."""
+"""Time limit for the start and the end of a job of one second."""
 
 _NOT_SHARED, _NO_PYTHON, _LATE = 66, 127, 75
 
@@ -65,20 +65,11 @@ class SlurmChecks:
 
     def slurm(self) -> CheckResult:
         """Check that Slurm would accept a job with the options of the target. Raises WorkbenchError."""
-        message = f"a job with the options of the target is accepted; {self._accepted()}"
-        if self._target.container != "none":
-            message += f"; {self._target.container}: {self._container_support()}"
-        return CheckResult(SLURM, OK, message)
-
-    def _container_support(self) -> str:
         try:
-            return container_support(self._host, self._target)
-        except WorkbenchError as error:
-            raise CheckFailed(error.message, error.remedy, file=self._target.path) from error
-
-    def _accepted(self) -> str:
-        try:
-            return accepted(self._host, self._target)
+            message = f"a job with the options of the target is accepted; {accepted(self._host, self._target)}"
+            if self._target.container != "none":
+                message += f"; {self._target.container}: {container_support(self._host, self._target)}"
+            return CheckResult(SLURM, OK, message)
         except WorkbenchError as error:
             raise CheckFailed(error.message, error.remedy, file=self._target.path) from error
 

@@ -1,7 +1,7 @@
 """The GPUs of a cluster by partition, and the nodes of this user's jobs, from sinfo and squeue.
 
-The fields of `-O` have fixed widths, and no value contains a blank. Both versions that are tested, 22.05 and 24.11,
-print the same columns. No compute node is contacted.
+The fields of `-O` have fixed widths, and no value contains a blank. The tested versions, 22.05 and 24.11, print the
+same columns. No compute node is contacted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tui_workbench.targets.slurm.options import JOB_PREFIX
 from tui_workbench.targets.slurm.squeue import CLEAN, LONGEST_FIELD
 
 MOST_LINES = 20_000
-"""Lines of an answer that are read."""
+"""Maximum number of lines that are read from an answer."""
 
 GPUS = f"""\
 {CLEAN}
@@ -61,7 +61,7 @@ def _job(line: str) -> JobGpus | None:
         return None
     job_id, partition, nodes, allocated, per_job, per_node, left, places, name = map(_safe, words[:9])
     found = _ALLOCATED.search(allocated)
-    # A cluster that does not account for GPUs says only what was requested.
+    # A cluster that does not account for GPUs reports only the requested GPUs.
     gpus = int(found[1]) if found else _sum(_REQUESTED, per_job) or int(nodes) * _sum(_REQUESTED, per_node)
     run_id = name.removeprefix(JOB_PREFIX) if name.startswith(JOB_PREFIX) else ""
     return JobGpus(job_id, run_id, partition, places, gpus, left)

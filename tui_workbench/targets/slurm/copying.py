@@ -7,29 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tui_workbench.config.schema.slurm_options import requested_gpus
-from tui_workbench.core import locks
-from tui_workbench.core.errors import storage_errors
-from tui_workbench.core.files import open_below, write_all
 from tui_workbench.core.model import RunSpec
-from tui_workbench.targets.hosts.mirror import LiveFiles
+from tui_workbench.targets.hosts.mirror import MOST_BYTES, SHARES, LiveFiles, append_at, fetch_parts
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.listing import Files, list_once
-
-MOST_BYTES = 8 << 20
-"""Bytes per request. If there are more, the next request follows at once."""
-
-SHARES = 8
-"""A file gets at most this fraction of a request, unless it is the only one."""
-
-# $1: the folder of all runs, then path, first byte (from 1) and count of each part.
-_PARTS = """\
-cd -- "$1" || exit
-shift
-while [ $# -gt 2 ]; do
-    [ -L "$1" ] || tail -c "+$2" -- "$1" | head -c "$3"
-    shift 3
-done
-"""
 
 
 class Part(NamedTuple):
@@ -63,7 +44,7 @@ def fetch(host: LoginHost, parts: Iterable[Part]) -> dict[Part, bytes]:
     wanted = _limited(list(parts))
     found = _request(host, wanted)
     if found is None and len(wanted) > 1:
-        # A file was replaced meanwhile: the others do not depend on it.
+        # A file was replaced meanwhile. Fetch each file separately.
         single = {part: _request(host, [part]) for part in wanted}
         return {part: data[part] for part, data in single.items() if data is not None}
     return found or {}
@@ -71,13 +52,7 @@ def fetch(host: LoginHost, parts: Iterable[Part]) -> dict[Part, bytes]:
 
 def append(part: Part, data: bytes) -> None:
     """Append bytes to the copy of a file, unless another process has already appended them. Raises StorageError."""
-    path = os.path.join(part.directory, part.name)
-    with (
-        storage_errors("write", path),
-        locks.held(open_below(part.directory, part.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)) as descriptor,
-    ):
-        if os.fstat(descriptor).st_size == part.start:
-            write_all(descriptor, data)
+    append_at(part.directory, part.name, part.start, data)
 
 
 def _limited(parts: Sequence[Part]) -> list[Part]:
@@ -93,15 +68,9 @@ def _limited(parts: Sequence[Part]) -> list[Part]:
 
 def _request(host: LoginHost, parts: Sequence[Part]) -> dict[Part, bytes] | None:
     """Return the bytes of parts; None if a file is missing or has shrunk."""
-    words = [word for part in parts for word in (f"{part.run_id}/{part.name}", str(part.start + 1), str(part.size))]
-    data = host.ask(_PARTS, f"{host.home()}/runs", *words).stdout
-    if len(data) != sum(part.size for part in parts):
-        return None
-    found, position = {}, 0
-    for part in parts:
-        found[part] = data[position : position + part.size]
-        position += part.size
-    return found
+    wanted = [(f"{part.run_id}/{part.name}", part.start, part.size) for part in parts]
+    found = fetch_parts(host, f"{host.home()}/runs", wanted)
+    return dict(zip(parts, found, strict=True)) if found is not None else None
 
 
 def drain(host: LoginHost, spec: RunSpec) -> Files:

@@ -1,4 +1,4 @@
-"""Find how a job ended if its exit code is missing or does not say why."""
+"""Find the outcome of a job whose exit code is missing or does not show the cause."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tui_workbench.targets.slurm.squeue import CLEAN, parse_accounting
 from tui_workbench.targets.slurm.submission import ANSWER_SECONDS
 
 INFO = "slurm.json"
-"""The file in a run's directory here with what is known about its job."""
+"""The file with facts about a run's job, in its directory on this machine."""
 
 TAIL_BYTES = 1 << 14
-"""Bytes at the end of slurm.log that are read."""
+"""Maximum number of bytes that are read from the end of slurm.log."""
 
 KILLED_FROM = 129
-"""Exit codes from here on are signals, which Slurm may have sent."""
+"""Exit codes from this one on stand for signals, which Slurm may have sent."""
 
 TERMINATED = 143
 """The exit code of a script that SIGTERM has ended."""
@@ -37,7 +37,7 @@ _NOTHING_WRITTEN = (
     "`workbench-tui computetarget check NAME --job` tests that"
 )
 
-# $1: ids of jobs, separated by commas.
+# $1: IDs of jobs, separated by commas.
 _ACCOUNTING = f"""\
 {CLEAN}
 exec sacct -n -P -X -S now-30days -j "$1" -o JobIDRaw,State,ExitCode
@@ -75,7 +75,7 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
     """Return the outcome of a run without an exit code, by Slurm's state and exit code ("" and None if unknown)."""
     if code:
         return outcome_with_code(code, state, directory)
-    said = last_message(directory)
+    said = (tail(directory) or [""])[-1]
     reason = states.describe_end(state) or (f"the job ended as {state}" if state else _FORGOTTEN)
     details = "its exit code was not written" if has_started else "its script did not start"
     if said:
@@ -83,11 +83,6 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
     elif state == "FAILED" and not has_started:
         details += f"; {_NOTHING_WRITTEN}"
     return Outcome(None, f"{reason}; {details}", has_failed=bool(state) and state != "COMPLETED")
-
-
-def last_message(directory: str) -> str:
-    """Return the last line of the copy of slurm.log; "" if it is empty."""
-    return (tail(directory) or [""])[-1]
 
 
 def _setup_failure(directory: str) -> str:

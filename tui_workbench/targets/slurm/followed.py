@@ -19,22 +19,22 @@ from tui_workbench.targets.slurm.listing import Files
 from tui_workbench.targets.slurm.squeue import Queue, facts_of, is_news
 
 EXPLAIN_SECONDS = 10.0
-"""Time for Slurm to say why it ended a script that was killed. The job is COMPLETING meanwhile."""
+"""Time limit for Slurm to report why it killed a script. The job is COMPLETING meanwhile."""
 
 LATE_SECONDS = 5.0
-"""Time after the end of a job for its exit code to be written to the file system."""
+"""Time limit for the exit code to reach the file system after the end of a job."""
 
 HIDDEN_SECONDS = 60.0
 """Time for which NFS may hide a new file from other machines (`acdirmax` of nfs(5))."""
 
 EARLY_SECONDS = 90.0
-"""Time before the warning from which SIGTERM may be the warning: Slurm sends it up to a minute early."""
+"""SIGTERM counts as the warning from this time before the warning on: Slurm sends it up to a minute early."""
 
 RETRY_SECONDS = 2.0
-"""Pause before bytes are copied again that could not be read or written."""
+"""Pause before another attempt to copy bytes that could not be read or written."""
 
 MOST_FAILURES = 5
-"""After as many failures the bytes of a run that has ended are given up: its script replaced the file."""
+"""After this many failures, the missing bytes of an ended run are skipped, because its script replaced the file."""
 
 
 class FollowedRun:
@@ -64,10 +64,10 @@ class FollowedRun:
         self._live: LiveFiles | None = None
         self._warning = warning
         self._facts = ClusterJob()
-        self._started = math.inf  # when its files said so of its last attempt
+        self._started = math.inf  # when its files first showed the last attempt
         self._is_put_back = False  # Slurm has requeued its job
         self._waits_for = ""
-        self._last_attempt = 1  # the last that was reported
+        self._last_attempt = 1  # the number of the last reported attempt
         self._is_lost = False
         self._is_blocked = False  # this machine cannot write its files
         self._failures = 0
@@ -114,7 +114,7 @@ class FollowedRun:
             self.job_id = next((each.job_id for each in queue.jobs.values() if each.run_id == self.run_id), "")
         job = queue.jobs.get(self.job_id)
         if job is not None and job.run_id not in ("", self.run_id):
-            job = None  # a controller that lost its last jobs gives their ids to others
+            job = None  # a controller that lost its last jobs gives their IDs to other jobs
         if job is None or job.state in states.ENDED:
             self._end_state = job.state if job is not None else self._end_state
             if math.isinf(self._gone_since):
@@ -136,7 +136,7 @@ class FollowedRun:
             self._report.job(facts)
 
     def _wait_for(self, reason: str) -> None:
-        """Report why the job waits, also in the log of the preparation, which is shown until the script starts."""
+        """Report why the job waits, also in preparation.log, which is shown until the script starts."""
         if reason and reason != self._waits_for:
             with contextlib.suppress(StorageError, OSError):
                 self._report.line(f"waiting: {reason}")
@@ -147,7 +147,7 @@ class FollowedRun:
         """Process the files of a run whose job is gone."""
         now = time.monotonic()
         if files.job_id and files.job_id != self.job_id:
-            # Another job of the same name executes the run: this one ended at once.
+            # Another job of the same name executes the run; the job of this machine ended at once.
             self._gone_since = self._next_look = math.inf
             self._end_state = ""
         else:
@@ -174,7 +174,7 @@ class FollowedRun:
             self._report.regained()
 
     def report_attempts(self) -> None:
-        """Report new attempts after the first, once slurm.log is copied: it says what ended the previous ones."""
+        """Report new attempts after the first, once slurm.log, which names the causes, is copied."""
         numbers = [number for number in sorted(self.files.attempts) if number > self._last_attempt]
         if not numbers or not self.is_copied:
             return
@@ -188,11 +188,10 @@ class FollowedRun:
     # -- copies -------------------------------------------------------------------------------------------------------
 
     def note_copied(self) -> None:
-        """Note that bytes were copied."""
         self._failures, self.copies_at, self._is_blocked = 0, 0.0, False
 
     def fail_copy(self, reason: str) -> None:
-        """Note that bytes could not be copied; `reason` says why this machine cannot write them."""
+        """Record that bytes could not be copied. `reason` is the error of this machine; "" if the cluster failed."""
         self.copies_at = time.monotonic() + RETRY_SECONDS
         if reason:
             self._is_blocked = True
@@ -202,7 +201,6 @@ class FollowedRun:
 
     @property
     def live_due(self) -> bool:
-        """True if the other files of the run must be fetched now."""
         return self._live is not None and self._live.timeout == 0.0
 
     def poll_live(self) -> None:
@@ -211,7 +209,7 @@ class FollowedRun:
             self._live.poll()
 
     def fetch_samples(self) -> None:
-        """Fetch the rest of the job's GPU samples, by which the run is judged. Raises TargetUnreachable."""
+        """Fetch the rest of the job's GPU samples, for the GPU verdict. Raises TargetUnreachable."""
         if self._live is not None and self._has_samples:
             with contextlib.suppress(StorageError):
                 self._live.fetch_all()
@@ -259,7 +257,7 @@ class FollowedRun:
         if not self._is_over(now) or not self.is_copied:
             return None
         code = self.files.exit_code
-        # A job that ends while it waits to be started again has the exit code of an attempt that was not the end.
+        # If a job ends while it waits for another start, its exit code is that of an interrupted attempt.
         is_between = self._may_restart and (
             self._is_put_back or was_interrupted(self.files.attempts, ends.tail(self.directory))
         )

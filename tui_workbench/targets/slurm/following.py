@@ -3,7 +3,7 @@
 Two requests serve any number of runs. One asks squeue every 15 to 30 seconds. The other is a loop of `sh` on the login
 node that ends with its connection. It prints the sizes of the growing files of runs that have started, and their exit
 codes, whenever they change. A job announces its start with a file in one folder, so a thousand queued runs cost one
-listing of that folder. Files are opened anew each time: that is when NFS looks for changes.
+listing of that folder. Files are opened anew each time, because NFS looks for changes when a file is opened.
 
 The sizes of the copies on this machine are the only state, so any process can continue, and no byte is lost or
 repeated.
@@ -56,7 +56,7 @@ class _Opening:
         with self._call:
             self._call.result()
         if self._process is None:
-            raise ValueError("the loop was given up")
+            raise ValueError("the loop was stopped")
         return self._process
 
     def give_up(self) -> None:
@@ -75,7 +75,7 @@ class _Opening:
 
 
 class ClusterWatch(RunGroup):
-    """Follower of the runs of one login that have the same `runRoot`."""
+    """Follows the runs of one login that have the same `runRoot`."""
 
     def __init__(self, host: LoginHost, seconds: float) -> None:
         """`seconds` is the shortest time between two requests to Slurm."""
@@ -110,7 +110,7 @@ class ClusterWatch(RunGroup):
             has_samples=requested_gpus(spec.slurm) != 0,
         )
         if spec.run_id in self._files:
-            # It started before it was followed, and the loop prints only changes.
+            # The run started before it was followed, and the loop prints only changes.
             self._runs[spec.run_id].take_files(self._files[spec.run_id])
         self._poller.ask_soon()
 
@@ -138,13 +138,13 @@ class ClusterWatch(RunGroup):
     # -- one round ----------------------------------------------------------------------------------------------------
 
     def _step(self, deadline: float) -> None:
-        """Wait for news until `deadline`, and process it. Raises Interrupted."""
+        """Wait for an event until `deadline`, and process it. Raises Interrupted."""
         self._connect()
         if self._runs:
             self._poller.begin()
         follower = self._follower.stdout if self._follower is not None else -1
         opening = self._opening.descriptor if self._opening is not None else -1
-        watched = [one for one in (follower, opening, self._poller.descriptor, self._interrupted) if one >= 0]
+        watched = [each for each in (follower, opening, self._poller.descriptor, self._interrupted) if each >= 0]
         pause = max(0.0, min(deadline, self._next_time()) - time.monotonic())
         ready = wait_ready(watched, timeout=None if math.isinf(pause) else pause)
         if self._interrupted in ready:
@@ -162,7 +162,7 @@ class ClusterWatch(RunGroup):
             self._lose(error)
 
     def _next_time(self) -> float:
-        """Return the time of the next action if no news arrives (monotonic clock)."""
+        """Return the time of the next action without an event (monotonic clock)."""
         times = [run.next_time() for run in self._runs.values()] if self._is_connected else []
         if self._runs and self._poller.descriptor < 0:
             times.append(self._poller.due)
@@ -177,7 +177,7 @@ class ClusterWatch(RunGroup):
             try:
                 call.wait(self._interrupted)
             except Interrupted:
-                # Each new run interrupts: a request must be able to end while many runs are submitted.
+                # Each new run interrupts this call, but a request must complete even while many runs are submitted.
                 if not call.wait(timeout=FINISH_SECONDS):
                     raise
         return results[0]
@@ -185,7 +185,7 @@ class ClusterWatch(RunGroup):
     # -- the connection -----------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        """Start the loop on the login node in the background, if it is time."""
+        """Start the loop on the login node in the background, if it is due."""
         if self._follower is not None or self._opening is not None or not self._runs or time.monotonic() < self._retry:
             return
         self._opening = _Opening(self._host)
@@ -265,7 +265,7 @@ class ClusterWatch(RunGroup):
         self._end_runs()
 
     def _call_if_due(self, run: FollowedRun) -> None:
-        """Fetch the other files of a run, such as metrics, if it is time."""
+        """Fetch the other files of a run, such as metrics, if they are due."""
         if run.live_due:
             try:
                 self._call(run.poll_live)
@@ -295,7 +295,6 @@ class ClusterWatch(RunGroup):
             self._runs[run_id].fail_copy("")
 
     def _end_runs(self) -> None:
-        """End the runs whose outcome is known."""
         now = time.monotonic()
         unclear = [run for run in self._runs.values() if run.needs_accounting(now)]
         if unclear:

@@ -12,15 +12,15 @@ from tui_workbench.targets.slurm.batch import ATTEMPTS, BEGIN, SLURM_LOG, STARTE
 from tui_workbench.targets.slurm.cluster import LoginHost
 
 COPIED = (OUTPUT, SLURM_LOG)
-"""The files whose new bytes are copied at once."""
+"""The files whose new bytes are copied immediately."""
 
 LOOK_SECONDS = 0.5
-"""Pause between two looks: the first line of output arrives within a second."""
+"""Pause between two listings, so that the first line of output arrives within a second."""
 
 MOST_LINE = 1 << 22
-"""Bytes without a line ending after which the output is not that of the loop."""
+"""Maximum number of bytes in a line of the loop. Longer lines are invalid."""
 
-# Prints `= RUN JOB CODE` for each run id, `+ NUMBER START NODE CODE` per attempt, then the sizes. `none` stands for
+# Prints `= RUN JOB CODE` for each run ID, `+ NUMBER START NODE CODE` per attempt, then the sizes. `none` stands for
 # a missing file, `-` for an empty one. The exit code is read before the sizes: the sizes of a listing with an exit code
 # are final.
 _LIST = f"""\
@@ -48,7 +48,7 @@ list() {{
 }}
 """
 
-# $1: runRoot, then run ids.
+# $1: runRoot, then run IDs.
 _ONCE = f"""\
 cd -- "$1" || exit
 shift
@@ -108,7 +108,7 @@ class Files(NamedTuple):
 
 
 class Listing:
-    """Parser of the output of FOLLOW."""
+    """Parses the output of FOLLOW."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -118,7 +118,7 @@ class Listing:
         """Parse output, and return its newest complete listing, by run ID. Raises ValueError for other output."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MOST_LINE:
-            raise ValueError("a line without an end")
+            raise ValueError("a line is too long")
         found = None
         for line in lines:
             if line == b".":

@@ -73,13 +73,14 @@ def requeues(values: Mapping[str, Any]) -> bool:
 
 
 def warning_of(values: Mapping[str, Any]) -> int:
-    """Return the seconds between SIGTERM and the time limit; 0 if a script gets no SIGTERM, or at another time."""
-    is_changed = any(str(word).startswith("--signal") for word in values.get("extra", ()))
-    return WARNING_SECONDS if _is_warned(values) and not is_changed else 0
+    """Return the seconds between SIGTERM and the time limit; 0 if a script gets no SIGTERM."""
+    return WARNING_SECONDS if _is_warned(values) else 0
 
 
 def _is_warned(values: Mapping[str, Any]) -> bool:
-    limit = seconds_of(str(values.get("time", "")))
+    # An option in `extra` overrides the key.
+    extra = [word.removeprefix("--time=") for word in values.get("extra", ()) if word.startswith("--time=")]
+    limit = seconds_of([str(values.get("time", "")), *extra][-1])
     return not limit or limit >= SHORTEST_LIMIT
 
 

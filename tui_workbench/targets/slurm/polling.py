@@ -20,17 +20,17 @@ SILENT_LONGEST = 300.0
 """Longest interval in seconds while the controller does not answer."""
 
 POSITION_SECONDS = 60.0
-"""Shortest time between two questions for all waiting jobs of the cluster, which is more work for the controller."""
+"""Shortest time between two requests for all waiting jobs of the cluster, which are more work for the controller."""
 
 SOON_SECONDS = 2.0
-"""Shortest time between two questions when a job has just been submitted or has failed, by default."""
+"""Shortest time between two requests when a job has just been submitted or has failed, by default."""
 
 
 class Poller:
     """Background requests to squeue.
 
-    `queue` is the last answer, and `asked` the time of its request (monotonic clock). While Slurm does not answer,
-    `silence` is the error.
+    `queue` is the last answer, `asked` the time of its request, and `due` the time of the next request (monotonic
+    clock). While Slurm does not answer, `silence` is the error.
     """
 
     def __init__(self, host: LoginHost, seconds: float) -> None:
@@ -39,7 +39,7 @@ class Poller:
         self._seconds = seconds
         self._soon = seconds if seconds > MIN_POLL_SECONDS else SOON_SECONDS
         self._interval = seconds
-        self._due = 0.0
+        self.due = 0.0
         self._call: BackgroundCall | None = None
         self._begun = 0.0
         self._answers: list[Queue] = []
@@ -54,26 +54,21 @@ class Poller:
         """A descriptor that becomes readable with the answer; -1 if no request is open."""
         return self._call.descriptor if self._call is not None else -1
 
-    @property
-    def due(self) -> float:
-        """The time of the next request (monotonic clock)."""
-        return self._due
-
     def ask_soon(self) -> None:
         """Make the next request earlier, after an event that squeue may explain."""
-        self._due = min(self._due, self._begun + self._soon)
+        self.due = min(self.due, self._begun + self._soon)
 
     def begin(self) -> None:
         """Send a request to squeue if it is due."""
-        if self._call is None and time.monotonic() >= self._due:
+        if self._call is None and time.monotonic() >= self.due:
             self._begun = time.monotonic()
-            self._due = self._begun + self._interval
+            self.due = self._begun + self._interval
             self._call = BackgroundCall(self._ask)
 
     def finish(self) -> bool:
         """Read the answer. Return True if squeue has answered and `queue` is new."""
         if self._call is None:
-            raise ValueError("no question is open")
+            raise ValueError("no request is pending")
         call, self._call = self._call, None
         try:
             with call:
@@ -81,13 +76,13 @@ class Poller:
         except WorkbenchError as error:
             self.silence = str(error)
             self._interval = min(2 * self._interval, SILENT_LONGEST)
-            self._due = self._begun + self._interval
+            self.due = self._begun + self._interval
             return False
         before, self.queue = self.queue.jobs, self._answers.pop()
         self.asked, self.silence = self._begun, ""
         is_new = _lasting(before) != _lasting(self.queue.jobs)
         self._interval = self._seconds if is_new else min(1.5 * self._interval, LONGEST_FACTOR * self._seconds)
-        self._due = self._begun + self._interval
+        self.due = self._begun + self._interval
         return True
 
     def _ask(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs as jobs of a Slurm cluster: `type: slurm`.
+"""Execute runs as jobs of a Slurm cluster: `type: slurm`.
 
 The login host is the machine that has `sbatch`: over SSH, or this machine. It shares the folder `runRoot` with the
 compute nodes. A run is prepared there as for `type: remote`, submitted once, and followed with all other runs of the
@@ -60,8 +60,9 @@ CANCELED = "it was canceled before its script started"
 
 _SRUN = ("srun", "--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-exit=1")
 
-# $1: runRoot, $2: run id, $3: folder of the array of its sweep or an empty word, $4: number of its task. The step holds
-# the variables of the run. The last active task ends the array: tasks that were never released would stay forever.
+# $1: runRoot, $2: run ID, $3: folder of the array of its sweep or an empty word, $4: number of its task. The step is
+# removed because it holds the variables of the run. The last active task ends the array, because tasks that were never
+# released would stay forever.
 _FORGET = f"""\
 {CLEAN}
 rm -rf -- "$1/{STARTED}/$2" "$1/runs/$2/{STEP}" "$1/runs/$2/batch" "$1/runs/$2/submit.lock" "$1/runs/$2/{GPU}"
@@ -123,7 +124,7 @@ class SlurmTarget(Target):
         return problems(self.login, self.target)
 
     def reach(self) -> None:
-        # A connection that has started a shell works, and an earlier run needed the same tools.
+        # If a shell was started on the connection, it works, and an earlier run needed the same tools.
         if not self.login.shell_seconds:
             reach(self.target, self.login, self.report)
 
@@ -237,7 +238,7 @@ class SlurmTarget(Target):
         HostRun(self.login, spec).remove_copy()
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-        # The login node has the packages, because the nodes share them, but neither the processors nor the GPUs.
+        # The login node has the same packages as the compute nodes, but other processors and GPUs.
         found = super().machine_info(spec, interpreter)
         return {name: value for name, value in found.items() if name not in ("host", "gpus")}
 

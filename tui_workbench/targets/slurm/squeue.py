@@ -1,4 +1,4 @@
-"""Read the jobs of this user from squeue and sacct, and give the facts about them that the screens show.
+"""Read the jobs of this user from squeue and sacct, and derive the facts that the screens show.
 
 The formats have one field per column (`-h -o`), whose meaning is the same in all versions; the JSON output changes.
 """
@@ -19,10 +19,10 @@ for name in $(env | sed -n 's/^\\(S\\(LURM\\|BATCH\\|RUN\\|QUEUE\\|ACCT\\|CANCEL
     [ "$name" = SLURM_CONF ] || unset "$name"
 done
 """
-"""Removes the variables that change the commands of Slurm, except the place of its configuration."""
+"""Removes the variables that change the commands of Slurm, except the path of its configuration."""
 
 FORMAT = "%A|%T|%r|%M|%L|%S|%N|%j"
-"""Job id, state, reason, seconds used, time left, start, nodes, and last the name, which may contain anything."""
+"""Job ID, state, reason, seconds used, time left, start, nodes, and last the name, which may contain anything."""
 
 SQUEUE = f"""\
 {CLEAN}
@@ -46,19 +46,19 @@ squeue -h -t PENDING -o '%P %Q %A %u %r' | awk '
 """
 """Prints `JOB POSITION` for each waiting job of this user and each of its partitions.
 
-The position counts the waiting jobs of the partition with a higher priority, except those that wait for something else
-than nodes, such as jobs that are held. Where a site hides the jobs of other users (`PrivateData` in slurm.conf),
-nothing is printed. The login node counts, so that few bytes are sent.
+The position is the place among the jobs of the partition by priority. Jobs that do not wait for nodes, such as held
+jobs, do not count. Nothing is printed where a site hides the jobs of other users (`PrivateData` in slurm.conf). The
+login node counts, so that few bytes are sent.
 """
 
 LONGEST_FIELD = 200
-"""Characters of a field that are kept."""
+"""Maximum number of characters that are kept of a field."""
 
 LEAST_CHANGE = 60.0
 """Seconds by which a time must change to be reported. The backfill scheduler moves its estimates all the time."""
 
 _IN_ORDER = ("Priority", "Resources")
-"""The reasons of jobs that start in the order of their priority. For others, a position would mean nothing."""
+"""The reasons of jobs that start in the order of their priority. For other jobs, a position has no meaning."""
 
 _TIME = "%Y-%m-%dT%H:%M:%S"
 
@@ -84,8 +84,8 @@ class Queue(NamedTuple):
     """The jobs of this user at a time `now` of the login node's clock."""
 
     now: str
-    jobs: dict[str, Job]  # by id
-    positions: Mapping[str, int] = {}  # of waiting jobs, by id
+    jobs: dict[str, Job]  # by ID
+    positions: Mapping[str, int] = {}  # of waiting jobs, by ID
 
 
 def parse(text: str) -> Queue:
@@ -134,7 +134,7 @@ def facts_of(job: Job, queue: Queue, warning: int, now: float) -> ClusterJob:
     `warning` is the number of seconds between SIGTERM and the time limit; 0 without one.
     """
     if job.state in WAITING:
-        seconds = _seconds_between(queue.now, job.start)
+        seconds = seconds_between(queue.now, job.start)
         return ClusterJob(
             job_id=job.job_id,
             position=queue.positions.get(job.job_id, 0) if job.reason in _IN_ORDER else 0,
@@ -153,7 +153,8 @@ def is_news(facts: ClusterJob, before: ClusterJob) -> bool:
     return any(bool(new) != bool(old) or abs(new - old) >= LEAST_CHANGE for new, old in times)
 
 
-def _seconds_between(now: str, then: str) -> float | None:
+def seconds_between(now: str, then: str) -> float | None:
+    """Return the seconds between two times in Slurm's format; None if one of them is not a time."""
     try:
         return (datetime.strptime(then, _TIME) - datetime.strptime(now, _TIME)).total_seconds()
     except ValueError:

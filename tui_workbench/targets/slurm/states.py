@@ -1,4 +1,4 @@
-"""The states of Slurm jobs, and the reasons why a job waits or ended, in plain words.
+"""The states of Slurm jobs, and descriptions of why a job waits or ended.
 
 The names are those of squeue(1), sections "JOB STATE CODES" and "JOB REASON CODES", of Slurm 20.11 to 24.11. Names that
 are not listed here are shown as they are.
@@ -28,7 +28,7 @@ _ENDS = {
     "CANCELLED": "it was canceled in Slurm",
     "REVOKED": "another cluster of the federation ran it",
 }
-"""What ended a job. An empty text is not a cause that Slurm knows."""
+"""Causes of the end of a job, by state; "" for a state that names no cause."""
 
 ENDED = frozenset(_ENDS)
 """The job has ended. An unknown state is not an end."""
@@ -77,7 +77,7 @@ def base_state(text: str) -> str:
 
 
 def describe_end(state: str) -> str:
-    """Describe what ended the job, followed by the state; "" if its script ended by itself."""
+    """Describe the cause of the end of a job, followed by the state; "" if Slurm did not end its script."""
     reason = _ENDS.get(state, "")
     return f"{reason} ({state})" if reason else ""
 

@@ -1,4 +1,4 @@
-"""Cancel the job of a run, and wait until Slurm says that it is gone."""
+"""Cancel the job of a run, and wait until Slurm reports its end."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PATIENCE_SECONDS = 60
 """Time beyond the grace period for Slurm to end a job; it sends SIGKILL after KillWait, which is 30 s by default."""
 
 STOP_SECONDS = 150.0
-"""Time limit for a request, beyond the grace period: a controller without an answer takes ten seconds per question."""
+"""Time limit for a request, beyond the grace period. A command takes ten seconds if the controller does not answer."""
 
 LOCK_SECONDS = 60
-"""Time for a request that lost its connection to submit the job, which is then canceled."""
+"""Time limit for another request, which may have lost its connection, to submit the job. Then the job is canceled."""
 
 _UNKNOWN = 75  # EX_TEMPFAIL
 
@@ -87,7 +87,7 @@ echo "$result"
 def stop(host: LoginHost, spec: RunSpec, grace: float) -> bool | None:
     """Ask the script to end, kill it after `grace` seconds, and wait until Slurm no longer has its job.
 
-    Returns whether the script was killed, None if there was no job. Raises SlurmSilent or another TargetUnreachable.
+    Returns True if the script was killed, None if there was no job. Raises SlurmSilent or another TargetUnreachable.
     """
     tenths, directory = str(int(grace * 10)), HostLayout(host.home()).run(spec.run_id)
     arguments = (directory, job_name(spec.run_id), tenths, str(PATIENCE_SECONDS))

@@ -2,8 +2,8 @@
 
 One request submits. Its script on the login node does nothing if the run has a job. If an earlier request may have
 reached Slurm (`attempted` exists), it looks for the job by its name, and calls sbatch only if neither squeue nor sacct
-knows it. While Slurm does not answer, it is unknown whether the job exists, and nothing is submitted. Should there ever
-be two jobs, the second ends at once, because `pid` exists.
+knows it. While Slurm does not answer, it is unknown whether the job exists, and nothing is submitted. If there are two
+jobs nevertheless, the second ends at once, because `pid` exists.
 
 A sweep is one array of jobs, which are held. The first request for any of its runs submits the array. The request for
 a run gives one task of the array the name and the log of a single job, and releases it. Slurm then gives the task a
@@ -24,13 +24,13 @@ from tui_workbench.targets.slurm.options import VALUES
 from tui_workbench.targets.slurm.squeue import CLEAN
 
 JOB = "job"
-"""The file with the job's id, in the run's directory there. A second line is the id as a task of an array."""
+"""The file with the job's ID, in the run's directory on the cluster. Line 2 is its ID as a task of an array."""
 
 SUBMIT_SECONDS = 180.0
-"""Time limit for a submission. sbatch retries for a minute while the controller is busy."""
+"""Time limit for a submission. sbatch retries for a minute while slurmctld is busy."""
 
 ANSWER_SECONDS = 60.0
-"""Time limit for a short question; squeue gives up after some ten seconds without a controller."""
+"""Time limit for a short request. squeue exits after about ten seconds if slurmctld does not answer."""
 
 _UNKNOWN = 75  # EX_TEMPFAIL
 _REFUSED = 65  # EX_DATAERR
@@ -96,11 +96,11 @@ use_array() {{
 }}
 """
 
-# $1: run directory, $2: size of the step, $3: size of the batch script, $4: name of the job, $5: pattern of errors that
-# may pass, $6 to $11: an `ArrayTask` or empty words, then the options of sbatch. The input is the step and the batch
-# script; unless both are whole, nothing happens. The lock makes a second request wait for the first, which goes on when
-# its connection is lost. A file system without locks (a code other than 1) does without. A job that sbatch refused is
-# listed as FAILED, BadConstraints.
+# $1: run directory, $2: size of the step, $3: size of the batch script, $4: name of the job, $5: pattern of temporary
+# errors, $6 to $11: an `ArrayTask` or empty words, then the options of sbatch. The input is the step and the batch
+# script; nothing happens unless both are complete. The lock makes a second request wait for the first, which continues
+# if its connection is lost. If flock fails with another code than 1, the file system has no locks, and none is held. A
+# job that sbatch refused is listed as FAILED, BadConstraints.
 _SUBMIT = f"""\
 {CLEAN}
 run=$1 step=$2 batch=$3 name=$4 transient=$5 array=$6 sweep=$7 tasks=$8 number=$9 log=${{10}} script=${{11}}
@@ -111,7 +111,7 @@ cd -- "$run" || exit
 trap 'rm -f "step.$$" "batch.$$" "task.$$" "said.$$"' EXIT
 head -c "$step" >"step.$$" && cat >"batch.$$" || exit
 [ "$(wc -c <"step.$$")" -eq "$step" ] && [ "$(wc -c <"batch.$$")" -eq "$batch" ] || {{
-    echo 'the request did not arrive whole, or the disk is full: No space left' >&2
+    echo 'the request is incomplete, or the disk is full: No space left' >&2
     exit {_UNKNOWN}
 }}
 exec 9>>submit.lock
@@ -154,7 +154,7 @@ exit {_REFUSED}
 """
 
 # $1: the script of `Placing`, $2 to $7: its arguments, then _SUBMIT and its arguments. The input is that of both.
-# Unless the run's copy exists then, nothing is submitted and nothing printed.
+# If the run's copy does not exist afterwards, nothing is submitted and nothing is printed.
 _PLACE_AND_SUBMIT = """\
 placed=$(head -c "$7" | sh -c "$1" sh "$2" "$3" "$4" "$5" "$6" "$7" 2>/dev/null) && [ "$placed" = placed ] || exit 0
 script=$8
@@ -162,7 +162,7 @@ shift 8
 exec sh -c "$script" sh "$@"
 """
 
-# $1: run directory. Prints the id of the job, or nothing if the run was never submitted.
+# $1: run directory. Prints the ID of the job, or nothing if the run was never submitted.
 _JOB = f'cd -- "$1" 2>/dev/null || exit 0; for file in {JOB} pid; do [ ! -s "$file" ] || exec head -n 1 "$file"; done'
 
 
@@ -229,7 +229,7 @@ def submit(host: Host, job: Submission) -> Submitted:
 def place_and_submit(host: Host, placing: Placing, job: Submission) -> Submitted | None:
     """Make the run's copy and submit the job with one request. Raises as `submit` does.
 
-    Returns None if the copy could not be made: then send the files, and call `submit`.
+    Returns None if the copy could not be made. Then send the files, and call `submit`.
     """
     command = ["sh", "-c", _PLACE_AND_SUBMIT, "sh", placing.script, *placing.arguments, *job.words]
     data = placing.input + job.step + job.batch
@@ -278,21 +278,25 @@ _REMEDIES = (
     ("time limit", "time", "less than the limit that `sinfo -s` shows"),
     ("--time", "time", "a time such as 4:00:00"),
     ("feature", "constraint", "a feature that `sinfo -o '%P %f'` lists"),
-    ("gres", "gpus", "at most what `sinfo -o '%P %G'` shows for the nodes of the partition"),
-    ("memory", "mem", "at most what `sinfo -o '%P %m'` shows, in MB"),
-    ("processors", "cpus", "at most what `sinfo -o '%P %c'` shows for the nodes of the partition"),
-    ("cpu count", "cpus", "at most what `sinfo -o '%P %c'` shows for the nodes of the partition"),
-    ("reservation", "", "Correct `--reservation` in `slurm.extra`: `scontrol show reservation` lists them."),
+    ("gres", "gpus", "at most the number that `sinfo -o '%P %G'` shows for the nodes of the partition"),
+    ("memory", "mem", "at most the value that `sinfo -o '%P %m'` shows, in MB"),
+    ("processors", "cpus", "at most the number that `sinfo -o '%P %c'` shows for the nodes of the partition"),
+    ("cpu count", "cpus", "at most the number that `sinfo -o '%P %c'` shows for the nodes of the partition"),
+    (
+        "reservation",
+        "",
+        "Correct `--reservation` in `slurm.extra`: `scontrol show reservation` lists the reservations.",
+    ),
     (
         "node configuration",
         "",
         "Ask for fewer nodes, GPUs, CPUs or less memory: `sinfo -o '%P %D %c %m %G'` shows them.",
     ),
-    ("node count", "nodes", "at most what `sinfo -s` shows for the partition"),
+    ("node count", "nodes", "at most the number that `sinfo -s` shows for the partition"),
     ("option", "", "Correct `slurm.extra`: `sbatch --help` lists the options."),
     ("limit", "", "Wait until your other jobs have ended, or request fewer resources."),
 )
-"""Words of sbatch's errors, the key to change or "", and its value or what to do. The first that occurs counts."""
+"""Words of sbatch's errors, the key to change or "", and its value or the remedy. The first match counts."""
 
 
 def remedy_of(text: str, words: Sequence[str] = ()) -> str:

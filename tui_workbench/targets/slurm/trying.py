@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Problem, RunSpec
@@ -12,7 +11,7 @@ from tui_workbench.targets.hosts.host import Completed
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.containers import container_support
 from tui_workbench.targets.slurm.options import resource_words
-from tui_workbench.targets.slurm.squeue import CLEAN
+from tui_workbench.targets.slurm.squeue import CLEAN, seconds_between
 from tui_workbench.targets.slurm.submission import (
     ANSWER_SECONDS,
     NO_SBATCH,
@@ -34,7 +33,6 @@ printf '#!/bin/sh\\n' | sbatch --test-only --chdir=/ --export=NONE "$@"
 _WRITABLE = 'umask 077; mkdir -p -- "$1/runs" && : >"$1/runs/.try.$$" && rm -f -- "$1/runs/.try.$$"'
 
 _START = re.compile(r"to start at (\S+) using \d+ processors on nodes (.*)")
-_TIME = "%Y-%m-%dT%H:%M:%S"
 
 
 def test_only(host: LoginHost, spec: RunSpec) -> str:
@@ -95,12 +93,8 @@ def _expected(done: Completed) -> str:
     found = _START.search(done.stderr.decode("utf-8", "replace"))
     if found is None:
         return "its start is unknown"
-    try:
-        now = datetime.strptime(done.text.split("\n")[0], _TIME)
-        seconds = (datetime.strptime(found[1], _TIME) - now).total_seconds()
-    except ValueError:
-        return f"it would start at {found[1]} on {found[2]}"
-    return f"it would start {in_words(seconds)} on {found[2]}"
+    seconds = seconds_between(done.text.split("\n")[0], found[1])
+    return f"it would start {f'at {found[1]}' if seconds is None else in_words(seconds)} on {found[2]}"
 
 
 def in_words(seconds: float) -> str:

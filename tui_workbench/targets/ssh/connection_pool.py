@@ -1,7 +1,7 @@
 """The SSH connections of one login: opened on demand, and again after they were lost.
 
-A server limits the number of sessions per connection (MaxSessions). A second connection is open only while the first is
-not enough.
+A server limits the number of sessions per connection (MaxSessions). More connections are open only while the first has
+too few sessions.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class PooledConnection:
         self._check_idle()
 
     def _check_idle(self) -> None:
-        # Closing a connection that a caller waits for would look like a login without a shell.
+        # If the connection was closed while a caller waits for it, the caller would report a login without a shell.
         if not self._in_use and not self._asked:
             self._on_idle(self)
 
@@ -124,17 +124,16 @@ class ConnectionPool:
 
     @property
     def state(self) -> str:
-        """`up`, `connecting` or `down`."""
         return "up" if self._open else "connecting" if self._attempt else "down"
 
     def facts(self) -> dict[str, str | float]:
-        """Facts about the first connection, and `shell`, the seconds that starting a shell takes; empty without one."""
+        """Return facts about the first connection, and the start time of its last `shell`; empty if none is open."""
         if not self._open:
             return {}
         return {**server_facts(self._open[0].connection), "shell": self._open[0].shell_seconds}
 
     async def first(self) -> PooledConnection:
-        """Return the first connection; if needed, one attempt is made to open it. Raises TargetUnreachable."""
+        """Return the first connection; if none is open, try once to open it. Raises TargetUnreachable."""
         return self._open[0] if self._open else await self._add()
 
     async def shell(self) -> Shell:
@@ -143,7 +142,7 @@ class ConnectionPool:
         try:
             while True:
                 for each in list(self._open):
-                    # It may have been closed while the loop waited for an earlier connection.
+                    # The connection may have been closed while the loop waited for an earlier one.
                     shell = await each.shell() if each in self._open and not each.is_full else None
                     if shell is not None:
                         return shell
@@ -180,7 +179,7 @@ class ConnectionPool:
         try:
             _, writer = await connection.open_unix_connection(path)
         except asyncssh.ChannelOpenError:
-            # The server forbids forwarding; it does not say why.
+            # The server forbids forwarding, without a reason.
             bridge = Bridge(path, self.shell)
             await bridge.open(here)
             return bridge
@@ -198,7 +197,6 @@ class ConnectionPool:
                 await asyncio.sleep(pauses.next())
 
     def close(self) -> None:
-        """End every connection."""
         self._end_forwards()
         for each in self._open:
             each.connection.close()

@@ -1,10 +1,10 @@
-"""Runs on another machine over SSH, with an interpreter of that machine; nothing is installed there.
+"""Execute runs on another machine over SSH, with an interpreter of that machine. Nothing is installed there.
 
-The machine may be the head node of a Spark cluster, where scripts with Spark run by YARN or another master.
+The machine may be the head node of a Spark cluster, where YARN or another master executes scripts with Spark.
 
 The supervising shell writes the same files as for a local run, so a run outlives every connection. The log is copied by
 byte offset. The script sees the variables of a login, of the run configuration and of the workbench. The last two are
-sent as input of the shell that starts the script, because other users of the host could read arguments.
+sent to the input of the shell that starts the script, because other users of the host could read arguments.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tui_workbench.targets.ssh import yarn
 from tui_workbench.targets.ssh.yarn import YarnRun
 
 STOP_SECONDS = 60.0
-"""Time beyond the grace period for processes in an uninterruptible wait; then the call is repeated."""
+"""Time beyond the grace period for processes in an uninterruptible wait. Then the call is repeated."""
 
 _TICKS_PER_SECOND = 20
 """The script STOP counts pauses of 50 ms."""
@@ -276,7 +276,7 @@ class _Processes:
         self._report.regained()
         with self._run.mirror() as mirror:
             mirror.drain()
-        # Last: an exit code on this machine says that the run has ended.
+        # Written last, because an exit code on this machine means that the run has ended.
         self._run.note_end(outcome.exit_code)
         return self._end_left_behind(outcome)
 
@@ -306,7 +306,7 @@ class _Processes:
             follow(waiting.exit_descriptor(), finish, mirror, interrupted, self._run.live())
 
     def stop(self, grace: float) -> bool:
-        """End all processes of the run, the shell last so that it can write the exit code. True if any were killed."""
+        """End all processes of the run, the shell last, so that it writes the exit code. True if any were killed."""
         if not self._run.state().started:
             return False
         done = self._end_processes(grace)

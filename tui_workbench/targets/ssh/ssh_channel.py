@@ -1,8 +1,8 @@
 """Programs on another machine, each on an SSH channel that is connected to pipes of this machine.
 
 A channel starts as a `Shell` that waits for one line. Starting a shell takes a round trip and the time of `.bashrc`, so
-the link keeps shells waiting. Output of start-up files is dropped. The program that the line starts then uses the
-channel alone: its streams are bytes, and its exit code is the channel's.
+the link keeps spare shells. Output of start-up files is dropped. The program that the line starts then has the channel
+to itself: its streams are bytes, and its exit code is the channel's.
 
 `Bridge` replaces the forwarding of a unix socket on servers that forbid it (`DisableForwarding`,
 `AllowStreamLocalForwarding no`). Each connection starts `docker system dial-stdio`, which connects its stdin and stdout
@@ -29,7 +29,7 @@ SHELL_COMMAND = (
     "exec /bin/sh -c 'echo workbench-tui ready; echo workbench-tui ready >&2; "
     'n=$(echo; echo x); n=${n%x}; IFS= read -r l && eval "$l"\''
 )
-"""Works in bash, zsh, fish and csh: nothing inside the single quotes is special to them.
+"""The command works in bash, zsh, fish and csh, because they interpret no character inside the single quotes.
 
 `read` reads single bytes from a pipe, so the program's input starts exactly after the line. `$n` is a line feed.
 """
@@ -228,7 +228,7 @@ class _Output(asyncio.BaseProtocol):
 
 
 class _Input(asyncio.Protocol):
-    """Copier from a pipe to the program's input."""
+    """Copies a pipe to the program's input."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
@@ -270,7 +270,6 @@ class Bridge:
         self._server = await asyncio.get_running_loop().create_unix_server(lambda: _Call(self), here)
 
     def close(self) -> None:
-        """Close the socket and all connections."""
         if self._server is not None:
             self._server.close()
         for call in list(self.calls):
@@ -278,7 +277,7 @@ class Bridge:
 
 
 class _Call(_Output, _Input):
-    """One connection and its program. Each ends with the other."""
+    """One connection and its program. When one ends, the other is ended."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge

@@ -41,7 +41,6 @@ class HostKey(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint, `SHA256:...`."""
         return fingerprint(self.blob)
 
     @property
@@ -68,7 +67,7 @@ class KnownHosts:
         self.paths = [os.path.expanduser(path) for path in paths]
 
     def entries(self) -> Iterator[HostKey]:
-        """All valid lines of the files, in order."""
+        """Yield the valid lines of the files, in order."""
         for path in self.paths:
             with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
                 for number, line in enumerate(file, 1):
@@ -95,7 +94,7 @@ class KnownHosts:
         """
         path = self.paths[0]
         line = f"{name} {openssh}\n".encode()
-        with storage_errors("add the host key to", path):
+        with storage_errors("add the host key", path):
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:

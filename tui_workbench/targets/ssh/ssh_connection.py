@@ -53,7 +53,7 @@ LONGEST_JUMP_CHAIN = 8
 
 
 class Secrets:
-    """Secrets by reference, and the fingerprints of host keys that the user accepted. In memory only."""
+    """Secrets by reference, and the fingerprints of host keys that the user accepted. Held only in memory."""
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
@@ -223,7 +223,7 @@ _NOTHING: dict[str, Any] = {"password": None, "client_keys": None, "agent_path":
 
 
 def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
-    """Options for a login with the password, with the key file, or as OpenSSH would log in."""
+    """Return the options for a login with the password, with the key file, or with OpenSSH's defaults."""
     if login.password:
         password = secrets.values.get(login.password)
         if password is None:
@@ -244,12 +244,12 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
         ) from error
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         return _key_from_agent(login, path, passphrase is not None, error)
-    # The path, so that a certificate beside the key is used too.
+    # asyncssh looks for a certificate beside the key only if it gets the path of the key.
     return {"client_keys": [path], "passphrase": passphrase, "agent_path": None}
 
 
 def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> dict[str, Any]:
-    """Options to use an encrypted key that the SSH agent may hold. Raises SecretNeeded or LoginRefused."""
+    """Return the options for an encrypted key that the SSH agent may hold. Raises SecretNeeded or LoginRefused."""
     encrypted = asks_for_passphrase(error)
     public = f"{path}.pub"
     if encrypted and not tried and os.access(public, os.R_OK) and os.environ.get("SSH_AUTH_SOCK"):
@@ -486,7 +486,7 @@ def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_
 
 
 def server_facts(connection: asyncssh.SSHClientConnection) -> dict[str, str]:
-    """Facts about an open connection: `server` (its SSH version), `peer`, `username`, `cipher`."""
+    """Return facts about an open connection: `server` (SSH version), `peer` (IP address), `username`, `cipher`."""
     names: Sequence[str] = ("server_version", "peername", "username", "send_cipher")
     version, peer, username, cipher = (connection.get_extra_info(name) for name in names)
     return {

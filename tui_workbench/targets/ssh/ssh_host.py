@@ -1,7 +1,7 @@
 """A machine over SSH as a Host.
 
-The link process (`ssh_link`), started on demand, holds the connection. So all processes of the user share one
-connection, may end or fork at any time, and do not load an SSH library.
+The link process (`ssh_link`), started on demand, holds the connection. All processes of the user share it. They may end
+or fork at any time, and do not load an SSH library.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     _Result = TypeVar("_Result")
 
 START_ATTEMPTS = 5
-"""A link may end while this process connects to it. The system may also be short of resources for a moment."""
+"""A link may end while this process connects to it, or the system may be short of resources for a moment."""
 
 START_PAUSE = 0.05
 """Seconds before the next attempt, times the number of attempts so far."""
@@ -43,7 +43,7 @@ SHORT_TIMEOUT = 10.0
 
 
 class SshHost(Host):
-    """The machine of a login. `secrets` returns a secret that the link lacks, by its reference; None if unknown."""
+    """The machine of a login. `secrets` returns the secret of a reference if the link lacks it; None if unknown."""
 
     is_local = False
 

@@ -38,7 +38,7 @@ REQUEST_SECONDS = 10.0
 
 
 class Link:
-    """Server of requests on a listening socket, until it is idle."""
+    """Serves requests on a listening socket until it is idle."""
 
     def __init__(self, login: wire.Login, listener: socket.socket, paths: wire.LinkPaths) -> None:
         self._login = login
@@ -141,7 +141,7 @@ class Link:
             case wire.EXEC:
                 return await self._exec(client, request)
             case wire.FORWARD:
-                # Not canceled half-way, see `_exec`.
+                # Shielded, so that a client that disconnects does not cancel it half-way; see `_exec`.
                 forwarding = asyncio.create_task(connection.forward(request["path"]))
                 return {"socket": await asyncio.shield(forwarding)}
             case wire.STATUS:
@@ -217,7 +217,6 @@ class _Client:
             wire.send(self._connection, message)
 
     def close(self) -> None:
-        """Close the connection and the descriptors."""
         self._connection.close()
         for descriptor in self._descriptors:
             os.close(descriptor)

@@ -52,7 +52,7 @@ def workbench_key() -> KeyPair:
 
 
 def install(key: KeyPair, host: Host) -> None:
-    """Install the public key on a machine that can be logged in to. Raises TargetUnreachable or WorkbenchError."""
+    """Add the public key to authorized_keys on a machine. Raises TargetUnreachable or WorkbenchError."""
     host.check(["sh", "-c", _INSTALL, "sh", key.public])
 
 
@@ -60,7 +60,7 @@ def _make(path: str) -> None:
     import asyncssh
 
     folder = os.path.dirname(path)
-    with storage_errors("create a key in", folder):
+    with storage_errors("create a key", folder):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -74,5 +74,5 @@ def _make(path: str) -> None:
             write_atomically(f"{path}.pub", key.export_public_key(), mode=0o644)
     except (OSError, asyncssh.KeyImportError) as error:
         raise StorageError(
-            f"cannot use this SSH key: {error}", remedy="Move the file away: then a new key is created.", file=path
+            f"cannot use this SSH key: {error}", remedy="Move the file away. Then a new key is created.", file=path
         ) from error

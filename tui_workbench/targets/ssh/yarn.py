@@ -1,8 +1,8 @@
-"""Applications of YARN whose Spark driver runs in the cluster: their end, the log of the driver, and how to kill them.
+"""Wait for and kill YARN applications whose Spark driver runs in the cluster, and fetch the log of the driver.
 
-An application is found by its tag, the id of the run. `spark-submit` only waits for it, so the application continues if
-`spark-submit` or its shell is killed, and its exit code is no proof. The end of the run is the final status that YARN
-reports. Then the log of the driver is appended once to the output of the run on the head node.
+The application is found by its tag, the ID of the run. `spark-submit` only waits for the application, which continues
+if `spark-submit` or its shell is killed. Therefore the final status that YARN reports, not the exit code of
+`spark-submit`, is the end of the run. Then the log of the driver is appended once to output.log on the head node.
 
 The formats of `yarn application -list` and `-status` are those of Hadoop's ApplicationCLI, versions 2.9 and 3.
 """
@@ -24,7 +24,7 @@ from tui_workbench.targets.hosts.host_run import HostRun, sdk_files
 from tui_workbench.targets.hosts.supervisor import describe_exit
 
 ANSWER_SECONDS = 120.0
-"""Time for an answer of YARN. Its client starts a JVM, and tries to reach another resource manager."""
+"""Time limit for an answer of YARN, whose client starts a JVM and may try several resource managers."""
 
 LOG_SECONDS = 600.0
 """Time to fetch a log that YARN may have to collect first."""
@@ -40,7 +40,7 @@ _ENDED = frozenset(("FINISHED", "FAILED", "KILLED"))
 
 _LISTED = re.compile(r"^\s*(application_\d{1,20}_\d{1,10})\s", re.MULTILINE)
 _FIELD = re.compile(r"^\s*(State|Final-State|Diagnostics) : (.*)$", re.MULTILINE)
-# Spark's ApplicationMaster, which passes the exit code of the script on.
+# Spark's ApplicationMaster reports the exit code of the script in this form.
 _EXIT_CODE = re.compile(r"User application exited with (?:status )?(\d{1,3})\b")
 
 # $1: run directory, $2: application, $3: bytes. YARN collects the log some seconds after the end of the application.
@@ -65,15 +65,14 @@ rm -f -- "$new.err"
 
 
 class ApplicationReport(NamedTuple):
-    """What YARN says about an application."""
+    """The report of YARN about an application."""
 
     state: str = ""
     final_state: str = ""
-    diagnostics: str = ""  # its first line
+    diagnostics: str = ""  # the first line
 
     @property
     def has_ended(self) -> bool:
-        """True if YARN has the final status."""
         return self.state in _ENDED
 
 
@@ -83,7 +82,7 @@ def listed(text: str) -> str:
 
 
 def parse_report(text: str) -> ApplicationReport:
-    """Parse the output of `yarn application -status`. Of equal lines the first counts: diagnostics can hold any."""
+    """Parse the output of `yarn application -status`. The first line of a field counts: diagnostics may hold others."""
     found: dict[str, str] = {}
     for name, value in _FIELD.findall(text):
         found.setdefault(name, value.strip())

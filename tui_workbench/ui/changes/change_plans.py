@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
     hunks: tuple[Hunk, ...]
     notes: tuple[str, ...]
-    change_set: Callable[[Collection[str]], ChangeSet]  # makes the change set without the hunks with these ids
+    change_set: Callable[[Collection[str]], ChangeSet]  # makes the change set without the hunks with these IDs
     choices: Mapping[str, tuple[str, ...]] = {}  # the current choices of fields, by key
     done: str = ""  # the reason why there is nothing to change
 

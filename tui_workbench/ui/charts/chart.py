@@ -1,6 +1,7 @@
 """The chart widget: curves with axes, a legend and a cursor that reads out values.
 
-Long curves are prepared in a thread, and only the latest call of `show` counts. Keys change the view, not the curves.
+Long curves are prepared in a thread, and only those of the latest call to `show` are drawn. Keys
+change the view, not the curves.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ AT_ONCE = 20_000  # number of points up to which a picture takes less than a fra
 
 
 class Chart(Widget, can_focus=True, inherit_bindings=False):
-    """A widget that draws the curves of the latest call of `show`."""
+    """A widget that draws the curves of the latest call to `show`."""
 
     heading = "Chart"
     DEFAULT_CSS = "Chart { height: 1fr; width: 1fr; }"

@@ -234,7 +234,7 @@ class Picture:
     def _marked(self, index: int) -> list[Bucket]:
         """Choose the buckets at which the mark of a curve is drawn.
 
-        Points without neighbours are always marked. If there are several curves, each has at least one mark, and more
+        Points without neighbors are always marked. If there are several curves, each has at least one mark, and more
         at intervals, away from the marks of other curves. Without lines, all points are marked unless there are too
         many.
         """

@@ -149,7 +149,7 @@ def _log_ticks(scale: Scale, most: int) -> list[float]:
 
 
 def labels(values: Sequence[float]) -> list[str]:
-    """Format values with the same number of digits, enough to distinguish neighbours."""
+    """Format values with the same number of digits, enough to distinguish neighbors."""
     if not values:
         return []
     largest = max(abs(value) for value in values)

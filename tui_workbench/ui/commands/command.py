@@ -17,7 +17,7 @@ _chosen: dict[str, str] = {}
 
 
 def use_keys(keys: Mapping[str, str]) -> None:
-    """Set the user's keys, which replace default keys; `keys` maps command ids to comma-separated keys."""
+    """Set the user's keys, which replace default keys; `keys` maps command IDs to comma-separated keys."""
     _chosen.clear()
     _chosen.update(keys)
 

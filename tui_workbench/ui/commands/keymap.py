@@ -1,4 +1,4 @@
-"""The user's keymap, `keys.yaml` in the configuration folder, which sets the keys of commands by their ids.
+"""The user's keymap, `keys.yaml` in the configuration folder, which sets the keys of commands by their IDs.
 
     run.start: f5, ctrl+r
     files.run: [s, "!"]
@@ -54,7 +54,7 @@ class Entry(NamedTuple):
 
 
 class Keymap(NamedTuple):
-    """The valid keys by command id, comma-separated, and the errors of the other entries."""
+    """The valid keys by command ID, comma-separated, and the errors of the other entries."""
 
     path: str
     keys: Mapping[str, str]
@@ -129,7 +129,7 @@ def _entries(text: str, path: str) -> tuple[list[Entry], list[ConfigurationError
         named = _entry(str(key_node.value), (), path, key_node)
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         if named.id in entries:
-            message = f"{named.id} already has keys in line {entries[named.id].line}"
+            message = f"{named.id} already has keys on line {entries[named.id].line}"
             errors.append(named.error(message, "Remove one of the lines."))
         elif not all(isinstance(part, yaml.ScalarNode) for part in parts):
             errors.append(named.error(f"expected a list of keys for {named.id}", _QUOTES))
@@ -163,7 +163,8 @@ def _checked(entry: Entry) -> Entry:
             raise entry.error(f"terminals send {written} as {_SENT_AS[name]}", "Choose another key.")
         if _is_text(name) and (command.priority or SCOPE_OF[entry.id] in TYPED_SCOPES):
             raise entry.error(
-                f"{written!r} types text where {entry.id} works", "Choose a key with ctrl or alt, or an F key."
+                f"{written!r} cannot be the key of {entry.id}: it types text there",
+                "Choose a key with ctrl or alt, or an F key.",
             )
         keys.append(name)
     return entry._replace(keys=tuple(dict.fromkeys(keys)))

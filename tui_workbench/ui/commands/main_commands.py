@@ -37,13 +37,13 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     Command("view.history", "6", "history", "All runs", "Show all runs with charts and tables."),
     Command("view.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
     Command("view.trace", "8", "trace", "Calls", "Show all calls to ssh, docker and git."),
-    quiet("view.border_left", "less_than_sign", "move_border('x', -1)", "Border left",
+    quiet("view.border_left", "less_than_sign", "move_border('x', -1)", "Move border left",
         "Move the pane's side border left. You can also drag borders with the mouse."),
-    quiet("view.border_right", "greater_than_sign", "move_border('x', 1)", "Border right",
+    quiet("view.border_right", "greater_than_sign", "move_border('x', 1)", "Move border right",
         "Move the pane's side border right."),
-    quiet("view.border_up", "left_curly_bracket", "move_border('y', -1)", "Border up",
+    quiet("view.border_up", "left_curly_bracket", "move_border('y', -1)", "Move border up",
         "Move the border between stacked panes up."),
-    quiet("view.border_down", "right_curly_bracket", "move_border('y', 1)", "Border down",
+    quiet("view.border_down", "right_curly_bracket", "move_border('y', 1)", "Move border down",
         "Move the border between stacked panes down."),
     quiet("view.borders_back", "equals_sign", "borders_back", "Reset layout", "Restore the default pane sizes."),
     quiet("view.redraw", "ctrl+l", "redraw", "Redraw",
@@ -144,8 +144,8 @@ LOG = Scope("log", "4 Log", (
     Command("log.preparation", "o", "change_log", "Setup log",
         "Switch between setup log and script output. The setup log lists what was sent, fetched and built."),
     Command("log.rank", "r", "step_rank(1)", "Next rank",
-        "Show the next torchrun rank only. After the last rank, show all ranks together."),
-    quiet("log.rank_back", "R", "step_rank(-1)", "Previous rank", "Show the previous torchrun rank only."),
+        "Show only the next torchrun rank. After the last rank, show all ranks together."),
+    quiet("log.rank_back", "R", "step_rank(-1)", "Previous rank", "Show only the previous torchrun rank."),
     quiet("log.edit", "e", "edit", "External editor", "Open a copy in $VISUAL or $EDITOR."),
     Command("log.traceback", "t", "show_traceback", "Traceback", "Go to the last Python traceback."),
 ))
@@ -183,5 +183,5 @@ RUN_BUTTON = Scope("run button", "The Run button", (
 
 RECENT = Scope("runs at the side", "6 All runs", (
     Command("recent.open", "enter", "open", "Details", "Show metrics, outputs, plan and files."),
-), about="In terminals of 180 columns and more, beside the other panes.")
+), about="In terminals with 180 columns or more, beside the other panes.")
 # fmt: on

@@ -7,7 +7,7 @@ from tui_workbench.ui.commands.command import Command, Scope, quiet
 
 # fmt: off
 def _reading(prefix: str) -> tuple[Command, ...]:
-    """Return the commands that scroll a text; `prefix` begins their ids."""
+    """Return the commands that scroll a text; `prefix` begins their IDs."""
     return (
         quiet(f"{prefix}.up", "up,k", "scroll(-0.1)", "Up", "Scroll up a line."),
         quiet(f"{prefix}.down", "down,j", "scroll(0.1)", "Down", "Scroll down a line."),
@@ -133,12 +133,12 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
 ONE_RUN = Scope("one run", "One run", (
     Command("one_run.again", "r", "rerun", "Rerun", "Run again with the same files and configuration."),
     Command("one_run.edit", "e", "rerun_edited", "Edit and rerun", "Run again with other arguments or configuration."),
-    Command("one_run.restore", "u", "restore", "Restore", "Preview the restore of the run's files to the project."),
+    Command("one_run.restore", "u", "restore", "Restore", "Preview the project files that a restore would change."),
     Command("one_run.shell", "w", "shell", "Shell", "Open a shell in the run's copy of the project."),
     Command("one_run.tag", "t", "tag", "Tag", "Edit the tags of the run."),
     Command("one_run.note", "n", "note", "Note", "Edit the note about the run."),
     quiet("one_run.pin", "p", "pin", "Pin", "Pin or unpin the run at the top of the table."),
-    quiet("one_run.archive", "d", "archive", "Archive", "Archive the run, or restore it to the table."),
+    quiet("one_run.archive", "d", "archive", "Archive", "Archive or unarchive the run."),
 ), about="In All runs and in run details.")
 
 READER = Scope("reader", "Text views", _reading("reader"))
@@ -152,7 +152,7 @@ COLUMN_CHOICE = Scope("column choice", "Column list", (
     Command("columns.tick", "enter", "tick", "Show", "Show or hide the column."),
     Command("columns.up", "alt+up,ctrl+up", "shift(-1)", "Move left", "Move the column left."),
     Command("columns.down", "alt+down,ctrl+down", "shift(1)", "Move right", "Move the column right."),
-    Command("columns.done", "escape", "done", "Done", "Close and show the selected columns."),
+    Command("columns.done", "escape", "done", "Done", "Close the list and show the selected columns."),
 ))
 
 RESTORE = Scope("restore", "Restoring files of a run", (
@@ -197,14 +197,14 @@ COMPARE = Scope("compare", "Comparison", (
     Command("compare.metric", "m", "metric(1)", "Next metric", "Show the curves of the next metric that differs."),
     quiet("compare.metric_back", "M", "metric(-1)", "Previous metric", "Show the curves of the previous metric."),
     quiet("compare.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
-    quiet("compare.base", "b", "base", "Base", "Compare the other runs with the run of this column."),
+    quiet("compare.base", "b", "base", "Base", "Compare the other runs with the run in this column."),
 ))
 
 MONITOR = Scope("gpus", "7 GPUs", (
-    Command("gpus.open", "enter", "open", "Open run", "Open the run on this GPU or of this process."),
+    Command("gpus.open", "enter", "open", "Open run", "Open the run that uses this GPU or process."),
     Command("gpus.filter", "slash", "filter", "Filter", "Show matching GPUs, e.g. a name, a run or busy."),
     Command("gpus.copy", "y", "copy", "Copy", "Copy the data of the selected GPU or process."),
-    Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs of a machine are missing. May ask for a login."),
+    Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs are missing. May ask you to log in."),
     Command("gpus.retry", "r", "retry", "Retry", "Query the GPUs of an unreachable machine now."),
     Command("gpus.clear", "escape", "clear_filter", "Clear filter", "Show all GPUs again."),
 ))

@@ -62,7 +62,8 @@ EMPTY = ("No runs yet.", "", f"{shown_key('dashboard.run', 'ctrl+r')} runs the s
 NOTHING_FOUND = (
     "No run matches the filter.",
     "",
-    "esc clears it, / changes it. Examples: words, loss<0.1, state:failed, gpu:proven, is:pinned.",
+    f"Press {shown_key('list.clear_filter', 'esc')} to clear the filter, or {shown_key('dashboard.filter', '/')} to "
+    "change it. Examples: words, loss<0.1, state:failed, gpu:proven, is:pinned.",
 )
 
 

@@ -38,7 +38,7 @@ _KINDS = {
     b"GIF8": "GIF image",
     b"PK\x03\x04": "ZIP archive",
     b"\x1f\x8b": "gzip data",
-    b"\x7fELF": "ELF program",
+    b"\x7fELF": "ELF file",
     b"\x89HDF": "HDF5 data",
 }
 

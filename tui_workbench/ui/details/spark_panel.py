@@ -23,8 +23,8 @@ NO_EVENTS = (
     "The script started no session, or spark.eventLog.enabled or spark.eventLog.dir is set in the Spark dependencies.",
 )
 IN_CLUSTER = (
-    "The driver runs in the cluster: see its stages in the user interface of Spark. The workbench does not fetch its "
-    "outputs/: let the script write to a file system that you can read."
+    "The driver runs in the cluster: see its stages in the Spark UI. The workbench does not fetch its "
+    "outputs/: write them to a file system that you can read."
 )
 _SHORTEST_NAME = 12
 

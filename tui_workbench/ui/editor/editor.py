@@ -254,11 +254,12 @@ class EditorPane(Pane):
     @work(group="editor-disk", exclusive=True)
     async def check_disk(self) -> None:
         """Check the open files for changes on disk."""
-        known = [(view, view.latest) for view in self._views if not view.busy.locked()]
+        known = [(view, view.theirs or view.file) for view in self._views if not view.busy.locked()]
         versions = await asyncio.to_thread(_versions, [version for _, version in known])
         for (view, before), now in zip(known, versions, strict=True):
             unchanged = now is before or (now is None and view.deleted)
-            if not unchanged and view in self._views and view.latest is before and not view.busy.locked():
+            is_current = (view.theirs or view.file) is before and not view.busy.locked()
+            if is_current and not unchanged and view in self._views:
                 await view.disk_changed(now)
 
     # --- Commands

@@ -117,6 +117,7 @@ class FileView(Widget):
         self._difference: DifferenceView | None = None
         self._search: FindRow | None = None
         self.busy = asyncio.Lock()  # held while the file is written, which does not count as a change
+        self._answering = asyncio.Lock()  # held while an answer is executed
 
     def compose(self) -> ComposeResult:
         self.editor.load_source(self.file.text, "" if self.file.is_binary else language_of(self.path, self.file.text))
@@ -132,10 +133,6 @@ class FileView(Widget):
     @property
     def path(self) -> str:
         return self.file.path
-
-    @property
-    def latest(self) -> TextFile:
-        return self.theirs or self.file
 
     @property
     def holds_unsaved_text(self) -> bool:
@@ -221,30 +218,35 @@ class FileView(Widget):
 
     def on_question_row_answered(self, event: QuestionRow.Answered) -> None:
         event.stop()
-        if event.row is self._question:
-            self.run_worker(self._execute_answer(event.answer))
+        self.run_worker(self._answer(event.row, event.answer))
 
-    async def _execute_answer(self, answer: str) -> None:
-        theirs = self.theirs
-        if answer == Answer.DIFFERENCE:
-            await self._show_difference()
-        elif theirs is not None and not answer:
-            # The question stays open.
-            self.take_focus()
-        else:
-            await self._drop_question()
-            if answer == Answer.DISCARD or (answer == Answer.SAVE and await self.save()):
-                self.post_message(self.ClosingDecided(self))
-            elif theirs is not None and answer == Answer.TAKE:
-                self._take(theirs)
-            elif theirs is not None:
-                # The text keeps its encoding and line endings, and is compared with the version on disk from now on.
-                self.file = self.file._replace(text=theirs.text, signature=theirs.signature)
-                self.theirs = None
-                self._compare()
-                if answer == Answer.OVERWRITE:
-                    await self.save()
-            self.draw()
+    async def _answer(self, row: QuestionRow, answer: str) -> None:
+        async with self._answering:
+            theirs = self.theirs
+            if row is not self._question:
+                return  # typed ahead, before the previous answer had taken effect
+            if answer == Answer.DIFFERENCE:
+                await self._show_difference()
+            elif theirs is not None and not answer:
+                # The question stays open.
+                self.take_focus()
+            else:
+                await self._drop_question()
+                await self._execute_answer(answer, theirs)
+                self.draw()
+
+    async def _execute_answer(self, answer: str, theirs: TextFile | None) -> None:
+        if answer == Answer.DISCARD or (answer == Answer.SAVE and await self.save()):
+            self.post_message(self.ClosingDecided(self))
+        elif theirs is not None and answer == Answer.TAKE:
+            self._take(theirs)
+        elif theirs is not None:
+            # The text keeps its encoding and line endings, and is compared with the version on disk from now on.
+            self.file = self.file._replace(text=theirs.text, signature=theirs.signature)
+            self.theirs = None
+            self._compare()
+            if answer == Answer.OVERWRITE:
+                await self.save()
 
     def _take(self, version: TextFile) -> None:
         was_dirty = self.dirty
@@ -259,6 +261,8 @@ class FileView(Widget):
         if self._difference is not None or self.theirs is None:
             return
         lines = await asyncio.to_thread(compare, self.theirs.text, self.editor.source)
+        if self._question is None:
+            return  # the file on disk became the same as the text
         self._difference = DifferenceView(lines, removed="on disk", added="in the editor")
         self.presenter.show(shown=False)
         await self.mount(self._difference, before=self._question)
@@ -362,8 +366,8 @@ class FileView(Widget):
 
     def action_edit(self) -> None:
         row, column = self.editor.cursor_location
-        at_cursor = EditorRequested(self.path, row + 1, column + 1)
-        self.post_message(EditorRequested(self.path, self.presenter.line) if self.presenter.line else at_cursor)
+        place = (self.presenter.line,) if self.presenter.line else (row + 1, column + 1)
+        self.post_message(EditorRequested(self.path, *place))
 
     def action_answer(self) -> None:
         if self._question is not None:

@@ -33,7 +33,7 @@ class ChangedFiles:
         self._index = 0
 
     def expect(self) -> None:
-        """Make a later call of `update` count, because a file has changed."""
+        """Make a later call to `update` count, because a file has changed."""
         self._next = 0.0
 
     def update(self) -> bool:

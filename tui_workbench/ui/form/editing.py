@@ -27,8 +27,8 @@ class Editing:
         self.options: Sequence[Suggestion] = ()
         self.chosen = -1
         self.error = ""
-        self.error_lines: list[str] = []  # the error, wrapped by the last call of `lines_below`
-        self.listed: list[Suggestion] = []  # the options returned by the last call of `lines_below`
+        self.error_lines: list[str] = []  # the error, wrapped by the last call to `lines_below`
+        self.listed: list[Suggestion] = []  # the options returned by the last call to `lines_below`
         if self.must_match:
             self.options = [Suggestion(choice) for choice in row.field.offered]
             self.chosen = row.field.offered.index(row.text) if row.text in row.field.offered else -1

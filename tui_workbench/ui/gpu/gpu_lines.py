@@ -287,7 +287,7 @@ def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
 def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
     """Draw the curves of utilization, memory and power side by side, each with the value at its top.
 
-    With `with_span` a line below them shows the time that they span.
+    With `with_span`, a line below them shows the time that they span.
     """
     curves = shown.curves
     most_power = shown.device.power_limit or max((watts for watts in curves.power if watts == watts), default=100.0)

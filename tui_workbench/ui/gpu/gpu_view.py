@@ -19,6 +19,7 @@ from textual.widget import Widget
 
 from tui_workbench.targets.gpu.fleet import MachineState
 from tui_workbench.targets.gpu.sample import Reading
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import LIST
 from tui_workbench.ui.gpu import gpu_lines
 from tui_workbench.ui.gpu.gpu_lines import (
@@ -51,7 +52,8 @@ WITH_SPAN = 7  # least height of the details that shows the time span of the gra
 NOTHING_FOUND = (
     "No machine matches the filter.",
     "",
-    "esc clears it. Examples: machines, names, users, runs, busy, idle, free.",
+    f"Press {shown_key('gpus.clear', 'esc')} to clear the filter. "
+    "Examples: machines, names, users, runs, busy, idle, free.",
 )
 
 
@@ -329,7 +331,7 @@ def gpus_of(state: MachineState) -> list[GpuState]:
 
 
 def graph_height(states: Sequence[MachineState], width: int, height: int) -> int:
-    """Return the height of each GPU's graphs; 0 if there is room for one line per GPU only."""
+    """Return the height of each GPU's graphs; 0 if there is room only for one line per GPU."""
     devices = sum(len(state.machine.devices) for state in states if state.machine)
     others = sum(1 + len(gpu_lines.problem_lines(state, width)) for state in states)
     if not devices or width < GRAPH_WIDTH:

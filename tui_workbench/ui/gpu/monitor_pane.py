@@ -177,7 +177,7 @@ class MonitorPane(Pane):
     def why_not(self, action: str) -> str:
         entry = self._view.current
         if action == "open" and (entry is None or not entry.run_id):
-            return "You have no run on this GPU."
+            return "No run of yours is selected."
         if action in ("copy", "check") and entry is None:
             return "No GPU selected."
         if action == "retry" and (entry is None or not entry.state.problem):

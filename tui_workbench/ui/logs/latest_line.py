@@ -11,7 +11,7 @@ from functools import partial
 
 from textual.timer import Timer
 
-from tui_workbench.core.files import open_regular
+from tui_workbench.core.files import read_end
 from tui_workbench.core.model import Run
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG, read_progress
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -89,9 +89,7 @@ def latest_text(run: Run) -> str:
 def last_line(path: str) -> bytes:
     """Return the last line of a file that is not blank, from its last 4 KiB; b"" if not found. Blocks."""
     try:
-        with open_regular(path) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-            lines = file.read(TAIL_BYTES).split(b"\n")
+        lines = read_end(path, TAIL_BYTES).split(b"\n")
     except OSError:
         return b""
     return next((line for line in reversed(lines) if line.strip()), b"")

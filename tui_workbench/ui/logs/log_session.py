@@ -33,7 +33,7 @@ class SearchState(NamedTuple):
 
 
 class LogState(NamedTuple):
-    """The values that are shown of a log."""
+    """The displayed values of a log."""
 
     revision: int = 0  # revision of the last command that is included
     rows: tuple[Row, ...] = ()
@@ -78,7 +78,7 @@ class LogSession:
         self._log = LogFile(path)
         self.viewport = Viewport(self._log)
         self.mark = NO_LINE
-        self.news = False  # True if `work` has found something since the last call of `state`
+        self.news = False  # True if `work` has found something since the last call to `state`
         self._mark_matches = False
         self._ordinal: int | None = None
         self._generation = 0
@@ -309,7 +309,7 @@ class LogSession:
     # --- State
 
     def _measure(self) -> tuple[float, float]:
-        """Return the number of lines of the log and above the top, estimated from the visible lines until counted."""
+        """Return the number of lines in the log and above its top row, estimated until the lines are counted."""
         count, number = self._log.line_count, self._log.line_number(self.viewport.top.offset)
         if count is not None and number is not None:
             return count, number

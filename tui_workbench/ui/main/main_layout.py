@@ -241,7 +241,7 @@ class Borders:
     def why_not(self) -> str:
         """Return the reason why no border can be moved now, or ""."""
         if self._layout.view.zoomed:
-            return "A zoomed pane has no borders to move. z ends zoom."
+            return "A zoomed pane has no borders to move. z restores its size."
         if not is_wide(self._area.size):
             return f"Moving borders needs a terminal of at least {WIDE_WIDTH} by {WIDE_HEIGHT}."
         return ""

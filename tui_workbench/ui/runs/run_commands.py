@@ -135,7 +135,10 @@ class RunCommands(Vertical, inherit_bindings=False):
         if row := self._shown.current_run():
             if not row.facts.annotations.archived:
                 name = safe_text(run_title(row.run))
-                self._host.say(f"Archived {name}. v shows archived runs, d takes it back.")
+                show, restore = shown_key("dashboard.archived", "v"), shown_key("one_run.archive", "d")
+                self._host.say(
+                    f"Archived {name}. Press {show} to show archived runs, and {restore} to unarchive the run."
+                )
             self._annotate(row, lambda old: old._replace(archived=not old.archived))
 
     def action_tag(self) -> None:

@@ -41,7 +41,7 @@ from tui_workbench.ui.widgets.text_view import Line, TextView
 
 POLL_SECONDS = 0.5
 
-NO_CALLS = ("No calls yet.", "Calls of ssh, docker, git and other programs are listed here.")
+NO_CALLS = ("No calls yet.", "Calls to ssh, docker, git and other programs are listed here.")
 NO_CALLS_OF_RUN = ("No calls for this run.", "a shows all calls.")
 NO_MATCH = ("No matching call.", "esc clears the filter.")
 
@@ -65,7 +65,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
     AUTO_FOCUS = "RowList"
     heading = "Calls"
     about = (
-        "Every call of ssh, docker, git and other programs, with its time and result. "
+        "Every call to ssh, docker, git and other programs, with its time and result. "
         "y copies a call as a shell command. Secrets are shown as ***."
     )
     DEFAULT_CSS = """
