@@ -122,8 +122,13 @@ def test_run_without_shell_survives_lost_connections(box: Remote, connections: P
     for loss in LOSSES.values():
         until(lambda: waiting_shells(box, b"left()"), "a program that waits for the script's end")
         loss(box, connections)
-    until(lambda: "its exit code will be unknown" in (box.info(run_id)["reason"] or ""), "the run to be found again")
-    assert box.status(run_id) == "Running"
+    until(lambda: waiting_shells(box, b"left()"), "the run to be found again")
+
+    def is_running_without_shell() -> bool:
+        info = box.info(run_id)
+        return info["status"] == "Running" and "its exit code will be unknown" in (info["reason"] or "")
+
+    until(is_running_without_shell, "the end of the loss to be recorded")
     assert (box.there(run_id) / "work" / "train.py").exists()
     box.go_on()
     assert box.follow(run_id).out == "began\nwent on\n"
