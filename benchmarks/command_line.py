@@ -4,7 +4,8 @@
 
 The baseline is the interpreter of the installation: `python -c pass`, or `python script` for a command that runs a
 script. The 100 runs are written directly; everything else uses the installed command. The controller of a run is
-not counted, because it works beside the script. `--wall` compares wall times, which needs a machine without other work.
+not counted, because it runs in parallel with the script. `--wall` compares wall times, which needs a machine without
+other work.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TRACKED_LIMIT = 2.5
 """Limit of a tracked run of a project with FILES files, as a multiple of an untracked run."""
 
 SEEN_SECONDS = 5.0
-"""Age in seconds from which modification times of folders and files are trusted, as is usual."""
+"""Age in seconds of the modification times of folders and files. The workbench does not trust recent times."""
 
 
 class Measured(Protocol):
@@ -63,7 +64,7 @@ def make_project(root: Path, *, tracked: bool = False, files: int = 0) -> Path:
 
 
 def multiply_runs(root: Path, count: int) -> None:
-    """Add `count` copies of an ended run, each with another ID, number and time."""
+    """Create `count` ended runs: a real one, and copies of it with other IDs, numbers and times."""
     subprocess.run(SUBMIT, cwd=root, env=environment(), stdout=subprocess.DEVNULL, check=True)
     project = Project.find(str(root))
     (name,) = os.listdir(project.runs_directory)

@@ -81,11 +81,11 @@ def main() -> int:
 
 
 def _files(folder: str) -> list[str]:
-    """Return 120 paths: real files if present, otherwise the files of the sample, repeated."""
+    """Return the paths of the real files if present, otherwise of 120 copies of the files of the sample."""
     if os.path.isdir(CORPUS):
         found = [os.path.join(root, name) for root, _, names in os.walk(CORPUS) for name in names]
         return sorted(path for path in found if not path.endswith(".md"))
-    note("the collection of real files is not there: the sample's files, copied to 120")
+    note("no collection of real files: using 120 copies of the files of the sample")
     source = os.path.join(SAMPLE, "aml_config")
     names = sorted(os.listdir(source))
     paths = []

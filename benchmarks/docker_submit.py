@@ -1,7 +1,8 @@
 """Compare the time from the submit command to the first output of a script in a container with `docker run`.
 
-The image is present and inspected, and the project contains only the script. For another machine, the baseline is `ssh
-HOST docker run`, which opens a connection each time. The workbench is measured with and without an open connection.
+The image has been pulled and inspected, and the project contains only the script. For another machine, the baseline is
+`ssh HOST docker run`, which opens a connection each time. The workbench is measured with and without an open
+connection.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ RUNCONFIG = "Target: {name}\nFramework: Python\nArgumentVector: [$file]\n"
 
 def main() -> int:
     if not is_possible():
-        note("not measured: an engine of our own can only be started by root")
+        note("not measured: only root can start a separate Docker engine")
         return 0
     with tempfile.TemporaryDirectory(prefix="wb-") as folder, docker_engine() as engine:
         _measure_local(Path(folder), engine)
@@ -100,7 +101,7 @@ def _measure_remote(box: Remote, engine: DockerEngine) -> None:
 
 
 def first_output(command: Sequence[str]) -> float:
-    """Return the seconds from the start of a command to the script's line in its output. Let the command end."""
+    """Run a command until it ends. Return the seconds from its start to the script's line in its output."""
     begun = time.perf_counter()
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()

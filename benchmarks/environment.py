@@ -1,7 +1,7 @@
 """Compare the time to build an environment of ten packages with `python -m venv` and `pip install`.
 
-The packages come from an index on this machine, so that no network is measured. Each round starts with empty caches. A
-second measurement uses the existing environment.
+The packages come from an index on this machine, so that the network is not measured. Each round starts with empty
+caches. A second measurement uses the existing environment.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _measure(folder: Path, index: PackageIndex) -> None:
     run(prepare)
     times = [measure(lambda: run(prepare)) for _ in range(2 * ROUNDS)]
     baseline = percentile(cold.baseline, 50)
-    check("the same, which is there", percentile(times, 50), CACHED_LIMIT * baseline, SECONDS, note="venv + pip above")
+    check("the same, already built", percentile(times, 50), CACHED_LIMIT * baseline, SECONDS, note="venv + pip above")
 
 
 def _project(root: Path) -> Path:

@@ -7,8 +7,8 @@ the files of the samplers: each second one sample per machine, in which all valu
 files is measured, not the time to query a driver. The baseline is a Textual app with one `Static` of as many lines.
 
 The drivers of the sampler and of the check are the stand-ins of the tests. A real driver takes additional time. The
-baseline of the check is one call to `nvidia-smi`, and that of the verdict parses the same file. The sampler has no
-baseline. Its limit is a share of a core.
+baseline of the check is one call to `nvidia-smi`; the baseline of the verdict parses the same file. The sampler has no
+baseline; its limit is a share of a core.
 """
 
 from __future__ import annotations

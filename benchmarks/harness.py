@@ -2,7 +2,7 @@
 
 Ratios of values that were measured in turns are comparable between machines, because a busy moment affects both. Each
 line names the comparison, both medians, both 95th percentiles, the ratio of the medians, and whether the limit is kept.
-A script ends with `sys.exit(finish())`, which is 1 if a limit was exceeded.
+A script ends with `sys.exit(finish())`; its exit status is 1 if a limit was exceeded.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class Processor:
 
 
 def until_idle(pid: int) -> None:
-    """Wait until a program uses almost no processor time, because its start is complete."""
+    """Wait until a program uses almost no processor time, which shows that its start is complete."""
     end = time.perf_counter() + LONGEST_START
     while time.perf_counter() < end:
         measured = Processor(pid)
@@ -215,7 +215,7 @@ def until_idle(pid: int) -> None:
 
 
 def private_memory(pid: int) -> int:
-    """Return the bytes of memory of this process alone, without shared libraries and the page cache."""
+    """Return the bytes of memory that only this process uses, without shared libraries."""
     return _smaps(pid, ("Private_Clean", "Private_Dirty"))
 
 

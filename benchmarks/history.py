@@ -8,7 +8,7 @@ MLflow, only this comparison is left out. A warm list is compared with `python -
 parsing the files of all runs.
 
 Dashboard: the times from a key to its rows with 100,000 runs are compared with those of ten runs. The runs exist only
-in the index. The directories of the visible runs are links to one real run, whose curves are read.
+in the index. Their directories are links to the directory of one run, whose curves are read.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def mlflow(folder: Path) -> str:
         command = [str(peer), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES]
         subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
-        note(f"the peer is missing: MLflow could not be installed ({type(error).__name__}); name it by {PEER_VARIABLE}")
+        note(f"not compared with MLflow: installing it failed ({type(error).__name__}); set {PEER_VARIABLE}")
         return ""
     return str(peer)
 
@@ -237,7 +237,6 @@ def fill(project: Project, total: int) -> None:
 
 
 def row(project: Project, number: int) -> IndexRow:
-    """Return a row of the index."""
     script = ("train.py", "eval.py", "resnet/train.py", "sweep.py")[number % 4]
     created = 1_600_000_000.0 + number * 60
     run = Run(

@@ -83,7 +83,7 @@ def _copy(folder: str) -> str:
 
 
 def watch(command: Sequence[str], size: tuple[int, int], home: str) -> Mapping[str, int]:
-    """Return the bytes of each action by its name."""
+    """Return the number of bytes of each action by its name."""
     columns, rows = size
     counted: dict[str, int] = {}
     with Terminal(command, columns=columns, rows=rows, changes=environment(home)) as terminal:
@@ -132,7 +132,7 @@ def measure_delay(folder: Path) -> None:
             terminal.send("\r")
             terminal.settle(1.0)
             burst = typed(terminal, BURST, BURST)
-    note(f"the line alone: {MILLISECONDS.show(delay)} until a key is echoed")
+    note(f"the connection alone: {MILLISECONDS.show(delay)} until a key is echoed")
     check("a key until it is seen, median", percentile(keys, 50), DELAY_LIMIT * delay)
     check(f"{len(BURST)} keys at once until the last is seen", burst, BURST_LIMIT * delay)
 

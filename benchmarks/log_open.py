@@ -39,7 +39,7 @@ def main() -> int:
         opening = partial(time_to_last_line, big), partial(time_to_last_line, small)
         compare("1 GB log opened at its end", *opening, OPEN_LIMIT, 8, baseline_name="100 lines")
         extra = percentile([memory_with(big) - memory_with(small) for _ in range(3)], 50)
-        check("1 GB log: private memory more than for 100 lines", extra, MEMORY_LIMIT, MEGABYTES)
+        check("1 GB log: additional private memory, compared with 100 lines", extra, MEMORY_LIMIT, MEGABYTES)
         for text, options, limit in (
             ("Needle", [], SEARCH_LIMIT),
             ("needle", ["-i"], SEARCH_LIMIT),

@@ -2,7 +2,7 @@
 
     python -m benchmarks.metrics
 
-Logging: a script that the workbench has started calls `workbench.log` 100,000 times. The baseline writes the same line
+Logging: a script with the environment of a run calls `workbench.log` 100,000 times. The baseline writes the same line
 with `json` and flushes the file. No call may be lost when four processes log.
 
 Opening: a run with 1,000,000 points, from its directory to the points of a chart of 200 columns, in a new process. The
@@ -121,7 +121,7 @@ def finished(process: subprocess.Popen[str]) -> list[float]:
 
 
 def make_project(root: str) -> tuple[str, str]:
-    """Create a project with a small run and a large one, the newest; return it and the directory of the large run."""
+    """Create a project with a small run and a newer large run. Return the paths of the project and the large run."""
     os.makedirs(os.path.join(root, "aml_config"))
     project = Project.find(root)
     project.prepare_state()
@@ -148,7 +148,7 @@ def measure_open(directory: str) -> None:
 
 
 def measure_chart(root: str, folder: str) -> None:
-    """Compare the time from the key to the chart of a run, whose axis is visible only in the chart."""
+    """Compare the times from a key to the chart of a run. The expected text is on the axis of the chart."""
     command = [python(), "-m", "tui_workbench", root]
     with Terminal(
         command, columns=COLUMNS, rows=ROWS, directory=folder, changes={"HOME": folder}, emulate=False

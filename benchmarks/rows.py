@@ -72,7 +72,7 @@ class Rows:
 
 
 def _is_whole(end: bytes) -> bool:
-    """Return True if the data does not end within a character."""
+    """Return True if the data does not end within a character or an escape sequence."""
     try:
         end.decode()
     except UnicodeDecodeError:

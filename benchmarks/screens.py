@@ -69,7 +69,7 @@ SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 class FirstFrame:
     """A measurement of the start of a program, until its screen shows all `texts`.
 
-    `memory` holds the resident memory of each start, measured when `last` is shown, too.
+    `memory` holds the resident memory of each start, measured when `last` is shown as well.
     """
 
     def __init__(self, command: list[str], texts: list[str], last: str, directory: str, *, wall: bool) -> None:

@@ -70,7 +70,7 @@ CLOCK = "import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC), flush=T
 
 def main(count: int) -> int:
     if not is_possible():
-        note("not measured: a cluster can only be made by root")
+        note("not measured: only root can create a cluster")
         return 0
     with tempfile.TemporaryDirectory(prefix="wb-") as name:
         folder = Path(name)
@@ -229,7 +229,7 @@ def _measure_first_line(project: SlurmProject, folder: Path) -> None:
     project.write(CLOCK)
     runs = Runs(Project.find(str(project.folder)))
     compare(
-        "first line of the job to output.log here",
+        "first line of the job to the local output.log",
         lambda: _ours(runs),
         lambda: _tail(project, folder),
         limit=1.0,
@@ -303,7 +303,7 @@ def _measure_queued(project: SlurmProject, connections: Path, count: int) -> Non
     check(f"{count} queued runs, memory of watcher and link", sum(map(proportional_memory, processes)), 60e6, MEGABYTES)
     check(f"{count} queued runs, squeue calls in {WINDOW:.0f} s", asked, WINDOW // INTERVAL + 1, COUNT)
     states = {run.state for run in runs.list() if run.is_active}
-    note(f"states: {', '.join(sorted(states))}; ssh LOGIN squeue would be {count} calls per interval")
+    note(f"states: {', '.join(sorted(states))}; ssh LOGIN squeue would need {count} calls per interval")
 
 
 def _until_submitted(runs: list[Run]) -> list[int]:

@@ -48,7 +48,7 @@ for _ in range({LINES}):
 
 def main() -> int:
     if not is_possible():
-        note("not measured: another machine can only be made by root")
+        note("not measured: only root can create the other machine")
         return 0
     with remote() as box:
         _measure_lag(box)
@@ -77,7 +77,7 @@ def _measure_lag(box: Remote) -> None:
         theirs = _steady(lambda: os.read(descriptor, 1 << 16))
     least = percentile(theirs, 95)
     check(
-        "print to our output.log, p95",
+        "print to the local output.log, p95",
         percentile(ours, 95),
         least + LAG_PLUS,
         MILLISECONDS,
@@ -119,7 +119,7 @@ def _measure_volume(box: Remote) -> None:
 
     compare("1 GB of output over SSH", take, cat, VOLUME_LIMIT, 3, baseline_name="ssh cat")
     if ours.stat().st_size != size:
-        raise SystemExit("what arrived is not what was written")
+        raise SystemExit("the received file differs from the written file")
 
 
 def _make_project(box: Remote) -> Project:
@@ -147,7 +147,7 @@ def _measure_files(box: Remote) -> None:
     compare(f"{name}, {CHANGED} changed", ours.changed, theirs.changed, AGAIN_LIMIT, 8, baseline_name="rsync -a")
     difference = subprocess.run(["diff", "-r", str(source), str(box.home / "ours" / "tree")], check=False)
     if difference.returncode != 0:
-        raise SystemExit("what arrived is not what was sent")
+        raise SystemExit("the received files differ from the sent files")
 
 
 class _Ours:

@@ -1,6 +1,6 @@
 """A machine for benchmarks over SSH: namespaces of this machine with an SSH server.
 
-Its network is the memory of this machine, so that only the work of both sides is measured.
+Its network is virtual, so that only the work of both sides is measured.
 """
 
 from __future__ import annotations

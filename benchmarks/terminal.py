@@ -57,7 +57,7 @@ class Terminal:
         self.close()
 
     def watch_rows(self, watch: Callable[[bytes, float], None]) -> None:
-        """Call this function with the complete text of changed rows."""
+        """Call `watch` with the complete text of changed rows, and the time."""
         self._rows, self._watch_rows = Rows(*self._size), watch
 
     def send(self, keys: str | bytes) -> float:
@@ -73,7 +73,7 @@ class Terminal:
         os.kill(self.pid, signal.SIGWINCH)
 
     def pump(self, seconds: float = 0.01) -> bool:
-        """Read for some time. Return False if the program has closed the terminal."""
+        """Read the output that arrives within `seconds`. Return False if the program has closed the terminal."""
         if not select.select([self._fd], [], [], seconds)[0]:
             return True
         try:

@@ -1,4 +1,4 @@
-"""Measure the watcher, the process of all runs on a cluster, and compare it with a controller per run.
+"""Measure the watcher, the process that drives all runs on a cluster, and compare it with a controller per run.
 
     python -m benchmarks.watcher [RUNS]
 

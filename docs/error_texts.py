@@ -1,6 +1,6 @@
 """Find the errors in the code and write their texts with a name such as HOST for each value.
 
-Python is not executed, except constant expressions of capitalized names, such as `LARGEST >> 20`.
+The code is not executed, except for constant expressions such as `LARGEST >> 20`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FACTORIES = {
     "error": ("3", 0, ""),
     "fault": ("3", 1, ""),
     "refused": ("3", 2, "Edit the file at this line."),
-    "_bad_line": ("2", 2, "Use one column per name and one line per run."),
+    "_bad_line": ("2", 2, "Write one value per column, and quote values that contain commas."),
     "_needs_password": ("4", 1, "Enter the password: `workbench-tui computetarget login TARGET`."),
 }
 """Other classes and functions that create errors: exit code, position of the message in the arguments, usual fix.
@@ -113,6 +113,7 @@ PLACEHOLDERS = {
     "names": "NAMES",
     "node": "VALUE",
     "nodes": "KEYS",
+    "nodes_of": "NUMBER",
     "offered": "CHOICES",
     "old_type": "OTHER",
     "oldest": "VERSION",
@@ -168,7 +169,7 @@ PLACEHOLDERS = {
     "written": "KEY",
     "wrong": "VALUE",
 }
-"""Names of values by the variable or attribute that holds them; others are named like the variable."""
+"""Names of values by the variable or attribute that holds them; other values are named like their variable."""
 
 
 class Error(NamedTuple):
@@ -184,13 +185,16 @@ def errors() -> Iterator[Error]:
     """Find all errors with a message in the package."""
     trees = {str(path.relative_to(PACKAGE).with_suffix("")): _parsed(path) for path in sorted(PACKAGE.rglob("*.py"))}
     constants = _constants(trees)
+    passed = _passed_remedies(trees, constants)
     for cause, remedy in CAUSES.values():
         yield Error(f"FILE: cannot ACTION: {cause}", remedy, "1", "core/errors")
     for module, tree in trees.items():
         for scope in _scopes(tree):
             for node in ast.walk(scope):
                 if isinstance(node, ast.Call) and module != "core/errors":
-                    yield from _errors_of(node, module, _Reader(scope, constants[module]))
+                    for error in _errors_of(node, module, _Reader(scope, constants[module])):
+                        remedies = passed.get(getattr(scope, "name", ""), ())
+                        yield error if error.remedy else error._replace(remedy=" Or: ".join(remedies))
 
 
 def _parsed(path: Path) -> ast.Module:
@@ -198,13 +202,35 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def _scopes(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the functions that are not in other functions, and the other parts of the module."""
+    """Yield the functions that are not in other functions, and the other statements of the module."""
     for node in tree.body:
         yield from node.body if isinstance(node, ast.ClassDef) else [node]
 
 
+def _passed_remedies(trees: Mapping[str, ast.Module], constants: Mapping[str, dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the fixes that callers pass to the parameter `remedy` of a function, by the name of the function."""
+    positions: dict[str, int] = {}
+    for tree in trees.values():
+        for node in tree.body:
+            names = [each.arg for each in node.args.args] if isinstance(node, ast.FunctionDef) else []
+            if isinstance(node, ast.FunctionDef) and "remedy" in names:
+                positions[node.name] = names.index("remedy")
+    found: dict[str, list[str]] = {}
+    for module, tree in trees.items():
+        for scope in _scopes(tree):
+            for call in ast.walk(scope):
+                if isinstance(call, ast.Call) and (name := _called_name(call)) in positions:
+                    for argument in call.args[positions[name] :][:1]:
+                        found.setdefault(name, []).extend(_Reader(scope, constants[module]).texts(argument))
+    return found
+
+
+def _called_name(call: ast.Call) -> str:
+    return str(getattr(call.func, "id", "") or getattr(call.func, "attr", ""))
+
+
 def _errors_of(call: ast.Call, module: str, reader: _Reader) -> Iterator[Error]:
-    name = getattr(call.func, "id", "") or getattr(call.func, "attr", "")
+    name = _called_name(call)
     if ast.unparse(call.func).startswith("asyncssh."):
         return
     code, position, usual = (CLASSES[name], 0, "") if name in CLASSES else FACTORIES.get(name, ("", 0, ""))
@@ -222,7 +248,7 @@ def _errors_of(call: ast.Call, module: str, reader: _Reader) -> Iterator[Error]:
 
 
 def _has_words(text: str) -> bool:
-    """Return True if a text is more than the names of values."""
+    """Return True if a text contains more than names of values."""
     return any(character.islower() for character in text)
 
 
@@ -269,7 +295,7 @@ class _Reader:
         return [self._constant(ast.FormattedValue(node, -1)) or _placeholder(node)]
 
     def _assigned(self, name: str) -> list[ast.expr]:
-        """Return the texts assigned to a variable of the function; none if one of them is not a text."""
+        """Return the texts assigned to a variable of the function; an empty list if a value is not a text."""
         found: list[ast.expr] = []
         for node in ast.walk(self._scope):
             match node:
@@ -304,7 +330,7 @@ def _is_text(node: ast.expr) -> bool:
     return False
 
 
-_METHODS = {*dir(str), *dir(bytes)}  # their results are named like the text
+_METHODS = {*dir(str), *dir(bytes)}  # the result of such a method is named like its object
 
 
 def _placeholder(node: ast.expr) -> str:
@@ -341,9 +367,9 @@ def _placeholder(node: ast.expr) -> str:
 
 
 def _constants(trees: Mapping[str, ast.Module]) -> dict[str, dict[str, Any]]:
-    """Return the constants of each module: strings, numbers and collections of them, with the imported ones."""
+    """Return the constants of each module: strings, numbers and collections of them, including imported constants."""
     found: dict[str, dict[str, Any]] = {module: {} for module in trees}
-    for _ in range(3):  # constants may be made from imported ones
+    for _ in range(3):  # a constant may depend on imported constants
         for module, tree in trees.items():
             for node in tree.body:
                 match node:

@@ -25,13 +25,13 @@ COMMANDS_HEAD = """\
 `python -m docs.make_pages` generates this page. `workbench-tui COMMAND --help` shows the same text.
 
 `workbench-tui [PROJECT]` opens the screens. ID is the ID or number of a run. Commands use the
-project of `--project DIR`; by default, this is the current folder or the nearest parent that is a
+project of `--project DIR`; the default is the current folder or the nearest parent folder that is a
 project. Commands that print data have `-o json`, `table` or `tsv`, `--query` to filter the result,
 and `--plain` for [screen readers](../accessibility.md).
 
-A command that follows a run exits with the exit code of its script, or 130 if the run was canceled.
-Other exit codes are 0 for success, 1 for a failure of this machine, 2 for wrong usage, 3 for a
-configuration problem, and 4 if the target is unreachable.
+A command that follows a run exits with the exit code of the run's script, or 130 if the run was
+canceled. Other exit codes are 0 for success, 1 for a failure of this machine, 2 for wrong usage, 3
+for a configuration problem, and 4 if the target is unreachable.
 """
 
 ERRORS_HEAD = """\
@@ -101,7 +101,7 @@ def error_page() -> str:
 
 def _markdown(text: str) -> str:
     parts = _cell(text).split("`")
-    # Text between backquotes is shown as it is.
+    # Markdown shows text between backquotes unchanged.
     parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_") for part in parts[::2]]
     return "`".join(parts).strip()
 

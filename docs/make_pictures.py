@@ -2,9 +2,9 @@
 
     python -m docs.make_pictures [NAME...]
 
-The runs train for real, on the CPU. The GPUs are stand-ins (tests/gpu), which need gcc and report the run as one of
-their processes; its script prints their name. Times and losses differ each time, so make the pictures only when a
-screen has changed.
+The runs really train, on the CPU. The GPUs are stand-ins (tests/gpu), which need gcc. They report a process of the
+run, whose script prints the name of a GPU. Times and losses differ each time, so make the pictures only when a screen
+has changed.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class Setup(NamedTuple):
         )
 
     def with_gpus(self) -> Setup:
-        """Return the setup with two stand-in GPUs, of which the first one computes."""
+        """Return the setup with two idle stand-in GPUs."""
         variables = {**self.variables, **self.gpus.variables}
         variables["PATH"] = f"{self.gpus.built.programs}:{self.variables['PATH']}"
         self.gpus.write(standin.gpu(0, words=standin.REST), standin.gpu(1, words=standin.REST))
         return self._replace(variables=variables)
 
     def compute_on_gpu(self, number: int) -> bool:
-        """Let the process of a run compute on the first stand-in GPU. Return False while it has no process."""
+        """Let the process of a run compute on the first stand-in GPU. Return False while the run has no process."""
         for record in self.project.glob(".workbench/runs/*/run.json"):
             pid = record.with_name("pid")
             if json.loads(record.read_text())["run_number"] == number and pid.exists():
@@ -125,7 +125,7 @@ def set_up(folder: Path) -> Setup:
 
 
 def main_screen(setup: Setup) -> Iterator[Terminal]:
-    """Show an active run with its log and its use of the GPU, then its chart."""
+    """Show an active run with its log and GPU use, then its chart."""
     watched = setup.with_gpus()
     with watched.screens() as terminal:
         terminal.until_text("[3]")
@@ -258,7 +258,7 @@ class Style(NamedTuple):
 
 
 def style_of(cell: Char) -> Style:
-    """Return the style of a cell; a reversed cell has its colors swapped."""
+    """Return the style of a cell. The colors of a reversed cell are swapped."""
     ground, text = color(cell.bg, GROUND), color(cell.fg, TEXT)
     if cell.reverse:
         ground, text = text, ground
@@ -330,7 +330,7 @@ def drawn_row(cells: list[Char], top: float) -> Iterator[str]:
 
 
 def main() -> None:
-    """Make all pictures, or those that are named."""
+    """Make all pictures, or those that the arguments name."""
     names = sys.argv[1:] or list(SCREENS)
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pictures-") as folder:

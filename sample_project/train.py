@@ -3,7 +3,7 @@
     python train.py --epochs 15 --batch-size 64 --lr 0.01 --seed 0 --device auto
 
 Prints loss and test accuracy for each epoch, and writes `model.pt` and `metrics.json` to `outputs/`. Takes seconds on a
-CPU. On a GPU it prints the name of the GPU, as proof that the GPU was used.
+CPU. On a GPU, it prints the name of the GPU, as proof that the GPU was used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch.nn import functional  # noqa: E402
 try:
     import workbench
 except ImportError:
-    # The script runs without the workbench: only print the results.
+    # Outside the workbench, the script only prints its results.
     workbench = None
 
 HERE = Path(__file__).resolve().parent
@@ -134,9 +134,9 @@ def choose_device(wanted: str) -> torch.device:
         device = torch.device("cuda", torch.cuda.current_device())
         print(describe_gpu(device), flush=True)
         return device
-    reason = "as asked" if wanted == "cpu" else why_no_gpu()
+    reason = "as requested" if wanted == "cpu" else why_no_gpu()
     if wanted == "cuda":
-        sys.exit(f"train.py: no GPU to train on: {reason}. With --device auto it would train on the CPU.")
+        sys.exit(f"train.py: no GPU to train on ({reason}). To train on the CPU, use --device auto.")
     print(f"training on the CPU: {reason}", flush=True)
     # The network is so small that more threads would make the training slower.
     torch.set_num_threads(1)
@@ -182,7 +182,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=positive, default=15, help="passes over the training images")
     parser.add_argument("--batch-size", type=positive, default=64, help="images per step")
     parser.add_argument("--lr", type=float, default=0.01, help="highest learning rate")
-    parser.add_argument("--seed", type=int, default=0, help="same seed and machine: same result")
+    parser.add_argument("--seed", type=int, default=0, help="random seed; results are reproducible on the same machine")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train")
     return parser.parse_args()
 
@@ -191,7 +191,7 @@ def positive(text: str) -> int:
     """Parse a positive whole number, for argparse."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+        raise argparse.ArgumentTypeError(f"must be 1 or more, not {text}")
     return number
 
 

@@ -6,8 +6,8 @@ import gc
 import os
 import sys
 
-# Importing creates no garbage, and collecting garbage takes a third of that time. The command, and the screens after
-# the first frame, enable collection again.
+# Importing creates no garbage, and garbage collection would take a third of the import time. The command, and the
+# screens after the first frame, enable collection again.
 gc.disable()
 
 # `python -m` searches the current folder first, which may be an untrusted project.

@@ -22,7 +22,7 @@ def test_attach_checks_the_machine(project_root: Path, box: Sequence[str]) -> No
     done = workbench("attach", "remotedocker", *box, "--image", "tests/python:1", cwd=project_root)
     assert done.returncode == 0
     assert done.stdout.startswith("wrote aml_config/box.compute\nwrote aml_config/box.runconfig\nok        name ")
-    assert done.stdout.endswith("box is attached. Run on it: workbench-tui experiment submit -c box SCRIPT\n")
+    assert done.stdout.endswith("box is attached. Run a script: workbench-tui experiment submit -c box SCRIPT\n")
     assert done.stderr == ""
     assert files(project_root) == ["box.compute", "box.runconfig"]
 
@@ -49,7 +49,7 @@ def test_attach_of_an_unready_machine_shows_the_fix(project_root: Path, gpubox: 
     done = workbench("attach", "remotedocker", *words, cwd=project_root)
     assert done.returncode == 4
     assert f"Run on {gpubox.address}:\n              sudo usermod -aG docker outsider\n" in done.stdout
-    assert done.stdout.endswith("After the fix: workbench-tui computetarget check box\n")
+    assert done.stdout.endswith("Apply the fix, then run: workbench-tui computetarget check box\n")
     assert files(project_root) == ["box.compute", "box.runconfig"]
 
 
@@ -241,7 +241,7 @@ def test_workbench_key_that_cannot_be_installed_is_printed(project_root: Path, b
     assert re.search(
         r"Run this command there:\n    mkdir .* 'ssh-ed25519 \S+ workbench-tui .*' >> ~/.ssh/auth", done.stderr
     )
-    assert done.stdout.endswith("After installing the key: workbench-tui computetarget check box\n")
+    assert done.stdout.endswith("Install the key, then run: workbench-tui computetarget check box\n")
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_login_reads_the_password_from_stdin(attached: Project, project_root: Pa
     workbench("disconnect", "box", cwd=project_root)
     done = workbench("login", "box", "--password-stdin", cwd=project_root, stdin=PASSWORD)
     assert done.returncode == 0
-    assert done.stdout.startswith("logged in on ")
+    assert done.stdout.startswith("logged in to ")
     assert workbench("check", "box", cwd=project_root).returncode == 0
 
 
@@ -138,7 +138,7 @@ def test_detach_moves_files_and_removes_the_secret(attached: Project, project_ro
     done = workbench("detach", "box", cwd=project_root)
     assert done.returncode == 0
     assert done.stdout == (
-        "moved to the trash: aml_config/box.compute\nmoved to the trash: aml_config/box.runconfig\nremoved its secret\n"
+        "moved to the trash: aml_config/box.compute\nmoved to the trash: aml_config/box.runconfig\nremoved 1 secret\n"
     )
     assert files(project_root) == []
     assert len(list((project_root / ".workbench" / "trash").iterdir())) == 2

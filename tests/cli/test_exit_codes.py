@@ -46,7 +46,7 @@ def test_dry_run_needs_no_target(workbench: Installed, target: str) -> None:
     result = workbench.run("experiment", "submit", "-c", target, "--dry-run", "hello.py")
     assert result.code == 0
     assert "hello.py" in result.out
-    assert "the target is unreachable" in result.err
+    assert "the plan is incomplete, because the target cannot be used now" in result.err
 
 
 @pytest.mark.parametrize("target", ["local", "box"])

@@ -106,7 +106,7 @@ class TestSweep:
         [
             (("report.py",), "either --param or --list"),
             (("--param", "n=1", "--list", "x.csv", "report.py"), "either --param or --list"),
-            (("--param", "n", "report.py"), "needs a name and values"),
+            (("--param", "n", "report.py"), "needs a valid name and values"),
             (("--param", "n=1", "none.py"), "none.py does not exist"),
             (("--param", "n=uniform(0,1)", "report.py"), "--random N"),
             (("--param", "n=1", "--max-parallel", "0", "report.py"), "parallel runs: 0"),

@@ -90,7 +90,7 @@ def test_large_data_is_refused_with_both_remedies(nanogpt: Installed) -> None:
         file.truncate(2 << 30)
     submitted = nanogpt.submit("train.py")
     submitted.error(
-        2, "images/all.raw (2.1 GB)", 'DataReferences: ["images/all.raw"]', "`/images/all.raw` in .amlignore"
+        2, "images/all.raw (2.1 GB)", 'DataReferences: ["images/all.raw"]', "`/images/all.raw` to .amlignore"
     )
     assert not (nanogpt.folder / ".workbench").exists()
 
@@ -100,4 +100,4 @@ def test_files_written_outside_the_copy_are_reported(nanogpt: Installed) -> None
         nanogpt.folder, {"train.py": "import os\nos.makedirs('../data')\nopen('../data/set', 'w').write('x')\n"}
     )
     said = nanogpt.submit("train.py").err
-    assert "it wrote 1 B to ../data, outside its working copy" in said
+    assert "the script wrote 1 B to ../data, outside its working copy" in said

@@ -111,7 +111,7 @@ def test_shell_for_another_machine_prints_a_notice(workbench: Installed) -> None
     write_configuration(workbench.folder, "d", Target="d")
     result = workbench.run("shell", "-c", "d", "--", "true")
     assert result.code == 0
-    assert "Scripts for d do not run with this shell's Python" in result.err
+    assert "This shell does not use the Python of target d." in result.err
 
 
 def test_shell_reports_mistakes(workbench: Installed) -> None:

@@ -111,7 +111,7 @@ def test_item_is_moved_with_its_line(before: str, index: int, to: int, after: st
     editing = document(before)
     editing.move_item("ArgumentVector", index, to)
     assert editing.text == after
-    with pytest.raises(EditRefusedError, match="does not have the items 0 and 9"):
+    with pytest.raises(EditRefusedError, match="has no item 9"):
         editing.move_item("ArgumentVector", 0, 9)
 
 

@@ -175,7 +175,7 @@ def test_failed_hook_releases_the_gpu(project: DockerProject, hook: NvidiaStandI
     finally:
         hook.repair_driver()
     assert ended.state == "failed"
-    assert "cannot give GPUs to a container" in ended.reason
+    assert "the NVIDIA runtime on this machine cannot start the container" in ended.reason
     assert [path.name for path in (home / ".workbench-tui/gpus").iterdir()] == ["lock"]
 
 

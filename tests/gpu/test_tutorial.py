@@ -215,7 +215,7 @@ def test_tutorial_steps_on_a_gpu_machine(shell: Shell, guide: Path, gpu_machine:
                 shows.join()
                 assert json.JSONDecoder().raw_decode(said)[0]["verdict"] == "proven"
     for text in (
-        "gpubox is attached. Run on it: workbench-tui experiment submit -c gpubox SCRIPT",
+        "gpubox is attached. Run a script: workbench-tui experiment submit -c gpubox SCRIPT",
         "gpubox is already GPU-ready",
         "PyTorch sees 1 GPU; a matrix product on it was correct",
         "name: Tesla T4",

@@ -224,7 +224,7 @@ def test_note_about_many_runs_is_shown_once(project: Project) -> None:
     found = compare(Runs(project), [directory.run_id for directory in made])
     assert found.notes == (
         "all 21 runs: no git snapshot, so the code is not compared",
-        "runs 1-4, 6-21: untracked: only the request is recorded",
+        "runs 1-4, 6-21: untracked, so packages, interpreter and machine were not recorded",
     )
 
 
@@ -236,5 +236,5 @@ def test_incomplete_metrics_are_reported(project: Project) -> None:
     recorder.read()
     recorder.store()
     found = compare(Runs(project), [directory.run_id for directory in made])
-    assert [note for note in found.notes if "project_2: output.log: metrics of" in note and "are missing" in note]
+    assert [note for note in found.notes if "project_2: output.log: too long to read at once" in note]
     assert [row.values for row in found.rows if row.section == "metrics"] == [(None, 1.0)]

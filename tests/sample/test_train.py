@@ -114,13 +114,13 @@ def test_missing_gpu_is_reported_and_fails_if_required(sample: Path) -> None:
 
     refused = run(sample / "train.py", "--device", "cuda")
     assert refused.returncode == 1
-    assert re.fullmatch(r"train\.py: no GPU to train on: .*\. With --device auto .*\n", refused.stdout)
+    assert re.fullmatch(r"train\.py: no GPU to train on \(.*\)\. To train on the CPU, .*\n", refused.stdout)
 
 
 def test_invalid_numbers_are_refused_before_loading(sample: Path) -> None:
     refused = run(sample / "train.py", "--epochs", "0")
     assert refused.returncode == 2
-    assert refused.stdout.splitlines()[-1] == "train.py: error: argument --epochs: 0 is not 1 or more"
+    assert refused.stdout.splitlines()[-1] == "train.py: error: argument --epochs: must be 1 or more, not 0"
     assert not (sample / "outputs").exists()
 
 

@@ -154,7 +154,7 @@ def test_name_can_be_any_text(workbench: ModuleType, run: Path, name: str) -> No
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        (("", 1.0), ValueError, "needs a name"),
+        (("", 1.0), ValueError, "must not be empty"),
         ((7, 1.0), TypeError, "must be a string, not int"),
         (("loss", object()), TypeError, "value of type object"),
         (("loss", None), TypeError, "NoneType"),

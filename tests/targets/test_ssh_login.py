@@ -286,7 +286,7 @@ def test_missing_passphrase_is_requested(protected: wire.Login) -> None:
 
 
 def test_wrong_passphrase_is_reported(protected: wire.Login) -> None:
-    with pytest.raises(SecretNeeded, match="does not open with this passphrase"):
+    with pytest.raises(SecretNeeded, match="cannot be decrypted with this passphrase"):
         SshHost(protected, lambda _reference: "wrong").run(["true"])
 
 
@@ -361,7 +361,7 @@ def test_locked_key_that_is_not_tried_is_named(login: wire.Login, ssh_folder: Pa
     for path in ssh_folder.glob("id_*"):
         path.unlink()
     make_key(ssh_folder / "id_ed25519", passphrase=PASSWORD)
-    with pytest.raises(LoginRefused, match=r"~/\.ssh/id_ed25519 needs a passphrase") as caught:
+    with pytest.raises(LoginRefused, match=r"keys with a passphrase were not tried: ~/\.ssh/id_ed25519") as caught:
         SshHost(login).run(["true"])
     assert "ssh-add ~/.ssh/id_ed25519" in caught.value.remedy
 

@@ -96,6 +96,6 @@ def test_run_of_another_user_cannot_be_taken_over(hostile: Hostile, looker: Path
     before = fingerprint(hostile.root, hostile.victim)
     done = look(hostile, looker, ("experiment", "resume", "--run", "1", "--yes"))
     assert done.returncode != 0
-    assert "The project must belong to you" in done.stderr
+    assert "If the project is not yours" in done.stderr
     assert fingerprint(hostile.root, hostile.victim) == before
     assert not hostile.canary.exists()

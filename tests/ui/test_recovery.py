@@ -126,4 +126,4 @@ def test_unwritable_folder_is_reported(project: Project, script: str, home: Path
     (home / ".local").write_text("in the way", "ascii")
     with pytest.raises(StorageError) as raised:
         Recovery(project.root).keep(unsaved(script, "x"))
-    assert "Save often" in raised.value.remedy
+    assert "save often" in raised.value.remedy

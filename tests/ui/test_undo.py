@@ -131,7 +131,7 @@ async def test_filter_and_theme_are_undone(project: Project) -> None:
         await until(lambda: pilot.app.theme == "paper" and pilot.app.screen is screen_of(pilot))
         await until(lambda: undo_steps(pilot.app).title == "choose theme")
         await pilot.press("ctrl+z")
-        await until(lambda: pilot.app.theme == before and undo_steps(pilot.app).title == "the end of a filter")
+        await until(lambda: pilot.app.theme == before and undo_steps(pilot.app).title == "clear filter")
         await pilot.press("ctrl+z")
         await until(lambda: "/nothing" in seen(pilot))
 

@@ -45,7 +45,7 @@ class Command(NamedTuple):
 
     @property
     def function(self) -> str:
-        """The suffix of the names of its two functions."""
+        """The suffix of the names of the two functions."""
         return self.words[-1].replace("-", "_")
 
 
@@ -88,7 +88,7 @@ COMMANDS = (
     Command("computetarget list", "computetarget.listing", "list the compute targets of the project"),
     Command("computetarget attach", "computetarget.attach", "attach a machine or a Docker engine as a target"),
     Command("computetarget check", "computetarget.check", "check a compute target and suggest fixes"),
-    Command("computetarget login", "computetarget.attach", "enter and store a missing password or passphrase"),
+    Command("computetarget login", "computetarget.attach", "log in to a target, and store missing secrets"),
     Command("computetarget disconnect", "computetarget.attach", "close the SSH connection to a target; runs continue"),
     Command("computetarget detach", "computetarget.attach", "remove a compute target and its secrets"),
     Command("gpu list", "gpu", "list the GPUs of all targets, and their users"),
@@ -110,7 +110,7 @@ COMMANDS = (
     Command("project sample list", "project", "list the project templates"),
 )
 AZ = "az"
-"""First argument of the calls that the `az` program of `workbench-tui shell` makes."""
+"""The first argument when the `az` of `workbench-tui shell` calls `workbench-tui`."""
 
 NOUNS = frozenset(command.words[0] for command in COMMANDS)
 
@@ -133,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
         _print_error("\n".join(map(visible, error.lines)))
         return error.exit_code
     except BrokenPipeError:
-        # The reader of stdout is gone (`| head`). Without this, the interpreter would print an error at exit.
+        # The reader of stdout is gone (`| head`). Discard the rest of the output, so that no flush fails.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -147,6 +147,8 @@ def report_system_error(error: OSError) -> int:
     The usual cause is a write to stdout: the disk is full, or the terminal is gone.
     """
     remedy = "Check the file and its permissions."
+    if not error.filename:
+        remedy = "Check the terminal, or the file that the output is redirected to."
     if error.errno in _NO_SPACE:
         remedy = "Free some space, or redirect the output to another disk."
     failure = StorageError(
@@ -198,14 +200,14 @@ def configure(command: Command, parser: argparse.ArgumentParser) -> None:
 
 
 def _load(module: str) -> ModuleType:
-    """Import a module of this package. No other function imports modules of the package."""
+    """Import a module of this package when it is needed."""
     return importlib.import_module(f"tui_workbench.cli.{module}")
 
 
 def _run_command(command: Command, rest: Sequence[str]) -> int:
     progress.listen(shared().show)
     parsed = parse(command, rest)
-    gc.enable()  # `__main__` has disabled it
+    gc.enable()  # disabled by `__main__`
     code: int = getattr(_load(command.module), f"run_{command.function}")(parsed)
     return code
 

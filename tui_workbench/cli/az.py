@@ -1,6 +1,6 @@
 """The `az` program of `workbench-tui shell`: translate `az ml` commands of Azure ML Workbench.
 
-Other commands go to the Azure CLI. Commands without a counterpart raise an error that names the replacement.
+Other commands go to the Azure CLI. For an `az ml` command without a counterpart, the error says what to do instead.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ REMEDIES: Mapping[str, str] = {
     "workspace": f"{_GONE}. A project is a folder anywhere on this machine.",
     "project update": f"{_GONE}. Use git in the project folder.",
     "project delete": "A project is a folder: remove the folder.",
-    "project list": "A project is a folder anywhere on this machine.",
+    "project list": "Projects are folders; there is no list of them.",
     "experiment diagnostics": "Copy the files of a run: `workbench-tui history download -r ID -d DIR`.",
     "notebook": "Start a notebook server in this shell: `jupyter notebook`.",
-    "datasource": "Read the files in the script.",
+    "datasource": "Read the data files in your script.",
     **dict.fromkeys(
         ("env", "model", "manifest", "image", "service"), f"{_GONE}. The workbench does not deploy models."
     ),
 }
-"""Remedies for unsupported commands of Azure ML Workbench, by their first words."""
+"""Remedies for unsupported commands of Azure ML Workbench, by the first words of the command."""
 
 _COMMON = {"--debug": False, "--verbose": False}
 
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
         return 0
     words = translated(arguments[1:])
     if words[:2] == ["project", "create"] and {"-r", "--repo"} & set(arguments):
-        sys.stderr.write("az ml: --repo is ignored: the workbench takes snapshots without a repository\n")
+        sys.stderr.write("az ml: --repo is ignored; the workbench takes snapshots without a repository\n")
     return run(words)
 
 

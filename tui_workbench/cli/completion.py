@@ -1,6 +1,6 @@
 """`completion SHELL`: print completion scripts, and the values that they request.
 
-The scripts are generated from the declarations of the help, so they contain every option. Values are printed one per
+The scripts are generated from the parsers of all commands, so they contain every option. Values are printed one per
 line. Names with characters that are special in a shell, such as a space or a dollar sign, are omitted.
 """
 
@@ -28,7 +28,7 @@ from tui_workbench.runs.store.table import RunQuery
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 MOST_RUNS = 50
-"""Number of newest runs that are offered."""
+"""Maximum number of runs that are offered. The newest runs are offered."""
 
 _HARMLESS = "[A-Za-z0-9_%+./@][A-Za-z0-9_%+=:,./@-]*"
 
@@ -156,7 +156,7 @@ def whole_parser() -> argparse.ArgumentParser:
 
 
 def _completions(words: tuple[str, ...], action: Action) -> Any:
-    """Return the completions of an argument in the format of shtab; None for free text."""
+    """Return the completions of an argument in the format of shtab; None if shtab needs none."""
     import shtab
 
     name = action.dest.removeprefix("old_")
@@ -183,7 +183,7 @@ def _completions(words: tuple[str, ...], action: Action) -> Any:
 _BASH = """\
 _workbench_tui_values() {
   local i project=. value program=workbench-tui
-  # The program of the command line runs only if the PATH has none.
+  # Run the program of the command line only if workbench-tui is not on the PATH.
   type -P workbench-tui >/dev/null || program=${COMP_WORDS[0]/#\\~/$HOME}
   for ((i = 1; i < COMP_CWORD; i++)); do
     [ "${COMP_WORDS[i]}" = --project ] && project=${COMP_WORDS[i + 1]}
@@ -207,7 +207,7 @@ _workbench_tui_values() {
 
 
 def _preamble(shell: str) -> str:
-    """Return the shell functions that request values; "" for shells without functions."""
+    """Return the shell functions that request values; "" if the script of the shell calls the program directly."""
     text, words = {"bash": (_BASH, '"$1"; '), "zsh": (_ZSH, '"$@" ')}.get(shell, ("", ""))
     kinds = SOURCES if text else ()
     return text + "".join(f"_workbench_tui_{kind}() {{ _workbench_tui_values {kind} {words}}}\n" for kind in kinds)

@@ -14,6 +14,7 @@ from tui_workbench.config.checks.findings import ERROR, Finding
 from tui_workbench.config.schema.field_types import written
 from tui_workbench.config.schema.json_schema import json_schemas
 from tui_workbench.core.errors import ConfigurationError, ProjectNotFound, UsageError
+from tui_workbench.core.progress import counted
 from tui_workbench.projects.project import Project
 
 FINDING_COLUMNS = ("file", "line", "column", "severity", "code", "message", "fix")
@@ -141,8 +142,3 @@ def _nothing_fixed(left: Sequence[Finding]) -> str:
 
 def _exit_code(findings: Iterable[Finding]) -> int:
     return ConfigurationError.exit_code if any(finding.severity == ERROR for finding in findings) else 0
-
-
-def counted(number: int, word: str) -> str:
-    """Format a number with its noun: `1 file`, `2 files`."""
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from tui_workbench.cli.config import DRY_RUN, RESULT, counted, finding_line, finding_record, project_root
+from tui_workbench.cli.config import DRY_RUN, RESULT, finding_line, finding_record, project_root
 from tui_workbench.cli.shared.output import emit
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.config.changes.gpu_ready import GpuReadyResult, make_gpu_ready
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.progress import counted
 
 configure_gpu_ready = options(
     option("name", metavar="NAME", help="a compute target or a run configuration"),

@@ -55,7 +55,7 @@ configure_list = options(
     *OPTIONS,
     epilog="""\
 Prints one line per GPU: utilization in %, memory in MiB, power in W,
-temperature in °C, `throttled` with the reason of low clocks, and `ecc` with
+temperature in °C, `throttled` with the reason for low clocks, and `ecc` with
 the number of uncorrected errors. An unreachable machine has a line with its
 problem.
 
@@ -148,7 +148,7 @@ def _targets(project: Project, names: Sequence[str]) -> list[ComputeTarget]:
 
 
 def _wait_for_samples(fleet: Fleet, seconds: float) -> tuple[MachineState, ...]:
-    """Wait until each machine has answered, at most this number of seconds. Return the states of the machines."""
+    """Wait until each machine has answered, for at most `seconds`. Return the states of the machines."""
     started = time.time()
     while True:
         fleet.read()
@@ -175,7 +175,7 @@ def _emit(records: list[Record], arguments: argparse.Namespace, columns: Sequenc
 
 
 Titles = Callable[[str], str | None]
-"""A function that returns the title of a run, such as `train.py [7]`, by its ID; None if it is not in the project."""
+"""A function that returns the title of a run, such as `train.py [7]`, by its ID; None for an unknown run."""
 
 
 def _titles(project: Project) -> Titles:
@@ -278,7 +278,7 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None:
-    """Log in on the machine of a target. Return None on an error, which the first check then reports."""
+    """Log in to the machine of a target. Return None on an error, which the first check then reports."""
     try:
         host = host_of(target)
         accept_host_keys(host, arguments.accept_host_key)
@@ -290,7 +290,10 @@ def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None
 
 
 def _run_spec(arguments: argparse.Namespace) -> RunSpec:
-    """Return the run to check: that of a run configuration, on its own or the given target, or of a target alone."""
+    """Return the run to check.
+
+    Without a run configuration, it is a run on the given target. A given target overrides that of a run configuration.
+    """
     project = Project.find(arguments.project)
     if arguments.run_configuration:
         configuration = project.run_configuration(arguments.run_configuration)

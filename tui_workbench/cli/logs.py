@@ -18,7 +18,7 @@ def _rank(text: str) -> int | None:
     if text == "all":
         return None
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a rank: give a number or 'all'")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rank; give a number or 'all'")
     return int(text)
 
 
@@ -44,7 +44,7 @@ def run_logs(arguments: argparse.Namespace) -> int:
         if arguments.follow:
             run = stream.follow()
             if run.imported:
-                notify(f"{run.run_id} is not followed: {run.reason}")
+                notify(f"cannot follow {run.run_id}: it was imported, not submitted by you on this machine")
         else:
             stream.copy_new()
     if stream.problem is not None:

@@ -8,6 +8,7 @@ from tui_workbench.cli.shared.output import emit, output, write_lines
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.masking import mask_text
+from tui_workbench.core.progress import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.projects.templates import DEFAULT_TEMPLATE, add_folder, create_project, list_templates
 from tui_workbench.runs.facade import Runs
@@ -22,7 +23,7 @@ configure_create = options(
     output(),
     epilog="""\
 A folder or repository without aml_config/ gets a configuration for this
-machine and for Docker. Ignored files, runs and outputs of the folder are not
+machine and for Docker. Runs, outputs and files that git ignores are not
 copied.
 
 examples:
@@ -31,11 +32,11 @@ examples:
   workbench-tui project create mine --template-url https://example.org/project.git""",
 )  # fmt: skip
 configure_add = options(
-    option("folder", metavar="DIR", help="the folder"),
+    option("folder", metavar="DIR", help="the folder to make a project"),
     output(),
     epilog="""\
-A folder without aml_config/ gets this folder, with a configuration for this
-machine and for Docker. No other file is changed. A project of Azure ML
+Adds aml_config/ with a configuration for this machine and for Docker, unless
+the folder has one already. No other file is changed. A project of Azure ML
 Workbench opens unchanged.""",
 )
 configure_restore = options(
@@ -77,7 +78,9 @@ def run_add(arguments: argparse.Namespace) -> int:
 def run_restore(arguments: argparse.Namespace) -> int:
     if bool(arguments.run) == arguments.undo:
         raise UsageError(
-            "give either --run-id or --undo", remedy="Use one of them: `workbench-tui history list` lists the runs."
+            "expected either --run-id or --undo",
+            remedy="Use `--run-id ID` to restore a snapshot (`workbench-tui history list` lists the runs), or `--undo` "
+            "to undo the last restore.",
         )
     runs = Runs(Project.find(arguments.project))
     if arguments.undo:
@@ -94,9 +97,9 @@ def run_restore(arguments: argparse.Namespace) -> int:
     if not changed:
         write_lines([f"The project is identical to {restoration.what}."])
     elif arguments.dry_run:
-        write_lines([f"{changed} files would change."])
+        write_lines([f"{counted(changed, 'file')} would change."])
     else:
-        write_lines([f"{changed} files changed. Undo: workbench-tui project restore --undo"])
+        write_lines([f"{counted(changed, 'file')} changed. Undo: workbench-tui project restore --undo"])
     return 0
 
 

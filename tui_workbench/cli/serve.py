@@ -13,14 +13,14 @@ PORT = 8347
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
     return int(text)
 
 
 configure_serve = options(
     option("folder", nargs="?", default="", metavar="PROJECT", help="the same as --project"),
     PROJECT,
-    option("--port", type=_port, default=PORT, metavar="N", help="the port; 0: any free port (default: %(default)s)"),
+    option("--port", type=_port, default=PORT, metavar="N", help="the port; 0 for a free port (default: %(default)s)"),
 )
 
 

@@ -73,5 +73,6 @@ def _execute(shell: Shell) -> NoReturn:
         os.execvpe(shell.argv[0], shell.argv, environment)
     except OSError as error:
         raise StorageError(
-            f"cannot start {shell.argv[0]}: {error.strerror}", remedy="Give a command that is on the PATH."
+            f"cannot start {shell.argv[0]}: {error.strerror}",
+            remedy="Give the name of a program on the PATH, or the path of an executable file.",
         ) from error

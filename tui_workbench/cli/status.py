@@ -50,7 +50,7 @@ def run_status(arguments: argparse.Namespace) -> int:
             return 0
         raise
     if arguments.line:
-        # tmux would execute the text after a `#`.
+        # tmux would execute a command in a text such as `#(command)`.
         line = _line(project.name, active, last).replace("#", "")
         write_lines([line] if line else [])
     else:

@@ -1,8 +1,8 @@
 """Open configuration files, and edit them as a form or as text.
 
-An edit of a value changes no other bytes of the text. If a value is set back, or an inserted key is removed, the
-original bytes are restored. A file that changed on disk is never overwritten. Invalid YAML can only be edited as text.
-The text editor implements undo.
+An edit of a value changes no other bytes of the text. If a value is set to its old value again, or an inserted key is
+removed, the original bytes are restored. A file that changed on disk is never overwritten. Invalid YAML can only be
+edited as text. The text editor implements undo.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class Document:
     def kind(self) -> FileKind:
         """The kind of file; while the text is invalid YAML, the last known kind.
 
-        The keys determine the form of a run configuration. The kind of a dependency file is that for which a run
-        configuration names it; otherwise it depends on the keys.
+        The keys determine the form of a run configuration. A dependency file has the kind for which a run configuration
+        names it. If no run configuration names it, its keys determine the kind.
         """
         if self._tree is not None or self._last_kind is None:
             keys = top_level_keys(self._tree) if self._tree is not None else ()
@@ -167,8 +167,8 @@ class Document:
     def fields(self) -> list[FieldState]:
         """Return the rows of the form: set fields and unknown keys in file order, then unset fields.
 
-        Old forms, and fields without effect on the type of target, are included only if they are set. The form is empty
-        while the text is invalid YAML.
+        Old forms, and fields without effect on this type of target, are included only if they are set. The form is
+        empty while the text is invalid YAML.
         """
         if self._tree is None:
             return []
@@ -204,7 +204,7 @@ class Document:
     # -- changing ----------------------------------------------------------------------------------------------------
 
     def set(self, key: str | Path, value: Any) -> None:
-        """Set a key or path to a str, bool or int, or to lists and dicts of them; missing parent maps are created.
+        """Set a key or path to a str, bool, int or None, or to lists and dicts of them. Create missing parent maps.
 
         An index equal to the length of a list appends an item. Unchanged entries of a list or map keep their bytes.
         Raises ConfigurationError if the text is invalid YAML, or if other values would change.
@@ -227,7 +227,7 @@ class Document:
         self._origins.forget_items(path)
 
     def _without_empty_section(self, text: str, path: Path) -> str:
-        """Return the text without the map at `path`, if that is an empty section of the schema."""
+        """Return the text without the map at `path`, if the map is an empty section of the schema."""
         tree = parse(text)
         node = own(tree, path) if path and self.kind.is_section(dotted(path)) else None
         if node is None or node.kind != MAP or not node.is_empty:

@@ -85,7 +85,9 @@ def missing_fields(tree: Tree, kind: FileKind, reading: Reading, target_type: st
     for field in kind.fields:
         if field.key not in present and field.is_required_by(target_type):
             only = "" if field.required else f" (required for a {target_type} target)"
-            remedy = f"Add `{field.key}: {'|'.join(field.choices) or field.example or 'VALUE'}`."
+            remedy = f"Add `{field.key}: {field.example or 'VALUE'}`."
+            if field.choices:
+                remedy = f"Add `{field.key}: VALUE` with one of these values: {', '.join(field.choices)}."
             message = f"`{field.key}` is missing{only}"
             missing.append(Fault("missing-field", message, remedy, 0, 0, field.path, field))
     container = reading.values.get("container", "none")

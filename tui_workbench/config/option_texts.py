@@ -1,4 +1,4 @@
-"""Parse options of Slurm, as in `experiment submit --slurm gpus=2,time=2:00:00` and in the run bar."""
+"""Parse Slurm options, as in `experiment submit --slurm gpus=2,time=2:00:00` and in the run bar."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMMA = re.compile(r",(?=\s*\w+=)")
 
 
 def options_of(text: str) -> dict[str, Any]:
-    """Return the typed values of `KEY=VALUE,KEY=VALUE`, by key. `extra` may occur several times.
+    """Return the typed values of `KEY=VALUE,KEY=VALUE`, by key. `extra` can be repeated.
 
     Raises UsageError for an unknown key or an invalid value.
     """

@@ -15,21 +15,21 @@ _INTRODUCTION = """\
 
 `make pages` generates this page from `tui_workbench/config/schema/fields.py`.
 
-The files are YAML in UTF-8, or JSON. The type of a field determines how its value is read: in a text
+The files are YAML or JSON in UTF-8. The type of a field determines how its value is read: in a text
 field, `no` and `0022` are text. Unknown keys are kept and have no effect. `workbench-tui config
 check` reports mistakes, `config set FILE KEY VALUE` changes a single value, and `config schema`
 prints the JSON Schema of the files.
 """
 
 _SOURCES = """\
-The column *Source* names where a field comes from:
+The *Source* column shows where a field comes from:
 
 - `docs`: the documentation of Azure ML Workbench
-- `template`: comments in the files that it generated
-- `files`: files of public projects
+- `template`: comments in the files that Azure ML Workbench generated
+- `files`: configuration files of public projects
 - `old`: files from before September 2017
-- `sdk`: the SDK of 2018
-- `conda`: conda
+- `sdk`: the Azure ML SDK of 2018
+- `conda`: the documentation of conda
 - `workbench`: this program
 """
 
@@ -37,7 +37,8 @@ The column *Source* names where a field comes from:
 _FINDINGS = """\
 ## Findings of `config check`
 
-A run with an error fails. A warning is a probable mistake. An info suggests a better form.
+A finding of severity `error` makes runs fail, `warning` marks a probable mistake, and `info`
+suggests a better form.
 """
 
 

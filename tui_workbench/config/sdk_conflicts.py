@@ -1,7 +1,7 @@
 """Find conflicts between a run configuration in the SDK form and its target.
 
-The `.compute` file determines where and how a run executes. The SDK form repeats some of its settings: Docker, image,
-GPUs and the environment. If the two files disagree, the run is refused.
+The `.compute` file determines where and how a run executes. The SDK form repeats some settings of that file: Docker,
+image, GPUs and the environment. If the two files disagree, the run is refused.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def conflicts(values: Mapping[str, Any], target: ComputeTarget, has_file: Callab
 def _claims(
     values: Mapping[str, Any], target: ComputeTarget, has_file: Callable[[str], bool]
 ) -> Iterator[tuple[str, Any, str, str]]:
-    """Yield for each key the matching value (None: no value), a clause about the target, and a suitable target."""
+    """Yield each key, the value that matches the target (None: no value), a clause about it, and a suitable target."""
     docker, python = "environment.docker.", "environment.python."
     is_docker, has_own_python = target.kind.runs_in_container, target.kind.uses_interpreter
     does = "runs scripts in Docker" if is_docker else "runs scripts without Docker"
@@ -83,4 +83,4 @@ def _claims(
         yield python + "interpreterPath", "python", f"uses {has}", ""
     if target.kind.reads("yarnDeployMode"):
         mode = target.yarn_deploy_mode
-        yield "hdi.yarnDeployMode", mode, f"has {mode}", ""
+        yield "hdi.yarnDeployMode", mode, f"uses the deploy mode {mode}", ""

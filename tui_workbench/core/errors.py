@@ -28,8 +28,8 @@ from collections.abc import Iterator, Mapping
 class WorkbenchError(Exception):
     """An error for the user. `str()` returns one line: position, message and remedy.
 
-    `message` is a clause without a full stop; `remedy` is a sentence, or alternatives on one line each. `line` and
-    `column` count from 1; 0 means unknown.
+    `message` is a clause without a final period. `remedy` is one or more sentences, with alternatives on separate
+    lines. `line` and `column` count from 1; 0 means unknown.
     """
 
     exit_code = 1
@@ -159,6 +159,6 @@ CAUSES: Mapping[int, tuple[str, str]] = {
     errno.EISDIR: ("this is a folder", "Choose a file in the folder."),
     errno.ELOOP: ("the symbolic links form a loop", "Correct the symbolic links."),
     errno.ENAMETOOLONG: ("the name is too long", "Choose a shorter name."),
-    errno.EMFILE: ("too many files are open", "Raise the limit with `ulimit -n`, or close other programs."),
+    errno.EMFILE: ("too many files are open", "Raise the limit with `ulimit -n`, then start the program again."),
 }
 """The reason and the remedy of a StorageError, by error number."""

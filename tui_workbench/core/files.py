@@ -34,11 +34,11 @@ _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 Buffer: TypeAlias = "bytes | array[float]"
 
 _INFINITE = {"\ue000+": "1e999", "\ue000-": "-1e999"}
-"""Placeholders for infinities, and the numbers that replace them in JSON. Every reader parses these as infinity."""
+"""Placeholders for infinities, and the numbers that replace them in JSON. Python parses these numbers as infinity."""
 
 
 class Signature(NamedTuple):
-    """The metadata that identify a version of a file."""
+    """The metadata that identifies a version of a file."""
 
     mtime_ns: int
     size: int
@@ -299,7 +299,7 @@ def _parts(name: str) -> list[str]:
 
 
 def json_text(value: Any) -> str:
-    """Return JSON that every reader accepts: NaN becomes null, and infinities become numbers that are too large."""
+    """Return JSON that every reader accepts: NaN becomes null, and infinities become numbers too large for floats."""
     text = json.dumps(_finite(value), indent=2)
     for mark, number in _INFINITE.items():
         text = text.replace(json.dumps(mark), number)

@@ -1,8 +1,8 @@
 """Run git without executing programs that an untrusted repository configures.
 
 The configuration of a repository can name programs: filters, file system monitors and hooks. It can also name a remote
-from which git fetches missing objects. Opening a project must start none of them. Pass `run_git` an environment from
-`reading_environment`, `status_environment` or `isolated_environment`.
+from which git fetches missing objects. Opening a project must neither start such a program nor fetch. Pass `run_git` an
+environment from `reading_environment`, `status_environment` or `isolated_environment`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run_git(
     timeout: float | None = None,
     on_written: Callable[[int], object] | None = None,
 ) -> bytes:
-    """Run a git command and return its output. The options are those of `processes.run`. Raises GitError."""
+    """Run a git command and return its output. The parameters are those of `processes.run`. Raises GitError."""
     try:
         done = run(
             ["git", *arguments], kind=trace.GIT, folder=folder, environment=environment, input=input, passed=passed,
@@ -48,7 +48,10 @@ def run_git(
             f"cannot run git: {error.strerror}", remedy="Install git, and check that it is on the PATH."
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise GitError(f"git timed out after {error.timeout:g} s", remedy="Try again.") from error
+        raise GitError(
+            f"git timed out after {error.timeout:g} s",
+            remedy="Check that the disk of the project responds, then try again.",
+        ) from error
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
         fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])

@@ -46,7 +46,7 @@ def unlock(descriptor: int) -> None:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Return True if another process holds the lock, or this is unknown."""
+    """Return True if another process holds the lock, or if this is unknown."""
     try:
         if not try_lock(descriptor, shared=True):
             return True

@@ -1,7 +1,7 @@
 """Mask secrets in texts that are shown or stored: run.json, plans, the trace, exports, crash reports.
 
-Secrets are the values of variables and options with names such as `GITHUB_PAT` and `--api-key`, passwords in URLs, and
-parts of connection strings such as `AccountKey=...`. The run itself receives the original values.
+Secrets are the values of variables and options with names such as `GITHUB_PAT` and `--api-key`, passwords in URLs,
+parts of connection strings such as `AccountKey=...`, and bearer tokens. The run itself receives the original values.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def mask_text(text: str) -> str:
 
 
 def mask_value(name: str, value: str) -> str:
-    """Mask the value of a variable."""
+    """Mask the whole value of a variable if its name suggests a secret, otherwise the secrets in the value."""
     return MASK if is_secret_name(name) else mask_text(value)
 
 

@@ -1,6 +1,6 @@
 """Immutable value types that all layers use: targets, run configurations, requests, plans and runs.
 
-They are named tuples, because every command would need 7 ms to import `dataclasses`. The module does not import
+They are named tuples, because importing `dataclasses` would cost every command 7 ms. The module does not import
 `annotations` from `__future__`, because `NamedTuple` compiles each annotation that is a string.
 """
 
@@ -48,7 +48,7 @@ class ComputeTarget(NamedTuple):
     problem: Problem | None = None  # why the file is invalid; then only name and path are known
     gpus: str = ""  # gpus: all, free, a number, or [ids]
     run_root: str = ""  # runRoot: absolute, or below ~ of the login node; "" for the default
-    slurm: Mapping[str, Any] = {}  # slurm: typed values by key, without its unset keys
+    slurm: Mapping[str, Any] = {}  # slurm: typed values by key, without unset keys
     setup: tuple[str, ...] = ()  # setup
     container: str = "none"  # container: none, pyxis, apptainer or oci
     poll_seconds: int = MIN_POLL_SECONDS  # pollSeconds
@@ -100,7 +100,7 @@ class RunConfiguration(NamedTuple):
     max_duration_minutes: int = 0  # MaxDurationMinutes; 0 for no limit
     processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" without torchrun
     data_references: tuple[str, ...] = ()  # DataReferences: relative to the project, or absolute
-    is_sdk_form: bool = False  # the file has the form of the SDK of 2018
+    is_sdk_form: bool = False  # the file has the form of the Azure ML SDK of 2018
     slurm: Mapping[str, Any] = {}  # Slurm: typed values that override those of the target
 
     @property
@@ -125,7 +125,7 @@ class RunConfiguration(NamedTuple):
         return "" if first == "$file" else first
 
     def key(self, name: str) -> str:
-        """Return the name that a key has in the form of this file."""
+        """Return the name of a key in this file, which may have the SDK form."""
         return SDK_KEYS.get(name, name) if self.is_sdk_form else name
 
 
@@ -187,10 +187,10 @@ class RunRequest(NamedTuple):
     environment: tuple[tuple[str, str], ...] = ()  # in addition to EnvironmentVariables; no secrets
     group: str = ""  # ID of its sweep
     member: int = 0  # number in the group, from 1
-    group_limit: int = 0  # maximum number of runs of the group at the same time; 0 for all
+    group_limit: int = 0  # maximum number of runs of the group at the same time; 0 for no limit
     allow_cpu: bool = False  # use the CPU even if the run configuration requires a GPU
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
-    slurm: str = ""  # KEY=VALUE,...: options that override Slurm of the run configuration
+    slurm: str = ""  # KEY=VALUE,...: options that override `Slurm` of the run configuration
     after: str = ""  # RUN[:CONDITION]: start after another run of the project has ended
     sweep: SweepTask | None = None
 
@@ -256,7 +256,7 @@ NOT_ALL_HERE = "some files have not been fetched: run `workbench-tui experiment 
 class ClusterJob(NamedTuple):
     """The state of a run's job in the scheduler of a cluster. A default value means unknown.
 
-    The cluster provides the texts. Times are converted to the clock of this machine.
+    The texts come from the cluster and are not trusted. Times are converted to the clock of this machine.
     """
 
     job_id: str = ""

@@ -84,7 +84,7 @@ class SafeStream(io.TextIOWrapper):
 
 
 def write_controls(stream: TextIO, text: str) -> None:
-    """Write text with control sequences, also to a `SafeStream`."""
+    """Write text with control sequences, even to a `SafeStream`."""
     if isinstance(stream, io.TextIOWrapper):
         io.TextIOWrapper.write(stream, text)
     else:

@@ -4,7 +4,7 @@ The current folder and projects may contain untrusted files. Programs are theref
 path is `PATH` without empty and relative entries and without folders inside a project.
 
 `start_detached` starts children that outlive this process, such as supervising shells, controllers and SSH links. They
-get a new session and inherit no descriptors, so that they cannot keep a pipe or a lock of this process open.
+get a new session and inherit only the descriptors in `passed`, so that they keep no other pipe or lock open.
 """
 
 from __future__ import annotations

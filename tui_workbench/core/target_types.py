@@ -26,7 +26,7 @@ class TargetType(NamedTuple):
     builds_environments: bool = False  # always builds them from the conda dependencies file
     can_build_environments: bool = False  # builds them if `userManagedEnvironment` is false
     has_gpus: bool = False  # the workbench can read the GPUs of its machine
-    has_scheduler: bool = False  # a scheduler chooses nodes and GPUs after submission; no check can be made before
+    has_scheduler: bool = False  # a scheduler chooses nodes and GPUs after submission, so they cannot be checked before
     spark_master: str = ""  # default master of runs with Spark; "" for the cores of the machine
 
     @property

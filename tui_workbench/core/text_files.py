@@ -22,13 +22,13 @@ LARGEST_EDITABLE = 2 * 1024 * 1024
 """Maximum size of an editable file in bytes. In a larger file, a key press would take longer than a frame."""
 
 HEAD_OF_LARGE = 256 * 1024
-"""Number of bytes of a larger file that are shown."""
+"""Number of bytes that are shown of a larger file."""
 
 HEAD_OF_BINARY = 4 * 1024
-"""Number of bytes of a binary file that are shown, in hexadecimal."""
+"""Number of bytes that are shown of a binary file, in hexadecimal."""
 
 LOCK_SECONDS = 10.0
-"""Maximum time to wait for another write in the same folder."""
+"""Maximum time to wait for another write in the same folder, in seconds."""
 
 _BOMS = (("utf-8", b"\xef\xbb\xbf"), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff"))
 
@@ -58,7 +58,9 @@ class TextFile(NamedTuple):
         """
         if self.read_only:
             raise StorageError(
-                f"this file is read-only: {self.read_only}", remedy="Use another editor.", file=self.path
+                f"this file is read-only: {self.read_only}",
+                remedy="Check its permissions, or use another editor.",
+                file=self.path,
             )
         native = text if self.newline in ("", "\n") else text.replace("\n", self.newline)
         try:

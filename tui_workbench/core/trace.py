@@ -1,9 +1,9 @@
 """Log every external command: each ssh, docker, git and process call, with its time, duration and result.
 
-Each call is one line of JSON, written by one append, so that many processes can share a file. `trace.jsonl` in the
-user's state directory holds the newest calls of all processes. `trace.jsonl` in a run directory holds the calls made
-for the run. The size of both files is limited. Secrets that this process knows are masked, and a failed write never
-raises an exception. `trace_reading` reads the files.
+Each line of JSON is written by one append, so that many processes can share a file. `trace.jsonl` in the user's state
+directory holds the newest calls of all processes. `trace.jsonl` in a run directory holds the calls made for the run.
+The size of both files is limited. Secrets that this process knows are masked, and a failed write never raises an
+exception. `trace_reading` reads the files.
 """
 
 from __future__ import annotations

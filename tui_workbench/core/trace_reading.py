@@ -44,8 +44,8 @@ class TracedCall(NamedTuple):
     login: str = ""  # the arguments of `ssh`, if the program ran on another machine
     input: str | int = ""  # stdin, or only its number of bytes
     stderr: str = ""  # the end of stderr
-    error: str = ""  # reason of a failure without an exit code
-    note: str = ""  # another result
+    error: str = ""  # reason for a failure without an exit code
+    note: str = ""  # any other result, such as `started`
     run: str = ""  # run ID
     is_cut: bool = False  # a long word was cut
 

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
-"""Seconds between two attempts to reach a target."""
+"""First and longest pause between two attempts to reach a target, in seconds."""
 
 
 class Interrupted(Exception):

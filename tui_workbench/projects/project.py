@@ -1,6 +1,7 @@
-"""Find and load projects. A project is a folder with `aml_config/`; the workbench stores its files in `.workbench/`.
+"""Find and load projects. A project is a folder that contains `aml_config/`.
 
-The workbench stores the runs of a read-only project in the user's data directory.
+The workbench stores its own files, such as runs, in `.workbench/`, or for a read-only project in the user's data
+directory.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Project:
         """Create the state directory, with a `.gitignore` for itself. Raises StorageError."""
         ignore = os.path.join(self.state_directory, ".gitignore")
         try:
-            # Written first, so that git never sees other files. It is empty if the disk was full.
+            # Written first, so that git never sees other files. An attempt on a full disk leaves an empty file.
             if not os.path.exists(ignore) or not os.path.getsize(ignore):
                 os.makedirs(self.state_directory, FOLDER_MODE, exist_ok=True)
                 write_below(self.state_directory, ".gitignore", b"*\n")
@@ -123,7 +124,7 @@ class Project:
     def target_of(self, configuration: RunConfiguration, override: str = "") -> ComputeTarget:
         """Return the target of a run configuration, or `override`.
 
-        Raises ConfigurationError if it does not exist, or conflicts with a run configuration in the SDK form.
+        Raises ConfigurationError if the target does not exist, or conflicts with a run configuration in the SDK form.
         """
         name = override or configuration.target
         key = configuration.key("Target")

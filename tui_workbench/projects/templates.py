@@ -1,7 +1,7 @@
 """Create projects from built-in templates, folders and git repositories.
 
-A project is created in a hidden folder, which is then renamed. Existing files are never overwritten: a folder that
-becomes a project only gets the missing files.
+A project is created in a hidden folder, which is then renamed. Existing files are never overwritten: an
+existing folder only gets `aml_config/`, unless it has one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FROM_SAMPLE = {
     "spark-wordcount": (".gitignore",),
     "iris": (".gitignore",),
 }
-"""Files of the sample project that templates contain too."""
+"""Files of the sample project that templates also contain."""
 
 
 class Template(NamedTuple):
@@ -64,8 +64,8 @@ _TEMPLATES = (
     Template("blank", "Configuration for this machine and for Docker."),
     Template("digits", "A small PyTorch network for handwritten digits; trains in seconds on a CPU."),
     Template("digits-ddp", "The digits network in several processes (DDP with torchrun), on GPUs or CPU cores."),
-    Template("spark-wordcount", "Counting words with Spark, in seconds (PySpark)."),
-    Template("iris", "Logistic regression of Spark ML for the iris flowers (PySpark)."),
+    Template("spark-wordcount", "A word count with Spark that takes seconds (PySpark)."),
+    Template("iris", "Logistic regression with Spark ML on the iris data set (PySpark)."),
     Template("mnist-tensorflow", "A small TensorFlow network for MNIST, on a CPU or GPU."),
     Template("mnist-cntk", "A small CNTK network for MNIST, for old projects (Python 3.6, CUDA 10)."),
 )
@@ -88,7 +88,7 @@ def create_project(name: str, path: str = ".", template: str = DEFAULT_TEMPLATE)
     source = _source_of(template)
     parent = os.path.abspath(os.path.expanduser(path))
     if not os.path.isdir(parent):
-        raise UsageError(f"{parent} is not a folder", remedy="Create it, or choose another with --path.")
+        raise UsageError(f"{parent} is not a folder", remedy="Create the folder, or choose another with --path.")
     place = os.path.join(parent, name)
     _check_free(place)
     try:
@@ -140,7 +140,7 @@ def _source_of(template: str) -> str:
         return folder
     raise UsageError(
         f"unknown template {template!r}",
-        remedy=f"Choose one of: {', '.join(known)}; or a folder, or the URL of a git repository.",
+        remedy=f"Use a folder, the URL of a git repository, or one of: {', '.join(known)}.",
     )
 
 
@@ -175,7 +175,7 @@ def _check_name(name: str) -> None:
         return
     raise UsageError(
         f"{name!r} is not a valid project name",
-        remedy=f"Use {SHORTEST_NAME} to {LONGEST_NAME} letters (a to z), digits or hyphens; no hyphen at the start.",
+        remedy=f"Use {SHORTEST_NAME} to {LONGEST_NAME} ASCII letters, digits and hyphens, but no hyphen at the start.",
     )
 
 
@@ -192,7 +192,8 @@ def _check_free(place: str) -> None:
 
 
 def _taken(place: str) -> UsageError:
-    remedy = f"Choose another name or --path, or add it with `workbench-tui project add {shlex.quote(place)}`."
+    command = f"workbench-tui project add {shlex.quote(place)}"
+    remedy = f"Choose another name or --path. If it is a folder, you can make it a project: `{command}`."
     return UsageError(f"{place} exists and is not an empty folder", remedy=remedy)
 
 

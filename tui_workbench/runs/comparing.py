@@ -1,7 +1,7 @@
 """Compare runs: metrics, arguments, configuration, code, packages, machine.
 
 Rows with different values are first, in the order of the sections; equal rows follow. A missing value is None, which
-differs from all values. A note lists each section that cannot be compared.
+differs from every value. The notes name the values that could not be compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
 
 VERDICT = "verdict"  # the row of section `gpu` that shows whether a run used a GPU
 
-# The order of the sections: results, request, code, machine.
 SECTIONS = ("metrics", "arguments", "configuration", "code", "git", "packages", "python", "image", "gpu", "host", "run")
 
 _Column: TypeAlias = Mapping[str, Any]  # the values of one run in a section, by row name
@@ -66,7 +65,7 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
     """Compare runs, given by ID or number. Raises UsageError for fewer than two runs, and RunNotFound."""
     runs = list({run.run_id: run for run in map(history.get, run_ids)}.values())
     if len(runs) < 2:
-        raise UsageError("cannot compare a single run", remedy="Give two or more runs.")
+        raise UsageError("cannot compare a single run", remedy="Give two or more different runs.")
     notes: list[tuple[Run, str]] = []
     facts = [facts_of(run.directory) for run in runs]
     origins = [_provenance(run.directory) for run in runs]
@@ -84,7 +83,7 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
     for run, origin in zip(runs, origins, strict=True):
         if not origin:
             missing = "packages, interpreter and machine were not recorded"
-            notes.append((run, missing if run.tracked else "untracked: only the request is recorded"))
+            notes.append((run, missing if run.tracked else f"untracked, so {missing}"))
         incomplete = (read_summary(run.directory) or {}).get("notes")
         if isinstance(incomplete, list):
             notes += [(run, note) for note in incomplete if isinstance(note, str)]

@@ -1,6 +1,6 @@
 """`Runs`, the interface of the screens and the command line to the runs of a project.
 
-The calls block, so the screens use threads. No state is kept between calls: each call reads the files again.
+The calls block, so the screens make them in threads. No state is kept between calls: each call reads the files again.
 """
 
 from __future__ import annotations
@@ -47,31 +47,34 @@ class Runs(History):
     ) -> Run:
         """Take a snapshot, create the run directory, start the run, and return without waiting for its end.
 
-        If this process has one thread, set `single_threaded`: the controller is then a fork and starts faster.
+        If this process has only one thread, set `single_threaded`: the controller is then a fork and starts faster.
         `on_started` is called with the run after its script was started or the run was queued. Raises
-        ConfigurationError, UsageError or StorageError; no run remains then, even if `on_started` was called.
+        ConfigurationError, UsageError, StorageError, or WorkbenchError if no controller can be started; no run remains
+        then, even if `on_started` was called.
         """
         return launch.submit(self.project, request, single_threaded=single_threaded, on_started=on_started)
 
     def cancel(self, run_id: str, *, grace: float = DEFAULT_GRACE) -> Run:
         """Cancel a run, unless it has ended, and wait until all its processes have ended.
 
-        `grace` is the time in seconds between SIGTERM and SIGKILL; that of the last call applies. Raises RunNotFound,
-        StorageError if the end cannot be recorded, and WorkbenchError if the target is unreachable.
+        `grace` is the time in seconds between SIGTERM and SIGKILL; the value of the last call applies. Raises
+        RunNotFound, ImportedRun, StorageError if the end cannot be recorded, and WorkbenchError if the run does not end
+        in time, for example because its target is unreachable.
         """
         return resuming.cancel(self.directory(run_id), grace)
 
     def resume(self) -> builtins.list[str]:
-        """Start a controller for each active run of this user, and remove the files of interrupted submissions.
+        """Start a controller for each active run of this user that has none, and continue interrupted sweeps.
 
-        Return the IDs of the runs that had no controller.
+        Remove the files of interrupted submissions. Return the IDs of the runs that had no controller.
         """
         return resuming.resume_all(self.project)
 
     def take_over(self, run_id: str) -> bool:
-        """Start a controller for the run if it has none; return True if it had none.
+        """Start a controller for a run that has none, or start a queued run if the limits allow it.
 
-        Raises ImportedRun, and WorkbenchError if no controller can be started.
+        Return True if the run had no controller, or if the queued run was started. Raises ImportedRun, and
+        WorkbenchError if no controller can be started.
         """
         path = os.path.join(self.project.runs_directory, run_id)
         return resuming.take_over(self.project, RunDirectory(path))
@@ -84,7 +87,7 @@ class Runs(History):
         return mask_plan(prepare(self.project, request).plan)
 
     def plan_details(self, request: RunRequest) -> tuple[Plan, str]:
-        """Return the plan with details from the target, and "" or the error if the target is unreachable.
+        """Return the plan with details from the target, and the error if the target is unreachable, or "".
 
         Nothing is changed. Raises ConfigurationError or UsageError.
         """
@@ -114,7 +117,7 @@ class Runs(History):
     def stop_group(self, group: str, *, all_of_it: bool = False, grace: float = DEFAULT_GRACE) -> builtins.list[Run]:
         """Cancel the queued runs of a sweep, and with `all_of_it` also its active runs. Return the canceled runs.
 
-        Raises RunNotFound or StorageError.
+        Raises RunNotFound, ImportedRun, StorageError or WorkbenchError, as `cancel` does.
         """
         for run in self.group(group):
             if run.imported:
@@ -136,7 +139,7 @@ class Runs(History):
         return restore(self.project, self.directory(run_id).read_record(), dry_run=dry_run)
 
     def undo_restore(self, *, dry_run: bool = False) -> Restoration:
-        """Undo the last `restore`; a second call repeats it.
+        """Undo the last `restore`; a second call redoes it.
 
         With `dry_run`, nothing is changed. Raises StorageError, or UsageError if there is nothing to undo.
         """
@@ -153,7 +156,7 @@ class Runs(History):
         return directory.run()
 
     def take_over_imported(self, run_id: str) -> None:
-        """Take over an imported run that the user has reviewed. After that, `get` can adopt it.
+        """Take over an imported run that the user has reviewed. After that, `get` with `adopt` starts it.
 
         See `tui_workbench.runs.lifecycle.adoption`. Raises ImportedRun, RunNotFound or StorageError.
         """

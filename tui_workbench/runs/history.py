@@ -59,7 +59,7 @@ class History:
         return facts_of(self.directory(run_id).path)
 
     def annotate(self, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
-        """Replace the annotations of a run by the result of `change`, which gets the current annotations.
+        """Replace the annotations of a run with the result of `change`, which gets the current annotations.
 
         See `tui_workbench.runs.store.annotations`. Raises RunNotFound, UsageError or StorageError.
         """
@@ -68,7 +68,7 @@ class History:
     def history_json(self, *, hidden: bool = False) -> tuple[bytes, ...]:
         """Return the history records of all runs as JSON, newest first; `hidden` includes archived runs.
 
-        The result is a list in ASCII with an indentation of 2. It is returned in parts, to avoid a copy.
+        The JSON is ASCII, indented by 2 spaces, and returned in parts to avoid a copy.
         """
         with RunIndex(self.project) as index:
             records = index.history_json(hidden=hidden)

@@ -1,8 +1,8 @@
 """Open a shell in the project or in a copy of a run, with the interpreter of the target first on the PATH.
 
-The `az ml ...` commands of Azure ML Workbench work in the shell, because a script `az` precedes the real program. The
-shell reads the user's startup files, and then adjusts the PATH. The shell of an ended run uses a copy of its snapshot,
-so that the run stays unchanged.
+The `az ml ...` commands of Azure ML Workbench work in the shell, because a script `az` precedes the real program on
+the PATH. The shell reads the user's startup files, and then adjusts the PATH. The shell of an ended run uses a copy of
+the run's snapshot, so that the run stays unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Shell(NamedTuple):
 
 
 def project_shell(project: Project, run_configuration: str = "", *, is_interactive: bool = True) -> Shell:
-    """Return a shell in the project for a run configuration, by default the first for this machine.
+    """Return a shell in the project for a run configuration, by default `local` or another one for this machine.
 
     Raises ConfigurationError or StorageError.
     """
@@ -68,7 +68,7 @@ def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool
     try:
         variables = variables_of(record.spec)
     except ConfigurationError as error:
-        variables, notice = {}, f"{notice} Its EnvironmentVariables are not set: {error.message}.".strip()
+        variables, notice = {}, f"{notice} The EnvironmentVariables of the run are not set: {error.message}.".strip()
     name = f"{project.name} [{record.run_number}]"
     return _shell(name, folder, interpreter, variables, notice, is_interactive=is_interactive)
 
@@ -84,8 +84,8 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
     target, name = spec.target, spec.run_configuration.name
     if not target.kind.runs_here:
         return "", (
-            f"Scripts for {target.name} do not run with this shell's Python: "
-            f"`az ml experiment submit -c {name} SCRIPT` runs them there."
+            f"This shell does not use the Python of target {target.name}. "
+            f"To run a script there, use `az ml experiment submit -c {name} SCRIPT`."
         )
     interpreter = find_interpreter(target)
     if target.user_managed_environment:
@@ -96,16 +96,16 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
     if managed.is_complete:
         return managed.python, ""
     return interpreter, (
-        f"Its environment is not prepared ({managed.why()}), so this shell uses the base interpreter: "
-        f"`az ml experiment prepare -c {name}` prepares it."
+        f"The environment of {name} is not prepared ({managed.why()}), so this shell uses the base interpreter. "
+        f"To prepare the environment, use `az ml experiment prepare -c {name}`."
     )
 
 
 def _copy_of(project: Project, directory: RunDirectory, record: Record) -> str:
     """Return the folder for the shell of a run.
 
-    It is the project for an untracked run, the working copy while the run is active, and otherwise a copy of the
-    snapshot for shells, which is created if necessary.
+    It is the project for an untracked run, the working copy while the run is active, and otherwise a separate copy of
+    the snapshot, which is created if necessary.
     """
     if record.snapshot == "none" and not record.commit_id:
         return project.root

@@ -74,7 +74,7 @@ def log_table(name: "str", columns: "Mapping[str, Any]", step: "Optional[float]"
     if isinstance(table, list):
         table = _from_rows(table)
     if not isinstance(table, dict):
-        raise TypeError("a table must be a dict of lists, not %s" % type(columns).__name__)
+        raise TypeError("a table must be a dict of lists or a list of dicts, not %s" % type(columns).__name__)
     table = {key: column if isinstance(column, list) else [column] for key, column in table.items()}
     if len({len(column) for column in table.values()}) > 1:
         raise ValueError("the columns of a table must have the same length")
@@ -221,11 +221,11 @@ _names = {}  # type: Dict[str, str]
 
 
 def _name(name: "str") -> "str":
-    """Return the name as JSON, cached."""
+    """Return the name as JSON, and cache it."""
     if not isinstance(name, str):
-        raise TypeError("the name of a metric must be a string, not %s" % type(name).__name__)
+        raise TypeError("a name must be a string, not %s" % type(name).__name__)
     if not name:
-        raise ValueError("a metric needs a name")
+        raise ValueError("a name must not be empty")
     text = _json(name)
     if len(_names) < 10000:
         _names[name] = text

@@ -1,1 +1,1 @@
-"""Compute targets: the protocol, the registry of types, and one folder for each kind of machine."""
+"""Compute targets: the protocol, the target types, environments, GPU samples and checks."""

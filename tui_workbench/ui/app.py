@@ -95,8 +95,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
 
     @property
     def available_themes(self) -> dict[str, Theme]:
-        """The loaded themes of the workbench, without Textual's own themes."""
-        return self._themes
+        return self._themes  # without Textual's own themes
 
     def get_default_screen(self) -> Screen[None]:
         return MainScreen(self._project, self._tree, self._startup_error, self._saved)
@@ -108,7 +107,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         return line_filters(self.current_theme, self.terminal, usual)
 
     def pop_screen(self) -> AwaitComplete:
-        """Close the top screen. Cancel its workers first, because its widgets are removed before the screen."""
+        # Its workers are canceled first, because its widgets are removed before the screen.
         closing = self.screen
         for worker in list(self.workers):
             if worker is not active_worker.get(None) and closing in (worker.node, *worker.node.ancestors):
@@ -116,7 +115,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         return super().pop_screen()
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text of one of Textual's widgets. The workbench itself calls `clipboard.copy`."""
+        # Only Textual's widgets call this method; the workbench itself calls `clipboard.copy`.
         from tui_workbench.ui.terminal.clipboard import copy
 
         copy(self, text)
@@ -159,7 +158,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
             self.show_refusal("Nothing else to jump to.")
 
     async def action_quit(self) -> None:
-        """Leave through the main screen, which asks about unsaved edits."""
+        # The main screen asks about unsaved edits.
         while not isinstance(self.screen, MainScreen):
             await self.pop_screen()
         await self.screen.action_quit()

@@ -87,7 +87,7 @@ async def in_thread(call: Callable[[], Result]) -> Result:
 
 
 def ask(widget: Widget, what: str, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
-    """Make a call that only reads in a thread, and pass its result to `then`. Post a WorkbenchError as `BackendFailed`.
+    """Make a read-only call in a thread and pass its result to `then`. Post a WorkbenchError as `BackendFailed`.
 
     A result that arrives after the widget was removed, or after a newer call for the same `what`, is dropped. For calls
     that write, use `CallQueue`.

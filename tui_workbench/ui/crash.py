@@ -24,7 +24,7 @@ from tui_workbench.core import directories
 from tui_workbench.core.masking import mask_text
 from tui_workbench.ui.terminal.safetext import safe_text
 
-PATIENCE = 2.0  # seconds for which the event loop may end the screens after SIGQUIT
+PATIENCE = 2.0  # seconds that the event loop has to end the screens after SIGQUIT
 QUIT_CODE = 128 + signal.SIGQUIT
 
 

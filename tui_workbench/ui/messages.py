@@ -26,7 +26,7 @@ class _DataMessage(Message):
 
 
 class Request(_DataMessage):
-    """A request of a pane or a screen to the main screen."""
+    """A request from a pane or a screen to the main screen."""
 
 
 class Update(_DataMessage):
@@ -53,7 +53,7 @@ class EditorRequested(Request):
 
 
 class ChangeRequested(Request):
-    """A request to show a change of configuration files, and to apply it if the user agrees.
+    """A request to show a change to configuration files, and to apply it if the user agrees.
 
     `kind` is `gpu-ready`, `duplicate`, `rename`, `delete`, `detach`, `new-target` or `new-configuration`; `path` is a
     `.compute` or `.runconfig` file, or "".

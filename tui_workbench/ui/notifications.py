@@ -1,7 +1,7 @@
 """Notifications about ended runs: a toast, a notification of the terminal, and the window title.
 
-The invariants: a run is reported once, unless the user is watching it or it ended before the screens were opened; a
-toast does not cover the cursor.
+The invariants: the end of a run is reported once, unless the user is watching the run or it ended before the screens
+were opened; a toast does not cover the cursor.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recovery files, which keep unsaved edits when the terminal, the connection or the machine fails.
 
 Each process of the workbench has its own folder below the user's state directory, with a file for each text, and holds
-a lock beside it. At its start, a process takes over the folders whose locks are free.
+the lock file beside the folder. At its start, a process takes over the folders whose locks are free.
 
 The invariants: no process touches the folder of a live process; a text is deleted only after the user saved or
 discarded it, or after the process that took it over has written it; only the user can read the texts.
@@ -29,7 +29,7 @@ SCHEMA = 1
 
 
 class Unsaved(NamedTuple):
-    """An unsaved text, the version of the file that it is based on, and the time it was written (epoch seconds)."""
+    """An unsaved text, the version of the file that it is based on, and the time of writing (epoch seconds)."""
 
     file: TextFile
     text: str
@@ -82,7 +82,8 @@ class Recovery:
         except OSError as error:
             raise StorageError(
                 f"cannot write a recovery file for unsaved edits: {(error.strerror or str(error)).lower()}",
-                remedy="Save often: unsaved edits are lost if the terminal or the machine fails.",
+                remedy="Check the free space and the permissions of the folder. Until then, save often: unsaved edits "
+                "are lost if the terminal or the machine fails.",
                 file=self._base,
             ) from error
         self._folder, self._lock = folder, lock
@@ -176,7 +177,7 @@ def _read(path: str) -> Unsaved:
         with contextlib.suppress(OSError):
             os.rename(path, aside)
         raise StorageError(
-            "cannot read a recovery file of unsaved edits",
-            remedy="Open this copy of the file in another editor.",
+            "cannot read a recovery file for unsaved edits",
+            remedy="Open the file in another editor: its key `text` holds the edited text.",
             file=aside,
         ) from error

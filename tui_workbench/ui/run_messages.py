@@ -23,7 +23,7 @@ class CheckRequested(Request):
 
 
 class RunSelected(Request):
-    """A request to select a run and, with `opened`, to focus its log."""
+    """A request to select a run and, if `opened`, to focus its log."""
 
     run_id: str
     opened: bool

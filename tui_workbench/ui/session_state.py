@@ -103,7 +103,8 @@ def save_session(root: str, values: Mapping[str, object]) -> None:
     except OSError as error:
         raise StorageError(
             f"cannot create the folder: {(error.strerror or str(error)).lower()}",
-            remedy="Make its parent folder writable. Until then, the state of the screens is not saved.",
+            remedy="Check the free space and the permissions of its parent folder. Until then, the state of the "
+            "screens is not saved.",
             file=os.path.dirname(path),
         ) from error
     whole = {"schema": SCHEMA, "project": os.path.realpath(root), **values}
@@ -113,6 +114,6 @@ def save_session(root: str, values: Mapping[str, object]) -> None:
 def _unreadable(path: str, why: str) -> WorkbenchError:
     return StorageError(
         f"cannot restore the screens of this project: {why}",
-        remedy="Continue with the default layout: the file is replaced when you quit.",
+        remedy="No action is needed: the screens start with the default layout, and the file is replaced.",
         file=path,
     )

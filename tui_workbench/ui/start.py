@@ -41,5 +41,5 @@ def use_keymap() -> WorkbenchError | None:
     if len(keymap.errors) < 2:
         return next(iter(keymap.errors), None)
     first = keymap.errors[0]
-    remedy = f"{first.remedy} {len(keymap.errors) - 1} more: run `workbench-tui keys`.".lstrip()
+    remedy = f"{first.remedy} `workbench-tui keys` lists all {len(keymap.errors)} errors.".lstrip()
     return ConfigurationError(first.message, file=first.file, line=first.line, column=first.column, remedy=remedy)

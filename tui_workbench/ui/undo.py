@@ -1,8 +1,8 @@
 """Undo of annotations, archived runs, restored files, filters and the theme.
 
-The invariant: one key undoes the newest step, on any screen. Changes of configuration files have separate
-undo steps (`config.changes`). Each step here records the number of those changes before it, so that the newest of all
-steps is found.
+The invariant: one key undoes the newest step, on any screen. Changes to configuration files have separate undo steps
+(`config.changes`). Each step here records the number of such changes before it, so that the newest of all steps is
+found.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class UndoSteps:
 
     @property
     def is_newest(self) -> bool:
-        """Return True if the newest step is newer than every change of configuration files."""
+        """Return True if the newest step is newer than every change to configuration files."""
         return bool(self._steps) and self._steps[-1].changes_before >= self.count_changes()
 
     def forget(self, title: str) -> None:
-        """Remove the newest step of this title, which was undone in another way."""
+        """Remove the newest step with this title, which was undone in another way."""
         for step in reversed(self._steps):
             if step.title == title:
                 self._steps.remove(step)

@@ -1,8 +1,8 @@
 """A thread that polls the project for changes once a second and reports them.
 
-While nothing changes, it only calls `stat`, which works on every file system, needs no handles, and takes less than
-0.1 % of a processor. Files are read again only when their signature has changed. While a run is active, it polls
-more often.
+While nothing changes, the thread only calls `stat`, which works on every file system, needs no watch handles, and takes
+less than 0.1 % of a processor. Files are read again only when their signature has changed. While a run is active, the
+thread polls more often.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tui_workbench.ui.files.changed_files import ChangedFiles
 
 IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # seconds between polls, without and with active runs
 CONFIGURATION_SUFFIXES = (".compute", ".runconfig", ".yml", ".yaml")
-PROGRESS_NS = 3_000_000_000  # time between reads of the progress of preparations, because each reads all runs
+PROGRESS_NS = 3_000_000_000  # minimum time between reads because of preparation progress; each read lists all runs
 
 FileSignature = tuple[str, int, int]  # path, time of change in ns, size; zeros for a missing file
 Arguments = ParamSpec("Arguments")
@@ -90,7 +90,7 @@ class ProjectWatcher:
         self._wake.set()
 
     def _watch(self) -> None:
-        # Rebuilding a large index is slow.
+        # Rebuilding a large index is slow, so its progress is shown.
         with listening(lambda progress: self._report(self._listener.show_progress, progress)):
             runs = Runs(self._project)
             self._poll(runs)
@@ -173,7 +173,7 @@ class ProjectWatcher:
 
 
 def _progress_signature(folder: str) -> FileSignature:
-    """Return a signature of a run's progress that changes at most every `PROGRESS_NS`."""
+    """Return a signature of a run's progress that changes at most every `PROGRESS_NS` nanoseconds."""
     path, changed, _ = _signature(f"{folder}/{PROGRESS}")
     return path, changed // PROGRESS_NS, 0
 

@@ -142,7 +142,7 @@ def test_image_with_wrong_cuda_is_replaced(root: Path) -> None:
     )
     plan = plan_gpu_ready(str(root), "myvm")
     assert plan.hunks[0].title == "baseDockerImage: tensorflow/tensorflow:1.8.0-gpu-py3"
-    assert plan.hunks[0].reason == "The packages need another CUDA version than that of the image."
+    assert plan.hunks[0].reason == "The packages need a CUDA version that the image does not have."
     kept = plan_gpu_ready(str(root), "myvm", image=DEFAULT_GPU_IMAGE)
     assert [one.code for one in kept.problems] == ["wrong-cuda"]
     assert not kept.is_ready
@@ -329,7 +329,7 @@ def test_unknown_image_is_kept_with_a_note(tmp_path: Path) -> None:
     root = project(tmp_path, box__compute="type: localdocker\nbaseDockerImage: mine/train:1\n")
     plan = plan_gpu_ready(str(root), "box")
     assert ids(plan) == ["nvidiaDocker"]
-    assert plan.notes[0] == "The name of mine/train:1 does not show whether it has CUDA. Make sure that it does."
+    assert plan.notes[0] == "The name of mine/train:1 does not show whether the image has CUDA. Make sure that it does."
     assert [image.reference for image in plan.images][:2] == ["mine/train:1", DEFAULT_GPU_IMAGE]
     assert ids(plan_gpu_ready(str(root), "box", image=DEFAULT_GPU_IMAGE)) == ["baseDockerImage", "nvidiaDocker"]
 

@@ -102,7 +102,7 @@ def test_suggested_image_fits_the_packages(tmp_path: Path) -> None:
     assert "tensorflow/tensorflow:1.8.0-gpu-py3" in editing.text
     (stale,) = (one for one in editing.problems() if one.code == "stale-image")
     assert (stale.severity, stale.fix) == (INFO, None)
-    assert stale.remedy == "It fits TensorFlow 1.8; a newer GPU needs a newer framework and image."
+    assert stale.remedy == "The image fits TensorFlow 1.8; a newer GPU needs a newer framework and image."
 
 
 @pytest.mark.parametrize("image", ["mine/train", "mine/train:latest"])

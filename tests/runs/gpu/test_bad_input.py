@@ -76,7 +76,7 @@ def test_device_lost_during_a_run_is_reported(workbench: Workbench, standin: Sta
 @pytest.mark.parametrize(
     ("device", "word", "unseen"),
     [
-        (gpu(0, power=None, ecc=None, temp=None), "proven", "GPU 0: the driver does not report the power"),
+        (gpu(0, power=None, ecc=None, temp=None), "proven", "the driver does not report the power of GPU 0"),
         (gpu(0, mig=1, util=None), "unknown", ""),
     ],
     ids=["power", "mig"],

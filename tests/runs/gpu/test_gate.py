@@ -59,7 +59,7 @@ def test_run_that_would_use_the_cpu_is_refused(asking: Asking) -> None:
         "this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is a CPU build: it trains on the CPU."
     )
     assert "-m pip install --force-reinstall torch" in first
-    assert (second, rest) == ("  To run on the CPU, add --allow-cpu.", "")
+    assert (second, rest) == ("  To run on the CPU, add `--allow-cpu`.", "")
     assert asking.history() == []
 
 
@@ -103,10 +103,8 @@ def test_plan_has_the_result_of_the_check(asking: Asking) -> None:
     standins.torch(asking.packages, version="2.4.0+cpu", cuda=None, capabilities=())
     os.utime(asking.packages, (1, 1))  # as a package manager does, but seldom within the same second
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "train.py").out
-    assert (
-        "preflight: the run would not start: this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is"
-        in shown
-    )
+    assert "preflight: this run would not use a GPU, but gpus is all: PyTorch 2.4.0+cpu is" in shown
+    assert ". The run would not start." in shown
     shown = asking.run("experiment", "submit", "-c", "local", "--dry-run", "--allow-cpu", "train.py").out
     assert "preflight" not in shown
 

@@ -153,9 +153,9 @@ def test_gaps_in_the_observation_are_listed() -> None:
     assert found.unseen == (
         "nvidia-smi does not answer",
         "no samples for 119 s",
-        "GPU 0: the driver does not report the memory of processes",
-        "GPU 0: no utilization for 1.0 s",
-        "GPU 0: the driver does not report the power",
+        "the driver does not report the memory of processes on GPU 0",
+        "no utilization of GPU 0 for 1.0 s",
+        "the driver does not report the power of GPU 0",
     )
 
 
@@ -166,7 +166,7 @@ def test_summary_fits_80_columns_without_repetition() -> None:
         "GPU proven: its processes computed on a GPU",
         "  GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean, 80 % p95, 48 s of GPU",
         "  time, 1 Wh",
-        "  not observed: nvidia-smi does not answer",
+        "  incomplete: nvidia-smi does not answer",
     ]
     unused = verdict(add(usage(), 60, Reading(0, 0, 3, 10)))
     assert summary(unused) == ["GPU not used: none of its processes held GPU memory"]
@@ -193,4 +193,4 @@ def test_require_gpu_fails_a_run_without_use(required: bool, state: str, word: s
     ending = judged(configuration, Ending(state, "", 0, 5.0), word, "a cause")
     assert ending.state == expected
     if expected == RunState.FAILED:
-        assert (ending.reason, ending.exit_code) == ("RequireGpu: it used no GPU: a cause", None)
+        assert (ending.reason, ending.exit_code) == ("RequireGpu: it used no GPU; a cause", None)

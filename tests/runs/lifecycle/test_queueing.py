@@ -306,7 +306,7 @@ def test_failed_copy_fails_the_run_and_starts_the_next(tmp_path: Path) -> None:
     ownership.register(str(Path(second.directory, "run.json")))
     place.end(first)
     until(lambda: place.state(second)[0] == "failed", "its end")
-    assert "the snapshot failed" in place.state(second)[1]
+    assert "failed in the snapshot repository" in place.state(second)[1]
     place.end(third)
 
 

@@ -181,7 +181,7 @@ def test_event_log_keeps_its_name_here(tmp_path: Path, name: str, local: str) ->
             "Error: java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main",
             "its Java does not work with",
         ),
-        ("Exception: Could not parse Master URL: 'sparky://x'", "does not know the master sparky://x"),
+        ("Exception: Could not parse Master URL: 'sparky://x'", "invalid Spark master 'sparky://x'"),
         ("ERROR Application has been killed. Reason: All masters are unresponsive! Giving up.", "does not answer"),
         ("Traceback (most recent call last):", ""),
     ],

@@ -97,7 +97,7 @@ def test_torn_and_foreign_lines_are_counted_and_skipped(tmp_path: Path) -> None:
     write(tmp_path / "metrics.jsonl", "\n".join([good, f'{{"name":"lo{good}', "", *bad, "[" * 5000, good]) + "\n")
     metrics = read(tmp_path)
     assert curve(metrics, "loss") == [(7, 0.5)] * 3
-    assert metrics.notes() == ["metrics.jsonl: 8 unreadable lines or records"]
+    assert metrics.notes() == ["metrics.jsonl: 8 unreadable records"]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_number_of_names_is_limited_and_reported(tmp_path: Path) -> None:
     metrics = read(tmp_path)
     assert len(metrics.summary()) == MAX_NAMES
     assert curve(metrics, "loss/7") == [(0, 1), (1, 2)]
-    assert metrics.notes() == ["metrics.jsonl: more than 10,000 metric names; 500 values are not shown"]
+    assert metrics.notes() == ["metrics.jsonl: more than 10,000 metric names; 500 values left out"]
 
 
 # Other things

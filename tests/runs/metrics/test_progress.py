@@ -231,7 +231,7 @@ def test_long_log_has_its_last_value_and_a_note(tmp_path: Path) -> None:
     long_log(tmp_path, 20)
     metrics = read(tmp_path)
     assert curve(metrics, "loss") == [(1, 7.7), (2, 7.6), (8, 0.6), (9, 0.5)]
-    assert metrics.notes() == ["output.log: metrics of 11.6 MB in the middle are missing: too much output at once"]
+    assert metrics.notes() == ["output.log: too long to read at once; 11.6 MB were not searched for metrics"]
     assert not metrics.refresh()
     write(tmp_path / "output.log", b"step 10 loss: 0.4\n", append=True)
     metrics.refresh()
@@ -270,7 +270,7 @@ def test_curves_of_endless_output_are_thinned_to_their_extremes(
     assert len(curve(metrics, "loss")) <= 3000
     assert (7777, -5) in curve(metrics, "loss")
     assert metrics.summary()["accuracy"].count == len(curve(metrics, "accuracy")) == 20
-    assert [note.endswith("curves show their extremes only") for note in metrics.notes()] == [True]
+    assert [note.endswith("curves show only minima and maxima") for note in metrics.notes()] == [True]
 
 
 def test_logged_metric_wins_over_printed_one(tmp_path: Path) -> None:

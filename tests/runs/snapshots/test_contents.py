@@ -70,7 +70,7 @@ def test_large_ignored_data_is_refused_before_copying(tracked: Project) -> None:
     assert 'DataReferences: ["data"]' in error.remedy
     assert error.configuration.endswith("local.runconfig")
     assert error.configuration in error.remedy
-    assert "`/data` in .amlignore" in error.remedy
+    assert "`/data` to .amlignore" in error.remedy
     assert "the run would not start" in plan(tracked)["files"]
 
 
@@ -128,7 +128,7 @@ def test_large_snapshot_causes_a_note(tracked: Project, monkeypatch: pytest.Monk
     run = Runs(tracked).submit(REQUEST)
     (note,) = Runs(tracked).directory(run.run_id).notes()
     assert "images (11 files, 0 B)" in note
-    assert "`/images` in .amlignore" in note
+    assert "`/images` to .amlignore" in note
     assert "DataReferences: [images]" in note
 
 
@@ -178,7 +178,7 @@ def test_keyring_reference_is_not_a_password(tracked: Project, text: str) -> Non
 @pytest.mark.parametrize(
     ("reference", "message"),
     [("../data", "is outside the project"), (".", "the project folder"), ("nowhere", "does not exist"),
-     ("outputs/x", "cannot be data"), ("aml_config", "cannot be data")],
+     ("outputs/x", "reserved folder outputs/"), ("aml_config", "reserved folder aml_config/")],
 )  # fmt: skip
 def test_invalid_data_reference_is_refused(tracked: Project, reference: str, message: str) -> None:
     write_configuration(Path(tracked.root), TrackedRun=True, DataReferences=[reference])

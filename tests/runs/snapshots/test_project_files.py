@@ -39,14 +39,14 @@ def test_amlignored_file_is_reported_with_both_remedies(tracked: Project) -> Non
     said = reason(tracked, "raw/set")
     assert said.startswith("FileNotFoundError: ")
     assert said.endswith(
-        "; raw is excluded from runs by .amlignore: remove it there, or declare it as data, `DataReferences: [raw]`"
+        "; .amlignore excludes raw from runs: remove its pattern, or declare it as data with `DataReferences: [raw]`"
     )
 
 
 def test_path_outside_the_project_is_reported(tracked: Project, tmp_path: Path) -> None:
     write_files(tmp_path, {"data/set": "1"})
     said = reason(tracked, "../data/set")
-    assert "../data/set is outside the project, and a tracked run works in a copy elsewhere" in said
+    assert "../data/set is outside the project, and a tracked run uses a copy of the project" in said
     assert f"{tmp_path}/data/set" in said
     assert ";" not in reason(tracked, "../nowhere/set")
 
@@ -78,7 +78,7 @@ def test_other_failures_add_no_cause(tracked: Project) -> None:
     [
         ("data", "data is data on this machine, not on box"),
         ("/home/research/.workbench-tui/runs/{run}/work/data/set", "data is data on this machine"),
-        ("/workbench/run/work/raw/set", "raw is excluded from runs by .amlignore"),
+        ("/workbench/run/work/raw/set", ".amlignore excludes raw from runs"),
         (".env", ".env has the name of a secrets file"),
         ("/etc/nowhere", ""),
     ],

@@ -74,7 +74,7 @@ class TestSlurmOptions:
         ("request_", "said"),
         [
             (asked("a.py", configuration="hpc")._replace(slurm="gpu=2"), "Did you mean 'gpus'?"),
-            (asked("a.py", configuration="local")._replace(slurm="gpus=2"), "local is a local target"),
+            (asked("a.py", configuration="local")._replace(slurm="gpus=2"), "but local is of type local"),
         ],
     )
     def test_wrong_options_are_refused(self, cluster: Project, request_: RunRequest, said: str) -> None:

@@ -27,7 +27,7 @@ def test_values_are_unique_and_without_commas() -> None:
 
 @pytest.mark.parametrize("text", ["", "lr", "=1", "-lr=1", "a b=1", "{x}=1"])
 def test_parameter_without_a_name_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="needs a name and values"):
+    with pytest.raises(UsageError, match="needs a valid name and values"):
         parameter(text)
 
 
@@ -45,7 +45,7 @@ def test_invalid_distribution_is_refused(text: str) -> None:
     [("a=uniform(1,2", "uniform(1"), ("a=[1,2]", "[1"), ("a=uniform(1,2)x", "uniform(1"), ("a=1,{x", "{x")],
 )
 def test_value_with_an_open_bracket_is_refused(text: str, value: str) -> None:
-    with pytest.raises(UsageError, match="are not closed") as raised:
+    with pytest.raises(UsageError, match="unbalanced brackets") as raised:
         parameter(text)
     assert repr(value) in raised.value.message
 
@@ -101,8 +101,8 @@ def test_list_file_formats(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("v.csv", "lr,batch\n1,2\n1\n", r"v.csv:3: 1 values for 2 columns"),
-        ("v.csv", "lr,lr\n1,2\n", "v.csv:1: two columns have the same name"),
+        ("v.csv", "lr,batch\n1,2\n1\n", r"v.csv:3: expected 2 values, found 1"),
+        ("v.csv", "lr,lr\n1,2\n", "v.csv:1: two columns are named 'lr'"),
         ("v.csv", "lr,--x\n1,2\n", "v.csv:2: invalid parameter name '--x'"),
         ("v.jsonl", '{"a": 1}\n{"a"\n', "v.jsonl:2: not JSON"),
         ("v.jsonl", "[1]\n", "v.jsonl:1: not a JSON object"),

@@ -285,7 +285,7 @@ class TestImport:
             ("[1, 2]", "expected a mapping"),
             ("a: " + "[" * 3_000, "cannot read"),
             (RUN.format(identifier="f" * 32, start=1, status=3).replace("active", "deleted"), "deleted"),
-            (RUN.format(identifier="f" * 32, start=1, status=1), "not ended"),
+            (RUN.format(identifier="f" * 32, start=1, status=1), "has not ended"),
         ],
     )
     def test_unreadable_run_is_skipped_and_reported(

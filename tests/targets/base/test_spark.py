@@ -166,7 +166,7 @@ def test_secret_in_a_value_is_refused(tmp_path: Path) -> None:
 
 def test_password_of_a_repository_is_refused_with_its_line(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "repositories:\n- https://a.example\n- https://me:hunter2@b.example/maven\n")
-    with pytest.raises(ConfigurationError, match=r"https://me:\*\*\*@b\.example/maven has a secret") as raised:
+    with pytest.raises(ConfigurationError, match=r"https://me:\*\*\*@b\.example/maven contains a secret") as raised:
         words(spec)
     assert raised.value.line == 3
 

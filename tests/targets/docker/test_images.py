@@ -141,7 +141,8 @@ def test_conda_packages_need_conda_in_the_image(project: DockerProject, conda: t
     with pytest.raises(ConfigurationError, match="needs conda") as caught:
         prepare(project)
     assert caught.value.line == 3
-    assert "List it under `pip:`" in caught.value.remedy
+    assert ("List it under `pip:`" in caught.value.remedy) == conda[0].startswith("numpy")
+    assert "an image with conda" in caught.value.remedy
 
 
 CONDA = """\

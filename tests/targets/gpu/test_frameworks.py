@@ -73,7 +73,7 @@ def test_crashed_framework_does_not_affect_others(tmp_path: Path) -> None:
     standins.stand_in(tmp_path, "cntk", "import libcudart_10\n")
     standins.tensorflow(tmp_path)
     found = {each.name: each for each in ask(tmp_path).frameworks}
-    assert found["PyTorch"].problem == "it ended with 139"
+    assert found["PyTorch"].problem == "it ended with exit code 139"
     assert found["CNTK"].problem == "ModuleNotFoundError: No module named 'libcudart_10'"
     assert found["JAX"].problem.startswith("Unknown backend: 'gpu' requested")
     assert (found["JAX"].version, found["JAX"].cuda) == ("0.4.30", "")

@@ -153,7 +153,7 @@ def test_missing_slurm_log_suggests_an_unshared_folder(tmp_path: Path) -> None:
 
 def test_forgotten_job_is_explained_by_a_failed_controller(tmp_path: Path) -> None:
     outcome = outcome_without_code("", None, str(tmp_path), has_started=False)
-    assert "its controller may have failed before it saved the job" in outcome.reason
+    assert "slurmctld may have failed before it saved the job" in outcome.reason
     assert not outcome.has_failed
 
 

@@ -139,7 +139,7 @@ def test_signal_that_ends_the_script_is_not_in_its_log(job: Job) -> None:
 def test_missing_interpreter_is_named(job: Job) -> None:
     job.write("print('never')", python="/no/such/python")
     assert job.start().returncode == 127
-    assert job.text("output.log") == "workbench-tui: pythonLocation: /no/such/python does not exist on node node1\n"
+    assert job.text("output.log") == "workbench-tui: pythonLocation /no/such/python does not exist on node node1\n"
 
 
 def test_python_lookup_ignores_the_path_of_the_run(job: Job) -> None:

@@ -49,7 +49,7 @@ def test_completing_and_unknown_states_are_not_ends() -> None:
         ("SomethingNew", "SomethingNew"),
         (
             "job requeued in held state",
-            "it was requeued and is held: `scontrol release` lets it start (job requeued in held state)",
+            "it was requeued and is held; `scontrol release` lets it start (job requeued in held state)",
         ),
         ("None", ""),
         ("", ""),

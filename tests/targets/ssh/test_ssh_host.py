@@ -402,7 +402,7 @@ def test_folder_of_sockets_must_be_private(login: wire.Login, connections: Path)
 
     (connections / "workbench-tui").mkdir(mode=0o755, exist_ok=True)
     (connections / "workbench-tui").chmod(0o755)
-    with pytest.raises(StorageError, match="other users can access"):
+    with pytest.raises(StorageError, match="not a folder that only you can access"):
         SshHost(login).run(["true"])
 
 

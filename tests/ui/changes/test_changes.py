@@ -148,7 +148,7 @@ async def test_keys_after_enter_do_not_change_the_applied_plan(project: Project,
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("c")
-        view = await change_shown(pilot, "Name of the copy")
+        view = await change_shown(pilot, "New name")
         for key in (*"twin", "enter", *"zzz"):
             view.post_message(events.Key(key, key if len(key) == 1 else None))
         await back(pilot)
@@ -169,7 +169,7 @@ async def test_early_enter_applies_the_plan_when_it_is_ready(
     async with opened(project) as pilot:
         await at_box(pilot)
         await pilot.press("c")
-        view = await change_shown(pilot, "Name of the copy")
+        view = await change_shown(pilot, "New name")
         await pilot.press(*"twin", "enter")
         await until(lambda: view.is_frozen)
         may_plan.set()

@@ -175,7 +175,7 @@ def test_screens_show_the_first_error_and_count_the_others(keymap_file: Path) ->
     trouble = use_keymap()
     assert isinstance(trouble, ConfigurationError)
     assert (trouble.line, trouble.message) == (1, "unknown command 'a.b'")
-    assert trouble.remedy.endswith("1 more: run `workbench-tui keys`.")
+    assert trouble.remedy.endswith("`workbench-tui keys` lists all 2 errors.")
     assert COMMANDS["run.start"].keys == "f5"
 
 

@@ -73,7 +73,7 @@ async def test_head_shows_the_verdict_with_figures(proven: Project, size: tuple[
 
 
 async def test_narrow_head_keeps_the_figures(project: Project) -> None:
-    sentence = "its processes computed, but so may other processes (blender (alice), python (bob))"
+    sentence = "its processes computed, but other processes may have computed too (blender (alice), python (bob))"
     judged(project, 1, PROVEN._replace(word="shared", text=f"{sentence}: GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean"))
     async with details(project, 1, (80, 24)) as pilot:
         await until(lambda: "◆ GPU shared  GPU 0 Tesla T4, peak 4.2 GiB, 80 % mean" in seen(pilot))
@@ -134,7 +134,7 @@ async def test_wide_tab_shows_all_charts(proven: Project) -> None:
     async with details(proven, 1, (160, 48)) as pilot:
         await pilot.press("7")
         await until(lambda: all(name in seen(pilot) for name in ("utilization %", "memory GiB", "power W")))
-        assert screen(pilot).gpu.why_not("next_chart") == "All charts are shown."
+        assert screen(pilot).gpu.why_not("next_chart") == "All charts are already shown."
 
 
 async def test_utilization_axis_goes_from_0_to_100(project: Project) -> None:

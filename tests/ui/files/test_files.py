@@ -196,7 +196,7 @@ async def test_number_of_search_results_is_limited(
 ) -> None:
     monkeypatch.setattr(files, "MOST_FOUND", 2)
     await pilot.press("slash", "e")
-    await until(lambda: "more: type more letters" in shown(pilot))
+    await until(lambda: "more: type more characters" in shown(pilot))
     await pilot.press("down", "down", "down", "enter")
     await pilot.pause()
     assert app_of(pilot).told[-1] is not None

@@ -217,7 +217,7 @@ async def test_stale_values_are_marked() -> None:
 
 async def test_empty_monitor_names_the_key_to_attach() -> None:
     async with ViewApp().run_test(size=(80, 24)) as pilot:
-        assert "a in Compute targets attaches a machine" in "\n".join(await show(pilot))
+        assert "Press a in Compute targets to attach a machine" in "\n".join(await show(pilot))
 
 
 async def test_cursor_starts_at_the_first_gpu_and_visits_all_entries() -> None:

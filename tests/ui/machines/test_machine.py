@@ -290,7 +290,7 @@ def without_targets(project: Project) -> Project:
 async def test_project_without_targets_names_the_key_to_attach(without_targets: Project) -> None:
     app = make_app(without_targets)
     async with app.run_test(size=WIDE):
-        await until(lambda: "a attaches a machine over SSH." in "\n".join(screen_lines(app)))
+        await until(lambda: "Press a to attach a machine." in "\n".join(screen_lines(app)))
 
 
 async def test_attach_is_found_in_the_palette(project: Project) -> None:

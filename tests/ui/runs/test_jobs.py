@@ -198,7 +198,7 @@ async def test_cancel_names_the_runs_that_wait(place: Place) -> None:
         await pilot.press("x")
         await until(lambda: app.pane.query(QuestionRow))
         text = " ".join(content_of(app.pane))
-        assert "Cancel gated.py [1]? Also canceled, because they wait for it: next.py [2]." in text
+        assert "Cancel gated.py [1]? Runs that wait for it are also canceled: next.py [2]." in text
 
 
 @pytest.mark.parametrize("key", ["escape", "n"])

@@ -83,7 +83,8 @@ def test_unsupported_terminal_is_an_error_with_a_remedy(name: str, said: str) ->
 
 @pytest.mark.parametrize(("columns", "lines"), [(39, 24), (80, 9)])
 def test_small_terminal_is_an_error(columns: int, lines: int) -> None:
-    with pytest.raises(UnsupportedTerminal, match=f"{columns} columns and {lines} lines; the screens need 40 and 10"):
+    said = f"{columns} columns and {lines} lines; the screens need at least 40 and 10"
+    with pytest.raises(UnsupportedTerminal, match=said):
         capabilities.check_size(columns, lines)
 
 

@@ -1,1 +1,1 @@
-"""`computetarget ...`: attach, check, detach and list."""
+"""`computetarget ...`: attach, check, list and detach compute targets."""

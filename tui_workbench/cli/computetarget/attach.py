@@ -1,4 +1,4 @@
-"""`computetarget attach|detach|login|disconnect`: add and remove targets, and log in on them."""
+"""`computetarget attach|detach|login|disconnect`: add and remove targets, and log in to them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.plaintext import visible
+from tui_workbench.core.progress import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.attach import CLUSTER, LOCAL_DOCKER, REMOTE, SLURM, TYPES, Attachment, AttachRequest
@@ -34,7 +35,7 @@ configure_detach = options(
 configure_login = options(
     NAME,
     option("--password-stdin", action="store_true", help="read the secret from stdin"),
-    option("--move-secrets", action="store_true", help="move a password from the target's file to the keyring"),
+    option("--move-secrets", action="store_true", help="move secrets from the target's file to the keyring"),
     HOST_KEYS,
     RESULT,
 )
@@ -56,15 +57,15 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
              "or localdocker")  # fmt: skip
     add("-t", "--type", dest="old_type", metavar="TYPE", choices=TYPES, help="the same as TYPE")
     add("-n", "--name", metavar="NAME", required=True, help="the name of the new target")
-    add("-a", "--address", metavar="HOST[:PORT]", default="", help="host name, IP address or alias of ~/.ssh/config")
+    add("-a", "--address", metavar="HOST[:PORT]", default="", help="host name, IP address or alias in ~/.ssh/config")
     add("-u", "--username", metavar="USER", default="", help="default: the user that ssh would choose")
-    login = parser.add_argument_group("login (default: like ssh, with its agent, your keys and ~/.ssh/config)")
+    login = parser.add_argument_group("login (default: as ssh does, with your agent, keys and ~/.ssh/config)")
     add = login.add_argument
     add("--private-key-file", metavar="FILE", default="", help="log in with this key")
     add("--private-key-passphrase", metavar="TEXT", nargs="?", const=ASK,
         help="the passphrase of the key; without TEXT, you are asked for it")  # fmt: skip
     add("-k", "--use-azureml-ssh-key", dest="workbench_key", action="store_true",
-        help="create a key for the workbench, once, and install it on the machine")  # fmt: skip
+        help="log in with the workbench's own key: create it if missing, and install it on the machine")  # fmt: skip
     add("-w", "--password", metavar="TEXT", nargs="?", const=ASK,
         help="log in with a password; without TEXT, you are asked for it")  # fmt: skip
     add("--password-stdin", action="store_true", help="read the password from stdin")
@@ -149,7 +150,7 @@ def run_detach(arguments: argparse.Namespace) -> int:
     removed = [change.path for change in detachment.change_set.changes if change.after is None]
     kept = [change.path for change in detachment.change_set.changes if change.after not in (None, b"*\n")]
     text = [f"moved to the trash: {_short(project, path)}" for path in removed]
-    text += [*(["removed its secret"] if secrets else []), *notes]
+    text += [*([f"removed {counted(len(secrets), 'secret')}"] if secrets else []), *notes]
     result = {"name": name, "files": removed, "trash": kept, "secrets_removed": len(secrets), "notes": list(notes)}
     return emit(result, arguments, text=text)
 
@@ -173,12 +174,12 @@ def run_login(arguments: argparse.Namespace) -> int:
         typed = prompts.log_in(host)
     kept = prompts.keep(typed)
     status = host.status()
-    text = [f"logged in on {target.address} as {status.get('username') or target.username}", *map(_kept, kept)]
+    text = [f"logged in to {target.address} as {status.get('username') or target.username}", *map(_kept, kept)]
     return emit({"name": target.name, **status, "secrets": [one._asdict() for one in kept]}, arguments, text=text)
 
 
 def run_disconnect(arguments: argparse.Namespace) -> int:
-    """Close the connection that all programs of the user share. The next program that needs it logs in again."""
+    """Close the connection that all programs of the user share. The next program that needs one logs in again."""
     target = _over_ssh(Project.find(arguments.project), arguments.name)
     ssh_host_of(target).disconnect()
     text = [f"disconnected from {target.address}; runs continue there"]
@@ -222,7 +223,8 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
     has_python = kind in (REMOTE, SLURM, CLUSTER)
     if has_python and (arguments.image or arguments.gpu is not None):
         raise UsageError(
-            f"--image, --gpu and --no-gpu apply only to Docker targets, not to type {kind}", remedy="Omit them."
+            f"--image, --gpu and --no-gpu apply only to Docker targets, not to type {kind}",
+            remedy="Omit these options.",
         )
     if not has_python and arguments.python:
         raise UsageError(
@@ -231,11 +233,13 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
         )
     if kind != SLURM and (arguments.run_root or arguments.partition or arguments.account):
         raise UsageError(
-            f"--run-root, --partition and --account apply only to type slurm, not {kind!r}", remedy="Omit them."
+            f"--run-root, --partition and --account apply only to type slurm, not {kind!r}",
+            remedy="Omit these options.",
         )
     if kind == SLURM and not arguments.address and (login or arguments.username):
         raise UsageError(
-            "the options for a login need the address of the login node", remedy="Add `--address HOST[:PORT]`."
+            "the options for a login need the address of the login node",
+            remedy="Add `--address HOST[:PORT]`, or omit these options to use Slurm on this machine.",
         )
     if arguments.password is not None and arguments.password_stdin:
         raise UsageError("--password cannot be used with --password-stdin", remedy="Omit one of them.")
@@ -267,18 +271,18 @@ def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None
 
 def _next_step(name: str, *, is_ready: bool, by_hand: bool) -> str:
     if by_hand:
-        return f"{name} is attached. After installing the key: workbench-tui computetarget check {name}"
+        return f"{name} is attached. Install the key, then run: workbench-tui computetarget check {name}"
     if not is_ready:
-        return f"{name} is attached but not ready. After the fix: workbench-tui computetarget check {name}"
-    return f"{name} is attached. Run on it: workbench-tui experiment submit -c {name} SCRIPT"
+        return f"{name} is attached but not ready. Apply the fix, then run: workbench-tui computetarget check {name}"
+    return f"{name} is attached. Run a script: workbench-tui experiment submit -c {name} SCRIPT"
 
 
 def _kept(kept: KeyringResult) -> str:
     if kept.in_keyring:
         return "stored the secret in the keyring"
     return (
-        f"the secret is kept in memory only ({kept.reason}): "
-        "after a day without use, or a restart, `computetarget login` asks for it again"
+        f"the secret is kept in memory only ({kept.reason}); "
+        "after a day without use, or a restart, you are asked for it again"
     )
 
 

@@ -24,7 +24,7 @@ _UNLIMITED = 1 << 20
 configure_doctor = options(
     output(default=TEXT, example="[?state!='ok']"),
     epilog="""\
-States:
+states:
   ok       the feature works
   limited  a feature does not work
   broken   the workbench does not work

@@ -51,8 +51,8 @@ def folders(named: dict[str, str]) -> Answer:
         return ok("folders", f"{', '.join(named)} are writable, for example {example}")
     first = next(iter(closed.values()))
     message = "not writable: " + ", ".join(f"{name} {abbreviate_home(path)}" for name, path in closed.items())
-    cost = "Settings are lost at exit; passwords, keys and connections cannot be stored."
-    return limited("folders", message, cost, "Check owner and permissions:", f"ls -ld {_existing(first)}")
+    cost = "The workbench cannot store settings, state, keys or caches there."
+    return limited("folders", message, cost, "Check the owner and the permissions:", f"ls -ld {_existing(first)}")
 
 
 def project_folder(root: str) -> Answer:
@@ -61,7 +61,7 @@ def project_folder(root: str) -> Answer:
         return ok("project", f"{abbreviate_home(root)} is writable")
     cost = f"Runs are stored in {abbreviate_home(directories.user_data_directory())}; project files cannot be edited."
     message = f"{abbreviate_home(root)} is not writable"
-    return limited("project", message, cost, "Check owner and permissions:", f"ls -ld {root}")
+    return limited("project", message, cost, "Check the owner and the permissions:", f"ls -ld {root}")
 
 
 def disk(paths: list[str]) -> Answer:

@@ -137,7 +137,7 @@ def clipboard(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
     if environment.get("TMUX"):
         if _tmux("set-clipboard") == "off":
             return limited("clipboard", "switched off in tmux", cost, "", "tmux set-option -g set-clipboard on")
-        return ok("clipboard", "tmux passes it to its terminal")
+        return ok("clipboard", "tmux passes copied text to its terminal")
     if reply.clipboard:
         return ok("clipboard", "supported by the terminal (OSC 52)")
     return ok("clipboard", "sent as OSC 52; the terminal does not report whether it supports this")
@@ -148,11 +148,13 @@ def focus(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
     cost = "The end of a run is shown only on the screens, without a desktop notification."
     if environment.get("TMUX"):
         if _tmux("focus-events") == "off":
-            return limited("focus", "tmux does not report it", cost, "", "tmux set-option -g focus-events on")
-        return ok("focus", "tmux reports it if its terminal does")
+            command = "tmux set-option -g focus-events on"
+            return limited("focus", "tmux does not report focus changes", cost, "", command)
+        return ok("focus", "tmux reports focus changes if its terminal does")
     if reply.focus is False:
-        return limited("focus", "the terminal does not report it", cost, "Most other terminals do.")
-    return ok("focus", "reported by the terminal" if reply.focus else "unknown whether the terminal reports it")
+        return limited("focus", "the terminal does not report focus changes", cost, "Most other terminals do.")
+    message = "reported by the terminal" if reply.focus else "unknown whether the terminal reports focus changes"
+    return ok("focus", message)
 
 
 def _tmux(option: str) -> str:

@@ -40,7 +40,8 @@ def python() -> Answer:
     if wrong:
         message = f"{version} in {sys.prefix} lacks {', '.join(wrong)}"
         command = f"{sys.executable} -m pip install --upgrade --force-reinstall workbench-tui"
-        return broken("python", message, "Features that need them fail.", "Install the workbench again:", command)
+        cost = "Features that need these packages fail."
+        return broken("python", message, cost, "Install the workbench again:", command)
     return ok("python", f"{version} in {sys.prefix}")
 
 
@@ -74,7 +75,8 @@ def program(name: str, option: str, cost: str, package: str) -> Answer:
         message = f"no answer from {name}"
     else:
         message = "not installed" if done.code == 127 else f"{name} fails: {done.complaint}"
-    return limited(name, message, cost, "Install it:", _install(package))
+    remedy = "Install it:" if done is not None and done.code == 127 else "Check its installation, or install it again:"
+    return limited(name, message, cost, remedy, _install(package))
 
 
 def git() -> Answer:
@@ -124,7 +126,7 @@ def configuration() -> Answer:
         return ok("ssh config", "~/.ssh/config is valid")
     message = "reading ~/.ssh/config takes too long" if done is None else done.complaint.rpartition("\n")[2]
     return limited(
-        "ssh config", message, "Machines over SSH are unreachable.", "See how ssh reads it:", "ssh -G localhost"
+        "ssh config", message, "Machines cannot be reached over SSH.", "See how ssh reads it:", "ssh -G localhost"
     )
 
 
@@ -143,7 +145,7 @@ def docker() -> Answer:
         facts: dict[str, Any] = _engine(socket)
     except (ConfigurationError, EngineOutOfReach) as error:
         command = getattr(error, "command", "")
-        remedy = error.remedy.partition(command)[0].rstrip(" `") if command else error.remedy
+        remedy = f"{error.remedy.partition(command)[0].rstrip(' `:')}:" if command else error.remedy
         return limited("docker", error.message, cost, remedy, command)
     except (OSError, ValueError) as error:
         message = f"the engine at {socket} does not answer: {error}"

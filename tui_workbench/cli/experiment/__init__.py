@@ -1,1 +1,1 @@
-"""`experiment ...`: submit, sweep, resume, prepare, collect and clean."""
+"""`experiment ...`: submit and manage runs."""

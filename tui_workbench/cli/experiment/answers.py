@@ -32,7 +32,7 @@ def print_plan(project: Project, request: RunRequest, arguments: argparse.Namesp
     else:
         sys.stdout.write(plan_text(plan))
     if unreachable:
-        notify(f"the target is unreachable: {unreachable}")
+        notify("the plan is incomplete, because the target cannot be used now", unreachable)
     return 0
 
 

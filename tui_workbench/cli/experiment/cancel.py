@@ -18,7 +18,7 @@ from tui_workbench.runs.store.rundir import DEFAULT_GRACE, RunDirectory
 configure_cancel = options(
     OPTIONAL_RUN,
     option("-g", "--group", metavar="SWEEP", default="", help="cancel the queued runs of a sweep, such as `sweep-1`"),
-    option("--all", action="store_true", help="with --group: also cancel active runs"),
+    option("--all", action="store_true", help="with --group, also cancel active runs"),
     option("--grace", metavar="SECONDS", type=seconds, default=DEFAULT_GRACE,
            help="grace period before the remaining processes are killed (default: %(default)g)"),
     option("-y", "--yes", action="store_true", help="do not ask if other runs wait for this run to complete"),
@@ -36,8 +36,8 @@ def run_cancel(arguments: argparse.Namespace) -> int:
     runs = Runs(Project.find(arguments.project))
     if bool(arguments.run) == bool(arguments.group):
         raise UsageError(
-            "give either --run or --group",
-            remedy="Use one of them: `workbench-tui history list` lists the runs and sweeps.",
+            "expected either --run or --group",
+            remedy="Use `--run ID` or `--group SWEEP`. `workbench-tui history list` prints both (`sweep_id`).",
         )
     if arguments.group:
         canceled = runs.stop_group(arguments.group, all_of_it=arguments.all, grace=arguments.grace)

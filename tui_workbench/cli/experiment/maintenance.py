@@ -113,7 +113,7 @@ def run_clean(arguments: argparse.Namespace) -> int:
 
 def _is_agreed(found: Sequence[CleanupResult]) -> bool:
     if not sys.stdin.isatty():
-        remedy = "Add `--yes` to remove without asking, or `--dry-run` to only list what would be removed."
+        remedy = "Add `--yes` to remove the items without asking, or `--dry-run` to only list them."
         raise UsageError("cannot ask for confirmation: not a terminal", remedy=remedy)
     for each in found:
         if each.item is not None:
@@ -141,7 +141,7 @@ def _size(number: int) -> str:
 
 
 def run_sync(arguments: argparse.Namespace) -> int:
-    """Add runs to the history that were submitted to the target from other machines, and print them."""
+    """Add the runs that other machines submitted to the target to the history, and print them."""
     project = Project.find(arguments.project)
     ensure_login(project.target(arguments.target))
     adopted = adopt_runs(project, arguments.target)
@@ -197,5 +197,5 @@ def _description(directory: RunDirectory) -> str:
         return f"{text}Its target cannot run it now: {visible(str(error))}\n"
     start, recorded = now.step("start"), record.plan.step("start")
     if start is not None and (recorded is None or recorded.command != start.command):
-        text += f"The plan from its current files differs:\n{plan_text(now)}"
+        text += f"This machine would now execute a different plan:\n{plan_text(now)}"
     return text

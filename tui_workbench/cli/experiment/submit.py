@@ -39,7 +39,7 @@ configure_submit = options(
     DETACH,
     DRY_RUN,
     option("--keep-outputs", metavar="PATTERN", action="append", default=[],
-           help="copy matching files of the completed run into the project, such as `data/*.bin`; repeatable"),
+           help="when the run completes, copy files that match, such as `data/*.bin`, into the project; repeatable"),
     option("--after", metavar="RUN[:CONDITION]", default="",
            help="start when another run completes (ok, the default), ends (any) or fails (failed)"),
     SLURM,
@@ -78,13 +78,13 @@ def run_submit(arguments: argparse.Namespace) -> int:
 
 
 def submit_request(project: Project, request: RunRequest, arguments: argparse.Namespace) -> int:
-    """Submit a run and follow it. With `--dry-run`, only print the plan; with `--detach`, only its ID or record."""
+    """Submit a run and follow it. With `--detach`, only print its ID or record; with `--dry-run`, only the plan."""
     request = request._replace(allow_cpu=arguments.allow_cpu)
     wants_record = bool(arguments.output or arguments.query)
     if wants_record and not (arguments.detach or arguments.dry_run or _is_plain(arguments)):
         raise UsageError(
             "-o and --query need --detach or --dry-run",
-            remedy="Add one of these, or omit -o and --query: stdout is the output of the script.",
+            remedy="Add `--detach` or `--dry-run`, or omit -o and --query: stdout is the output of the script.",
         )
     if arguments.dry_run:
         from tui_workbench.cli.experiment.answers import print_plan
@@ -116,12 +116,12 @@ def suggesting_allow_cpu() -> Iterator[None]:
     try:
         yield
     except NoGpu as error:
-        error.remedy = f"{error.remedy}\nTo run on the CPU, add --allow-cpu."
+        error.remedy = f"{error.remedy}\nTo run on the CPU, add `--allow-cpu`."
         raise
 
 
 def ensure_target_login(project: Project, request: RunRequest) -> None:
-    """Log in on the target of a request, asking for missing secrets. Raises WorkbenchError."""
+    """Log in to the target of a request, asking for missing secrets. Raises WorkbenchError."""
     target = basis_of(project, request).target
     if target.uses_ssh:
         from tui_workbench.cli.shared.prompts import ensure_login

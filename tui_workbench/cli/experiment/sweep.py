@@ -22,6 +22,7 @@ from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, notify, write
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run, RunRequest, RunState
+from tui_workbench.core.progress import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.history_record import history_record
@@ -42,7 +43,8 @@ configure_sweep = options(
     option("--list", metavar="FILE", default="", help="a file of combinations, one run per line"),
     option("--random", metavar="N", type=int, default=0, help="run only N random combinations"),
     option("--seed", metavar="N", type=int, default=0, help="the seed of --random (default: %(default)s)"),
-    option("--max-parallel", metavar="N", type=int, default=1, help="runs at the same time (default: 1)"),
+    option("--max-parallel", metavar="N", type=int, default=1,
+           help="maximum number of runs at the same time (default: %(default)s)"),
     option("--detach", action="store_true", help="print the name of the sweep and return"),
     option("--dry-run", action="store_true", help="print the runs without creating them"),
     SLURM,
@@ -80,7 +82,7 @@ def run_sweep(arguments: argparse.Namespace) -> int:
     follows_plainly = arguments.plain and not arguments.query and not (arguments.detach or arguments.dry_run)
     wants_record = bool(arguments.output or arguments.query) and not follows_plainly
     if wants_record and not (arguments.detach or arguments.dry_run):
-        remedy = "Add one of these, or omit -o and --query."
+        remedy = "Add `--detach` or `--dry-run`, or omit -o and --query."
         raise UsageError("-o and --query need --detach or --dry-run", remedy=remedy)
     runs = Runs(Project.find(arguments.project))
     request, members = _request(runs, arguments)
@@ -99,7 +101,7 @@ def run_sweep(arguments: argparse.Namespace) -> int:
     if arguments.detach and wants_record:
         records = [history_record(RunDirectory(run.directory).run()) for run in made]
         return emit(records, arguments, HISTORY_COLUMNS)
-    sys.stdout.write(f"Sweep: {group} ({len(made)} runs, {arguments.max_parallel} at a time)\n")
+    sys.stdout.write(f"Sweep: {group} ({counted(len(made), 'run')}, {arguments.max_parallel} at a time)\n")
     sys.stdout.flush()
     return 0 if arguments.detach else _follow(runs, group, [RunDirectory(run.directory) for run in made])
 
@@ -107,7 +109,7 @@ def run_sweep(arguments: argparse.Namespace) -> int:
 def _request(runs: Runs, arguments: argparse.Namespace) -> tuple[RunRequest, Sequence[Member]]:
     parameters = [sweep_values.parameter(text) for text in arguments.param]
     if bool(parameters) == bool(arguments.list):
-        raise UsageError("give either --param or --list", remedy="Use one of them, for example `--param lr=0.1,0.01`.")
+        raise UsageError("expected either --param or --list", remedy="Use one, for example `--param lr=0.1,0.01`.")
     if arguments.list:
         sets = sweep_values.listed(arguments.list)
     elif arguments.random:

@@ -23,7 +23,7 @@ configure_download = options(
     RUN,
     option("-d", "--directory", metavar="DIR", default="", help="destination folder; created if missing"),
     option("--into-project", action="store_true",
-           help="copy to the same paths in the project (default: files outside outputs/)"),
+           help="copy to the same paths in the project; without -a, copy only files outside outputs/"),
     option("-a", "--artifact", metavar="NAME", action="append", default=[],
            help="copy only this file or folder; repeatable"),
     option("--overwrite", action="store_true", help="replace existing files"),
@@ -39,7 +39,14 @@ configure_promote = options(
 configure_export = options(
     option("destination", metavar="PATH", help="the folder (mlflow) or the file (csv) to write"),
     option("--format", choices=EXPORT_FORMATS, required=True, help="an MLflow file store or a table"),
-    option("-r", "--run", metavar="ID", action="append", default=[], help="only this run (default: all ended runs)"),
+    option(
+        "-r",
+        "--run",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="only this run; repeatable (default: all ended runs)",
+    ),
     option("--all", action="store_true", help="include archived runs"),
     output(),
 )
@@ -49,7 +56,7 @@ configure_import = options(option("source", metavar="MLRUNS_DIR", help="the fold
 def run_download(arguments: argparse.Namespace) -> int:
     if bool(arguments.directory) == arguments.into_project:
         raise UsageError(
-            "give either --directory or --into-project", remedy="Use one of them, for example `--directory results`."
+            "expected either --directory or --into-project", remedy="Use one, for example `--directory results`."
         )
     project = Project.find(arguments.project)
     directory = History(project).directory(arguments.run).path

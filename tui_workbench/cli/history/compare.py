@@ -69,7 +69,7 @@ def _print_differences(runs: History, comparison: Comparison) -> None:
             if not run.commit_id:
                 raise UsageError(
                     f"run {run.run_id} has no git snapshot",
-                    remedy="Choose runs that have a snapshot (`TrackedRun: true`).",
+                    remedy="Choose tracked runs (`TrackedRun: true`) that were submitted while git was installed.",
                 )
         text = snapshot_diff(runs.project.state_directory, before.commit_id, after.commit_id)
         write_bytes((text.encode("utf-8", "surrogateescape"),))

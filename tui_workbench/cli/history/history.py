@@ -14,6 +14,7 @@ from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.cli.shared.terminal import TerminalFilter
 from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.files import open_regular
+from tui_workbench.core.progress import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
 from tui_workbench.runs.store.annotations import Annotations, with_tags
@@ -77,7 +78,7 @@ def run_info(arguments: argparse.Namespace) -> int:
 
 
 def emit_records(records: Any, arguments: argparse.Namespace) -> int:
-    """Print history records. Tables begin with the metrics; `-o tsv` has the same columns for all runs."""
+    """Print history records. `-o table` and `--plain` add columns for metrics; `-o tsv` always has the same columns."""
     columns: Sequence[str] = HISTORY_COLUMNS
     listed = records if isinstance(records, list) else [records]
     if arguments.output in ("table", PLAIN) and not arguments.query:
@@ -94,7 +95,7 @@ def _metric_columns(records: Sequence[dict[str, Any]]) -> list[str]:
     counts = Counter(key for record in records for key in record if metric_name(key))
     shown = sorted(counts, key=lambda key: (-counts[key], key))[:MOST_METRIC_COLUMNS]
     if len(counts) > len(shown):
-        notify(f"{len(counts) - len(shown):,} more metrics: use -o json")
+        notify(f"{counted(len(counts) - len(shown), 'more metric')}: use `-o json`")
     return sorted(shown)
 
 
@@ -145,5 +146,5 @@ def write_bytes(parts: Iterable[bytes]) -> None:
 
 
 def folder_of(path: str) -> str:
-    """Return a path of the user as an absolute path."""
+    """Return the absolute path of a path from the command line, with `~` expanded."""
     return os.path.abspath(os.path.expanduser(path))

@@ -24,7 +24,7 @@ PLAIN = "plain"
 """The output format of `--plain`."""
 
 TEXT = "text"
-"""The output format for people, of commands that print more than records."""
+"""The output format of commands that print text by default."""
 
 LONGEST_NUMBER = 10
 _ARGUMENT_VECTORS = ("arguments", "argument_vector", "command")
@@ -75,7 +75,7 @@ def emit(
 ) -> int:
     """Print a result in the requested format. Return exit code 0.
 
-    `columns` are the columns of a table unless `--query` changes the result; `text` are the lines of `-o text`.
+    `columns` names the columns of a table unless `--query` changes the result. `text` contains the lines of `-o text`.
     """
     if text is not None and is_text(arguments):
         write_lines(text)

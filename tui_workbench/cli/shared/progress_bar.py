@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar that redraws itself in a terminal, a line every ten seconds anywhere else.
+"""Progress on stderr: a bar that redraws itself in a terminal, a line every ten seconds elsewhere.
 
 The invariants: nothing is written to stdout; other output appears complete above the bar; the bar is erased at the end;
 short tasks show no bar.
@@ -15,7 +15,7 @@ from tui_workbench.core.plaintext import columns_of, visible, write_controls
 from tui_workbench.core.progress import AMOUNT, LEFT, RATE, Progress, bar
 
 MINIMUM_SECONDS = 0.5
-"""Least duration of a task that shows a bar, in seconds."""
+"""Minimum duration of a task that shows a bar, in seconds."""
 
 DRAWING_SECONDS = 0.1
 LINE_SECONDS = 10.0
@@ -50,7 +50,7 @@ class ProgressBar:
             _write(f"{visible(progress.summary)}\n")
 
     def be_plain(self) -> None:
-        """Print lines instead of a bar in a terminal, too, for screen readers."""
+        """Print lines instead of a bar even in a terminal, for screen readers."""
         self.clear()
         self._is_terminal = False
 

@@ -1,6 +1,6 @@
 """Ask for secrets and host keys on the terminal.
 
-Questions about logins use the terminal itself, because stdin may be a file or a pipe. Without a terminal nothing is
+Questions about logins use the terminal itself, because stdin may be a file or a pipe. Without a terminal, nothing is
 asked, and the original error is raised.
 """
 
@@ -40,7 +40,7 @@ def require_terminal() -> None:
     if not can_ask():
         raise UsageError(
             "cannot ask for the secret: not a terminal",
-            remedy="Run the command in a terminal, or pipe the password into it with `--password-stdin`.",
+            remedy="Run the command in a terminal. You can also pipe a password into it with `--password-stdin`.",
         )
 
 
@@ -59,7 +59,7 @@ def ask_secret(prompt: str) -> str:
         with contextlib.suppress(EOFError):
             secret = getpass.getpass(f"{visible(prompt)}: ")
     finally:
-        if not secret:  # the cursor is still in the line of the prompt
+        if not secret:  # the cursor is still on the line of the prompt
             sys.stderr.write("\n")
     if not secret:
         raise UsageError("no secret was entered", remedy="Run the command again and enter the secret.")
@@ -119,7 +119,7 @@ def reach(
 
 
 def ensure_login(target: ComputeTarget) -> None:
-    """Log in on the machine of a target and store the secrets that the user typed. Raises TargetUnreachable.
+    """Log in to the machine of a target and store the secrets that the user typed. Raises TargetUnreachable.
 
     Call this before a run, which cannot ask questions. Without a terminal, do nothing; the run reports the error.
     """
@@ -134,7 +134,7 @@ def keep(typed: dict[str, str]) -> list[KeyringResult]:
 
 
 def log_in(host: SshHost) -> dict[str, str]:
-    """Log in on a machine, asking the user if necessary. Return the typed secrets by reference."""
+    """Log in to a machine, asking the user if necessary. Return the typed secrets by reference."""
     typed: dict[str, str] = {}
 
     def give(error: SecretNeeded, secret: str) -> None:

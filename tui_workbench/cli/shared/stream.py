@@ -35,21 +35,21 @@ MOST_TAKEOVERS = 8
 """Number of consecutive failed controllers that are replaced before an error is raised."""
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
-"""Seconds before a failed controller is replaced, doubled each time: the cause may be gone by then."""
+"""First and longest pause before a failed controller is replaced, in seconds. The cause may be gone by then."""
 
 PREPARATION_SECONDS = 0.1
 """Seconds between reads of the preparation log."""
 
 SLOW_SECONDS = 0.5
-"""Least duration of a preparation that is reported, in seconds."""
+"""Minimum duration of a preparation that is reported, in seconds."""
 
 
 class OutputStream:
     """A copy of a run's output on stdout. A terminal gets only harmless text.
 
-    If `plain`, only lines of text are written. `path` is the copied file if it is not output.log, and `offset` its
-    first copied byte. If `take_over`, a run without a controller gets one. The context manager resets the
-    terminal's colors at the end.
+    If `plain`, only lines of text are written. `path` is the file to copy (default: output.log), and `offset` the
+    position of the first byte to copy. `take_over` gives a controller to a run that has none (default:
+    `give_controller`). The context manager resets the terminal's colors at the end.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class OutputStream:
         self._next_queue_check = 0.0
         self._is_at_line_start = True
         self.problem: StorageError | None = None
-        """The error of reading the log."""
+        """The error that reading the log raised."""
         sys.stdout.flush()
         self._out = sys.stdout.fileno()
         self._filter = PlainFilter() if plain else TerminalFilter() if os.isatty(self._out) else None
@@ -141,7 +141,7 @@ class OutputStream:
                 os.close(controller)
 
     def _watch_controller(self) -> int:
-        """Return a descriptor that becomes readable when the run's controller ends; -1 without a controller."""
+        """Start a missing controller. Return a descriptor that becomes readable when the controller ends, or -1."""
         holder = ControllerLock.holder(self._directory)
         if self._directory.is_waiting:
             self._check_queue()
@@ -170,7 +170,7 @@ class OutputStream:
         if self._takeovers > MOST_TAKEOVERS:
             raise error or StorageError(
                 "cannot record the end of the run",
-                remedy="Check that the disk is not full.",
+                remedy="Check that the disk is not full, and that no program kills the controller of the run.",
                 file=self._directory.file(EVENTS),
             )
 

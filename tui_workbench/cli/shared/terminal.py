@@ -2,8 +2,8 @@
 
 Pipes and files get every byte. A terminal gets text, colors, line endings, carriage returns, tabs, and sequences that
 erase a line, which progress bars use. Other control characters are shown as glyphs, because they would let a log set
-titles, write the clipboard or query the terminal. Backspaces before a carriage return, which some progress bars write,
-are removed.
+titles, write to the clipboard or query the terminal. Backspaces before a carriage return, which some progress bars
+write, are removed.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class ChangeHistory:
         self._done.append(change_set)
 
     def undo(self) -> ChangeSet | None:
-        """Undo and return the last change set, or return None. Raises the errors of `ChangeSet.apply`."""
+        """Undo and return the last change set; None if there is none. Raises the errors of `ChangeSet.apply`."""
         if not self._done:
             return None
         self._done[-1].inverse.apply()
@@ -116,7 +116,7 @@ def unified_diff(change: FileChange, name: str) -> str:
 
 
 def _lines(data: bytes | None) -> list[str]:
-    # A diff does not show line endings of Windows.
+    # A diff does not show a byte order mark or CRLF line endings.
     text = (data or b"").decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 

@@ -30,7 +30,7 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 MOST_ATTEMPTS = 100
-"""Maximum number of attempts at an edit. An attempt fails only if another program writes the file at the same time."""
+"""Maximum number of retries of an edit, which is repeated if another program writes the file at the same time."""
 
 
 class EditResult(NamedTuple):
@@ -71,7 +71,7 @@ def get(path: str, key: str) -> Any:
 
 
 def _retried(edit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Decorate an edit to repeat it on the new content if another program has written the file."""
+    """Return an edit that is repeated on the new content if another program has written the file."""
 
     @functools.wraps(edit)
     def retried(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
@@ -151,7 +151,7 @@ def _saved(document: Document, path: Path, old: Any) -> EditResult:
 
 
 def _hidden(value: Any) -> Any:
-    """Replace a secret in plain text. A reference to a secret is not replaced."""
+    """Return "(hidden)" for a secret in plain text, and other values unchanged. A reference is not a secret."""
     return "(hidden)" if value and not str(value).startswith("AzureMlSecret=") else value
 
 
@@ -171,7 +171,7 @@ def _opened(path: str) -> Document:
 def _unknown_key(document: Document, key: str) -> UsageError:
     names = [field.key for field in document.kind.fields if not field.is_old]
     near = get_close_matches(key, names, 1, 0.6) or [name for name in names if name.lower() == key.lower()]
-    remedy = f"Did you mean {near[0]}?" if near else f"Fields: {', '.join(names)}."
+    remedy = f"Did you mean {near[0]}?" if near else f"Fields: {', '.join(names)}. For another key, use `--any-key`."
     return UsageError(f"unknown field {key!r} in {os.path.basename(document.path)}", remedy=remedy)
 
 
@@ -250,7 +250,7 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
         return int(value) if is_count else value
     if field.type == field_types.CHOICE:
         raise UsageError(f"{key} cannot be {text!r}", remedy=f"Choose one of: {', '.join(field.choices)}.")
-    if field.type == field_types.INTEGER and text.lstrip("-").isdigit() and len(text) < 19:
+    if field.minimum is not None and text.lstrip("-").isdigit() and len(text) < 19:
         raise UsageError(f"{key} cannot be {text}", remedy=f"Use {field.minimum} or more.")
     advice = faults[0].remedy
     raise UsageError(f"{key} must be {TYPE_NAMES[field.type]}, not {text!r}", remedy=advice)

@@ -1,6 +1,6 @@
 """Make a target GPU-ready: plan edits of its files, and apply them as one change set.
 
-Planning changes nothing. The user can omit each hunk. After all hunks are applied, a new plan has no hunks. A target is
+Planning changes no file. The user can omit any hunk. After all hunks are applied, a new plan has no hunks. A target is
 ready only if no file of its runs has an error or a package that is incompatible with the image.
 """
 
@@ -132,7 +132,7 @@ class GpuReadyResult(NamedTuple):
 def make_gpu_ready(
     root: str, name: str, *, image: str = "", without: Collection[str] = (), dry_run: bool = False
 ) -> GpuReadyResult:
-    """Make a target or run configuration GPU-ready, except for the hunks `without`. `dry_run` only plans.
+    """Make a target or run configuration GPU-ready, except for the hunks `without`. With `dry_run`, only plan.
 
     Raises UsageError for an unknown name, image or hunk, ConfigurationError if a file is invalid or has changed.
     """
@@ -193,7 +193,7 @@ class _Planning:
         """The image of the target after the plan is applied."""
 
     def _chosen_image(self) -> str:
-        # The CUDA that conda and unpinned packages need is not certain enough to replace a GPU image.
+        # The CUDA version that conda packages and unpinned packages need is too uncertain to replace a GPU image.
         certain = [need for need in self.needs if need.is_pinned and need.manager == "pip"]
         current = self.target.base_docker_image
         # A private image may have CUDA even if its name does not say so.
@@ -233,7 +233,7 @@ class _Planning:
         elif self.target.kind.has_scheduler:
             yield from self._request_hunks()
         else:
-            advice = "make sure that its framework is a build with CUDA"
+            advice = "make sure that the framework installed there is a build with CUDA"
             self.notes.append(f"{self.target.name} runs scripts with its own Python: {advice}.")
         for configuration in self.configurations:
             yield from self._configuration_hunks(configuration)
@@ -246,9 +246,11 @@ class _Planning:
     def _target_hunks(self) -> Iterator[Hunk]:
         path = self.target.path
         if self.image == self.target.base_docker_image and image_names.is_gpu_image(self.image) is None:
-            self.notes.append(f"The name of {self.image} does not show whether it has CUDA. Make sure that it does.")
+            self.notes.append(
+                f"The name of {self.image} does not show whether the image has CUDA. Make sure that it does."
+            )
         if self.image != self.target.base_docker_image:
-            reason = "The packages need another CUDA version than that of the image."
+            reason = "The packages need a CUDA version that the image does not have."
             if not image_names.is_gpu_image(self.target.base_docker_image):
                 reason = "The image must have CUDA."
             elif self.wanted_image:
@@ -262,9 +264,9 @@ class _Planning:
         """Yield a request for a GPU from Slurm, unless every run configuration sets its number of GPUs."""
         deciding = ["gpus" in one.slurm or requested_gpus(one.slurm) != 0 for one in self.configurations]
         if requested_gpus(self.target.slurm) == 0 and not (deciding and all(deciding)):
-            reason = "Otherwise Slurm gives its jobs no GPU."
+            reason = "Otherwise Slurm gives the jobs no GPU."
             yield _set_hunk(self.target.path, f"{SECTION}.gpus", 1, reason)
-        advice = "make sure that its framework is a build with CUDA"
+        advice = "make sure that the framework installed there is a build with CUDA"
         self.notes.append(f"Runs on {self.target.name} use {self.target.python_location}: {advice}.")
 
     def _note_image(self) -> None:
@@ -288,7 +290,7 @@ class _Planning:
                 reason = "Otherwise runs start Spark, which cannot use the GPU."
                 yield _set_hunk(path, configuration.key("Framework"), "Python", reason, suffix)
         if configuration.slurm.get("gpus") == 0 and requested_gpus(slurm_options(self.target, configuration)) == 0:
-            yield _set_hunk(path, f"{OVERRIDE}.gpus", 1, "Otherwise Slurm gives its jobs no GPU.", suffix)
+            yield _set_hunk(path, f"{OVERRIDE}.gpus", 1, "Otherwise Slurm gives the jobs no GPU.", suffix)
         if self.is_docker and not configuration.prepare_environment:
             reason = "Runs then build the environment with the GPU packages."
             yield _set_hunk(path, configuration.key("PrepareEnvironment"), True, reason, suffix)
@@ -318,7 +320,7 @@ class _Planning:
 
 
 def _package_edits(requirements: list[Requirement], image: str) -> dict[Path, tuple[SetValue | Unset, str, str]]:
-    """Return by path of the package: an edit to a Linux build for the CUDA of the image, its title and its reason."""
+    """Return, by path of the package, an edit to a Linux build for the CUDA of the image, its title and its reason."""
     python = python_of(requirements)
     found: dict[Path, tuple[SetValue | Unset, str, str]] = {}
     for each in gpu_edits(requirements, python):

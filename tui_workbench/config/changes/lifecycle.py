@@ -1,7 +1,7 @@
 """Plan to create, rename and delete targets and run configurations, and to declare or ignore data.
 
 Each function returns a change set and changes nothing itself. Deleted files are kept in the trash. If a target is
-renamed, the run configurations that use it change too.
+renamed, the run configurations that use it are changed too.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def delete(path: str, trash: str = "") -> ChangeSet:
     directory = trash or trash_directory(root)
     link = next((folder for folder in (os.path.dirname(directory), directory) if os.path.islink(folder)), "")
     if link:
-        message = "the trash is a symbolic link, which is not followed"
-        raise ConfigurationError(message, remedy="Replace it with a folder.", file=link)
+        message = "the trash folder is a symbolic link, which is not followed"
+        raise ConfigurationError(message, remedy="Replace the link with a folder.", file=link)
     kept = os.path.join(directory, f"{time.time_ns() // 1_000_000}-{os.path.basename(path)}")
     changes = [FileChange(kept, None, data), FileChange(path, data, None)]
     ignore = os.path.join(root, ".workbench", ".gitignore")
@@ -103,7 +103,7 @@ def declare_data(configuration: str, paths: Sequence[str]) -> ChangeSet:
     document = Document.open(configuration)
     if document.kind is fields.SDK_RUNCONFIG:
         message = "a run configuration in the SDK form has no DataReferences"
-        remedy = f"List the files in {IGNORE_FILE} to exclude them, or use a run configuration of Azure ML Workbench."
+        remedy = f"List the files in {IGNORE_FILE} to exclude them, or use a run configuration in another form."
         raise ConfigurationError(message, remedy=remedy, file=configuration)
     known = list(document.get(("DataReferences",)) or ())
     document.set(("DataReferences",), [*known, *(path for path in paths if path not in known)])
@@ -134,7 +134,7 @@ def check_name(name: str) -> None:
 
 
 def _initial_values(target_type: str) -> dict[str, Any]:
-    """Return values for the required fields of a new file."""
+    """Return initial values for the required fields of a new file."""
     kind = target_types.find(target_type)
     values: dict[str, Any] = {"address": "HOST"} if kind.is_remote else {}
     if kind.runs_in_container:
@@ -156,7 +156,7 @@ def _root_and_suffix(path: str) -> tuple[str, str]:
     suffix = os.path.splitext(path)[1]
     if suffix not in (COMPUTE, RUNCONFIG):
         remedy = "Give the path of a .compute or .runconfig file."
-        raise UsageError(f"{path} is not a target or run configuration", remedy=remedy)
+        raise UsageError(f"{path!r} is not a target or run configuration", remedy=remedy)
     return os.path.dirname(os.path.dirname(os.path.abspath(path))), suffix
 
 
@@ -175,7 +175,7 @@ def _read(path: str) -> bytes:
 
 
 def _renamed_target(path: str, old: str, new: str) -> tuple[FileChange | None, str]:
-    """Return the change of a run configuration, None if it does not use the target; and a note if it is unreadable."""
+    """Return the change (None if the run configuration does not use `old`), and a note if the file is invalid."""
     try:
         document = Document.open(path)
         key = "target" if document.kind is fields.SDK_RUNCONFIG else "Target"

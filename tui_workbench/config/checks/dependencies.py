@@ -62,7 +62,7 @@ def _rewrite(one: Requirement, text: str, title: str, *, is_choice: bool = False
 def _not_a_package(subject: Subject, one: Requirement) -> Iterator[Finding]:
     if one.name in packages.STANDARD_LIBRARY and not one.version and not one.url:
         fix = Fix(f"remove {one.name}", (Unset(one.path),))
-        message = f"`{one.name}` is a module of Python, not a package"
+        message = f"`{one.name}` is a module of the Python standard library, not a package"
         yield _finding(subject, one, "standard-library", message, "Remove it.", fix)
 
 
@@ -97,7 +97,7 @@ def gpu_edits(requirements: Sequence[Requirement], python: Version) -> Iterator[
 
 
 def _gpu_build(one: Requirement, python: Version) -> tuple[str, str, str] | None:
-    """Return the reason why a package is a CPU build, its GPU build ("": remove it) and a title; None for others."""
+    """Return why a package is a CPU build, its replacement ("" to remove it) and a title; None for other packages."""
     text, name = one.text, one.name
     if one.manager == "pip" and not name and re.search(r"https?://\S+/whl/cpu(?=[/\s]|\Z)", text):
         return "this index has only CPU builds", "", "remove the CPU-only index"
@@ -174,7 +174,9 @@ def _versions(subject: Subject, one: Requirement, usage: Usage) -> Iterator[Find
         yield _finding(subject, one, "cannot-install", message, remedy, fix)
     if build.cuda and cuda and usage.wants_gpu and cuda != build.cuda and one.manager == "pip":
         message = f"{title} needs CUDA {show_version(build.cuda)}, but the image has CUDA {show_version(cuda)}"
-        remedy = "Use an image with that CUDA version, or a newer release of the framework."
+        remedy = (
+            f"Use an image with CUDA {show_version(build.cuda)}, or a release of the framework that fits the image."
+        )
         yield _finding(subject, one, "wrong-cuda", message, remedy)
 
 
@@ -187,5 +189,5 @@ def _unpinned(subject: Subject, one: Requirement, usage: Usage) -> Finding:
     better = f"{one.text.strip()}{joint}{show_version(line)}{tail}" if line and not one.spec else ""
     fix = _rewrite(one, better, f"pin {better}", is_choice=True) if better else None
     message = f"`{one.name}` has no version, so each rebuild may download hundreds of megabytes of a new version"
-    remedy = f"Pin it, for example {better or one.name + joint + 'VERSION'}."
+    remedy = f"Pin a version, for example {better or one.name + joint + 'VERSION'}."
     return _finding(subject, one, "unpinned", message, remedy, fix)

@@ -1,6 +1,6 @@
 """Findings of checks, and their fixes.
 
-A fix is a list of edits of the file with the finding. `Document.apply` makes them, and one undo reverts them.
+A fix is a list of edits of the file with the finding. `Document.apply` applies them, and one undo reverts them.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Code(NamedTuple):
 
 
 CODES: dict[str, Code] = {
-    "syntax": Code(ERROR, "The text is not YAML."),
+    "syntax": Code(ERROR, "The text is not valid YAML."),
     "tab": Code(ERROR, "A line is indented with a tab, which YAML does not allow."),
     "missing-space": Code(
         ERROR, "Without a space after the colon, `Framework:Python` is one word, not a key and a value."
@@ -104,11 +104,13 @@ CODES: dict[str, Code] = {
     "missing-comma": Code(ERROR, "A comma is missing between two entries of a JSON file."),
     "unclosed": Code(ERROR, "A quote or bracket is not closed."),
     "control-character": Code(ERROR, "The text contains a character that YAML does not allow."),
-    "refused": Code(ERROR, "The file is too large or too deeply nested, or its aliases expand too far."),
+    "refused": Code(
+        ERROR, "The file is unreadable, not UTF-8, too large or too deeply nested, or it has an invalid key or alias."
+    ),
     "several-documents": Code(ERROR, "A line `...` or `---` ends the document; the rest of the file is ignored."),
     "ellipsis": Code(WARNING, "A line `...` precedes the first key; other YAML readers reject the file."),
     "not-a-map": Code(ERROR, "The file has no `key: value` lines."),
-    "duplicate-key": Code(ERROR, "A key occurs twice; YAML readers disagree on which value they use."),
+    "duplicate-key": Code(ERROR, "A key occurs more than once; YAML readers disagree on which value they use."),
     "wrong-type": Code(ERROR, "The value has the wrong type."),
     "wrong-choice": Code(ERROR, "The value is not one of the allowed words."),
     "wrong-form": Code(ERROR, "The text has an invalid form, such as a time limit that Slurm cannot read."),
@@ -120,23 +122,29 @@ CODES: dict[str, Code] = {
     "bad-image": Code(ERROR, "Docker does not accept this image name."),
     "bad-address": Code(ERROR, "The address contains a user, a scheme or spaces."),
     "bad-variable": Code(ERROR, "The name of an environment variable is empty or contains `=`."),
-    "data-reference": Code(ERROR, "An item of `DataReferences` is outside the project, or cannot be data."),
+    "data-reference": Code(
+        ERROR,
+        "An item of `DataReferences` is empty, is a relative path that leaves the project, or is the project folder or "
+        "in a reserved folder.",
+    ),
     "plain-password": Code(ERROR, "The file contains a password in plain text."),
     "unknown-target": Code(ERROR, "`Target` names a compute target that does not exist."),
-    "target-conflict": Code(ERROR, "The SDK form and the compute target disagree on where the run executes."),
+    "target-conflict": Code(ERROR, "A key of the SDK form disagrees with the compute target."),
     "missing-file": Code(ERROR, "A file that the run needs does not exist."),
-    "standard-library": Code(ERROR, "A listed package is a module of the standard library and cannot be installed."),
-    "unknown-key": Code(WARNING, "Unknown field: it is kept and has no effect."),
+    "standard-library": Code(ERROR, "A listed package is a module of the Python standard library."),
+    "unknown-key": Code(WARNING, "The field is unknown. It is kept, but has no effect."),
     "no-effect": Code(INFO, "The field has no effect on this type of target."),
     "old-form": Code(INFO, "An old form that still works."),
     "json-form": Code(INFO, "A run configuration in JSON, the form before September 2017."),
     "other-spelling": Code(WARNING, "An undocumented spelling of a value."),
     "secret-in-file": Code(WARNING, "An environment variable looks like a secret in plain text."),
     "framework-missing": Code(WARNING, "Without `Framework`, a run starts Spark."),
-    "framework-pyspark": Code(WARNING, "`Framework` is PySpark, but no script uses Spark."),
-    "not-prepared": Code(WARNING, "`PrepareEnvironment` is off: a run fails unless its environment is already built."),
+    "framework-pyspark": Code(WARNING, "`Framework` is PySpark, but the script does not use Spark."),
+    "not-prepared": Code(
+        WARNING, "`PrepareEnvironment` is not true: a run fails unless its environment is already built."
+    ),
     "gpu-unused": Code(WARNING, "The image has CUDA, but without `nvidiaDocker: true` the container gets no GPU."),
-    "gpu-image-missing": Code(WARNING, "`nvidiaDocker` is true, but the image has no CUDA."),
+    "gpu-image-missing": Code(WARNING, "The container gets a GPU, but the image has no CUDA."),
     "processes-without-gpu": Code(ERROR, "`ProcessesPerNode` is gpus, but the target gives its runs no GPU."),
     "no-gpu-requested": Code(ERROR, "`RequireGpu` is true, but the Slurm job requests no GPU."),
     "more-processes-than-gpus": Code(WARNING, "`ProcessesPerNode` exceeds the number of GPUs of a run."),
@@ -146,14 +154,14 @@ CODES: dict[str, Code] = {
     "no-spark": Code(WARNING, "The framework is PySpark, but the environment has no Spark or Java."),
     "spark-secret": Code(ERROR, "A Spark property looks like a secret; the command line of Spark would show it."),
     "old-scala": Code(INFO, "A Spark package is for Spark 2; runs with a newer Spark omit it."),
-    "stale-image": Code(WARNING, "The image is too old for current GPUs."),
+    "stale-image": Code(WARNING, "The image is outdated or too old for current GPUs."),
     "image-removed": Code(INFO, "The image was removed from its registry."),
-    "no-tag": Code(INFO, "The image has no tag, so its content may change."),
+    "no-tag": Code(INFO, "The image has no tag or the tag `latest`, so its content may change."),
     "cpu-build": Code(WARNING, "The package is a CPU build: it cannot use the GPU."),
     "wrong-platform": Code(WARNING, "The wheel is for Windows or macOS, but containers run Linux."),
     "wrong-python": Code(WARNING, "The wheel is not for the pinned Python version."),
     "cannot-install": Code(WARNING, "The framework does not support the pinned Python version."),
-    "wrong-cuda": Code(WARNING, "The framework needs another CUDA version than that of the image."),
-    "unpinned": Code(WARNING, "A large package has no version."),
+    "wrong-cuda": Code(WARNING, "The framework needs a CUDA version that the image does not have."),
+    "unpinned": Code(WARNING, "A large package is not pinned to a version."),
 }
 """The severity and meaning of each finding code."""

@@ -54,7 +54,8 @@ def _target(subject: Subject) -> Iterator[Finding]:
         better = (
             images.fitting_image(image, needs) if needs else images.gpu_variant(image) or image_names.DEFAULT_GPU_IMAGE
         )
-        message = f"nvidiaDocker is true, but {image} has no CUDA"
+        request = f"gpus is {gpus}" if gpus else "nvidiaDocker is true"
+        message = f"{request}, but {image} has no CUDA"
         remedy = f"Use an image with CUDA, for example {better}."
         yield subject.finding("gpu-image-missing", message, remedy, key, set_field(key, better))
     removed = images.removed_reason(image)
@@ -75,7 +76,7 @@ def _age(subject: Subject, key: str, image: str, *, wants_gpu: bool) -> Iterator
     needs = _needs(subject) if reason and wants_gpu else []
     parsed = image_names.parse_image(image)
     if needs and all(images.fits(image, need) for need in needs):
-        remedy = f"It fits {needs[0].title}; a newer GPU needs a newer framework and image."
+        remedy = f"The image fits {needs[0].title}; a newer GPU needs a newer framework and image."
         yield subject.finding("stale-image", message, remedy, key, severity=INFO)
     elif reason:
         better = images.fitting_image("", needs) if wants_gpu else images.newest_cpu_image(image)
@@ -85,7 +86,7 @@ def _age(subject: Subject, key: str, image: str, *, wants_gpu: bool) -> Iterator
         yield subject.finding("stale-image", message, remedy, key, fix, severity=severity)
     elif parsed is not None and not parsed.digest and parsed.tag in ("", "latest"):
         message = f"{image} has no fixed tag, so its content may change"
-        yield subject.finding("no-tag", message, "Add the tag of a version.", key)
+        yield subject.finding("no-tag", message, "Use a tag that names a version.", key)
 
 
 def _framework(subject: Subject) -> Iterator[Finding]:
@@ -193,5 +194,5 @@ def _is_closed_environment(folder: str) -> bool:
     if "include-system-site-packages=true" in lines:
         return False
     packages = os.path.join(glob.escape(folder), "lib", "python3*", "site-packages")
-    # A .pth file may add any other folder to the path.
+    # A .pth file can add any folder to `sys.path`.
     return not glob.glob(os.path.join(packages, "torch")) and not glob.glob(os.path.join(packages, "*.pth"))

@@ -87,7 +87,7 @@ def newest_gpu_of(reference: str) -> str:
 
 
 def gpu_variant(reference: str) -> str | None:
-    """Return the image of the same family and version with CUDA, or None if it is unknown."""
+    """Return the image of the same family and version with CUDA; None if unknown or if `reference` has CUDA."""
     name, tag = short_name(reference), image_parts(reference).tag
     if is_gpu_image(reference):
         return None
@@ -116,7 +116,7 @@ def stale_reason(reference: str) -> str:
         return "an image of 2017 or 2018, made for the GPUs of that time (Tesla K80)" if "gpu" in tag else ""
     cuda = cuda_of_image(reference)
     if cuda is not None and cuda < (11, 0):
-        return f"CUDA {cuda[0]}.{cuda[1]} is too old for any GPU since 2020"
+        return f"CUDA {cuda[0]}.{cuda[1]} is too old for Ampere (2020) and newer GPUs"
     return ""
 
 
@@ -138,7 +138,7 @@ def wants_gpu(target: ComputeTarget) -> bool:
 # -- requirements of the packages of a project ------------------------------------------------------------------------
 
 _TENSORFLOW_RELEASES: dict[Version, str] = {(1, 13): "1.13.1", (2, 16): "2.16.1"}
-"""First releases of minor versions, unless their last number is 0."""
+"""The first release of each minor version that does not begin with X.Y.0."""
 
 _CNTK_IMAGES: dict[Version, str] = {
     (2, 0): "microsoft/cntk:2.0-gpu-python3.5-cuda8.0-cudnn5.1",
@@ -185,7 +185,7 @@ def _needs_of(requirements: Sequence[Requirement]) -> Iterator[Need]:
 
 
 def newest_line(one: Requirement, python: Version, cuda: Version | None = None) -> Version | None:
-    """Return the newest minor release of a framework for a Python and CUDA (None: any), or None if unknown."""
+    """Return the newest minor release for these versions of Python and CUDA (None: any), or None if unknown."""
     below = (1, 15) if is_old_tensorflow(one, python) else (99,)
     return packages.newest_for(one.name, python, cuda, below=below)
 
@@ -193,7 +193,7 @@ def newest_line(one: Requirement, python: Version, cuda: Version | None = None) 
 def is_old_tensorflow(one: Requirement, python: Version) -> bool:
     """Return True for TensorFlow 1.0 to 1.14, whose GPU build is a separate package.
 
-    If no version is given, pip installs TensorFlow 1 on Python 3.5 and older.
+    A requirement without a version means TensorFlow 1 if the pinned Python is 3.5 or older.
     """
     if one.name not in ("tensorflow", "tensorflow-gpu"):
         return False
@@ -207,7 +207,7 @@ def is_old_tensorflow(one: Requirement, python: Version) -> bool:
 
 def _takes_cuda_of_image(one: Requirement, build: Build) -> bool:
     if packages.TITLES[one.name] == "TensorFlow":
-        # `tensorflow[and-cuda]` includes CUDA. Without the extra, every release needs the CUDA of the image.
+        # `tensorflow[and-cuda]` installs CUDA. Without this extra, every release needs the CUDA of the image.
         return "and-cuda" not in one.extras
     return build.cuda is not None
 

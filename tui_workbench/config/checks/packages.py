@@ -45,7 +45,7 @@ STANDARD_LIBRARY = frozenset(
     tarfile tempfile textwrap threading time traceback types urllib uuid warnings zipfile
     """.split()  # noqa: SIM905
 )
-"""Modules of the Python standard library that people list as packages. No package index contains them."""
+"""Modules of the Python standard library that are often listed as packages by mistake."""
 
 
 class Build(NamedTuple):
@@ -53,7 +53,7 @@ class Build(NamedTuple):
 
     oldest_python: Version
     newest_python: Version
-    cuda: Version | None = None  # CUDA version of the image; None if the package includes CUDA
+    cuda: Version | None = None  # CUDA version of the image; None if unknown or if the package includes CUDA
     cudnn: Version | None = None  # major cuDNN version for this CUDA
 
 
@@ -160,7 +160,7 @@ class Requirement(NamedTuple):
     path: Path
     start: int
     end: int
-    name: str = ""  # in lowercase, with `-` for `_`; "" for options such as --index-url
+    name: str = ""  # in lowercase, with `-` instead of `_`; "" for options such as --index-url
     version: str = ""  # version of an exact pin
     spec: str = ""  # text after the name
     extras: str = ""

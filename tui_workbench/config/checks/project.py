@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue, Unset, remove_field, set_field
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.schema import fields
-from tui_workbench.config.schema.data_references import reference_problem
+from tui_workbench.config.schema.data_references import RESERVED, reference_problem
 from tui_workbench.config.sdk_conflicts import conflicts
 
 
@@ -50,7 +50,7 @@ def _conflicts(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
 
 
 def _without_effect(subject: Subject) -> Iterator[Finding]:
-    """Report options of Slurm in a run configuration for another type of target."""
+    """Report Slurm options in a run configuration for another type of target."""
     for field in subject.kind.fields:
         if field.key in subject.nodes and field.targets and subject.used_type:
             if field.applies_to(subject.used_type):
@@ -106,9 +106,13 @@ def _data(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
         at = node.items[number] if node is not None and number < len(node.items) else node
         problem = reference_problem(context.root, reference)
         if problem:
-            remedy = "Write a path in the project, or an absolute path."
+            folders = ", ".join(f"{name}/" for name in sorted(RESERVED))
+            remedy = f"Write an absolute path, or a path in the project outside of these folders: {folders}."
             yield subject.finding("data-reference", problem, remedy, "DataReferences", at=at)
         elif not os.path.lexists(os.path.join(context.root, reference)):
             remedy = "Correct the path. For data on another machine, write an absolute path."
             message = f"DataReferences: {reference!r} does not exist"
+            if os.path.isabs(reference):
+                message += " on this machine"
+                remedy = "Correct the path, or check that it exists on the target."
             yield subject.finding("missing-file", message, remedy, "DataReferences", at=at, severity=WARNING)

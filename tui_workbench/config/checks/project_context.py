@@ -24,7 +24,7 @@ from tui_workbench.core.model import ComputeTarget, RunConfiguration
 
 _SPARK = re.compile(rb"\b(?:pyspark|SparkSession|SparkContext|SQLContext|mmlspark|sparkdl)\b")
 _SCRIPT_BYTES = 200_000
-"""Number of bytes of a script that are searched for imports."""
+"""Number of bytes of a script that are searched for uses of Spark."""
 
 
 class _Parsed(NamedTuple):
@@ -49,7 +49,7 @@ class ProjectContext:
         return cls(root) if root else None
 
     def show_unsaved(self, path: str, text: str | None) -> None:
-        """Use `text` instead of the content of the file at `path`; None to use the file again."""
+        """Use `text` instead of the content of the file at `path`. If `text` is None, use the file again."""
         key = os.path.abspath(path)
         self._read.pop(key, None)
         if text is None:
@@ -114,7 +114,7 @@ class ProjectContext:
         return path in self._unsaved or os.path.isfile(path)
 
     def uses_spark(self, script: str = "") -> bool | None:
-        """Return whether `script` (or for "" any script in the project folder) uses Spark; None if none can be read."""
+        """Return whether `script` (or for "" any script in the project folder) uses Spark; None if unreadable."""
         try:
             names = [script] if script else sorted(os.listdir(self.root))
         except OSError:

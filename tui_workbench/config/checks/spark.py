@@ -82,8 +82,7 @@ def _master(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
     with suppress(ConfigurationError):  # the check of that file reports the error
         found = spark_dependencies_of(configuration, context.root).configuration.get("spark.master", "")
         if found.startswith("local"):
-            message = f"spark.master: {found} uses only the head node of {configuration.target}"
-            remedy = (
-                f"Remove spark.master from {configuration.spark_file} to use YARN, or name the master of the cluster."
-            )
+            message = f"`spark.master: {found}` uses only the head node of {configuration.target}"
+            file = "this file" if configuration.is_sdk_form else configuration.spark_file
+            remedy = f"Remove spark.master from {file} to use YARN, or set it to the URL of the master."
             yield subject.finding("local-master", message, remedy, "Target")

@@ -217,7 +217,7 @@ def _unknown_keys(subject: Subject) -> Iterator[Finding]:
 
 
 def _misplaced(subject: Subject, field: Field) -> tuple[str, str, Fix]:
-    """Return remedy, key and fix for a field without effect. The fix can move it to the section of Slurm."""
+    """Return the remedy, key and fix for a field without effect: remove it, or move it to the Slurm section."""
     right, value = subject.kind.field(f"{SECTION}.{field.key}"), subject.values.get(field.key) or ""
     if right is None or not right.applies_to(subject.target_type) or not value.isdigit():
         return "Remove it.", field.key, remove_field(field.key)
@@ -226,9 +226,9 @@ def _misplaced(subject: Subject, field: Field) -> tuple[str, str, Fix]:
 
 
 def _sibling(subject: Subject, path: tuple[str, ...]) -> str:
-    """Return the key whose last word is the most similar to that of `path` in the same section, or "".
+    """Return the key in the section of `path` whose last word is the most similar to that of `path`, or "".
 
-    For a top-level key, return the option of Slurm with this name.
+    For a top-level key, return the Slurm option with this name, or "".
     """
     section = path[:-1]
     if not section:
@@ -346,7 +346,7 @@ def _old_runconfig(subject: Subject) -> Iterator[Finding]:
         # The conversion would lose comments.
         fix = Fix("convert to YAML", (WriteAsYaml(),))
         message = "the file is JSON, the form before September 2017"
-        remedy = "It still works. YAML allows comments."
+        remedy = "Convert it to YAML, which allows comments. JSON still works."
         yield subject.finding("json-form", message, remedy, "", fix, at=(root.start, root.start + 1))
     old, new = "CondaFile", "CondaDependenciesFile"
     if old in subject.nodes:
@@ -365,14 +365,17 @@ def _old_runconfig(subject: Subject) -> Iterator[Finding]:
 def _registry_password(subject: Subject) -> Iterator[Finding]:
     key = "environment.docker.baseImageRegistry.password"
     if subject.values.get(key):
-        message, remedy = "the registry's password is in plain text", "Remove it, and use `docker login`."
+        message, remedy = (
+            "the registry's password is in plain text",
+            "Remove it, and run `docker login` on this machine.",
+        )
         yield subject.finding("plain-password", message, remedy, key, remove_field(key, "the password", is_choice=True))
 
 
 def _variables(subject: Subject, key: str) -> Iterator[Finding]:
     for name, value in subject.nodes[key].entries:
         if not name.text or "=" in name.text or "\0" in name.text:
-            message = f"{name.text!r} is not a valid variable name"
+            message = f"{name.text!r} is not a valid name of an environment variable"
             yield subject.finding("bad-variable", message, "Use letters, digits and _.", key, at=name)
         elif is_placeholder(value.text):
             message = f"`{name.text}` is still the placeholder {value.text!r}"

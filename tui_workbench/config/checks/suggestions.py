@@ -71,7 +71,7 @@ def _option(field: Field) -> str:
 
 
 def _options(field: Field, context: ProjectContext | None) -> Iterator[Suggestion]:
-    """Yield the values of an option in the project's targets, and then for times, sizes and numbers an example."""
+    """Yield the values of an option in the project's targets, then an example of a time, size or number."""
     for target in context.targets() if context is not None else ():
         value = target.slurm.get(_option(field))
         if value is not None:

@@ -8,13 +8,15 @@ IGNORE_FILE = ".amlignore"
 """Name of the file with patterns of files to exclude from runs."""
 
 RESERVED = frozenset(("outputs", ".workbench", ".git", "aml_config"))
-"""Folders of a project that cannot be data."""
+"""Folders of a project that `DataReferences` must not contain."""
 
 
 def reference_problem(root: str, reference: str) -> str:
-    """Return a message about the mistake in a path of `DataReferences`, or ""."""
-    if not reference or "\0" in reference:
+    """Return an error message for an invalid path in `DataReferences`, or ""."""
+    if not reference:
         return "DataReferences: an item is empty"
+    if "\0" in reference:
+        return "DataReferences: an item contains a NUL character"
     inside = inside_project(root, reference)
     if os.path.isabs(reference) and not inside:
         return ""
@@ -24,12 +26,12 @@ def reference_problem(root: str, reference: str) -> str:
         return f"DataReferences: {reference!r} is outside the project"
     first = inside.split(os.sep)[0]
     if first in RESERVED:
-        return f"DataReferences: {first}/ cannot be data"
+        return f"DataReferences: {reference!r} refers to the reserved folder {first}/"
     return ""
 
 
 def inside_project(root: str, reference: str) -> str:
-    """Return a path relative to `root`, or "" if it is outside of `root`. Links are not resolved."""
+    """Return `reference` relative to `root`, or "" if it is outside of `root`. Symbolic links are not resolved."""
     relative = os.path.relpath(os.path.join(root, reference), root)
     return "" if relative == os.pardir or relative.startswith(os.pardir + os.sep) else relative
 

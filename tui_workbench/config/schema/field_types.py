@@ -1,4 +1,4 @@
-"""The types in which `fields.py` declares the fields of configuration files."""
+"""The types of the declarations in `fields.py`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ BOOLEAN = "boolean"
 INTEGER = "integer"
 CHOICE = "choice"
 STRINGS = "strings"  # a list of strings
-MAPPING = "mapping"  # names to strings
-ROWS = "rows"  # a list of maps with the keys `Field.row`
-DEPENDENCIES = "dependencies"  # conda's list: strings, and one `pip:` map of a list of strings
+MAPPING = "mapping"  # a map with string values
+ROWS = "rows"  # a list of maps with the keys in `Field.row`
+DEPENDENCIES = "dependencies"  # conda's list: strings, and a map from `pip` to a list of strings
 GPUS = "gpus"  # all, free, a number, or a list of numbers and IDs; always a str in Python
-PROCESSES = "processes"  # gpus, or a number from 1; always a str in Python
+PROCESSES = "processes"  # gpus, or a number from 1 to 999; always a str in Python
 ANY = "any"
 
 TYPE_NAMES = {
@@ -29,7 +29,7 @@ TYPE_NAMES = {
     ROWS: "a list of maps",
     DEPENDENCIES: "a list of packages",
     GPUS: "`all`, `free`, a number, or a list of numbers or IDs",
-    PROCESSES: "`gpus`, or a number from 1",
+    PROCESSES: "`gpus`, or a number from 1 to 999",
     ANY: "anything",
 }
 """Names of types in messages and in the reference."""
@@ -50,12 +50,12 @@ class Field(NamedTuple):
     """A key of a configuration file."""
 
     key: str  # with dots for nested maps
-    help: str  # one sentence
+    help: str  # one or more sentences
     type: str = STRING
     default: Any = None
     choices: tuple[str, ...] = ()  # canonical words of a CHOICE
     synonyms: tuple[tuple[str, str], ...] = ()  # (other word, canonical word)
-    required: bool = False  # for all types of targets; see `is_required_by`
+    required: bool = False  # for all target types; see `is_required_by`
     nullable: bool = True  # `key:` and `key: null` mean the default
     completion: str = ""  # target, image, python, file, conda-file, spark-file or folder
     secret: bool = False  # never shown in full
@@ -89,7 +89,7 @@ class Field(NamedTuple):
         return bool(self.replaced_by) or self.source == "old"
 
     def applies_to(self, target_type: str) -> bool:
-        """Return True if a target of this type uses the field, or the type is ""."""
+        """Return True if a target of this type uses the field, or if `target_type` is ""."""
         return not self.targets or not target_type or target_types.find(target_type).reads(self.key)
 
     def is_required_by(self, target_type: str) -> bool:

@@ -43,30 +43,30 @@ _COMPUTE_FIELDS = (
     Field(
         "address",
         "Host name, IP address or alias in ~/.ssh/config, with `:PORT` if the SSH port is not 22. "
-        "Without it, the commands of a `slurm` target are on this machine.",
+        "Without it, a `slurm` target uses the Slurm commands of this machine.",
         example="gpu-box.example.org",
     ),
     Field(
         "username",
-        "SSH user. For a cluster it is `sshuser` by default, not `admin`.",
+        "SSH user. The default SSH user of an HDInsight cluster is `sshuser`, not `admin`.",
         example="research",
     ),
     Field(
         "password",
-        "Reference to the password in the keyring, `AzureMlSecret=<target>#<user>#<id>`; not the password.",
+        "Reference to the password in the keyring, `AzureMlSecret=<target>#<user>#<id>`, never the password.",
         secret=True,
         example="AzureMlSecret=gpu-box#research#0123456789abcdef0123456789abcdef",
     ),
     Field(
         "privateKey",
-        "Private key file. By default, the keys of the SSH agent and in ~/.ssh are tried.",
+        "Private key file. By default, the keys in the SSH agent and in ~/.ssh are tried.",
         completion="file",
         example="~/.ssh/id_ed25519",
         source="workbench",
     ),
     Field(
         "privateKeyPassphrase",
-        "Reference to the passphrase of the private key in the keyring, `AzureMlSecret=...`; not the passphrase.",
+        "Reference to the passphrase of the private key in the keyring, `AzureMlSecret=...`, never the passphrase.",
         secret=True,
         example="AzureMlSecret=gpu-box#research#0123456789abcdef0123456789abcdef",
         source="workbench",
@@ -87,7 +87,8 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "baseDockerImage",
-        "Docker image that the environment is built on. To use a GPU it must have CUDA.",
+        "Docker image that the environment is built on. For GPU runs, the image or the packages must contain the CUDA "
+        "libraries.",
         completion="image",
         example="microsoft/mmlspark:plus-gpu-0.9.9",
     ),
@@ -104,7 +105,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "sharedVolumes",
-        "Mounts the project into the container instead of copying it. The shared folder is always mounted.",
+        "Mounts the project into the container instead of copying it. `nativeSharedDirectory` is always mounted.",
         BOOLEAN,
         default=True,
     ),
@@ -122,8 +123,9 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "maxConcurrentRuns",
-        "Maximum number of your runs at the same time, from all projects; other runs are queued. 0 means no limit. "
-        "By default, there is no limit, but with `nvidiaDocker` a run waits for a free GPU.",
+        "Maximum number of your concurrent runs from all projects; other runs are queued. 0 means no limit. By "
+        "default, there is a limit only with `nvidiaDocker`, or if `gpus` is `free` or a number: as many runs as the "
+        "GPUs of this machine allow, or one run on another machine.",
         INTEGER,
         example="2",
         minimum=0,
@@ -157,7 +159,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "pollSeconds",
-        "Shortest time between two regular calls to squeue, in seconds, for all your runs on a cluster.",
+        "Minimum time between two regular calls to squeue for all your runs on a cluster, in seconds.",
         INTEGER,
         default=MIN_POLL_SECONDS,
         minimum=MIN_POLL_SECONDS,
@@ -182,7 +184,7 @@ COMPUTE = FileKind(
     "compute",
     "Compute target",
     "aml_config/NAME.compute",
-    "A machine or Docker engine that runs scripts. The file name is the name of the target.",
+    "A machine, Docker engine or cluster that runs scripts. The file name is the name of the target.",
     _COMPUTE_FIELDS,
 )
 
@@ -228,7 +230,12 @@ _RUNCONFIG_FIELDS = (
         BOOLEAN,
         default=False,
     ),
-    Field("TrackedRun", "Keeps a snapshot of the project and the outputs in the run history.", BOOLEAN, default=True),
+    Field(
+        "TrackedRun",
+        "Runs the script in a copy of the project, and keeps a snapshot and the outputs.",
+        BOOLEAN,
+        default=True,
+    ),
     Field(
         "DataReferences",
         "Files and folders that runs read in place: they are linked into the working copy of a run, never copied or "
@@ -242,7 +249,7 @@ _RUNCONFIG_FIELDS = (
     Field("UseSampling", "Uses the active samples of data sources. Ignored by the workbench.", BOOLEAN, default=True),
     Field(
         "ProcessesPerNode",
-        "Starts the script with torchrun in this number of processes; `gpus` means one for each GPU of the run. "
+        "Number of processes that torchrun starts on each node; `gpus` means one for each GPU of the run. "
         "By default, the script is started without torchrun.",
         PROCESSES,
         example="gpus",
@@ -250,8 +257,8 @@ _RUNCONFIG_FIELDS = (
     ),
     Field(
         "RequireGpu",
-        "Fails a run that does not use a GPU: at once if no GPU is available or the framework reports none, else after "
-        "ten minutes or at its end.",
+        "Fails a run that does not use a GPU: at once if no GPU is available or the framework reports none, otherwise "
+        "after ten minutes or at its end.",
         BOOLEAN,
         default=False,
         source="workbench",
@@ -285,7 +292,7 @@ _RUNCONFIG_FIELDS = (
         example="{train.dsource: small.dsource}",
     ),
     *RUN_OPTIONS,
-    Field("Description", "Description of the configuration, from before September 2017.", source="old"),
+    Field("Description", "Description in files from before September 2017. Ignored by the workbench.", source="old"),
     Field(
         "CondaFile",
         "Old name of CondaDependenciesFile.",
@@ -295,7 +302,7 @@ _RUNCONFIG_FIELDS = (
     ),
     Field(
         "ManagedEnvironment",
-        "Builds the environment from the conda file, from before September 2017. The target's type replaces it.",
+        "Builds the environment, in files from before September 2017. Ignored: the type of the target decides.",
         BOOLEAN,
         source="old",
     ),
@@ -333,7 +340,8 @@ CONDA = FileKind(
     "conda",
     "Conda dependencies",
     "aml_config/conda_dependencies.yml",
-    "Packages of the environment, as a conda environment file. Targets with `userManagedEnvironment` do not use it.",
+    "Packages of the environment, as a conda environment file. Targets with `userManagedEnvironment: true` do not use "
+    "it.",
     _CONDA_FIELDS,
 )
 
@@ -401,7 +409,7 @@ SDK_RUNCONFIG = FileKind(
     "sdk-runconfig",
     "Run configuration (SDK form)",
     "aml_config/NAME.runconfig",
-    "The form of the successor SDK of 2018. The target decides where and how a run executes; a key that disagrees with "
+    "The form of the Azure ML SDK of 2018. The target decides where and how a run executes; a key that disagrees with "
     "the target is an error.",
     tuple(field._replace(source="sdk") for field in _SDK_FIELDS),
 )
@@ -409,7 +417,8 @@ SDK_RUNCONFIG = FileKind(
 _SETTINGS_FIELDS = (
     Field(
         "notifications",
-        "Notifications about ended runs: off, in the screens, or also by the terminal when it is not focused.",
+        "Notifications about ended runs: `toast` shows them in the screens, `terminal` also sends them to the terminal "
+        "while it is not focused.",
         CHOICE,
         default="terminal",
         choices=("off", "toast", "terminal"),

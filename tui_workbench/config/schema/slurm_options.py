@@ -61,7 +61,7 @@ _OPTIONS = (
         example="32G",
     ),
     Field("constraint", "Features that the nodes must have.", pattern=_WORD, form=_WORD_FORM, example="a100"),
-    Field("requeue", "Lets Slurm start the job again after it was interrupted.", BOOLEAN, default=False),
+    Field("requeue", "Lets Slurm restart the job after a preemption or a node failure.", BOOLEAN, default=False),
     Field(
         "extra",
         "More options for sbatch. Options that the workbench sets itself are refused.",
@@ -98,7 +98,7 @@ _SPAN = re.compile(r"(\d+) ?(d|h|m|min)", re.IGNORECASE)
 
 
 def corrected(field: Field, text: str) -> str:
-    """Convert a memory size such as `32 GB` or a time such as `4h` to the form of Slurm. Return "" if unsure."""
+    """Convert a memory size such as `32 GB` or a time such as `4h` to the form of Slurm. Return "" for other texts."""
     if field.pattern == MEMORY and (size := _UNITS.fullmatch(text.strip())):
         return size[1] + size[2].upper()
     if field.pattern == TIME and (span := _SPAN.fullmatch(text.strip())):

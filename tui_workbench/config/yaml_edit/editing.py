@@ -77,7 +77,7 @@ def drop_earlier(tree: Tree, path: Path) -> str:
 
 
 def _says(node: Node | None) -> Callable[[Node], bool]:
-    """Return a function that accepts nodes with the same content."""
+    """Return a predicate that is True for nodes with the content of `node`."""
     expected = image(node)
     return lambda after: bool(image(after) == expected)
 
@@ -100,9 +100,10 @@ def move_item(tree: Tree, path: Path, index: int, to: int) -> str:
     sequence = find(tree, path)
     if sequence is None or sequence.kind != LIST:
         raise EditRefusedError(f"the list `{dotted(path)}` does not exist", remedy="Add the list first.")
-    if not {index, to} <= {*range(len(sequence.items))}:
-        remedy = f"Use indexes below {len(sequence.items)}."
-        raise EditRefusedError(f"`{dotted(path)}` does not have the items {index} and {to}", remedy=remedy)
+    for number in (index, to):
+        if number not in range(len(sequence.items)):
+            remedy = f"Use an index below {len(sequence.items)}."
+            raise EditRefusedError(f"`{dotted(path)}` has no item {number}", remedy=remedy)
     if index == to:
         return tree.text
     order = list(range(len(sequence.items)))
@@ -227,15 +228,16 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
             raise EditRefusedError(f"the list for `{dotted(path)}` does not exist", remedy="Add item 0 first.")
         value = {step: value}
     parent = find(tree, here)
+    name = f"`{dotted(here)}`" if here else "the file"
     if isinstance(key, int):
         if parent is None or parent.kind != LIST or key != len(parent.items):
             remedy = "Use the index of an item, or the length of the list to append."
-            raise EditRefusedError(f"`{dotted(path)}` has no item {key}", remedy=remedy)
+            raise EditRefusedError(f"{name} has no item {key}", remedy=remedy)
         return insert_item(tree, here, key, value, kind)
     if depth and (parent is None or parent.is_null or _is_empty_in_block(tree, here, parent)):
         return set_value(tree, here, {key: value}, kind)
     if parent is not None and parent.kind != MAP:
-        raise refused(tree, parent, f"`{dotted(here) or 'the file'}` is not a map, so it cannot contain `{key}`")
+        raise refused(tree, parent, f"{name} is not a map, so it cannot contain `{key}`")
     refuse_shared(tree, here, path)
     target = (*here, key)
     candidates = key_candidates(tree, here, parent, key, value, kind)

@@ -1,4 +1,4 @@
-"""Find positions and the style of a YAML text, which an edit must match. No function changes a text."""
+"""Find positions in a YAML text, and the style that an edit must match. No function changes the text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Place(NamedTuple):
     """The position of a new key in a map."""
 
     after: int = -1  # index of the entry before the key; -1 for the beginning
-    offset: int = -1  # end of the comment line before the key; -1 if it follows the entry
+    offset: int = -1  # end of the comment line before the key; -1 if the key follows the entry
 
 
 def line_start(text: str, offset: int) -> int:
@@ -113,7 +113,7 @@ def style_of(tree: Tree, parent: Node | None) -> Style:
 
 
 def _texts(tree: Tree, parent: Node | None) -> list[Node]:
-    """Return the scalars that need no quotes in `parent`, or if there are none in the whole file."""
+    """Return the scalars in `parent` that need no quotes; if there are none, those in the whole file."""
     near = [value for _, value in parent.entries] + parent.items if parent is not None else []
     everywhere = (node for _, value in _walk(tree) for node in (value, *value.items))
     return [node for node in near if _is_text(node)] or [node for node in everywhere if _is_text(node)]

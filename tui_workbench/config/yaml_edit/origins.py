@@ -1,4 +1,4 @@
-"""Store the original bytes of edited values, so that setting a value back restores the file."""
+"""Store the original bytes of edited values, so that setting the original value again restores the file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Origins:
         self._edited.append(path)
 
     def remember(self, tree: Tree, path: Path) -> None:
-        """Store the original values of `path` and its parents, unless they are stored."""
+        """Store the original values of `path` and its parents, unless they are already stored."""
         for length in range(1, len(path) + 1):
             here = path[:length]
             if here not in self._origins:

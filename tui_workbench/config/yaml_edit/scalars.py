@@ -64,7 +64,7 @@ def _boolean(value: bool, old: Node | None) -> str:
 def _text(value: str, style: Style, old: Node | None) -> str:
     if any("\ud800" <= character <= "\udfff" for character in value):
         raise ConfigurationError(
-            "the text contains an invalid character (a lone surrogate)", remedy="Enter the text again."
+            "the text contains an invalid character (a lone surrogate)", remedy="Remove the character."
         )
     if style.json:
         return _quoted(value, '"', json=True)

@@ -1,6 +1,6 @@
 """Insert and remove keys and list items as splices, and verify edits.
 
-The edited text is parsed. If another value than the given one has changed, the edit is refused.
+The edited text is parsed. If any other value has changed, the edit is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Splice(NamedTuple):
 
 
 class EditRefusedError(ConfigurationError):
-    """The edit would change other values."""
+    """The edit is impossible, or would change other values."""
 
 
 def apply(text: str, splices: list[Splice]) -> str:
@@ -54,7 +54,7 @@ def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable
 
 
 def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
-    """Return a function that accepts trees with a wanted node at `path` that otherwise equal `tree` without `was`."""
+    """Return a predicate that is True for `tree` with `was` removed and a wanted node at `path`."""
     expected = image(tree.root, was)
 
     def is_good(after: Tree) -> bool:
@@ -65,12 +65,12 @@ def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path |
 
 
 def sets(tree: Tree, path: Path, value: Any) -> Callable[[Tree], bool]:
-    """Return a function that accepts trees with `value` at `path` that otherwise equal `tree`."""
+    """Return a predicate that is True for `tree` with `value` at `path`."""
     return reads(tree, path, lambda node: means(node, value), path)
 
 
 def removes(tree: Tree, path: Path) -> Callable[[Tree], bool]:
-    """Return a function that accepts trees that equal `tree` without `path`.
+    """Return a predicate that is True for a tree equal to `tree` without `path`.
 
     If `path` was the only entry of a collection, the collection can be empty, null or missing.
     """
@@ -141,7 +141,10 @@ def refused(
 def key_candidates(
     tree: Tree, here: Path, parent: Node | None, key: str, value: Any, kind: FileKind | None
 ) -> Iterator[list[Splice]]:
-    """Yield splices that add `key` to the map `parent` at `here`, in order of preference. None is an empty file."""
+    """Yield splices that add `key` to the map `parent` at `here`, in order of preference.
+
+    `parent` is None if the file is empty.
+    """
     style = layout.style_of(tree, parent)
     if parent is None:
         yield _first_key(tree, key, value, style)
@@ -192,7 +195,7 @@ def _into_flow_map(tree: Tree, parent: Node, after: int, key: str, value: Any, s
 
 
 def _into_flow(text: str, parent: Node, after: int, written: str) -> list[Splice]:
-    """Insert `written` after entry `after` in brackets. It gets its own line if the other entries have one."""
+    """Insert `written` after entry `after` of a collection in brackets, on its own line if the entries are."""
     start, spans = layout.content_start(text, parent), layout.spans_of(parent)
     if not spans:
         return [Splice(start + 1, start + 1, written)]
@@ -280,7 +283,7 @@ def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
 
 
 def _emptied(tree: Tree, here: Path, parent: Node, start: int, end: int) -> list[Splice]:
-    """Replace a block collection with one entry by empty brackets, or by an empty file at the top level."""
+    """Remove the only entry of a block collection: write empty brackets, or nothing at the top level."""
     text, empty = tree.text, "{}" if parent.kind == MAP else "[]"
     if not here:
         return _lines_out(text, start, end, -1)

@@ -286,8 +286,9 @@ class _Builder:
             node = self._node(event, depth + 1)
             parent.size += node.size
             if parent.size > MAX_EXPANSION:
-                remedy = "Replace aliases with short values."
-                raise self._error(node.start, f"the aliases expand to more than {MAX_EXPANSION:,} values", remedy)
+                remedy = "Remove values, or replace aliases with short values."
+                message = f"the file has more than {MAX_EXPANSION:,} values, with aliases expanded"
+                raise self._error(node.start, message, remedy)
             if parent.kind == LIST:
                 parent.items.append(node)
             elif key is not None:
@@ -325,7 +326,7 @@ class _Builder:
             key = re.search(r"""([\w.-]+)["']?[ \t]*:[ \t]*\Z""", before)
             if key is not None and is_secret_name(key[1]):
                 raise self._error(start, "a value that begins with `*` needs quotes", "Put the value in quotes.")
-            remedy = f"Define &{name} above, or write out the value."
+            remedy = f"Define &{name} above. If *{name} is text, put it in quotes."
             raise self._error(start, f"*{name} refers to an unknown anchor", remedy)
         self.aliases[name] = self.aliases.get(name, 0) + 1
         alias = Node(target.kind, start, end, target.text, tag=target.tag)
@@ -366,7 +367,7 @@ def _core_value(text: str) -> Any:
         return True
     if text in ("false", "False", "FALSE"):
         return False
-    # Python cannot convert thousands of digits. Such numbers are text.
+    # Python refuses to convert thousands of digits. Such numbers are text.
     if len(text) < 40:
         if _INTEGER.match(text):
             return int(text)

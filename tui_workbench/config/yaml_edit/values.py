@@ -17,7 +17,7 @@ from tui_workbench.config.yaml_edit.syntax_errors import missing_space
 from tui_workbench.core import target_types
 
 _PLACEHOLDER = re.compile(r"<[A-Za-z0-9_][\w .,-]*>")
-# The limit is necessary because Python cannot convert thousands of digits.
+# The limit is necessary because Python refuses to convert thousands of digits.
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _GPU_COUNT = re.compile(r"[0-9]{1,3}")
 _GPU_ID = re.compile(r"[0-9]+|(?:GPU|MIG)-[^,]*", re.ASCII)
@@ -56,7 +56,7 @@ def read_fields(tree: Tree, kind: FileKind) -> Reading:
         line, _ = tree.place(tree.extra)
         mark = tree.text[tree.extra : tree.extra + 3]
         message = f"`{mark}` ends the document: the rest of the file is ignored"
-        remedy = f"Remove line {line}, or the lines after it."
+        remedy = f"Remove line {line}, or remove it and all lines after it."
         reading.faults.append(Fault("several-documents", message, remedy, tree.extra, tree.extra + 3, ()))
     if root is not None and root.kind == MAP:
         _read_map(root, kind, "", reading)
@@ -103,7 +103,7 @@ def _read_map(node: Node, kind: FileKind, prefix: str, reading: Reading) -> None
 
 def _duplicate(key: Node, path: Path) -> Fault:
     message = f"duplicate key `{key.text}`"
-    return Fault("duplicate-key", message, "Remove one of the two.", key.start, key.end, path)
+    return Fault("duplicate-key", message, "Remove all but one.", key.start, key.end, path)
 
 
 def _read_field(field: Field, node: Node, path: Path, reading: Reading) -> None:
@@ -114,7 +114,7 @@ def _read_field(field: Field, node: Node, path: Path, reading: Reading) -> None:
         if len(reading.faults) == before or value is not None:
             reading.values[field.key] = value
     elif not field.nullable:
-        message, remedy = f"`{field.key}` has no value", f"Write {_expected(field)} after the colon."
+        message, remedy = f"`{field.key}` has no value", f"After the colon, write {_expected(field)}."
         reading.faults.append(Fault("missing-value", message, remedy, node.start, node.end, path, field))
 
 
@@ -182,7 +182,7 @@ def _processes(value: _Value) -> str | None:
     word = value.node.text.strip().lower()
     if _PROCESSES.fullmatch(word):
         return word
-    value.wrong(_expected(value.field), "Write a number of processes from 1, or gpus.")
+    value.wrong(_expected(value.field), "Write a number of processes from 1 to 999, or gpus.")
     return None
 
 
@@ -213,7 +213,7 @@ def _matches(value: _Value) -> bool:
     field = value.field
     if not field.pattern or re.fullmatch(field.pattern, value.node.text, re.ASCII):
         return True
-    value.wrong(field.form, f"Write for example {field.example.strip('[]')}.", "wrong-form")
+    value.wrong(field.form, f"Write, for example, {field.example.strip('[]')}.", "wrong-form")
     return False
 
 
@@ -268,7 +268,7 @@ def _mapping(value: _Value) -> dict[str, str]:
         if key.text in found:
             value.faults.append(_duplicate(key, (*value.path, key.text)))
         if node.kind != SCALAR:
-            value.below(key.text, node).wrong("text", "Quote the value if it contains brackets.")
+            value.below(key.text, node).wrong("text", "Write a single value. Quote it if it contains brackets.")
         else:
             found[key.text] = "" if node.is_null else node.text
     return found
@@ -331,15 +331,15 @@ def _expected(field: Field) -> str:
 
 
 _READERS: dict[str, tuple[str, Callable[[_Value], Any], str]] = {
-    field_types.STRING: (SCALAR, _string, "Quote the value if it contains brackets."),
+    field_types.STRING: (SCALAR, _string, "Write a single value. Quote it if it contains brackets."),
     field_types.BOOLEAN: (SCALAR, _boolean, ""),
     field_types.INTEGER: (SCALAR, _integer, ""),
     field_types.CHOICE: (SCALAR, _choice, ""),
     field_types.PROCESSES: (SCALAR, _processes, ""),
     field_types.GPUS: ("", _gpus, ""),
     field_types.STRINGS: (LIST, _strings, "Start each item with `- ` on its own line."),
-    field_types.MAPPING: (MAP, _mapping, "Write `NAME: value` lines, indented below it."),
-    field_types.ROWS: (LIST, _rows, "Start each item with `- `, with the keys {}."),
+    field_types.MAPPING: (MAP, _mapping, "Write `NAME: value` lines, indented below the key."),
+    field_types.ROWS: (LIST, _rows, "Start each item with `- `, and give it the keys {}."),
     field_types.DEPENDENCIES: (LIST, _dependencies, "Start each package with `- ` on its own line."),
     field_types.ANY: ("", lambda value: plain_value(value.node), ""),
 }

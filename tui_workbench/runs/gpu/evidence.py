@@ -1,6 +1,6 @@
 """Find messages of frameworks about GPUs in the log of a run.
 
-A message is not a proof: a framework names the devices that it found, even if it does not use them. Only the first
+A message is not proof: a framework names the devices that it found, even if it does not use them. Only the first
 HEAD_BYTES and the last TAIL_BYTES of the log are read.
 """
 
@@ -32,7 +32,7 @@ class _Rule(NamedTuple):
     following: bytes = b""  # pattern of further lines of the message
 
 
-# A part of the properties that TensorFlow 1 and the sample project print.
+# Properties of a device, as TensorFlow 1 and the sample project print them.
 _BLOCK = rb"^\s*(?:major: \d+ minor: \d+|pciBusID|total ?memory|free ?memory|coreClock|memoryClockRate)"
 
 _RULES = (

@@ -61,14 +61,14 @@ def check_gpu(spec: RunSpec) -> GpuCheck:
 
 
 def _check_request(spec: RunSpec) -> GpuCheck:
-    """Check that the job of a run requests GPUs. More can only be checked on its nodes."""
+    """Check that the job of a run requests GPUs. Everything else can only be checked on its nodes."""
     count = requested_gpus(spec.slurm)
     if count != 0:
         return GpuCheck("the job requests GPUs")
     configuration = spec.run_configuration
     message = "this run would not use a GPU, but RequireGpu is true: its Slurm job requests none"
     command = f"workbench-tui config set {shlex.quote(configuration.path)} Slurm.gpus 1"
-    return GpuCheck(message, NoGpu(message, remedy="Set Slurm.gpus: 1.", file=configuration.path, command=command))
+    return GpuCheck(message, NoGpu(message, remedy="Set `Slurm.gpus` to 1.", file=configuration.path, command=command))
 
 
 def admit(spec: RunSpec) -> RunSpec:

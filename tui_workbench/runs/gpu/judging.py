@@ -69,11 +69,11 @@ def _decide(
     # Short bursts of work appear in few samples, but raise the mean.
     in_bursts = any((use.mean_utilization or 0.0) >= BUSY_PERCENT for use in held.values())
     if busy < max(1.0, seconds * BUSY_PERCENT / 100) and not in_bursts:
-        cause = "the model may be on the GPU and the work on the CPU, or it waits for data"
+        cause = "the model may be on the GPU and the work on the CPU, or the script waits for data"
         return IDLE, "its processes held GPU memory but hardly computed", _against(evidence) or cause
     if sum(use.shared for use in held.values()) > SHARED_PART * seconds:
         others = ", ".join(dict.fromkeys(name for each in figures for name in each.others))
-        return SHARED, f"its processes computed, but so may other processes ({others})", ""
+        return SHARED, f"its processes computed, but other processes may have computed too ({others})", ""
     where = "a GPU" if len(figures) == 1 else f"{len(figures)} GPUs"
     return PROVEN, f"its processes computed on {where}", ""
 
@@ -135,11 +135,11 @@ def _unseen(usage: Usage, held: Mapping[int, DeviceUse]) -> tuple[str, ...]:
         said.append("the driver's process IDs are not those of this container")
     for number, use in sorted(held.items()):
         if use.peak is None:
-            said.append(f"GPU {number}: the driver does not report the memory of processes")
+            said.append(f"the driver does not report the memory of processes on GPU {number}")
         if 0 < use.untold < use.held:
-            said.append(f"GPU {number}: no utilization for {time_text(use.untold)}")
+            said.append(f"no utilization of GPU {number} for {time_text(use.untold)}")
         if not use.energy:
-            said.append(f"GPU {number}: the driver does not report the power")
+            said.append(f"the driver does not report the power of GPU {number}")
     return tuple(dict.fromkeys(said))
 
 
@@ -197,5 +197,5 @@ def judged(configuration: RunConfiguration, ending: Ending, word: str, cause: st
     """
     if not configuration.require_gpu or ending.state != RunState.COMPLETED or word not in ("", NOT_USED):
         return ending
-    reason = f"{REQUIRED}: it used no GPU{f': {cause}' if cause else ''}"
+    reason = f"{REQUIRED}: it used no GPU{f'; {cause}' if cause else ''}"
     return ending._replace(state=RunState.FAILED, reason=reason, exit_code=None)

@@ -47,7 +47,8 @@ from tui_workbench.targets.hosts.host_for import host_of
 
 LOOK_SECONDS = 1.0  # seconds between two attempts to reach the machine or to read samples
 STOP_SECONDS = 5.0  # seconds to wait for the thread at the run's end; a call to the machine may be in progress
-# The processes of the run are inspected after these seconds of samples without one of them on a GPU.
+# The processes of the run are inspected after these seconds, and then every FACTS_EVERY seconds, until one of them was
+# observed on a GPU.
 FACTS_AFTER = (5.0, 30.0, 120.0)
 FACTS_EVERY = 300.0
 
@@ -69,7 +70,7 @@ class Recorder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Record the remaining samples, and stop. Does not wait for a machine that does not answer."""
+        """Record the remaining samples, and stop. Waits at most STOP_SECONDS for a machine that does not answer."""
         self._stopped.set()
         self._thread.join(STOP_SECONDS)
 
@@ -83,7 +84,7 @@ class Recorder:
                 # Runs on other types of targets may use GPUs that the workbench cannot read.
                 self._enforce_without_samples(has_no_gpu=self._spec.target.kind.has_gpus)
         except (WorkbenchError, OSError, RuntimeError, *UNSOUND) as error:
-            self._directory.append_event("step", step="gpu", reason=f"not recorded: {type(error).__name__}: {error}")
+            self._directory.append_event("step", step="gpu", reason=f"not recorded ({type(error).__name__}: {error})")
         finally:
             if self._file >= 0:
                 self._write(sum_line(self._usage))
@@ -116,7 +117,7 @@ class Recorder:
             self._enforce_without_samples(has_no_gpu=True)
 
     def _record_job(self) -> None:
-        """Record the samples that the job of the run itself takes."""
+        """Record the GPU samples that the run's own Slurm job takes."""
         if requested_gpus(self._spec.slurm) == 0:
             self._enforce_without_samples(has_no_gpu=False)
             return
@@ -125,7 +126,7 @@ class Recorder:
         with JobSamples(self._directory.path, self._stopped.is_set) as feed:
             has_gpu = self._follow(feed, lambda: self._keep_facts(feed.take_facts()))
             if feed.machine is None:
-                # The file without samples makes the verdict `unknown`.
+                # A file without samples makes the verdict `unknown`.
                 self._write(sum_line(self._usage))
         if not has_gpu:
             self._enforce_without_samples(has_no_gpu=True)
@@ -211,7 +212,7 @@ class Recorder:
             os.write(self._file, b"\n")
 
 
-# A run that requires a GPU may run for these seconds without using one, because scripts often prepare data first.
+# Seconds after which a run that requires a GPU is ended if it has used none. Scripts often prepare data first.
 REQUIRED_SECONDS = 600.0
 
 

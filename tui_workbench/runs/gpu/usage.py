@@ -1,9 +1,9 @@
 """Totals of the GPU samples of a run, updated with each sample in constant memory.
 
 `gpu.jsonl` in the run directory has one line for each sample, in the format of `targets/gpu/sample.py`, except that the
-`user` of a process is OWN for processes of the run. Every SUM_EVERY lines, a line contains the totals so far, so that
-only the end of a long file must be read. Time without samples is neither use nor idle time. Charts continue where they
-last read the file.
+`user` of a process is OWN for processes of the run. After every SUM_EVERY samples, a line contains the totals so far,
+so that only the end of a long file must be read. Time without samples is neither use nor idle time. Charts continue
+where they last read the file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tui_workbench.targets.gpu.sample import (
 
 OWN = "own"  # the owner of processes of the run; other processes have a run ID or a user name
 INTERVAL = 1.0
-LONGEST_GAP = 5.0  # a longer time between two samples, in seconds, is not observed
+LONGEST_GAP = 5.0  # a longer time between two samples, in seconds, counts as not observed
 BUSY_PERCENT = 5.0  # minimum utilization of a computing GPU; a GPU that only draws a screen has less
 SUM_EVERY = 300  # samples between two lines of totals
 _TAIL = 1 << 20
@@ -53,7 +53,7 @@ class DeviceUse:
         self.work = 0.0  # seconds times utilization, by all processes
         self.first_memory: float | None = None
         self.peak_all: float | None = None
-        self.held = 0.0  # seconds with a process of the run on the device; the fields below count only this time
+        self.held = 0.0  # seconds with a process of the run on the device; below, all but ecc count only this time
         self.busy = 0.0
         self.untold = 0.0  # seconds in which the driver did not report the utilization
         self.gpu_seconds = 0.0
@@ -74,7 +74,7 @@ class DeviceUse:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> DeviceUse:
-        """Read the output of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
+        """Read the output of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         made = cls()
         vars(made).update({name: values[name] for name in vars(made)})
         made.histogram = {int(key): float(seconds) for key, seconds in values["histogram"].items()}
@@ -300,7 +300,7 @@ class GpuCurves:
         return sum(len(curves.times) for curves in self.devices.values())
 
     def refresh(self) -> bool:
-        """Read new lines. Return True if there were new lines."""
+        """Read new lines. Return True if there were any."""
         found = False
         for block in self._tail.blocks():
             if self._tail.restarted and not found:

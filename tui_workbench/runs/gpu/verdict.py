@@ -91,7 +91,7 @@ def summary(verdict: Verdict, width: int = 65) -> list[str]:
     figures = figures_text(verdict.devices) if verdict.devices else ""
     sentence = verdict.text.removesuffix(f": {figures}").removeprefix(UNUSED)
     said = [f"GPU {verdict.word}: {sentence}", *([f"  {figures}"] if figures else [])]
-    said += [f"  not observed: {text}" for text in verdict.unseen]
+    said += [f"  incomplete: {text}" for text in verdict.unseen]
     return [line for text in said for line in textwrap.wrap(text, width, subsequent_indent="  ")]
 
 

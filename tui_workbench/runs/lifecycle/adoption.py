@@ -1,11 +1,11 @@
 """Adopt runs that another machine submitted to a shared target, and take over imported runs.
 
-A target has a folder with record, log and outputs of each run. A run adopted from a target can be followed and
+A target has a folder for each run with its record, log and outputs. A run adopted from a target can be followed and
 canceled, but its files on the target belong to the machine that submitted it.
 
-The author of an imported run is not trusted, so its directory must not determine which processes are ended, or which
-steps are skipped. Only a run that has not started can be taken over. It starts as a new run, with new events and a new
-lock.
+The author of an imported run is not trusted, so the directory of the run must not determine which processes are ended,
+or which steps are skipped. Only a run that has not started can be taken over. It starts as a new run, with new events
+and a new lock.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ from tui_workbench.targets.base.values import ProjectNames
 
 
 def adopt_runs(project: Project, name: str) -> list[str]:
-    """Add the runs of the project on a target that are missing from the history, and return their IDs.
+    """Add the project's runs on a target to the history if they are missing there, and return their IDs.
 
-    They are active until a controller has checked them. Raises ConfigurationError, TargetUnreachable or StorageError.
+    The added runs are active until a controller has checked them. Raises ConfigurationError, TargetUnreachable or
+    StorageError.
     """
     target = project.target(name)
     implementation = target_for(target)
@@ -92,14 +93,14 @@ _RENEWED = (ENVIRONMENT, CONTROLLER_LOCK, EVENTS)
 _FILES_BEFORE_START = frozenset(
     (*_RENEWED, RECORD, WORKING_COPY, QUEUE_ENTRY, WAITING, COPY, trace.FILE, ANNOTATIONS, ANNOTATIONS_LOCK)
 )
-"""Files that `submit` creates before a run starts, and files that any run may have."""
+"""Files that `submit` creates before a run starts, and files that a run may have at any time."""
 
 
 def refuse_unless_new(directory: RunDirectory) -> None:
     """Raise ImportedRun if the run may have started, or has the ID of another run of this user.
 
-    Containers, remote folders and processes are identified by the run ID, so canceling this run would end a run with
-    the same ID. Raises StorageError if the directory cannot be read.
+    Containers, remote folders and processes are identified by the run ID, so canceling this run would end the other
+    run. Raises StorageError if the directory cannot be read.
     """
     status = directory.status()
     with storage_errors("read", directory.path):
@@ -109,7 +110,7 @@ def refuse_unless_new(directory: RunDirectory) -> None:
         foreign = sorted(unknown)[:3] or [WORKING_COPY]  # the working copy is a symbolic link
         names = ", ".join(map(visible, foreign))
         raise ImportedRun(
-            f"cannot take over run {directory.run_id}: it contains files that `submit` does not create: {names}",
+            f"cannot take over run {directory.run_id}, because it has files that `submit` does not create: {names}",
             remedy=rerun,
         )
     if status.state != RunState.QUEUED or status.begun or status.ending is not None:
@@ -131,7 +132,8 @@ def take_over_imported(directory: RunDirectory) -> None:
     except OSError as error:
         raise StorageError(
             f"cannot take over the run: {error.strerror or error}",
-            remedy="The project must belong to you: copy the project, then take over the run in the copy.",
+            remedy="If the project is not yours, copy it, and take over the run in the copy. "
+            "Otherwise, check the disk space and the permissions of the folder.",
             file=directory.path,
         ) from error
 
@@ -141,7 +143,7 @@ def _close_to_others(directory: RunDirectory) -> None:
     folder = open_folder(directory.path)
     try:
         if os.fstat(folder).st_uid != os.geteuid():
-            raise PermissionError(f"{directory.path} does not belong to this user")
+            raise PermissionError("its directory does not belong to you")
         os.fchmod(folder, FOLDER_MODE)
     finally:
         os.close(folder)

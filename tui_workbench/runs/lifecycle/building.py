@@ -1,8 +1,8 @@
 """Create the directory of a run.
 
 The directory is created with a temporary name, registered as this user's own, and then renamed to a unique run ID. For
-a run that may have to wait, it also contains data for the process that starts it: the environment of the submitter, and
-a mark that the working copy must still be made.
+a run that may have to wait, it also contains data for the process that starts the run: the environment of the
+submitter, and a marker that the working copy must still be made.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tui_workbench.runs.store import ownership, rundir
 from tui_workbench.runs.store.ownership import BUILDING_PREFIX
 from tui_workbench.runs.store.rundir import ControllerLock, Record, RunDirectory, json_bytes
 
-BUILDING_SECONDS = 10.0  # minimum age of an abandoned folder, whose creator does not hold its lock
+BUILDING_SECONDS = 10.0  # minimum age at which a folder with a free lock counts as abandoned
 
 
 @contextlib.contextmanager
@@ -81,7 +81,7 @@ def _record_path(project: Project, run_id: str) -> str:
 def _not_registered(error: OSError) -> StorageError:
     return StorageError(
         f"cannot register the run as yours: {error.strerror or error}",
-        remedy="Make the folder writable, or set XDG_STATE_HOME to a writable folder.",
+        remedy="Check the disk space and the permissions of this folder, or set XDG_STATE_HOME to a writable folder.",
         file=ownership.registry(),
     )
 
@@ -124,7 +124,7 @@ def discard_run(directory: RunDirectory, final: str) -> None:
 
 
 def discard(folder: str) -> None:
-    """Remove a run's folder, ignoring errors."""
+    """Remove a folder of a run, ignoring errors."""
     remove_below(os.path.dirname(folder), os.path.basename(folder))
 
 
@@ -146,7 +146,7 @@ def uninterrupted() -> Iterator[None]:
         before(pressed[0], None)
 
 
-RUN_NUMBER_FILE = "run_number"  # two counters of fixed length, so that updates need no disk space
+RUN_NUMBER_FILE = "run_number"  # contains two counters of fixed length, so that updates need no disk space
 COUNTERS_SIZE = 64
 IDENTIFIER_LENGTH = 100  # maximum length of the project name in a run ID
 
@@ -236,10 +236,7 @@ ENVIRONMENT = "environment.json"  # the submitter's environment without secrets
 
 
 def save_environment(directory: RunDirectory, variables: Mapping[str, str]) -> None:
-    """Store the environment, without secrets, for the process that will start the run.
-
-    Raises StorageError.
-    """
+    """Store the environment, without secrets, for the process that will start the run. Raises StorageError."""
     directory.write(ENVIRONMENT, json_bytes(without_secrets(variables)))
 
 
@@ -249,7 +246,7 @@ def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def environment_of(directory: RunDirectory, own: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the stored environment with the secrets in `own`, or `own` if no environment is stored."""
+    """Return the stored environment with the secrets of `own`, or `own` if no environment is stored."""
     try:
         kept = load_json(directory.file(ENVIRONMENT))
     except (OSError, ValueError):

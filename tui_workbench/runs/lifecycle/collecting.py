@@ -1,7 +1,7 @@
 """Collect the files that a run has produced, at its end or later.
 
-All files that the run created or changed are kept. Only files that equal the snapshot can be removed. Links are never
-followed, because a run can create links anywhere in its directory.
+Files that the run created or changed are kept, except Python bytecode. Files that equal the snapshot can be removed.
+Links are never followed, because a run can create links anywhere in its directory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def collect(directory: RunDirectory, state_directory: str) -> None:
     record = directory.own_record()
     lock = ControllerLock.acquire(directory)
     if lock is None:
-        raise UsageError(f"another process is working on run {directory.run_id}", remedy="Try again in a moment.")
+        raise UsageError(
+            f"another process is working on run {directory.run_id}",
+            remedy="Wait until that process has finished, then try again.",
+        )
     with lock:
         run = directory.run()
         if run.is_active:
@@ -75,7 +78,7 @@ def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = Tru
                         if drop_unchanged or is_cache or name == CACHE:
                             _remove_empty(name, descriptor)
                         continue
-                    # Programs cannot set ctime. They can set mtime, and copying sets it.
+                    # Programs cannot set ctime. They can set mtime, and copying a file sets its mtime.
                     unchanged = status.st_ctime_ns <= since_ns
                     if is_cache or (unchanged and drop_unchanged):
                         os.unlink(name, dir_fd=descriptor)

@@ -1,7 +1,7 @@
 """The controller: a detached process that executes the steps of the plan of an active run.
 
-Each step is idempotent, and events.jsonl records its end, so that a new controller can continue after a killed
-controller. A lock on the run directory prevents a second controller. The script does not depend on the controller.
+Each step is idempotent, and events.jsonl records its end, so that a new controller can continue if a controller is
+killed. A lock on the run directory prevents a second controller. The script does not depend on the controller.
 `starting.detach` starts the process.
 """
 
@@ -70,9 +70,9 @@ class Helpers:
 
 
 class Controller:
-    """Executor of the steps of a run. The caller holds the lock of the run.
+    """Executes the steps of a run. The caller holds the lock of the run.
 
-    The descriptor `interrupted` becomes readable when there may be a cancel request; -1 for none. Pass `lock` if this
+    The descriptor `interrupted` becomes readable when there may be a cancel request; -1 means none. Pass `lock` if this
     process drives only this run: the controller then also watches the run directory, records the GPUs and collects the
     provenance. Without `patient`, each method raises TryLater if the target is unreachable.
     """
@@ -181,7 +181,7 @@ class Controller:
         grace = self._directory.cancel_request.grace
         forced = self._lifecycle.stop(grace)
         wanted = self._directory.cancel_request.reason
-        reason = f"{wanted or 'canceled'}: it did not end within {grace:g} s and was killed" if forced else wanted
+        reason = f"{wanted or 'canceled'}; it did not end within {grace:g} s and was killed" if forced else wanted
         state = RunState.FAILED if wanted.startswith(f"{REQUIRED}: ") else RunState.CANCELED
         self._wrap_up(Ending(state, reason or "canceled"))
 
@@ -200,7 +200,7 @@ class Controller:
         starting.end_run(self._directory, self.record, self._explain(ending))
 
     def _explain(self, ending: Ending) -> Ending:
-        """Return the ending. If the run failed, its reason contains the cause: an exception, or a missing file."""
+        """Return the ending. If the run failed, the reason contains the cause: an exception, or a missing file."""
         if ending.state != RunState.FAILED:
             return ending
         secret_arguments.hide(self.record.spec)  # another process may have started the script
@@ -257,7 +257,7 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
     """Drive a run to its end, as the only task of this process. Releases the lock."""
     interrupted = listen_for_cancel()
     trace.set_process_run(directory.path)
-    # The current folder may be removed, and it would prevent the unmounting of its disk.
+    # A process in a folder prevents its disk from being unmounted, and the folder may be removed.
     os.chdir("/")
     with lock:
         directory.make_durable()
@@ -268,7 +268,7 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
 
         leave(directory)
     if controller.provenance >= 0:
-        # The provenance may take longer than a short script, and only this process waits for it.
+        # Collecting the provenance may take longer than a short script, and only this process waits for it.
         os.read(controller.provenance, 1)
 
 

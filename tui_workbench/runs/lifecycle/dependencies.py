@@ -1,7 +1,7 @@
 """Start runs after another run of the project has ended: `experiment submit --after RUN[:CONDITION]`.
 
-Such a run waits in the queue. Its demand contains the path of the other run, whose directory lists the runs that depend
-on it.
+Such a run waits in the queue. Its `Demand` contains the path of the other run, whose directory lists the runs that
+depend on it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def parse_dependency(project: Project, text: str) -> Dependency:
 
 
 def obstacle(demand: Demand) -> str:
-    """Return the reason if a queued run can never start because of the run that it depends on, or ""."""
+    """Return the reason why a queued run can never start because of the run that it depends on, or ""."""
     if not demand.after:
         return ""
     directory = RunDirectory(demand.after)

@@ -1,4 +1,4 @@
-"""Find the cause of a failed run: the exception at the end of its log, or a project file that it did not get."""
+"""Find the cause of a failed run: the exception at the end of its log, or a project file that was not copied for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui_workbench.runs.store.rundir import OUTPUT, Ending, Record, RunDirectory
 
 
 def with_cause(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
-    """Return the ending. If the run failed, its reason contains the cause."""
+    """Return the ending. If the run failed, the reason contains the cause."""
     if record.spec.run_configuration.uses_spark and (reason := spark_failure(directory.file(OUTPUT))):
         ending = ending._replace(reason=reason) if ending.state == RunState.FAILED and ending.exit_code else ending
     elif record.spec.run_configuration.processes_per_node:

@@ -16,7 +16,7 @@ CLOSE_SECONDS = 5.0  # maximum time to wait for the end of the thread; a request
 
 
 class GroupThread:
-    """A thread that owns a group. It calls `on_ended` with each run that has ended, and `on_broken` with an error.
+    """A thread that owns a group. It calls `on_ended` for each run that has ended, and `on_broken` with an error.
 
     After an error, the thread ends, and no run is followed.
     """

@@ -1,9 +1,9 @@
 """Hand a run over to the process that drives it: its own controller, or the watcher of its target.
 
-For targets with `drives_together`, one watcher process drives the runs on all targets with the same key, in all
-projects of the user. A folder in the user's state directory contains a link to each of these runs, and the lock of the
-watcher. A process that hands over a run adds a link, and then wakes or starts the watcher. If a watcher was killed, the
-next process that submits or adopts a run starts a new watcher, which takes all runs of the folder.
+For targets with `drives_together`, one watcher process drives the runs on all targets with the same `group_key`, in
+all projects of the user. A folder in the user's state directory contains a link to each of these runs, and the lock of
+the watcher. A process that hands over a run adds a link, and then wakes or starts the watcher. If a watcher was killed,
+the next process that submits or resumes a run starts a new watcher, which takes all runs of the folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FOLDER = "watchers"
 RUNS = "runs"  # the folder of links
-GATE = "gate"  # lock file that is locked while a run is handed over, and while the watcher decides to end
+GATE = "gate"  # lock file that is locked while a run is handed over, and while the watcher decides whether to end
 
 
 def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, start: Start = spawn) -> None:
@@ -49,7 +49,7 @@ class WatchFolder:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        # The folder has a controller lock, through which a watcher is found and woken as a controller is.
+        # The folder has a controller lock, so that a watcher is found and woken like a controller.
         self._process = RunDirectory(path)
 
     @classmethod

@@ -15,7 +15,7 @@ from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.provenance import is_due, write_provenance
 from tui_workbench.runs.store.rundir import RunDirectory
 
-READING_SECONDS = 5.0  # maximum time of a round of reading metrics
+READING_SECONDS = 5.0  # maximum duration of a round of reading metrics
 
 
 class Helping:
@@ -28,7 +28,7 @@ class Helping:
         self.is_collecting = False  # True while the provenance of a run is collected
 
     def begin(self, directory: RunDirectory) -> Helpers:
-        """Return helpers for a run whose script runs. Errors are ignored, because the run may have been removed."""
+        """Return helpers for a run whose script is running. Errors are ignored: the run may have been removed."""
         helpers = Helpers(directory)
         with contextlib.suppress(WorkbenchError), trace.for_run(directory.path):
             record = directory.own_record()
@@ -39,7 +39,7 @@ class Helping:
         return helpers
 
     def read_metrics(self, recorders: list[MetricsRecorder]) -> None:
-        """Read the metrics of running scripts in a thread, so that their end takes little time."""
+        """Read the metrics of running scripts in a thread, so that little is left to read when they end."""
 
         def end() -> None:
             self._is_reading = False
@@ -56,7 +56,7 @@ class Helping:
             threading.Thread(target=read, args=(recorders,), daemon=True).start()
 
     def _start_collecting(self) -> None:
-        """Collect the provenance of the next run in a thread. There is one such thread; a machine may need minutes."""
+        """Collect the provenance of the next run in a thread, one run at a time. A machine may need minutes."""
 
         def end() -> None:
             self.is_collecting = False

@@ -24,7 +24,7 @@ class Dependency(NamedTuple):
     path: str  # its directory
     condition: str  # OK, ANY or FAILED of `dependencies`
     label: str
-    words: str  # the dependency as a text
+    words: str  # the dependency as text for the plan
 
 
 class Demand(NamedTuple):
@@ -36,7 +36,7 @@ class Demand(NamedTuple):
     limit: int
     group: str
     group_limit: int
-    label: str  # name of the run in the reasons of other runs
+    label: str  # name of the run in the reasons why other runs wait
     places: int = 1  # number of places of `limit` that the run takes
     after: str = ""  # directory of the run that must end first
     after_condition: str = ""  # see `dependencies`
@@ -46,8 +46,8 @@ class Demand(NamedTuple):
 def limit_of(target: ComputeTarget) -> int:
     """Return the maximum number of concurrent runs on the target; 0 means no limit.
 
-    By default, a target that requests GPUs has a place for each GPU, or one place if the GPUs are on another machine.
-    Targets with a scheduler have no limit, because the scheduler has its own.
+    By default, a target that requests GPUs has as many places as its GPUs allow, or one place if they are on another
+    machine. Targets with a scheduler have no limit, because the scheduler has its own.
     """
     if target.max_concurrent_runs >= 0:
         return target.max_concurrent_runs
@@ -65,7 +65,7 @@ def limit_of(target: ComputeTarget) -> int:
 
 
 def places_of(spec: RunSpec, limit: int) -> int:
-    """Return the number of places that a run takes: if places are GPUs, one for each of its torchrun processes."""
+    """Return the number of places that a run takes: one for each torchrun process if each place is a GPU, or 1."""
     processes, target = spec.run_configuration.processes_per_node, spec.target
     if not processes or target.max_concurrent_runs >= 0 or target.gpus not in ("", "all"):
         return 1
@@ -86,12 +86,12 @@ def step_of(target: ComputeTarget, request: RunRequest, after: Dependency | None
 
 
 def label_of(spec: RunSpec, number: int) -> str:
-    """Return the name of a run in the reasons of other runs."""
+    """Return the name of a run in the reasons why other runs wait."""
     return f"{os.path.basename(spec.script)} [{number}]"
 
 
 def target_key(target: ComputeTarget) -> str:
-    """Return a key that is the same for all targets on a machine, whatever their project and name."""
+    """Return a key that is equal for targets with the same type, user and address, in all projects."""
     kind = target.kind.name
     return f"{kind} {target.username}@{target.address}" if target.address else kind
 
@@ -99,8 +99,8 @@ def target_key(target: ComputeTarget) -> str:
 def reason_to_wait(demand: Demand, going: Sequence[Demand], held_up: Sequence[Demand], limits: dict[str, int]) -> str:
     """Return the reason why a run must wait, or "".
 
-    `going` are the active runs, and `held_up` the waiting runs that were submitted before. `limits` contains the limit
-    of each target by `Demand.target`.
+    `going` are the active runs, and `held_up` the waiting runs that were submitted before this run. `limits` contains
+    the limit of each target by `Demand.target`.
     """
     on_target = [other for other in going if other.target == demand.target]
     taken = sum(other.places for other in on_target)
@@ -122,10 +122,10 @@ def _labels(demands: Sequence[Demand]) -> str:
 def register(
     directory: RunDirectory, spec: RunSpec, request: RunRequest, number: int, after: Dependency | None
 ) -> None:
-    """Queue a run whose directory is still being created.
+    """Mark a new run, whose directory is still being created, as waiting, and write its demand.
 
-    The environment of the submitter is stored without secrets, because the process that starts the run may have another
-    environment. Raises StorageError.
+    The environment of the submitter is stored too, without secrets, because the process that starts the run may have
+    another environment. Raises StorageError.
     """
     # Sweeps of different projects can have the same name.
     group = f"{request.group} {spec.project_root}" if request.group_limit else ""

@@ -1,9 +1,9 @@
 """The queue of runs: targets and sweeps limit the number of their active runs.
 
-No process waits for the queue. A queued run has a file `waiting` in its directory, and a link in a folder of the user
-that all projects share. A process that ends a run starts the next runs; if it was killed, a process that adopts runs
-starts them. Runs start in the order of their submission, under one lock; the removal of `waiting` starts a run. Runs
-without limits are never queued.
+No process watches the queue. A queued run has a file `waiting` in its directory, and a link in a folder of the user
+that all projects share. A process that ends a run starts the next runs; if it was killed, the next process that resumes
+runs starts them. One lock protects the queue. Runs start in the order of their submission; a run counts as started when
+its file `waiting` is removed. Runs without a limit or a dependency are never queued.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def enter(project: Project, directory: RunDirectory, lock: ControllerLock) -> bo
         queue.advance(own=directory.path)
         if not directory.is_waiting:
             return True
-        # Release the lock before that of the queue, because a run whose lock is held is not started.
+        # Release the lock before that of the queue, because the queue does not start a run whose lock is held.
         lock.release()
         return False
 
@@ -80,9 +80,10 @@ def resume(waiting: Iterable[RunDirectory]) -> list[str]:
 
 
 def give_controller(directory: RunDirectory) -> bool:
-    """Start a controller for a run, or queue it. Return True if it had no controller or has started.
+    """Start a controller for a run that has none, or start a queued run if the limits allow it.
 
-    Raises ImportedRun, and WorkbenchError if no controller can be started.
+    Return True if the run had no controller, or if the queued run was started. Raises ImportedRun, and WorkbenchError
+    if no controller can be started.
     """
     directory.own_record()
     if directory.is_waiting:
@@ -179,7 +180,7 @@ class _Queue:
         self.advance()
 
     def is_stalled(self) -> bool:
-        """Return True if no process will advance the queue: no run is active, or a run has no controller."""
+        """Return True if the queue may be stalled: no run is active, or an active run has no controller."""
         active = list(self._tickets(ACTIVE))
         return not active or any(not _has_controller(ticket) for ticket in active)
 

@@ -1,7 +1,7 @@
-"""Resume or cancel a run from another process than its controller.
+"""Resume or cancel a run from a process other than its controller.
 
 A run has no controller if the controller was killed or the machine was restarted. To cancel a run, a request is written
-to the run directory. Then the controller or this process ends the run.
+to the run directory. Then its controller, a new controller or this process ends the run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def resume_all(project: Project) -> list[str]:
 
 
 def resume_runs(project: Project, run_ids: Iterable[str]) -> list[str]:
-    """Start controllers for runs without one. If the script of a run has ended, this process ends the run.
+    """Start controllers for runs without one. If the script of a run has ended, this process completes the run.
 
     Return the IDs of the runs that had no controller.
     """
@@ -82,11 +82,11 @@ def _resume_waiting(project: Project, directories: Iterable[RunDirectory]) -> li
 
 
 POLL_SECONDS = 0.02
-PATIENCE_SECONDS = 60.0  # time after the grace for which `cancel` waits for an unreachable target
+PATIENCE_SECONDS = 60.0  # seconds after `grace` for which `cancel` waits for an unreachable target
 
 
 def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SECONDS) -> Run:
-    """See `Runs.cancel`. Raises WorkbenchError after `grace` and `patience` seconds; the cancel request stays."""
+    """See `Runs.cancel`. Raises WorkbenchError after `grace` + `patience` seconds; the cancel request stays."""
     run = directory.run()
     if not (run.is_active or run.imported):
         return run
@@ -105,7 +105,7 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
             return run
         time.sleep(POLL_SECONDS)
     raise WorkbenchError(
-        f"run {run.run_id} has not ended yet: {(run.reason or run.state).rstrip('.')}",
+        f"run {run.run_id} has not ended yet ({(run.reason or run.state).rstrip('.')})",
         remedy="Wait: the cancel request is kept, and the run ends as soon as its target answers.",
     )
 

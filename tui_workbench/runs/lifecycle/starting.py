@@ -82,13 +82,13 @@ CANCEL_SIGNAL = signal.SIGURG
 
 
 CONTROLLER, WATCHER = "tui_workbench.runs.lifecycle.controller", "tui_workbench.runs.lifecycle.watcher"
-"""Modules of detached processes. `drive` gets a directory and its lock, `main` gets both as strings."""
+"""Modules of detached processes. In each, `drive` takes a directory and its lock, and `main` takes both as strings."""
 
 
 def spawn(directory: RunDirectory, lock: ControllerLock, module: str = CONTROLLER) -> int:
     """Start a module in a new interpreter and return its process ID. Raises OSError."""
     inherited = child_descriptor(lock.descriptor)
-    # With -P, a json.py in the current folder does not hide that of the standard library.
+    # With -P, a json.py in the current folder does not shadow the standard library's.
     command = [sys.executable, "-P", "-m", module, str(inherited), directory.path]
     return start_detached(command, os.environ, passed=((lock.descriptor, inherited),))
 
@@ -103,7 +103,7 @@ def inherited_lock(descriptor: str) -> ControllerLock:
 
 
 def close_other_descriptors(kept: int) -> None:
-    """Close all descriptors except `kept`, so that inherited pipes do not stay open."""
+    """Redirect the standard streams to /dev/null, and close all other descriptors except `kept`."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
@@ -125,10 +125,10 @@ def detach(directory: RunDirectory, lock: ControllerLock, start: Start = spawn, 
         # Both this process and the child write the ID, because this process may be killed before this line.
         lock.sign(pid)
     except OSError as error:
+        process = f"the controller of run {directory.run_id}" if module == CONTROLLER else "the watcher of the runs"
         raise WorkbenchError(
-            f"cannot start the controller of run {directory.run_id}: {error.strerror}",
-            remedy="Close programs or raise the process limit. Then start the controller: "
-            f"`workbench-tui experiment resume -r {directory.run_id}`.",
+            f"cannot start {process}: {error.strerror}",
+            remedy="Close programs or raise the process limit, then try again.",
         ) from error
     finally:
         lock.release()

@@ -1,6 +1,6 @@
-"""Write the progress that a target reports to the run directory, and read that of active runs.
+"""Write the progress that a target reports into the run directory, and read the progress of active runs.
 
-Progress consists of steps with durations, a log of the preparation, and times in which the target is unreachable.
+Progress consists of steps with durations, a log of the preparation, and times when the target is unreachable.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ from tui_workbench.targets.base.protocol import Target
 _Result = TypeVar("_Result")
 
 LOOK_SECONDS = 5.0  # interval of the checks that the run directory still exists
-CONNECT = "connect"  # the step until the target has answered; before, it has no files of the run
+CONNECT = "connect"  # the step until the target has answered; before that, the target has no files of the run
 CONNECT_ATTEMPTS = 6  # attempts to reach a target that has never answered; they take some seconds
-_AT_ONCE = frozenset(("name", "port"))  # failed checks without more attempts: the name is wrong or the machine is off
-_HERE = frozenset(("queue", "prepare", CONNECT, "collect", "fetch"))  # steps that begin before the target answers
+_AT_ONCE = frozenset(("name", "port"))  # failed checks that are not repeated: the name is wrong or the machine is off
+_HERE = frozenset(("queue", "prepare", CONNECT, "collect", "fetch"))  # steps that can begin before the target answers
 
 
 class TryLater(Exception):
@@ -40,7 +40,7 @@ class TargetLifecycle:
     """The steps of a controller on the target of a run. `target.report` writes progress to the run directory.
 
     Targets with `starts_at_once` need no preparation and no fetching. The descriptor `interrupted` becomes readable
-    when there may be a cancel request; -1 for none. While the target is unreachable, the steps wait, or without
+    when there may be a cancel request; -1 means none. While the target is unreachable, the steps wait, or without
     `patient` raise TryLater. `is_known` means that the target has answered for another run, so its address is correct.
     """
 
@@ -160,7 +160,7 @@ class TargetLifecycle:
         if not os.path.isdir(self._directory.path):
             raise StorageError(
                 f"the directory of run {self._directory.run_id} was removed",
-                remedy="Run `workbench-tui experiment clean` to remove its other files from the target.",
+                remedy="Run `workbench-tui experiment clean` to remove the run's files from the target.",
                 file=self._directory.path,
             )
 

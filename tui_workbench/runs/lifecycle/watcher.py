@@ -1,12 +1,12 @@
 """The watcher: a detached process that drives all runs on a target, for targets with `drives_together`.
 
 It executes the steps of many controllers. Steps that block (prepare, start, cancel, collect) are jobs in a few threads.
-One `RunGroup` waits for the ends of all scripts. A waiting run needs a descriptor, its lock and a small object. All
-decisions are made in the main thread, to which other threads post calls.
+One `RunGroup` waits for the ends of all scripts. A waiting run needs only the descriptor of its lock and a small
+object. All decisions are made in the main thread, to which other threads post calls.
 
 The watcher holds the lock of each run, so that other processes find a controller. When it is woken, and every few
 seconds, it looks for new runs, cancel requests and removed run directories. It ends LINGER_SECONDS after its last run.
-Each step is recorded in the run directory, so that a new watcher can continue after a killed watcher. `handover` starts
+Each step is recorded in the run directory, so that a new watcher can continue if a watcher is killed. `handover` starts
 the process.
 """
 
@@ -39,10 +39,10 @@ from tui_workbench.targets.base.values import Outcome
 MOST_JOBS = 4  # maximum number of concurrent jobs; an SSH server allows few sessions per connection
 LOOK_SECONDS = 5.0  # maximum time between two scans of the folders
 SHORTEST_LOOK_SECONDS = 0.1  # minimum time, because a scan of many runs takes milliseconds
-LINGER_SECONDS = 5.0  # time until the end without runs; the next run often follows soon
+LINGER_SECONDS = 5.0  # the watcher ends after this time without runs; the next run often follows soon
 SPARE_DESCRIPTORS = 200  # number of descriptors that the locks of runs do not use
 FIRST_RETRY, LONGEST_RETRY = 0.5, 300.0  # seconds between two attempts after an error
-EVENT = "watcher"  # the step whose reason is an error of the watcher
+EVENT = "watcher"  # name of the step in events that record an error of the watcher
 
 
 class _Run:
@@ -63,7 +63,7 @@ class _Run:
 
 
 class Watcher:
-    """Driver of the runs in a folder. The caller holds the lock of the folder."""
+    """Drives the runs in a folder. The caller holds the lock of the folder."""
 
     def __init__(self, folder: WatchFolder, lock: ControllerLock, woken: int) -> None:
         self._folder = folder
@@ -78,7 +78,7 @@ class Watcher:
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._unreachable = Backoff()
-        self._paused_until = 0.0  # after an error, no job is started before this time, and then one until it succeeds
+        self._paused_until = 0.0  # if the target is unreachable: no job starts before this time, then one at a time
         self._is_known = False  # the target has answered
         self._refused = Backoff(SHORTEST_LOOK_SECONDS, LOOK_SECONDS)
         self._look_at = 0.0
@@ -180,7 +180,7 @@ class Watcher:
         return True
 
     def _cancel(self, run: _Run) -> None:
-        """Start a job that ends the run before all other jobs, because a user may be waiting."""
+        """Put the run before all others in the queue of jobs, because a user may be waiting."""
         run.is_canceled = True
         self._paused_until = 0.0
         self._take_out(run, self._queued.appendleft)
@@ -343,7 +343,7 @@ class Watcher:
 
 
 def _raise_descriptor_limit() -> int:
-    """Raise the soft limit of open files to the hard limit, and return it."""
+    """Raise the soft limit of open files to the hard limit, and return the new limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -354,7 +354,7 @@ def _raise_descriptor_limit() -> int:
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
     """Drive the runs in the folder of a watcher, as the only task of this process. Releases the lock."""
     woken = listen_for_cancel()
-    # The current folder may be removed, and it would prevent the unmounting of its disk.
+    # A process in a folder prevents its disk from being unmounted, and the folder may be removed.
     os.chdir("/")
     with lock:
         Watcher(WatchFolder(directory.path), lock, woken).run()

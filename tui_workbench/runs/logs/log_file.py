@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import StorageError
 
-BLOCK = 1 << 16  # bytes between two entries of the index, and maximum size of a read that finds a line
+BLOCK = 1 << 16  # bytes between two entries of the index, and maximum size of a read that looks for a newline
 LINE_CAP = 1 << 14  # maximum number of bytes of a line that are shown
 _READ = 1 << 14  # bytes of the first read for a page of lines; later reads double the size
 
@@ -32,11 +32,11 @@ class LogLine(NamedTuple):
     stop: int  # offset of its newline, or the end of the file
     end: int  # offset of the next line
     data: bytes  # without the newline; a part of a line longer than `LINE_CAP`
-    cut: int = 0  # omitted bytes: positive after the start of a line, negative before the end (of a progress bar)
+    cut: int = 0  # number of omitted bytes: positive at the end of the line, negative at its start (progress bars)
 
 
 class LogFile:
-    """A log file, its lines and their number.
+    """Access to the lines of a log file.
 
     The file can be missing, and it can grow. If it is truncated or replaced, `generation` increases and older offsets
     are invalid. An unreadable file is empty and has a `problem`. Close the object, or use it as a context manager.
@@ -79,7 +79,7 @@ class LogFile:
             self.problem = StorageError(
                 f"cannot read the log: {error.strerror or error}",
                 file=self.path,
-                remedy="Check the permissions of the run's directory.",
+                remedy="Check that the log is a file, and that you have permission to read it.",
             )
         return (self.size, self.generation, self.problem is None) != before
 
@@ -151,7 +151,7 @@ class LogFile:
         return [line for line in self.lines_from(start, count) if line.start < end]
 
     def start_before(self, end: int, count: int) -> int:
-        """Return the start of the last `count` lines before `end`, or 0. An incomplete last line counts."""
+        """Return the start of the last `count` lines before `end`, or 0 if there are fewer. A partial line counts."""
         if count <= 0:
             return end
         position = end - 1 if self._ends_with_newline(end) else end

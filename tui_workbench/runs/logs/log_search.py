@@ -1,7 +1,7 @@
 """Search a log for a text or a regular expression, in slices, so that the caller can stop after each slice.
 
 A line counts once, as in `grep -c`. Colors (SGR sequences) are ignored, so that a word with several colors is found.
-Only one number is stored for each slice of the file.
+Only two numbers are stored for each slice of the file.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _FLAGS_AND_REST = re.compile(r"(\(\?[aiLmsux]+\))?(.*)", re.DOTALL)
 
 
 class Pattern:
-    """A text, or a regular expression of Python.
+    """A text, or a Python regular expression.
 
-    A pattern without uppercase letters ignores case. Raises UsageError for an expression that is invalid, with the
-    position of the error, or that matches every line.
+    A pattern without uppercase letters ignores case. Raises UsageError if the text is empty, or if the expression is
+    invalid or matches an empty string.
     """
 
     def __init__(self, text: str, *, regular_expression: bool = False) -> None:
@@ -96,10 +96,10 @@ class Search:
         self.log = log
         self.pattern = pattern
         self.counted = 0  # number of bytes whose matches are counted; they are complete lines
-        # The start of each slice, which is that of a line, and the number of matches before it.
+        # The start of each slice, which is the start of a line, and the number of matches before the slice.
         self._starts = array("Q", [0])
         self._before = array("Q", [0])
-        # In a line that is longer than a slice: the position, and whether there was a match before it.
+        # In a line that is longer than a slice: the position, and whether the line has a match before it.
         self._position = 0
         self._matched_piece = False
         # The size of the file when its incomplete last line was searched, and whether that line matches.
@@ -178,7 +178,7 @@ class Search:
     def backward(self, end: int, limit: int = 0) -> Iterator[int | None]:
         """Find the last matching line before `end` and not before `limit`, as `forward` does.
 
-        Both must be the start of a line or the end of the file.
+        `end` and `limit` must be starts of lines or the end of the file.
         """
         while end > limit:
             start = first = self.log.line_start(max(0, end - SLICE))
@@ -223,11 +223,11 @@ def _compiled(expression: str, ignore_case: bool) -> re.Pattern[str]:
         place = f" at character {position + 1}" if position is not None else ""
         reason = getattr(error, "msg", str(error))
         raise UsageError(
-            f"{WRONG}: {reason}{place}", remedy="Correct it, or press alt+r to search for it as plain text."
+            f"{WRONG}: {reason}{place}", remedy="Correct the expression, or search for it as plain text."
         ) from error
     if compiled.search(""):
         raise UsageError(
-            "the expression matches every line", remedy="Use an expression that does not match an empty string."
+            "the expression matches an empty string", remedy="Use an expression that matches at least one character."
         )
     return compiled
 

@@ -45,8 +45,8 @@ class Traceback(NamedTuple):
     """A traceback in a log."""
 
     offset: int  # of its first line
-    exception: str  # its first line, `ValueError: shapes do not match`, not sanitized; "" while incomplete
-    frame: Frame | None  # the innermost call outside of libraries, if any, or the innermost call
+    exception: str  # first line of the exception, such as `ValueError: bad shape`, not sanitized; "" while incomplete
+    frame: Frame | None  # the innermost call outside of libraries, or the innermost call if there is none
 
 
 def read_traceback(log: LogFile, offset: int) -> Traceback | None:
@@ -109,7 +109,7 @@ def with_cause(log: str, ending: Ending) -> Ending:
 
 
 def shown(traceback: Traceback) -> str:
-    """Return the exception as one short line without control characters and secrets."""
+    """Return the exception as one short line without control characters or secrets."""
     return visible(masked_text(traceback.exception[: 2 * MOST_CHARACTERS]))[:MOST_CHARACTERS]
 
 

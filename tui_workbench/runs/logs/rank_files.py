@@ -24,7 +24,7 @@ def rank_log(directory: str, rank: int) -> str:
 
 
 def file_of_rank(directory: RunDirectory, rank: int) -> str:
-    """Return the path of a rank's file, which an active run may create later. Raises UsageError for other ranks."""
+    """Return the path of a rank's file, which an active run may create later. Raises UsageError for an unknown rank."""
     ranks = ranks_of(directory.path)
     wanted = directory.read_record().spec.run_configuration.processes_per_node
     may_come = not directory.status().end and (wanted == "gpus" or (wanted.isdigit() and rank < int(wanted)))
@@ -33,6 +33,6 @@ def file_of_rank(directory: RunDirectory, rank: int) -> str:
     if ranks:
         raise UsageError(f"the run has no rank {rank}", remedy=f"Choose one of: {', '.join(map(str, ranks))}.")
     raise UsageError(
-        "the run has no ranks: it was not started with torchrun",
-        remedy="Set `ProcessesPerNode` in the run configuration to start runs with torchrun.",
+        "the run has no ranks, because torchrun has not started its script",
+        remedy="To start a run with torchrun, set `ProcessesPerNode` in its run configuration.",
     )

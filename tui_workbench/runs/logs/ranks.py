@@ -34,7 +34,7 @@ _KNOWN = (
 
 
 class Cause(NamedTuple):
-    """The rank that ended first, with its exit code or the negative number of a signal."""
+    """The rank that failed first, with its exit code or the negative number of a signal."""
 
     rank: int
     code: int

@@ -32,7 +32,7 @@ _TASK_DONE = re.compile(
     rb'\{"Event":"SparkListenerTaskEnd","Stage ID":(\d{1,9}),"Stage Attempt ID":(\d{1,9}),"Task Type":"\w+",'
     rb'"Task End Reason":\{"Reason":"Success"\}'
 )
-"""The beginning of successful tasks. Most lines are of this kind, and are not parsed as JSON."""
+"""The beginning of the event of a successful task. Most lines are such events, and are not parsed as JSON."""
 
 _EVENT = re.compile(rb'\{"Event":"(?:SparkListener)?(\w+)"')
 # The last line of a Python traceback in the message of a failed task, such as `ValueError: bad row`.
@@ -128,7 +128,7 @@ class _EventLog:
         self._rest = b""
         self._skips = False  # True inside a line that is too long
         self._stages: dict[tuple[int, int], SparkStage] = {}
-        self._expected: dict[tuple[int, int], int] = {}  # jobs of stages that have not been submitted
+        self._expected: dict[tuple[int, int], int] = {}  # job IDs of stages that have not been submitted
         self._failed: list[FailedTask] = []
         self._more_stages = self._more_failed = 0
         self._executors: dict[str, int] = {}

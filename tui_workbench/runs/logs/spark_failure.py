@@ -1,4 +1,4 @@
-"""Find the reason why Spark did not start a script, at the end of the log."""
+"""Search the end of a log for the reason why Spark did not start the script."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def spark_failure(path: str) -> str:
     with suppress(OSError):
         text = read_end(path, TAIL_BYTES).decode("utf-8", "replace")
     if packages := list(dict.fromkeys(":".join(found) for found in _UNRESOLVED.findall(text))):
-        return f"Spark cannot download {', '.join(packages)}: check repositories and network"[:MOST_CHARACTERS]
+        return f"Spark cannot download {', '.join(packages)}: check the repositories and the network"[:MOST_CHARACTERS]
     if _OLD_JAVA.search(text):
         return "its Java does not work with this Spark: Spark 4 needs Java 17 or newer, Spark 2 needs Java 8"
     if found := _NO_MASTER.search(text):
-        return f"Spark does not know the master {found[1]}" if found[1] else "the Spark master does not answer"
+        return f"invalid Spark master {found[1]!r}" if found[1] else "the Spark master does not answer"
     return ""

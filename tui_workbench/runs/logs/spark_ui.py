@@ -17,7 +17,7 @@ from tui_workbench.targets.base.registry import target_for
 _HEAD_BYTES = 1 << 20
 """Number of bytes at the beginning of the log in which the driver reports its port."""
 
-# Source: Utils.startServiceOnPort of Spark. The second is a warning, which is also in logs without INFO.
+# Source: Utils.startServiceOnPort of Spark. The second message is a warning, which logs without INFO also contain.
 _PORT = re.compile(
     rb"started service 'SparkUI' on port (\d{1,5})\b|'SparkUI' could not bind on port \d+. Attempting port (\d{1,5})\b"
 )
@@ -39,8 +39,8 @@ class SparkAddress(NamedTuple):
 def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
     """Return the current address of an application's user interface, or None. This blocks.
 
-    The run determines host and port. A host must be a name or an IPv4 address, because the user may copy the command to
-    a shell.
+    The run determines the host and the port. A host must be a name or an IPv4 address, because the user may copy
+    the command to a shell.
     """
     if application.end or not run.is_active:
         return None
@@ -65,7 +65,7 @@ def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> 
 
 
 def _tracking_address(path: str) -> tuple[str, int, str] | None:
-    """Return host, port and path of an application on YARN, which redirects to the user interface of Spark."""
+    """Return host, port and path of the tracking URL of YARN, which redirects to the user interface of Spark."""
     found = _TRACKING.findall(_head_of(path))
     if not found:
         return None

@@ -1,6 +1,6 @@
 """Read the metrics of a run from all sources that its script writes.
 
-Sources are `metrics.jsonl` (the SDK), TensorBoard event files, tables of the script, and progress lines of its output.
+Sources are `metrics.jsonl` (the SDK), TensorBoard event files, tables, and progress lines of the output.
 They are read incrementally, and reading never changes the run directory. If several sources contain a metric of the
 same name, the first source in `values.SOURCES` is used.
 """
@@ -14,14 +14,14 @@ from tui_workbench.runs.metrics.values import LoggedItem, MetricSummary, Series,
 __all__ = ["LoggedItem", "MetricSummary", "RunMetrics", "Series", "downsample", "summary_of"]
 
 
-AT_MOST = 128 << 10  # bytes of each log that `summary_of` reads for an active run, which takes at most 30 ms
+AT_MOST = 128 << 10  # bytes of each log that `summary_of` reads if no summary is stored; this takes at most 30 ms
 
 
 def summary_of(directory: str) -> dict[str, float | str]:
-    """Return the last value of each number and text metric of the run at `directory`.
+    """Return the last value of each scalar and text metric of the run at `directory`.
 
-    For an ended run with unchanged files, this is the stored summary. Otherwise, only the beginning and the end of each
-    log are read, because lists of runs call this often and logs can be gigabytes long.
+    For an ended run with unchanged files, the values come from the stored summary. Otherwise, only the beginning and
+    the end of each log are read, because lists of runs call this function often, and logs can be gigabytes long.
     """
     stored = read_summary(directory)
     if stored is not None:

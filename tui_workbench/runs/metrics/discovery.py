@@ -1,7 +1,7 @@
-"""Find the event files and tables that the script of an active run writes, at a low cost.
+"""Find the event files and tables that the script of a run writes. Searches are limited in size and time.
 
 In the working copy, a file belongs to the run if it is newer than the copy. In folders that other runs also use (the
-project of an untracked run, and folders to which the copy has links), it must have been written during the run.
+project of an untracked run, and folders to which the copy has links), the file must have been written during the run.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 SKIPPED = frozenset((".git", ".workbench", "__pycache__", "node_modules", ".venv", "venv", ".ipynb_checkpoints"))
 
-MAX_ENTRIES = 20_000  # directory entries that a search reads; larger trees are data sets without metrics
+MAX_ENTRIES = 20_000  # maximum number of directory entries that a search reads; a larger tree is probably a data set
 
 MAX_FILES = 500
 MAX_DEPTH = 8
-SHARE_OF_TIME = 0.05  # maximum part of the time that searches take
+SHARE_OF_TIME = 0.05  # maximum fraction of the time that is spent on searches
 
 LINGER_NS = 5_000_000_000
-"""Files written up to this time after the end belong to the run, because clocks of file servers differ."""
+"""A file written at most this long after the end of a run belongs to the run, because clocks of servers differ."""
 
 
 class Root(NamedTuple):
@@ -35,7 +35,7 @@ class Root(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The time span of the run, in nanoseconds since the epoch; `end` is 0 while it is active."""
+    """The time span of the run, in nanoseconds since the epoch; `end` is 0 while the run is active."""
 
     start: int
     end: int = 0
@@ -48,7 +48,7 @@ class Discovery:
     """A repeated search for files below several folders.
 
     `wanted` is called with the name and the path of a file, and returns True if the search must return this file. If
-    the path is empty, it returns True if any file with this name can be wanted.
+    the path is empty, it returns True if a file with this name can be wanted at some path.
     """
 
     def __init__(self, roots: list[Root], wanted: Callable[[str, str], bool]) -> None:
@@ -61,7 +61,7 @@ class Discovery:
     def search(self, window: Window) -> list[tuple[str, str]]:
         """Return files that are new or were moved, as pairs of old path ("" if new) and current path.
 
-        Returns nothing if the last search was too recent; see SHARE_OF_TIME.
+        The list is empty if the last search was too recent; see SHARE_OF_TIME.
         """
         begun = time.monotonic()
         if begun < self._not_before:
@@ -124,7 +124,7 @@ class Discovery:
         is_of_run = window.contains(status.st_mtime_ns) if root.is_shared else status.st_ctime_ns >= window.start
         if is_of_run and self._wanted(os.path.basename(file), os.path.relpath(file, root.base)):
             before = self._found.get(identity, "")
-            # A file that was not moved is a hard link, and must not be read twice.
+            # If the old path still exists, this path is a hard link to the same file, which must not be read twice.
             if not before or not os.path.exists(before):
                 self._found[identity] = file
                 yield before, file

@@ -1,11 +1,11 @@
-"""Find metrics in the output of a run: `loss: 0.31`, `epoch 3/5 loss 0.04 accuracy 0.98`, bars of Keras and tqdm.
+"""Find metrics in the output of a run: `loss: 0.31`, `epoch 3/5 loss 0.04`, progress bars of Keras and tqdm.
 
-Precision is more important than recall. A number is a metric if its name is a training term (`val_loss`, `top1`) or its
-line shows progress (an epoch, a step, a bar), and if it is not a time, a size, a path or a setting. A project can add
-patterns for other lines (`rules`).
+Precision is more important than recall. A number is a metric if its name contains a training term (`val_loss`, `top1`)
+or its line shows progress (an epoch, a step, a bar), and if it is not a time, a size, a path or a setting. A project
+can add patterns for other lines (see `rules`).
 
-A log can have millions of lines. Therefore numbers are searched first, and then the names before them: an expression
-that starts with a name would be tried at each letter.
+A log can have millions of lines. Therefore numbers are searched first, and then the names before them: a regular
+expression that starts with a name would be tried at each letter.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MAYBE_METRIC = re.compile(
 LIMIT = 8 << 20
 """Maximum number of new bytes that one refresh reads, which takes two seconds if each line contains a metric.
 
-If there are more, half of this number is read from their start and half from their end. The others are counted.
+If there are more, half of this number is read from their start and half from their end. The bytes between are counted.
 """
 
-REST = 1 << 20  # the limit for a reader that has followed the log; the end of the run waits for it
-PIECE = 128 << 10  # bytes that `follow` reads at once, in 30 ms
+REST = 1 << 20  # LIMIT for a reader that has followed the log, because the end of the run waits for its last read
+PIECE = 128 << 10  # number of bytes that `follow` reads at once, which takes 30 ms
 
 MOST_POINTS = 1_000_000
 """Maximum number of points of a log (24 MB). If there are more, the curves are reduced to their extremes."""
@@ -92,13 +92,13 @@ class Output(Reader):
 
 
 _SPARK_LOG = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:TRACE|DEBUG|INFO|WARN|ERROR) ")
-"""A line of the log of Spark, such as `26/01/31 12:00:00 INFO DAGScheduler: ...`."""
+"""The beginning of a line of Spark's log, such as `26/01/31 12:00:00 INFO DAGScheduler: ...`."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
-# The text after a metric. A unit, a colon (of a time) or a slash (of a path) cannot follow.
+# The text that can follow a metric. A unit, a colon (of a time) and a slash (of a path) cannot.
 _END = r"(?=%?(?:$|[\s,;|)\]}(\"']|\.(?:\s|$)))(?!,\d{3}(?!\d))"
 _VALUE = re.compile(rf"(\s*[:=]\s*|\s+)({_NUMBER})(?:/(\d+))?(%?){_END}")
-"""A number and its separator: a colon, an equals sign, or only spaces."""
+"""A number after a separator: a colon, an equals sign, or only spaces."""
 
 _CANDIDATE = re.compile(rb"[\w\"'] ?[:=] *[-+.]?[\dniNI]|[A-Za-z@\d] +[-+.]?[\dniNI]|[eE][pP][oO][cC][hH]")
 """A quick test of a line. Most lines do not match."""
@@ -119,7 +119,7 @@ _QUALIFIERS = frozenset(
         "mean", "best", "final", "running", "top", "total",
     )
 )  # fmt: skip
-"""Words that are part of a name if they precede it, separated by a space."""
+"""Words that belong to the name of a metric if they precede it and a space: `test accuracy`."""
 
 _OTHERS = (
     "epoch epochs step steps iter iters iteration iterations batch batches eta time elapsed remaining sec secs second "
@@ -145,13 +145,13 @@ _BOOSTING = re.compile(r"\[(\d+)\]\s")
 _BAR = r"(\d+)\s*/\s*(\d+)\s*(?=[\[|\](\s━█]|$)"
 _BAR_ALONE = re.compile(r"(?:^\s*|[|\[]\s*)" + _BAR)
 _BAR_OF_EPOCH = re.compile(r"[\s|\[:]" + _BAR)
-MOST_NAMES = 1000  # names whose kind and iterations are cached
+MOST_NAMES = 1000  # maximum number of names whose kind and iterations are cached
 
 _ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x08]+")
 
 
 class _Iterations:
-    """Converts the iterations at which a script prints a metric to global ones if they restart with each epoch."""
+    """Converts the iteration numbers of a metric to global ones if they restart with each epoch."""
 
     def __init__(self) -> None:
         self._epoch: float | None = None
@@ -185,7 +185,7 @@ class _Iterations:
 
 
 class ProgressLines:
-    """A stateful parser of output lines. A bar belongs to the epoch in an earlier line."""
+    """A parser of output lines. It remembers the last epoch, to which the progress bars in later lines belong."""
 
     def __init__(self) -> None:
         self._epoch: float | None = None
@@ -255,7 +255,7 @@ class ProgressLines:
         return (float(boosting[1]), True) if boosting else (None, False)
 
     def _of_bar(self, done: int, total: int) -> float:
-        """Return the step of a bar: a fractional epoch, or the sum of all bars so far."""
+        """Return the step of a bar: a fractional epoch, or the number of iterations of all bars so far."""
         if self._epoch is not None:
             if not self._epoch.is_integer():
                 return self._epoch
@@ -277,7 +277,7 @@ class ProgressLines:
             return None
         value = float(number)
         if of is not None:
-            # `Accuracy: 9913/10000` is a share. After other names, a slash is part of a path or a bar.
+            # `Accuracy: 9913/10000` is a fraction. After other names, a slash is part of a path or a bar.
             return value / float(of) if is_share and float(of) > 0 else None
         if is_precision and value > 1 and not (is_progress or percent):
             return None  # the number is the arithmetic precision in bits
@@ -302,7 +302,7 @@ def _judge(name: str) -> _Kind:
 
 
 def _name_before(text: str, end: int) -> str:
-    """Return the name that ends at an offset, with a qualifier before it, or ""."""
+    """Return the name that ends at the offset `end`, with a qualifier before it if there is one, or ""."""
     quote = text[end - 1] if end and text[end - 1] in "\"'" else ""
     end -= len(quote)
     begin = end

@@ -1,4 +1,4 @@
-"""Record metrics in the controller: read a long log during the run, and store all metrics at its end.
+"""Record metrics in the controller: read a long log during the run, and store all metrics when the run ends.
 
 Metrics are derived from the files of the script. An error here is recorded and does not affect the run, because the
 screens can read the files again.
@@ -67,7 +67,7 @@ class MetricsRecorder:
         return False
 
     def read(self) -> None:
-        """Read all files before the working copy is cleared, which removes links and unchanged files."""
+        """Read all files. Must be called before links and unchanged files are removed from the working copy."""
         self.stop_following()
         try:
             if self._metrics is None or self._metrics.rules_changed:

@@ -30,6 +30,7 @@ from tui_workbench.runs.metrics.values import LONGEST_LINE, Found
 NAME = os.path.join("aml_config", "metrics.yml")
 LARGEST = 1 << 20
 STEP = "step"
+KEYS = ("output", "tensorboard", "files", "lines", "ignore")
 
 DEFAULT_FILES = (
     "metrics*.jsonl", "*metrics.jsonl", "metrics*.csv", "*metrics.csv", "log.jsonl", "log.csv",
@@ -51,10 +52,9 @@ class Pattern:
         if names is not None:
             self._names = {name: number for number, name in enumerate(names, 1)}
         if len(self._names) > self._expression.groups or not set(self._names) - {STEP}:
-            raise ValueError("it needs a group for each metric: (?P<name>[0-9.]+)")
+            raise ValueError("the pattern needs a group such as `(?P<loss>[0-9.]+)` for each metric")
 
     def metrics(self, text: str) -> Iterator[Found]:
-
         match = self._expression.search(text)
         if match is None:
             return
@@ -90,13 +90,13 @@ class Rules:
                 yield from pattern.metrics(text)
 
     def ignores(self, name: str) -> bool:
-
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self._ignored)
 
     def is_table(self, name: str, path: str) -> bool:
         """Return True if a file is a table of metrics.
 
-        `path` is relative to the folder of the script. If it is empty, return True if any file of this name can match.
+        `path` is relative to the working directory of the script. If it is empty, return True if a file of this name
+        can match at some path.
         """
         for pattern in self.files:
             folder, _, ending = pattern.rpartition("/")
@@ -126,8 +126,8 @@ class Rules:
                 for number, entry in enumerate(value, 1):
                     self._add_line(number, entry)
             else:
-                known = "output, tensorboard, files, lines, ignore"
-                self.mistakes.append(f"unknown key or value: {key!r}. Keys: {known}")
+                unknown = f"unknown key {key!r}. Keys: {', '.join(KEYS)}"
+                self.mistakes.append(f"invalid value of {key!r}" if key in KEYS else unknown)
 
     def _add_line(self, number: int, entry: Any) -> None:
         names = None
@@ -175,7 +175,7 @@ def read_rules(project_root: str) -> Rules:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    # Most names have other endings. Compiling all patterns would take longer than the other steps at the end of a run.
+    # Compare the ending first, because it rarely matches, and compiling all patterns would delay the end of a run.
     return name.endswith(_WILDCARD.split(pattern)[-1]) and fnmatch.fnmatchcase(name, pattern)
 
 

@@ -1,4 +1,4 @@
-"""Merge the metrics of a run from all sources. Each metric has a unique name, and comes from its best source."""
+"""Merge the metrics of a run from all sources. Each metric has a unique name, and comes from one source."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tui_workbench.runs.metrics.tail import Reader
 from tui_workbench.runs.metrics.tensorboard import EventFile
 from tui_workbench.runs.metrics.values import (
     LIST,
+    MAX_ITEM_BYTES,
     MAX_ITEMS,
     MAX_NAMES,
     SCALAR,
@@ -119,7 +120,7 @@ class RunMetrics:
         return found
 
     def series(self, name: str) -> Series:
-        """Return a curve, or the last list of this name as a curve over its indices. An unknown name has no points."""
+        """Return the curve of a metric, or its last list as a curve over the indices; empty for an unknown name."""
         if self._stored is not None and name in self._stored:
             stored = self._stored.series(name)
             if stored is not None:
@@ -145,22 +146,27 @@ class RunMetrics:
         for source in (self._logged, self._output, *self._files.values()):
             name, columns = os.path.relpath(source.path, self._directory), source.columns
             if columns.unreadable:
-                found.append(f"{name}: {columns.unreadable:,} unreadable lines or records")
+                ending = "" if columns.unreadable == 1 else "s"
+                found.append(f"{name}: {columns.unreadable:,} unreadable record{ending}")
             if columns.dropped_points:
+                ending = "" if columns.dropped_points == 1 else "s"
                 found.append(
-                    f"{name}: more than {MAX_NAMES:,} metric names; {columns.dropped_points:,} values are not shown"
+                    f"{name}: more than {MAX_NAMES:,} metric names; {columns.dropped_points:,} value{ending} left out"
                 )
             if columns.dropped_items:
-                found.append(f"{name}: {columns.dropped_items:,} lists and tables beyond {MAX_ITEMS:,} are not shown")
+                found.append(
+                    f"{name}: more than {MAX_ITEMS:,} lists, tables and other items, or more than "
+                    f"{MAX_ITEM_BYTES >> 20} MiB; {columns.dropped_items:,} left out"
+                )
             if columns.damaged_at >= 0:
                 found.append(f"{name}: damaged from byte {columns.damaged_at:,}")
         if self._output.tail.skipped:
             megabytes = max(self._output.tail.skipped / 1e6, 0.1)
-            found.append(f"{OUTPUT}: metrics of {megabytes:,.1f} MB in the middle are missing: too much output at once")
+            found.append(f"{OUTPUT}: too long to read at once; {megabytes:,.1f} MB were not searched for metrics")
         if self._output.columns.is_thinned:
-            found.append(f"{OUTPUT}: more than {MOST_POINTS:,} values: curves show their extremes only")
+            found.append(f"{OUTPUT}: more than {MOST_POINTS:,} values, so curves show only minima and maxima")
         if self._discovery.is_cut:
-            found.append("too many files: not all were searched for metrics")
+            found.append("too many files, so not all of them were searched for metrics")
         return found
 
     def contents(self) -> Contents:
@@ -193,7 +199,7 @@ class RunMetrics:
         return (self._rules.tensorboard and EVENT_FILE in name) or self._rules.is_table(name, path)
 
     def _noted(self) -> Iterator[tuple[str, str]]:
-        """Yield files that were found through links in the working copy, which are removed at the end of the run."""
+        """Yield files that were found through links in the working copy. Such links are removed when a run ends."""
         if not self._end_ns or self._has_noted:
             return
         self._has_noted = True
@@ -211,7 +217,7 @@ class RunMetrics:
             return Window(0, self._end_ns)
 
     def _placed(self, item: LoggedItem) -> LoggedItem:
-        """Return the item with the current path of its file. Outputs are moved out of the working copy at the end."""
+        """Return the item with the current path of its file. Outputs move out of the working copy when a run ends."""
         if not item.path or os.path.exists(f"{self._directory}/{item.path}"):
             return item
         inside = f"{WORKING_COPY}/{item.path}"

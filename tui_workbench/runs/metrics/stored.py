@@ -27,7 +27,7 @@ from tui_workbench.runs.store.rundir import METRICS, METRICS_CACHE, METRICS_SUMM
 SCHEMA = 1
 MAGIC = b"workbench metrics 2\n"
 
-CACHE_FROM = 20_000  # minimum number of points for a cache; without one, parsing them takes 40 ms
+CACHE_FROM = 20_000  # minimum number of points for a cache; parsing fewer points takes at most 40 ms
 LONGEST_CURVE = 4 << 20  # maximum number of points of a cached curve
 
 _NUMBER_BYTES = 8
@@ -141,7 +141,7 @@ def read_summary(directory: str) -> dict[str, Any] | None:
 
 
 def last_values(stored: dict[str, Any]) -> dict[str, float | str]:
-    """Return the last value of each number and text metric in a parsed `metrics.json`."""
+    """Return the last value of each scalar and text metric in a parsed `metrics.json`."""
     lasts = {name: metric.get("last") for name, metric in stored["metrics"].items() if isinstance(metric, dict)}
     found = {name: last if (value := number(last)) is None else value for name, last in lasts.items()}
     return {name: value for name, value in found.items() if isinstance(value, float | str)}

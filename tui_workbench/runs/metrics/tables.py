@@ -1,6 +1,6 @@
-"""Read files with one record on each line: `metrics.jsonl`, and tables of metrics that a script writes.
+"""Read files with one record per line: `metrics.jsonl`, and tables of metrics that a script writes.
 
-`metrics.jsonl` contains the values that the functions of the SDK log, one on each line:
+`metrics.jsonl` contains the values that the functions of the SDK log, one per line:
 
 ```
 {"name":"loss","step":3,"value":0.31,"time":1700000000.123456}     a point; a string value is a text
@@ -8,10 +8,10 @@
 ```
 
 NaN and infinities are the strings "NaN", "Infinity" and "-Infinity", so that each line is valid JSON. Invalid lines are
-counted and skipped. A torn line, which a full disk causes, does not affect the next line.
+counted and skipped. A torn line, which a full disk can cause, does not affect the next line.
 
-A table is CSV with a header, or one JSON object on each line. Each column of numbers is a metric. Columns such as
-`step` and `epoch` contain the step, columns such as `time` the time. The form `{"name": ..., "value": ...}` is also
+A table is CSV with a header, or one JSON object per line. Each numeric column is a metric. Columns such as `step` and
+`epoch` contain the step, columns such as `time` the time. The form `{"name": ..., "value": ...}` is also
 read. Cells without a number are skipped.
 """
 
@@ -28,7 +28,7 @@ from tui_workbench.runs.metrics.tail import Reader
 from tui_workbench.runs.metrics.values import FILE, IMAGE, KINDS, SCALAR, SDK, TEXT, UPLOAD, LoggedItem, number
 
 STEPS = ("global_step", "step", "_step", "trainer/global_step", "iteration", "iter", "epoch", "batch", "n_iter")
-"""Columns with the step. The first of these columns in a row is used. None of them is a metric."""
+"""Columns with the step. In each row, the first of these columns that has a value is used. They are not metrics."""
 
 TIMES = ("time", "timestamp", "_timestamp", "wall_time", "created", "datetime", "date")
 NAMES = ("name", "metric", "key", "tag")
@@ -147,7 +147,7 @@ class SdkFile(Reader):
     def parse(self, block: bytes) -> None:
         lines = [line for line in block.split(b"\n") if line.strip()]
         try:
-            # Parsing all lines together takes half of the time of parsing each line.
+            # Parsing all lines together takes half as long as parsing each line.
             records = json.loads(b"[%s]" % b",".join(lines))
         except (ValueError, RecursionError):
             records = []
@@ -194,7 +194,7 @@ class SdkFile(Reader):
 
 
 def inside(path: object) -> str:
-    """Return the normalized relative path, or "" if it is outside of its folder."""
+    """Return the normalized relative path, or "" if the path is absolute or leads out of its folder."""
     if not isinstance(path, str) or not path or "\0" in path or os.path.isabs(path):
         return ""
     clean = os.path.normpath(path)

@@ -24,7 +24,7 @@ class Tail:
     def __init__(self, path: str, *, at_most: int = 0) -> None:
         """With `at_most`, read about this number of new bytes at once: half from their start and half from their end.
 
-        `skipped` counts the bytes between them.
+        `skipped` counts the bytes between the halves.
         """
         self.path = path
         self.at_most = at_most
@@ -48,7 +48,7 @@ class Tail:
     def blocks(self, *, piece: int = 0, ends: bytes = b"\n", ended: bool = False) -> Iterator[bytes]:
         """Yield the unread bytes in blocks of whole lines, which end with one of the bytes `ends`.
 
-        An incomplete last line is left for the next call, unless the file has `ended`.
+        An incomplete last line is left for the next call, unless `ended` is set.
         """
         for chunk in self.chunks(piece=piece):
             end = max(chunk.rfind(each) for each in ends) + 1
@@ -69,7 +69,7 @@ class Tail:
     def chunks(self, *, piece: int = 0) -> Iterator[bytes]:
         """Yield the unread bytes. The caller can lower `offset` to get the end of a chunk again in the next chunk.
 
-        With `piece`, read about this number of bytes and skip none. The next call continues there.
+        With `piece`, read about this number of bytes and skip none. The next call continues after them.
         """
         self.restarted = False
         # The file can be missing during a rename. The data that was read is valid until another file appears.
@@ -142,12 +142,11 @@ class Reader:
 
     @property
     def path(self) -> str:
-
         return self.tail.path
 
     @property
     def group(self) -> str:
-        """The folder or file of a curve. Readers of the same group continue each other's curves."""
+        """The folder or file that identifies curves. Readers of the same group contribute to the same curves."""
         return ""
 
     @property

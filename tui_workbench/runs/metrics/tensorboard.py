@@ -1,4 +1,4 @@
-"""Read the scalars in TensorBoard event files, in both encodings.
+"""Read the scalars in TensorBoard event files, whether they are encoded as plain values or as tensors.
 
 A file is a sequence of records: length (8 bytes), checksum of the length, an `Event` message, checksum of the message.
 An incomplete record is read at the next refresh. Reading stops at a record with a damaged length, because the start of
@@ -22,7 +22,7 @@ LARGEST_RECORD = 1 << 30
 LARGEST_SCALARS = 1 << 20  # bytes; a larger event is an image or a graph, and is skipped
 
 _SPLITS = frozenset(("train", "training", "val", "valid", "validation", "test", "eval", "evaluation"))
-"""Folders that distinguish curves of the same name: `train/epoch_loss`, `validation/epoch_loss`."""
+"""Names of folders that distinguish curves of the same name: `train/epoch_loss`, `validation/epoch_loss`."""
 
 # Struct formats of the numeric types of tensors that are encoded as bytes. Source: types.proto of TensorFlow.
 _PACKED = {1: "<f", 2: "<d", 3: "<i", 4: "<B", 5: "<h", 6: "<b", 9: "<q", 17: "<H", 19: "<e", 22: "<I", 23: "<Q"}
@@ -41,7 +41,7 @@ class EventFile(Reader):
 
     @property
     def group(self) -> str:
-        """The folder of the file, because a restarted script continues in another file of this folder."""
+        # A restarted script continues in another file of the folder.
         return os.path.dirname(self.path)
 
     @property
@@ -55,7 +55,7 @@ class EventFile(Reader):
         return self.read(self.tail.chunks()) and self.tail.offset != before
 
     def parse(self, block: bytes) -> None:
-        """Add the complete records, and set the offset of the tail to the first incomplete record."""
+        # The offset of the tail is set to the first incomplete record, which is then read again.
         position, size = 0, len(block)
         base = self.tail.offset - size
         while position + _HEADER.size <= size:
@@ -98,7 +98,7 @@ class EventFile(Reader):
                 (found,) = struct.unpack("<f", value)
             elif number == 8 and isinstance(value, bytes):
                 found = scalar_of_tensor(value)
-        # Hyperparameters are written as summaries of empty tensors with this prefix.
+        # Hyperparameters are written as summaries with this prefix, whose tensors are empty.
         if tag and found is not None and not tag.startswith("_hparams_/"):
             self.columns.add(tag, step, found, time)
 

@@ -12,11 +12,11 @@ from typing import NamedTuple
 SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION, IMAGE = "scalar", "text", "list", "row", "table", "confusion", "image"
 TAG, UPLOAD = "tag", "upload"
 KINDS = frozenset((SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION, IMAGE, TAG, UPLOAD))
-"""Kinds of logged items. Tags and uploads are items, but not metrics."""
+"""Kinds of logged values. Tags and uploads are not metrics."""
 
 SDK, TENSORBOARD, FILE, OUTPUT = "sdk", "tensorboard", "file", "output"
 SOURCES = (SDK, TENSORBOARD, FILE, OUTPUT)
-"""Sources of metrics. If several sources contain a metric of the same name, the first source is used."""
+"""Sources of metrics. If several of them contain a metric of the same name, the first of these is used."""
 
 
 class Series(NamedTuple):
@@ -32,7 +32,7 @@ class MetricSummary(NamedTuple):
 
     name: str
     kind: str  # SCALAR, TEXT, LIST, ROW, TABLE, CONFUSION or IMAGE
-    last: float | str | None  # None for other kinds than SCALAR and TEXT
+    last: float | str | None  # None for kinds other than SCALAR and TEXT
     count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     minimum: float  # NaN without numbers
     maximum: float
@@ -57,7 +57,7 @@ NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def number(value: object) -> float | None:
     """Convert a JSON value to a float, or to None if it is not a number.
 
-    Booleans and the keys of NOT_FINITE are numbers. Integers that are too large for a float become infinities.
+    Booleans and the keys of NOT_FINITE count as numbers. Integers that are too large for a float become infinities.
     """
     if isinstance(value, float):
         return value
@@ -70,14 +70,16 @@ def number(value: object) -> float | None:
 
 
 def json_number(value: float) -> float | str:
-    """Return a finite number unchanged, and the key of NOT_FINITE for others."""
+    """Return a finite number unchanged, and another number as its key in NOT_FINITE."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 LONGEST_LINE = 2000
-"""Maximum length of a line in bytes. Longer lines are data, and regular expressions could take a long time."""
+"""Maximum length in bytes of a line of output that is searched for metrics. A longer line is data, and regular
+expressions could take a long time.
+"""
 
 
 class Found(NamedTuple):
@@ -92,8 +94,8 @@ class Found(NamedTuple):
 def downsample(series: Series, width: int) -> Series:
     """Reduce the points of a curve for a chart of `width` columns.
 
-    Columns are equal ranges of points. Each column keeps its first, lowest, highest and last point, and if there is one
-    its first NaN, which a chart shows as a gap.
+    Columns are equal ranges of points. Each column keeps its first, lowest, highest and last point, and its first NaN
+    if there is one, because a chart shows it as a gap.
     """
     steps, values, times = series
     count = len(values)
@@ -111,7 +113,7 @@ def downsample(series: Series, width: int) -> Series:
 
 
 def _of_column(part: array[float], start: int) -> list[int]:
-    """Return the indices of the points of a column to keep, in order."""
+    """Return the indices of the points that a column keeps, in order."""
     low, high = min(part), max(part)
     gap = -1
     # NaN makes min and max meaningless. A sum detects NaN faster than a loop.
@@ -153,7 +155,7 @@ class Column:
         return len(self.values) + self.left_out
 
     def append(self, step: float | None, value: float, time: float) -> None:
-        """Add a point. Without a step, it gets the last step plus one."""
+        """Add a point. Without a step, the point gets the last step plus one."""
         if step is None:
             last = self.steps[-1] if self.steps else -1.0
             step = last + 1.0 if math.isfinite(last) else float(len(self.steps))
@@ -162,7 +164,7 @@ class Column:
         self.times.append(time)
 
     def thin(self) -> None:
-        """Keep at most half of the points: the extremes of every eight points, and the last point."""
+        """Keep about half of the points: those that `downsample` keeps of every eight points."""
         kept = downsample(self.series(), max(1, len(self.values) // 8))
         self.left_out += len(self.values) - len(kept.values)
         self.steps, self.values, self.times = kept
@@ -180,7 +182,7 @@ class Columns:
         self.texts: dict[str, tuple[str, int]] = {}  # the last text, and the number of texts
         self.items: list[LoggedItem] = []
         self.points = 0
-        self.damaged_at = -1  # offset from which the file cannot be read
+        self.damaged_at = -1  # offset from which the file cannot be read; -1 for an undamaged file
         self.unreadable = 0  # number of lines or records that could not be parsed
         self.dropped_points = 0
         self.dropped_items = 0
@@ -198,7 +200,7 @@ class Columns:
         return found
 
     def add(self, name: str, step: float | None, value: float, time: float, *, again: bool = False) -> None:
-        """Add a point of a curve. With `again`, it replaces the last point if that has the same step."""
+        """Add a point of a curve. With `again`, the point replaces a last point of the same step."""
         curve = self.curve(name)
         if curve is None:
             self.dropped_points += 1

@@ -1,7 +1,7 @@
-"""Count the files that a run gets from its project before they are copied, for limits and the plan.
+"""Count the files that a run would get from its project, to enforce limits and to describe the plan.
 
 Ignored files are copied for each run. Their total size is limited, unless the file system can share blocks between
-copies. Larger files must be declared as data or excluded.
+copies. The user must declare files above the limit as data, or exclude them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tui_workbench.config.schema.data_references import IGNORE_FILE, data_in_pro
 from tui_workbench.core.errors import ConfigurationError, LargeFiles, storage_errors
 from tui_workbench.core.model import Plan, RunConfiguration, RunSpec, Step
 from tui_workbench.core.progress import size_text
-from tui_workbench.projects.project import Project, line_of_key
+from tui_workbench.projects.project import COMPUTE_SUFFIX, Project, line_of_key
 from tui_workbench.runs.snapshots.file_copy import can_clone
 from tui_workbench.runs.snapshots.project_files import Item, Kind, project_files
 from tui_workbench.runs.store.rundir import NOTE, RunDirectory
@@ -167,19 +167,24 @@ def describe(contents: Contents) -> str:
 def notes_on(contents: Contents) -> list[str]:
     """Return notes for the submitter of the run."""
     notes = [
-        f"{path} contains a password and is not in the snapshot; store the password with `workbench-tui "
-        f"computetarget attach`, which writes a reference in its place"
+        f"{path} contains a password and is not in the snapshot; move the password to the keyring with "
+        f"`workbench-tui computetarget login {_target_of(path)} --move-secrets`"
         for path in contents.secret
     ]
     if contents.skipped:
-        notes.append(f"not in the working copy, unreadable or path too long: {_first(contents.skipped, 3)}")
+        notes.append(f"not copied (unreadable, or the path is too long): {_first(contents.skipped, 3)}")
     if contents.largest_folder.path:
         folder, whole = contents.largest_folder, contents.snapshot
         notes.append(
             f"the snapshot has {whole.files:,} files ({size_text(whole.size)}), including {_with_size(folder)}; "
-            f"`/{folder.path}` in {IGNORE_FILE} excludes that folder, `DataReferences: [{folder.path}]` links it"
+            f"to exclude {folder.path}, add `/{folder.path}` to {IGNORE_FILE}; to link it, add "
+            f"`DataReferences: [{folder.path}]` to the run configuration"
         )
     return notes
+
+
+def _target_of(path: str) -> str:
+    return os.path.basename(path).removesuffix(COMPUTE_SUFFIX)
 
 
 def _with_size(part: Part) -> str:
@@ -228,9 +233,9 @@ def _large_files(message: str, parts: tuple[Part, ...], configuration_path: str)
     return LargeFiles(
         f"{message}: {named}",
         paths=tuple((part.path, part.size) for part in parts),
-        remedy=f"Declare them as data, which is linked and not copied: `{line}` in "
-        f"{configuration_path or 'the run configuration'}; or exclude "
-        f"them from runs: `/{parts[0].path}` in {IGNORE_FILE}.",
+        remedy=f"To link them instead of copying them, add `{line}` to "
+        f"{configuration_path or 'the run configuration'}. To exclude them from runs, add `/{parts[0].path}` to "
+        f"{IGNORE_FILE}.",
         configuration=configuration_path,
     )
 
@@ -248,7 +253,7 @@ def check_files(project: Project, spec: RunSpec, origin: str) -> Contents:
 
 
 def plan_files(spec: RunSpec, plan: Plan, *, is_again: bool) -> Plan:
-    """Return the plan with the files that the run would get, and with an error if they prevent its start.
+    """Return the plan with the files that the run would get, and an error if these files prevent the start of the run.
 
     Raises StorageError.
     """
@@ -257,7 +262,7 @@ def plan_files(spec: RunSpec, plan: Plan, *, is_again: bool) -> Plan:
     try:
         refuse_large(contents, spec.run_configuration.path)
     except LargeFiles as error:
-        texts.insert(0, f"the run would not start: {error.message}. {error.remedy}")
+        texts.insert(0, f"the run would not start, because {error.message}. {error.remedy}")
     plan = contents.add_to_plan(plan)
     return plan._replace(steps=(*(Step("files", text) for text in texts), *plan.steps))
 
@@ -278,7 +283,7 @@ def _require_data(project: Project, configuration: RunConfiguration) -> None:
         if problem:
             raise ConfigurationError(
                 problem,
-                remedy="Use a path in the project, or one that begins with `/`.",
+                remedy="Use an existing path in the project, or a path that begins with `/`.",
                 file=configuration.path,
                 line=line_of_key(configuration.path, "DataReferences"),
             )

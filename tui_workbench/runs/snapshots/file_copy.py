@@ -1,4 +1,4 @@
-"""Copy files with holes, and if the file system supports this with shared blocks, to use little space."""
+"""Copy files with little disk space: holes are kept, and blocks are shared if the file system supports this."""
 
 from __future__ import annotations
 

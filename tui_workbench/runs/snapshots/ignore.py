@@ -1,4 +1,4 @@
-"""Match ignore files without git. Source of the syntax: gitignore(5).
+"""Match paths against ignore files without git. The syntax is that of gitignore(5).
 
 Callers walk the tree from its root and do not enter excluded folders, so a pattern is only matched against an entry,
 and not against the paths below it. As in git, names and patterns are bytes.
@@ -21,7 +21,10 @@ class Rule(NamedTuple):
 
 
 class IgnoreFile(NamedTuple):
-    """The patterns in an ignore file. `folder` is its folder, relative to the root of the tree; "" for the root."""
+    """The patterns in an ignore file.
+
+    `folder` is the path of the folder with the file, relative to the root of the tree; "" for the root.
+    """
 
     folder: str
     rules: tuple[Rule, ...]

@@ -78,7 +78,7 @@ class Item(NamedTuple):
     path: str
     kind: Kind
     status: os.stat_result | None = None
-    is_top: bool = False  # the topmost path that an ignore file excludes
+    is_top: bool = False  # True for the topmost path that an ignore file excludes
 
     @property
     def is_folder(self) -> bool:
@@ -120,8 +120,8 @@ def project_files(root: str, data: Collection[str] = (), *, old_root: str = "", 
     """Yield the files, links and folders of the project at `root`. A folder precedes its entries.
 
     `data` are paths of kind LINKED. The top-level ignore files of `old_root`, an older state of the project, apply too.
-    `room` is the maximum length of a folder to which the project is copied. Sockets, pipes, devices and NEVER_TAKEN are
-    skipped. Raises OSError if `root` cannot be read.
+    `room` is the maximum length in bytes of the path to which the project is copied. `outputs/`, NEVER_TAKEN, sockets,
+    pipes and devices are skipped. Raises OSError if `root` cannot be read.
     """
     always = [read_ignore_file(each, "", IGNORE_FILE) for each in (root, old_root) if each]
     above = (read_ignore_file(old_root, "", GIT_IGNORE),) if old_root else ()
@@ -197,7 +197,7 @@ class _Walk(NamedTuple):
 
 
 def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
-    """Return the ending, with the cause in its reason if a tracked run failed because a file was missing."""
+    """If a tracked run failed because a file was missing, add the cause to the reason. Return the ending."""
     if ending.state != RunState.FAILED or not record.spec.tracked:
         return ending
     found = _NOT_FOUND.search(ending.reason)
@@ -206,7 +206,7 @@ def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
 
 
 def missing_file_cause(spec: RunSpec, name: str) -> str:
-    """Return the reason why a run did not find the file `name`, with the remedy, or "" if it is unknown."""
+    """Return the reason why a run did not find the file `name`, with the remedy, or "" if the reason is unknown."""
     path = _in_project(spec, name)
     if not path:
         return ""
@@ -217,7 +217,7 @@ def missing_file_cause(spec: RunSpec, name: str) -> str:
     if path.split(os.sep)[0] == OUTPUTS:
         return f"runs do not get {OUTPUTS}/ of the project; keep input files in another folder"
     if is_never_taken(path):
-        return f"{path} is never copied for runs"
+        return f"{path} is never copied for runs; keep input files in another folder"
     return _not_copied(spec, path)
 
 
@@ -240,10 +240,10 @@ def _outside(spec: RunSpec, path: str) -> str:
     if top == os.path.normpath(os.path.join(spec.project_root, os.pardir)) or spec.project_root.startswith(f"{top}/"):
         return ""
     if spec.target.kind.is_remote:
-        return f"{path} is outside the project and is not sent to {spec.target.name}: use a path that exists there"
+        return f"{path} is outside the project and is not sent to {spec.target.name}: use a path on that machine"
     return (
-        f"{path} is outside the project, and a tracked run works in a copy elsewhere: use the path {whole}, or a "
-        f"link in the project"
+        f"{path} is outside the project, and a tracked run uses a copy of the project: use the absolute path {whole}, "
+        f"or a link to it in the project"
     )
 
 
@@ -257,14 +257,14 @@ def _made_by_another(spec: RunSpec, path: str) -> str:
     for name in reversed(names[-RECENT_RUNS:]):
         if os.path.lexists(os.path.join(folder, name, WORKING_COPY, path)):
             return (
-                f"the run {name} wrote {path}; copy it with `workbench-tui history download -r {name} --into-project "
-                f"-a {WORKING_COPY}/{path}`"
+                f"the run {name} wrote {path}; copy it into the project with `workbench-tui history download "
+                f"-r {name} --into-project -a {WORKING_COPY}/{path}`"
             )
     return ""
 
 
 def _not_copied(spec: RunSpec, path: str) -> str:
-    """Return the reason why the run did not get a file that is in the project now, or "" if it is unknown."""
+    """Return the reason why the run did not get a file that is in the project now, or "" if the reason is unknown."""
     target, is_remote = spec.target.name, spec.target.kind.is_remote
     data = data_in_project(spec.project_root, spec.run_configuration.data_references)
     try:
@@ -277,13 +277,13 @@ def _not_copied(spec: RunSpec, path: str) -> str:
     kind = kinds.get(top, "")
     if kind == Kind.LEFT_OUT:
         return (
-            f"{top} is excluded from runs by {IGNORE_FILE}: remove it there, or declare it as data, "
+            f"{IGNORE_FILE} excludes {top} from runs: remove its pattern, or declare it as data with "
             f"`DataReferences: [{top}]`"
         )
     if kind == Kind.ENVIRONMENT:
         return f"{top} is a virtual environment, which is never copied for runs"
     if kind == Kind.LINKED and is_remote:
-        return f"{top} is data on this machine, not on {target}: put its absolute path there into DataReferences"
+        return f"{top} is data on this machine, not on {target}: add its absolute path on {target} to DataReferences"
     if kind == Kind.COPIED and is_remote and is_secret_file(path):
         return f"{path} has the name of a secrets file, and ignored secrets files are not sent to {target}"
     if kind in (Kind.SNAPSHOT, Kind.COPIED):

@@ -1,9 +1,9 @@
 """Collect the provenance of a tracked run: `provenance.json` and `git.diff` in its directory.
 
-It contains the snapshot, the state of the user's own repository with uncommitted changes, packages, interpreter or
-image, machine, GPUs, and the seeds in the arguments. A child of the controller with low priority collects it while the
-script runs, and writes it once. For a value that could not be collected, a problem with the reason is recorded. Secrets
-in addresses are masked.
+The provenance consists of the snapshot, the state and uncommitted changes of the user's own repository, packages,
+interpreter or image, machine, GPUs, and the seeds in arguments and variables. A child of the controller with low
+priority collects it while the script runs, and writes it once. For a value that could not be collected, a problem with
+the reason is recorded. Secrets in addresses are masked.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _SEED = re.compile(r"(?:^|[-_.])(?:\w*seed)$", re.IGNORECASE)
 
 
 def is_due(directory: RunDirectory, record: Record) -> bool:
-    """Return True if the provenance of a tracked run that was submitted here has not been collected."""
+    """Return True if the provenance of a tracked run that this machine submitted has not been collected."""
     return record.spec.tracked and not any(os.path.exists(directory.file(name)) for name in (PROVENANCE, FOLLOWED))
 
 
 def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
     """Collect the provenance in a child process, which closes the inherited `lock`.
 
-    This process must be single-threaded. Return a descriptor that reaches its end when the child ends, or -1 if there
-    is no child.
+    This process must be single-threaded. Return the descriptor of a pipe that reaches end of file when the child ends,
+    or -1 if there is no child.
     """
     if not is_due(directory, record):
         return -1
@@ -87,7 +87,7 @@ def write_provenance(directory: RunDirectory, record: Record) -> None:
 
 
 def collect(record: Record) -> tuple[dict[str, Any], bytes]:
-    """Return the contents of `provenance.json` and `git.diff`. This blocks for seconds."""
+    """Return the contents of `provenance.json` and `git.diff`. Blocks for seconds."""
     spec = record.spec
     git, diff = _git_of_origin(record) or git_state(spec.project_root)
     try:
@@ -112,7 +112,7 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
 
 
 def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None:
-    """Return git state and diff of the run that this run repeats, or None if it does not repeat a run."""
+    """Return the git state and the diff of the run that `record` repeats, or None if it does not repeat a run."""
     if not record.origin:
         return None
     origin = os.path.join(os.path.dirname(record.spec.run_directory), record.origin)
@@ -171,7 +171,7 @@ def _parse_status(text: bytes) -> dict[str, Any]:
         elif kind == "?":
             untracked.append(rest)
         elif kind in ("1", "2", "u"):
-            # A path can contain spaces, the fields before it cannot.
+            # A path can contain spaces; the fields before it cannot.
             changed.append(rest.split(" ", {"1": 7, "2": 8, "u": 9}[kind])[-1])
             if kind == "2":
                 next(entries, None)  # the old path of a renamed file

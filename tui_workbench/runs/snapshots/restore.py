@@ -2,8 +2,8 @@
 
 First, the current state is saved as a commit in the snapshot repository. Then only files in this commit are changed or
 removed, and missing files are added, so that no content is lost. Ignored files, and files that a commit cannot contain,
-stay unchanged and are reported. A journal is written before the first change, so that one call can undo a restore, even
-if it was killed.
+stay unchanged; those in the place of a file to restore are reported. A journal is written before the first change, so
+that one call can undo even a restore that was killed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tui_workbench.runs.snapshots.working_copy import leads_through_folders, pat
 from tui_workbench.runs.store.rundir import Record
 
 ADDED, CHANGED, REMOVED, LEFT = "added", "changed", "removed", "left"
-"""Kinds of changes to files of the project. A file of kind LEFT differs, but is not changed."""
+"""Kinds of changes to files of the project. A file of kind LEFT is not restored, because another is in its place."""
 
 JOURNAL = "restored.json"
 SAVED = "refs/saved"  # prefix of the references to saved states
@@ -47,13 +47,13 @@ class Restoration(NamedTuple):
 
     what: str
     changes: tuple[Change, ...]
-    saved: str = ""  # commit of the state before; "" if nothing was changed
+    saved: str = ""  # commit of the state before the restore; "" if nothing was changed
 
 
 class _Entry(NamedTuple):
     """The journal of the last restore, which may have been killed."""
 
-    before: str  # commit of the state before
+    before: str  # commit of the state before the restore
     to: str  # the restored commit
     what: str
     is_undo: bool
@@ -82,7 +82,7 @@ def undo(project: Project, *, dry_run: bool = False) -> Restoration:
     if entry is None:
         raise UsageError(
             f"no restore to undo in {project.root}",
-            remedy="Only files restored by `workbench-tui project restore --run-id ID` can be undone.",
+            remedy="First restore a snapshot: `workbench-tui project restore --run-id ID`.",
         )
     # An undo that was killed is completed, not reversed.
     commit = entry.to if entry.is_undo and not entry.is_complete else entry.before
@@ -96,13 +96,13 @@ def undoable(project: Project) -> str:
 
 
 def _words(entry: _Entry) -> str:
-    if entry.is_undo and not entry.is_complete:
-        return entry.what
+    if entry.is_undo:
+        return "the state before the undo" if entry.is_complete else entry.what
     return f"the state before {entry.what}"
 
 
 def _store(project: Project, record: Record | None = None) -> SnapshotStore:
-    # Data of any run configuration, including the recorded one, is not part of snapshots. It is not saved or removed.
+    # Data of any run configuration, including the recorded one, is not part of snapshots: it is not saved or removed.
     then = (record.spec.run_configuration,) if record is not None else ()
     references = tuple(each for one in (*project.run_configurations(), *then) for each in one.data_references)
     store = SnapshotStore(project.root, project.state_directory, data_in_project(project.root, references))
@@ -177,7 +177,7 @@ def _apply(store: SnapshotStore, project: Project, commit: str, changes: Iterabl
             _place(os.path.join(staging, relative), project.root, relative)
     except OSError as error:
         failed = storage_error("restore", path, error)
-        failed.remedy += " Then try again, or `workbench-tui project restore --undo`."
+        failed.remedy += " Then try again, or undo the restore: `workbench-tui project restore --undo`."
         raise failed from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)

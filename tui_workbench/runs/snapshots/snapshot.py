@@ -30,7 +30,7 @@ _Entry = tuple[str, str]  # path and mode of a file, link or repository in the i
 
 REFERENCES = "refs/runs"  # prefix of the references to the commits of runs
 
-# Line endings, keywords and LFS filters in .gitattributes of the user would change the bytes of files.
+# Line endings, keywords and LFS filters in the user's .gitattributes would change the bytes of files.
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 _SETTINGS = (
     "core.attributesFile=/dev/null",
@@ -50,7 +50,7 @@ _LOCK = "workbench.lock"
 
 _EXECUTABLE, _LINK = "100755", "120000"
 _REMEDY = (
-    "Free some space if the disk is full. Otherwise move {} away (earlier runs lose their snapshots), or set "
+    "Free some space if the disk is full. Otherwise move {} away (earlier runs then lose their snapshots), or set "
     "`TrackedRun: false`."
 )
 
@@ -92,7 +92,7 @@ class SnapshotStore:
             if self.available:
                 with self.exclusive():
                     return self._take(run_id, working_copy)
-            # The copy also contains the files of a snapshot.
+            # Without git, the files of a snapshot are copied too.
             items = project_files(self._root, self._data, room=room_of(self._state_directory))
             kinds = {Kind.SNAPSHOT: Kind.COPIED}
             self._complete(working_copy, (item._replace(kind=kinds.get(item.kind, item.kind)) for item in items))
@@ -156,7 +156,7 @@ class SnapshotStore:
 
     def _take(self, run_id: str, working_copy: str) -> Snapshot:
         os.utime(self._lock)
-        before = os.fstat(self._lock).st_mtime_ns  # time of the file system
+        before = os.fstat(self._lock).st_mtime_ns  # time of the file system's clock
         contents = self._current_contents()
         commit = self.record(self.reference_of(run_id), run_id, contents)
         entries = self._entries()
@@ -201,7 +201,7 @@ class SnapshotStore:
             try:
                 self._update_index(contents.files)
             except StorageError:
-                # Retry without the index, which is only a cache and may be damaged. Or a file may have shrunk.
+                # Retry without the index, which is only a cache and may be damaged. A file may also have changed.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self._index)
                 self._update_index(self._current_contents().files)
@@ -226,7 +226,7 @@ class SnapshotStore:
     def _try_lock(self) -> None:
         """Lock the repository. If it was renamed, the caller must retry.
 
-        A repository that this user did not create here is renamed, because git may only read its objects. Raises
+        A repository that this user did not create here is renamed, because git must only read objects from it. Raises
         OSError.
         """
         os.makedirs(self.repository, mode=0o700, exist_ok=True)
@@ -287,7 +287,7 @@ class SnapshotStore:
                     input=data, passed=(self._lock,), on_written=taking.update,
                 )  # fmt: skip
         except GitError as error:
-            message = f"the snapshot failed: git {arguments[0]}: {error.message}"
+            message = f"`git {arguments[0]}` failed in the snapshot repository: {error.message}"
             raise StorageError(message, remedy=_REMEDY.format(self.repository), file=self._root) from error
         return output.decode("utf-8", "surrogateescape")
 

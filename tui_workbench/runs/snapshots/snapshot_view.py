@@ -67,7 +67,7 @@ def snapshot_files(state_directory: str, commit: str) -> list[SnapshotFile]:
 
 
 def snapshot_content(state_directory: str, commit: str, path: str) -> bytes:
-    """Return the content of a file in a snapshot. Raises StorageError, also if there is no such file."""
+    """Return the content of a file in a snapshot. Raises StorageError, for example if there is no such file."""
     return read_with_git(state_directory, "cat-file", "blob", f"{_checked(commit)}:{path}")
 
 

@@ -1,10 +1,10 @@
-"""Add files to a working copy that are not in the snapshot, and list the files to send to another machine.
+"""Add to a working copy the files that are not in the snapshot, and list the files to send to another machine.
 
-These files are copies of ignored files, and links to data. Through its working copy, a run can only change declared
+The added files are copies of ignored files, and links to data. Through its working copy, a run can only change declared
 data of the project.
 
-To detect changes without reading files, a file in git is identified by its object ID, and an ignored file by mtime and
-size. Links to data in the project, and ignored files with the name of a secrets file, are not sent.
+To detect changes, a file in git is identified by its object ID, and an ignored file by mtime and size. Links to data in
+the project, and ignored files with the name of a secrets file, are not sent.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]],
 
 
 def fill(root: str, working_copy: str, items: Iterable[Item]) -> None:
-    """Add folders, copies of ignored files and links, and links to data in `items` to `working_copy`.
+    """Add `items` to `working_copy`: create folders, copy ignored files and links, and link data.
 
     Files of the snapshot are not replaced. Raises OSError if the copy cannot be written.
     """
@@ -116,7 +116,7 @@ def leads_through_folders(root: str, path: str) -> bool:
 def redirect_link(root: str, working_copy: str, path: str) -> None:
     """Correct the target of a link that was copied to the working copy.
 
-    A link within the project then points into the working copy. A link to a file outside of the project points there.
+    A link within the project then points into the working copy. A link out of the project points to the same file.
     """
     link, folder = os.path.join(working_copy, path), os.path.dirname(path)
     leads = os.readlink(link)
@@ -171,7 +171,7 @@ def files_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:
         if item.kind == Kind.COPIED and is_secret_file(item.path):
             continue
         if item.kind == Kind.SNAPSHOT and status.st_size > SNAPSHOT_FILE_BYTES:
-            continue  # such a file is not part of a snapshot, and slow to read
+            continue  # such a file is not part of a snapshot, and is slow to read
         if item.is_link:
             found.append(Entry(item.path, f"link-{os.readlink(path)}", link=os.readlink(path)))
         else:
@@ -204,7 +204,7 @@ def paths_below(root: str, *, except_for: str = "") -> Iterator[str]:
 
 
 def _link(spec: RunSpec, path: str, name: str) -> Entry | None:
-    """Return a link of the copy, or None if it points to the project, which is not on the other machine."""
+    """Return a link of the working copy, or None if it points into the project, which is not on the other machine."""
     try:
         leads = os.readlink(os.path.join(spec.working_directory, path))
     except OSError:

@@ -1,9 +1,10 @@
-"""Annotations of runs: tags, a note, pinned and archived; and the tags that a script logged.
+"""Annotations of runs (tags, a note, and whether a run is pinned or archived), and the tags that a script logged.
 
 The annotations of a run are in a small file in the run directory. It is written atomically under a lock, so that no
 change of another process is lost, and keys of later versions are kept. A line in the journal of the project makes the
-index read the run again. It is written before the file while the lock is held, so that a reader that finds the line and
-a free lock also finds the new file. A file that cannot be parsed is reported as a problem and never overwritten.
+index read the run again. The line is written before the file while the lock is held, so that a reader that finds the
+line and a free lock also finds the new file. A file that cannot be parsed is reported as a problem and never
+overwritten.
 
 The tags of a script are lines of `metrics.jsonl`. The last line with a name applies, and user tags override it.
 """
@@ -50,7 +51,7 @@ def read_annotations(directory: str) -> Annotations:
     try:
         return _read(directory)[1]
     except (StorageError, *_DAMAGES) as error:
-        return Annotations(problem=f"{FILE} cannot be read: {error}")
+        return Annotations(problem=f"cannot read {FILE}: {error}")
 
 
 def is_being_changed(directory: str) -> bool:
@@ -65,7 +66,7 @@ def is_being_changed(directory: str) -> bool:
 def change_annotations(
     directory: str, state_directory: str, change: Callable[[Annotations], Annotations]
 ) -> Annotations:
-    """Replace the annotations of the run at `directory` by the result of `change`, which gets the current annotations.
+    """Replace the annotations of the run at `directory` with the result of `change`, which gets the current ones.
 
     `state_directory` is that of the project. Raises UsageError for invalid annotations, and StorageError if the file
     cannot be written or is from a later version.
@@ -156,7 +157,7 @@ def script_tags(directory: str) -> dict[str, str]:
 
 
 def _script_tag_lines(path: str) -> Iterator[bytes]:
-    """Yield the complete lines that begin as those of tags do. The other lines are not parsed."""
+    """Yield the complete lines that begin like the line of a tag, without parsing other lines."""
     with contextlib.suppress(OSError), open_regular(path) as file:
         rest = b"\n"
         while data := file.read(_BLOCK):

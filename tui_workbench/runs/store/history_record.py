@@ -19,8 +19,8 @@ from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.runs.metrics import summary_of
 from tui_workbench.runs.store.annotations import Annotations, read_annotations, script_tags
 
-MOST_METRICS = 1_000  # per run, because a script may use a new name for each batch; further metrics are counted
-LONGEST_TEXT = 1_000  # characters of a text metric; longer texts are cut. `metrics.jsonl` has the whole text.
+MOST_METRICS = 1_000  # maximum per run, because a script may use a new name for each batch; further metrics are counted
+LONGEST_TEXT = 1_000  # characters; a longer text metric is cut, and `metrics.jsonl` has the whole text
 
 METRIC_PREFIX = "metric_"
 

@@ -1,9 +1,9 @@
 """The run index: an SQLite cache of the run directories. If it is deleted, it is rebuilt.
 
-Only the annotations of an ended run can change. A refresh therefore reads only runs that are active, unreadable, new or
-removed, and runs in the journal of annotations. New and removed runs change the mtime of the runs folder. As in the
-index of git, an mtime is trusted only if it was old enough when the folder was read. A refresh without changes writes
-nothing.
+After a run has ended, only its annotations can change. A refresh therefore reads only runs that are active, unreadable,
+new or removed, and runs in the journal of annotations. New and removed runs change the mtime of the runs folder. As in
+the index of git, an mtime is trusted only if it was old enough when the folder was read. A refresh without changes
+writes nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STABLE_NS = 1_000_000_000  # minimum age in nanoseconds of a trusted mtime of th
 SLOW_SECONDS = 0.005  # if reading the metrics of an active run takes longer, a pause follows before the next read
 _PAUSES, _LONGEST_PAUSE = 100, 60.0  # the pause as a multiple of the reading time, and its maximum in seconds
 
-ENDED, ACTIVE, UNREADABLE, IMPORTED = 0, 1, 2, 3  # kinds of rows; only ended runs never change
+ENDED, ACTIVE, UNREADABLE, IMPORTED = 0, 1, 2, 3  # kinds of rows; a refresh reads all kinds except ENDED again
 
 _NEWEST_FIRST = "ORDER BY created DESC, run_id DESC"
 
@@ -52,7 +52,7 @@ _NEWEST_FIRST = "ORDER BY created DESC, run_id DESC"
 def _rebuilds(
     question: Callable[Concatenate[RunIndex, _Parameters], _Answer],
 ) -> Callable[Concatenate[RunIndex, _Parameters], _Answer]:
-    """Decorate a query: if the index file is damaged, or of another program, rebuild it and repeat the query."""
+    """Decorate a query: if the index file is damaged, or from another program, rebuild it and repeat the query."""
 
     @functools.wraps(question)
     def answer(index: RunIndex, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Answer:
@@ -117,7 +117,7 @@ class RunIndex:
     def history_json(self, *, hidden: bool = False) -> bytes:
         """Return the history records of all runs as JSON objects, newest first, separated by commas.
 
-        With `hidden`, archived runs are included. The duration of an active run ends now.
+        With `hidden`, archived runs are included. The duration of an active run is the time until now.
         """
         active = "SELECT run_id, run, facts FROM runs WHERE open AND open = ?"
         now = {
@@ -175,7 +175,7 @@ class RunIndex:
 
     @_rebuilds
     def metric_names(self, limit: int = 1000) -> list[tuple[str, int]]:
-        """Return the names of metrics with the number of runs that have them, in descending order."""
+        """Return the names of metrics, each with the number of runs that have it, the most frequent first."""
         chosen = "SELECT name, count(*) AS runs FROM metrics GROUP BY name ORDER BY runs DESC, name LIMIT ?"
         return self._execute(chosen, limit).fetchall()
 
@@ -248,7 +248,7 @@ class RunIndex:
         if size <= seen:
             raise ValueError("the journal of annotations was replaced")
         if len(data) > LARGEST:
-            return (size, mtime), _run_ids(self._folder)  # another program wrote it: read all runs
+            return (size, mtime), _run_ids(self._folder)  # too large to be from the workbench: read all runs
         *lines, torn = data.split(b"\n")
         names = map(os.fsdecode, lines)
         return (size - len(torn), mtime), {name for name in names if name and "/" not in name and name[0] != "."}

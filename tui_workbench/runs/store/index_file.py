@@ -1,6 +1,6 @@
 """The file of the run index: its tables, how to open it, and how to store runs.
 
-If the file is damaged, or of another version or program, SQLite raises errors, and callers create the file again.
+If the file is damaged, or from another version or program, SQLite's errors are raised, and callers create it again.
 
 The table `runs` contains complete runs as JSON. `listed` and `metrics` contain the same data in columns, for filters
 and sorting.
@@ -22,7 +22,7 @@ from tui_workbench.runs.store.rundir import SCHEMA
 
 FILE = "index.db"
 
-FORM = f"11 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # version of the rows; another version is rebuilt
+FORM = f"11 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # version of the rows; other versions are rebuilt
 
 BUSY_SECONDS = 5.0
 
@@ -98,7 +98,7 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> Non
     known = _numbers(connection, (row.run.run_id for row in rows))
     _delete(connection, known.values())
     stored, listed, metrics = [], [], []
-    # Insert rows in the order of lists, which then read the file sequentially.
+    # Insert rows in the order of listing, so that listing reads the file sequentially.
     for row in sorted(rows, key=lambda row: (row.run.created, row.run.run_id)):
         run, facts = row.run, row.facts
         if (number := known.get(run.run_id, 0)) == 0:
@@ -130,7 +130,7 @@ def _delete(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
 
 
 def _storable(value: Any) -> Any:
-    """Replace bytes that are not valid UTF-8, which SQLite does not accept in texts."""
+    """Replace surrogates, which stand for bytes that are not valid UTF-8, because SQLite does not accept them."""
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     return value

@@ -1,6 +1,6 @@
 """The registry of this user's own runs and sweeps. Other runs came with the files of a project.
 
-Other people may have prepared a project, so its files must not determine whether a run may be executed. The registry is
+Another user may have prepared a project, so its files must not determine whether a run may be executed. The registry is
 in the user's state directory. `submit` and sweeps add an entry before they rename a new run directory.
 
 A record (run.json, or the file of a sweep) is this user's own only if it is the registered file: it has the same path,
@@ -100,7 +100,7 @@ def prune(runs_directory: str) -> None:
 
 
 def has_other(path: str) -> bool:
-    """Return True if this user has another run with the same ID as the record `path`."""
+    """Return True if this user has another run with the same ID as the run of the record `path`."""
     path = _resolved(path)
     run_id = os.path.basename(os.path.dirname(path))
     try:

@@ -88,7 +88,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
     if stored["run_id"] != os.path.basename(directory):
         raise ValueError(f"it belongs to run {stored['run_id']!r}")
     if not all(isinstance(argument, str) for argument in stored["arguments"]):
-        raise TypeError("an argument is not text")
+        raise TypeError("an argument is not a string")
     # Earlier versions stored more fields.
     known = {key: value for key, value in stored["run_configuration"].items() if key in RunConfiguration._fields}
     known["argument_vector"] = tuple(known["argument_vector"])
@@ -128,7 +128,7 @@ def _sweep_task(name: str, number: int, size: int, limit: int) -> SweepTask:
 
 
 def problem_of(run: Run) -> str:
-    """Return the error in the values of a run, or "". Files of other users can contain any values."""
+    """Return a message if a value of a run is invalid, or "". Files of other users can contain any values."""
     texts = (run.script_name, run.run_configuration, run.target, run.target_type, run.interpreter, run.commit_id,
              run.user_id, run.group, *run.arguments)  # fmt: skip
     times = (run.created, run.start, run.end)

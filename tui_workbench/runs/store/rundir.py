@@ -1,8 +1,9 @@
 """The run directory. Only this module knows the names and formats of its main files.
 
-A run is its directory. `run.json` is written once, before the run starts. `events.jsonl` only grows, by one event per
-line; an incomplete last line is ignored. The script itself writes `output.log`. The state of the run is derived from
-these files, so that any process can end at any time, and another process can read, follow or resume the run.
+All data of a run is in its directory. `run.json` is written once, before the run starts. `events.jsonl` only grows, by
+one event per line; an incomplete last line is ignored. The script itself writes `output.log`. The state of the run is
+derived from these files, so that any process can end at any time, and another process can read, follow or resume the
+run.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ WAITING = "waiting"  # exists while a run is queued
 QUEUE_ENTRY = "queue.json"  # the limits that apply to a run, if any
 DEPENDENTS = "dependents"  # IDs of the runs that start after this run has ended, one per line
 
-COPY = "copy"  # empty until the working copy of a queued run is made; its mtime is the end of copying
+COPY = "copy"  # empty until the working copy of a queued run is complete; its mtime is the time of completion
 PROVENANCE = "provenance.json"
 DIFF = "git.diff"
 CONTAINER_FILES = "made"  # receives the files of a script whose project is copied into its container
 
 SHELL_COPY = "shell"  # the working copy for interactive shells
-FOLLOWED = "followed"  # exists in a run that another machine submitted, and whose files on the target are kept
+FOLLOWED = "followed"  # exists for a run that another machine submitted, and whose files on the target are kept
 NOTE = "note"  # event with a `text` for the submitter of the run
 ATTEMPT = "attempt"  # event: the target began to execute the script again
 IMPORTED = "imported: not submitted by you on this machine"  # the reason of an active run that is not this user's own
@@ -105,7 +106,7 @@ class Status(NamedTuple):
     begun: frozenset[str] = frozenset()  # names of started steps, completed or not
     ending: Ending | None = None
     error_code: int = 0  # see Ending
-    begin: Moment | None = None  # the start as a moment of the machine's clock
+    begin: Moment | None = None  # the start, to measure durations even if the clock is changed
 
 
 class RunDirectory:
@@ -228,7 +229,6 @@ class RunDirectory:
                 yield event
 
     def status(self) -> Status:
-
         status = Status()
         done: set[str] = set()
         begun: set[str] = set()
@@ -310,7 +310,7 @@ class RunDirectory:
 
     @property
     def copied_at(self) -> int:
-        """Time of the completion of the working copy, in nanoseconds of the file system's time."""
+        """Time when the working copy was complete, in nanoseconds of the file system's clock."""
         try:
             return os.stat(self.file(COPY)).st_mtime_ns
         except OSError:
@@ -331,9 +331,10 @@ class RunDirectory:
 
 
 class ControllerLock:
-    """The lock of the process that drives a run.
+    """The lock of the process that controls a run.
 
-    It belongs to an open file description. It can be passed to a child, and is released when all holders have ended.
+    The lock belongs to an open file description. It can be passed to a child, and is released when all holders have
+    ended.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -341,7 +342,7 @@ class ControllerLock:
 
     @classmethod
     def acquire(cls, directory: RunDirectory) -> ControllerLock | None:
-        """Lock a run of this user and return the lock, or None if another process holds it.
+        """Lock a run of this user. Return the lock, or None if another process holds it.
 
         Every action on a run needs the lock. Raises ImportedRun, RunNotFound or StorageError.
         """
@@ -439,7 +440,7 @@ def _error_code(event: dict[str, Any]) -> int:
 
 
 def _above_standard(descriptor: int) -> int:
-    """Return a duplicate above 2 if the descriptor has the number of a closed standard stream."""
+    """Return a duplicate with a number above 2 if the descriptor has the number of a closed standard stream."""
     if descriptor > 2:
         return descriptor
     duplicate = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)

@@ -1,4 +1,4 @@
-"""Secret arguments, variables and `setup` commands of a run, which run.json contains only as masks.
+"""Secret arguments, variables and `setup` commands of a run, which are masked in run.json.
 
 Another process may start the run later. Until then, the arguments are stored in the user's state directory, in a file
 that only this user can read.
@@ -55,7 +55,8 @@ def with_secrets(spec: RunSpec) -> RunSpec:
         run_directory, arguments = _read(_path(spec.run_directory))
         if run_directory != spec.run_directory:
             raise ConfigurationError(
-                f"the secret of the argument {masked} is no longer stored", remedy="Submit the run again."
+                f"the secret of the argument {masked} is no longer stored",
+                remedy="Submit the run again with the secret.",
             )
     configuration = spec.run_configuration._replace(environment_variables=variables_of(spec))
     target = spec.target._replace(setup=_setup_of(spec))

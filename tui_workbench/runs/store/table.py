@@ -3,13 +3,13 @@
 The index executes the queries (`RunIndex.page` and others). Pinned runs are first, and runs without a value in the
 sorted column are last. Runs with equal values are sorted newest first, so that the order is unique.
 
-A filter is translated to an SQL condition. All words must occur in a row, in any case: in its number, script,
-arguments, target, configuration, state, user, tags or note. `"two words"` is one word, and `-word` must not occur.
-`column:text` searches a column, and `column=value` compares its whole value. Numbers, times and metrics can be
-compared: `loss<0.1`, `duration>10m`, `started>=2026-01-31`, `accuracy!=1`. Other conditions are `is:pinned`,
-`is:active`, `is:archived`, `has:accuracy`, `has:note` and `has:gpu` (a GPU verdict). Incomplete conditions (`loss<`)
-are ignored, so that the table does not become empty while the user types. User input never becomes part of the SQL; it
-is passed as parameters.
+A filter is translated to an SQL condition. Every word must occur, ignoring case, in one of these columns of a row:
+number, run ID, script, arguments, target, configuration, state, user, tags or note. A row that contains a word given as
+`-word` is excluded. `"two words"` is one word. `column:text` searches a column, and `column=value` compares its whole
+value. Numbers, times and metrics can be compared: `loss<0.1`, `duration>10m`, `started>=2026-01-31`, `accuracy!=1`.
+Other conditions are `is:pinned`, `is:active`, `is:archived`, `has:accuracy`, `has:note`, `has:gpu` (a GPU verdict) and
+similar ones. Incomplete conditions (`loss<`) are ignored, so that the table does not become empty while the user types.
+User input never becomes part of the SQL; it is passed as parameters.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def condition_of(text: str, *, archived: bool = False) -> Condition:
 
 
 def _condition(word: str) -> Condition | None:
-    """Translate a word of the filter. Return None if it is incomplete."""
+    """Translate a word of the filter. Return None for an incomplete condition."""
     match = None if word.startswith('"') else re.fullmatch(_COMPARISON, word)
     if match is None:
         return _occurs("search", word.strip('"'))
@@ -162,7 +162,7 @@ def _occurs(column: str, value: str) -> Condition | None:
 
 def _on_text(column: str, operator: str, value: str) -> Condition | None:
     if column == "tags" and operator in ("=", "!="):
-        # Each line is a tag. A tag with a value also matches its name.
+        # Each line is a tag. The name alone also matches a tag with a value.
         lines = "('\n' || tags || '\n')"
         sql = f"(instr({lines}, ?) OR instr({lines}, ?))"
         folded = value.casefold()
@@ -186,7 +186,7 @@ def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | N
             return None
     if operator in (":", "="):
         return Condition(f"listed.id IN ({one} = ?) OR instr(search, ?)", (name, compared, word.casefold()))
-    # In SQL, texts are larger than all numbers.
+    # In SQLite, texts are larger than all numbers.
     kind = "" if isinstance(compared, str) else " AND typeof(value) != 'text'"
     return Condition(f"listed.id IN ({one} {operator} ?{kind})", (name, compared))
 

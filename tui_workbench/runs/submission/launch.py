@@ -1,7 +1,7 @@
 """Submit a run: check the request, take the snapshot, create the run directory and start the script.
 
-After all checks, the snapshot is taken, `run.json` is written, and the directory is renamed. Before the rename, the run
-does not exist. After it, any controller can complete the run.
+After all checks, the snapshot is taken, `run.json` is written, and the directory gets its final name. Before that,
+other processes do not see the run; after that, any controller can complete it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def submit(
                 on_started(directory.run())
         hand_over(directory, lock, target, _fork if single_threaded else spawn)
     except BaseException:
-        # The caller does not know the run yet, so no other process would finish it.
+        # The caller does not know the ID of the run and could not cancel it, so remove the run.
         with building.uninterrupted():
             if target.starts_at_once:
                 target.stop(record.spec, grace=0.0)
@@ -102,7 +102,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         if limited:
             limits.register(directory, spec, request, record.run_number, after)
         if spec.tracked:
-            # Files that the run writes must have later times than files of the copy.
+            # Files that the run writes must have later times than the files of the working copy.
             building.wait_for_clock_tick(directory, os.stat(directory.file(RECORD)).st_mtime_ns)
         directory.append_event("state", state=RunState.QUEUED)
         if contents is not None:
@@ -125,7 +125,7 @@ def _fork(directory: RunDirectory, lock: ControllerLock, module: str) -> int:
         os.setsid()
         close_other_descriptors(lock.descriptor)
         lock.sign()
-        # The import takes time while the script is already running.
+        # Import the module here, while the script is already running, because the import takes time.
         if module == WATCHER:
             from tui_workbench.runs.lifecycle.watcher import drive
         else:
@@ -149,7 +149,7 @@ def _take_snapshot(
 ) -> tuple[str, str]:  # fmt: skip
     """Take a snapshot, or use the existing `commit`. Return the commit ID or "", and the kind of snapshot.
 
-    With `defer_copy`, the working copy is made at the start of the run, if git is available.
+    With `defer_copy`, the working copy is made when the run starts, if git is available.
     """
     if not spec.tracked:
         return "", "none"

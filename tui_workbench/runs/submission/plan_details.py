@@ -21,7 +21,7 @@ def plan_details(prepared: Prepared) -> tuple[Plan, str]:
         check = check_gpu(spec)
         title = f"{TITLE}: {check.text}"
         if check.refusal is not None:
-            title = f"the run would not start: {check.refusal.message}. {' '.join(check.refusal.remedy.split())}"
+            title = f"{check.refusal.message}. The run would not start. {' '.join(check.refusal.remedy.split())}"
         plan = plan.with_step(STEP, title=title)
     if spec.tracked:
         plan = plan_files(spec, plan, is_again=bool(commit))

@@ -1,7 +1,7 @@
 """Check requests and plan their runs, without changing anything.
 
 A request can repeat a run, with or without changes. An unchanged repetition uses the snapshot, arguments, run
-configuration and target of run.json. Secrets, which are masked in run.json, are read from the current configuration
+configuration and target in run.json. Secrets, which are masked in run.json, are read from the current configuration
 files. An untracked run has no snapshot, so its repetition uses the current project.
 """
 
@@ -38,7 +38,7 @@ class Basis(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A valid request."""
+    """The specification and the plan of a valid request."""
 
     spec: RunSpec
     plan: Plan
@@ -48,7 +48,7 @@ class Prepared(NamedTuple):
 def prepare(project: Project, request: RunRequest) -> Prepared:
     """Check and plan a request. Raises ConfigurationError or UsageError.
 
-    The plan contains the run ID that a run would get now.
+    The plan contains the run ID that a run submitted now would get.
     """
     configuration, target, commit, origin = basis_of(project, request)
     if request.environment:
@@ -102,7 +102,7 @@ def dependency_of(project: Project, request: RunRequest) -> Dependency | None:
 
 
 def bare_spec(project: Project, configuration: RunConfiguration, target: ComputeTarget) -> RunSpec:
-    """Return a specification of a run configuration and a target, without a script."""
+    """Return a specification for a run configuration and a target, without a script."""
     return RunSpec(
         run_id="",
         run_directory=os.path.join(project.runs_directory, "none"),
@@ -127,7 +127,7 @@ def asks_for_gpu(spec: RunSpec, request: RunRequest) -> bool:
 def basis_of(project: Project, request: RunRequest) -> Basis:
     """Return the configuration, target and snapshot of a request; the defaults are those of the run to repeat.
 
-    Raises RunNotFound, ConfigurationError, or UsageError if the run has no snapshot.
+    Raises RunNotFound, ConfigurationError, or UsageError if the snapshot of the run is not available.
     """
     origin = _record_of(project, request.origin) if request.origin else None
     if origin is None or request.run_configuration:
@@ -163,7 +163,7 @@ def _with_variables(configuration: RunConfiguration, variables: tuple[tuple[str,
 def _with_slurm_options(configuration: RunConfiguration, target: ComputeTarget, text: str) -> RunConfiguration:
     if not target.kind.reads(OVERRIDE):
         raise UsageError(
-            f"Slurm options given, but {target.name} is a {target.type} target",
+            f"Slurm options need a target of type slurm, but {target.name} is of type {target.type}",
             remedy="Omit them, or choose a target of type slurm.",
         )
     from tui_workbench.config.option_texts import options_of
@@ -180,7 +180,7 @@ def _script_and_arguments(
         if not vector or vector[0] == FILE_VARIABLE:
             raise UsageError(
                 f"no script given, and ArgumentVector of {configuration.path} has none",
-                remedy="Name a script of the project.",
+                remedy="Name a script of the project, or set one as the first item of ArgumentVector.",
             )
         script, arguments = vector[0], (*vector[1:], *arguments)
     elif vector and vector[0] == FILE_VARIABLE and not arguments and not request.exact_arguments:
@@ -191,7 +191,9 @@ def _script_and_arguments(
     if not os.path.isfile(os.path.join(project.root, relative)) and os.path.isfile(script):
         relative = _inside(project.root, script)
     if not relative:
-        raise UsageError(f"{script} is outside the project {project.root}", remedy="Name a script of the project.")
+        raise UsageError(
+            f"the script {script} is outside the project {project.root}", remedy="Name a script of the project."
+        )
     path = os.path.join(project.root, relative)
     if not os.path.isfile(path):
         what = "is a folder" if os.path.isdir(path) else "does not exist"

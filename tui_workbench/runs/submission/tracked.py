@@ -50,7 +50,7 @@ def script_in_snapshot(project: Project, request: RunRequest, origin: Record) ->
         return script
     if not store.holds(origin.commit_id):
         raise _no_snapshot(origin, "its commit is no longer in the project's snapshots")
-    # An ignored script is not in the snapshot, but in the working copy.
+    # An ignored script is not in the snapshot. The working copy gets it from the project.
     if script == origin.spec.script and os.path.isfile(os.path.join(project.root, script)):
         return script
     raise UsageError(

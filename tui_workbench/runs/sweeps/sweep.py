@@ -55,15 +55,16 @@ class Sweep(NamedTuple):
 
 
 def members_of(arguments: Sequence[str], value_sets: Sequence[dict[str, str]]) -> tuple[Member, ...]:
-    """Return a member for each value set. Values replace `{name}` in the arguments, or are added as `--name value`.
+    """Return a member for each different value set.
 
-    Raises UsageError if there are no or too many members.
+    Values replace `{name}` in the arguments, or are added as `--name value`. Raises UsageError if there are no members
+    or too many.
     """
     members = {values: _arguments(arguments, dict(values)) for values in (tuple(each.items()) for each in value_sets)}
     if not 0 < len(members) <= MOST_MEMBERS:
         raise UsageError(
             f"the sweep has {len(members)} runs, but must have 1 to {MOST_MEMBERS}",
-            remedy="Use fewer values, or a random choice with --random N."
+            remedy="Use fewer values, or a random choice with `--random N`."
             if members
             else "Add values, for example `--param lr=0.1,0.01`.",
         )
@@ -166,7 +167,7 @@ def _present(project: Project, group: str) -> dict[int, RunDirectory]:
 
 
 def resume_unfinished(project: Project) -> None:
-    """Start processes that create the missing runs of this user's sweeps, if the first processes were killed."""
+    """Start a process for each interrupted sweep of this user, which creates the missing runs of the sweep."""
     try:
         names = os.listdir(os.path.join(project.state_directory, FOLDER))
     except OSError:
@@ -194,7 +195,7 @@ def _is_locked(project: Project, group: str) -> bool:
 
 
 def stop(project: Project, group: str) -> list[str]:
-    """Stop the creation of runs of a sweep. Return the IDs of active runs, in descending order of members.
+    """Stop the creation of runs of a sweep. Return the IDs of active runs, the last member first.
 
     Raises RunNotFound or StorageError.
     """

@@ -45,7 +45,11 @@ def parameter(text: str) -> Parameter:
     """Parse `name=value,value...` or `name=uniform(low,high)`. Raises UsageError."""
     name, equals, rest = text.partition("=")
     if not equals or not _is_name(name):
-        raise UsageError(f"--param {text!r} needs a name and values", remedy="Write them as in `--param lr=0.1,0.01`.")
+        raise UsageError(
+            f"--param {text!r} needs a valid name and values",
+            remedy="Write it as in `--param lr=0.1,0.01`. A name consists of letters, digits, `-`, `_` and `.`, "
+            "and does not start with `-`.",
+        )
     kind, bracket, inside = rest.partition("(")
     if bracket and kind in _DISTRIBUTIONS and inside.endswith(")"):
         return Parameter(name, (), _range(text, kind, inside[:-1]))
@@ -53,8 +57,8 @@ def parameter(text: str) -> Parameter:
     for value in values:
         if not _is_balanced(value):
             raise UsageError(
-                f"--param {text!r}: the brackets of {value!r} are not closed",
-                remedy="Distributions are written as in uniform(0,0.5). Put values with commas into a file for --list.",
+                f"--param {text!r}: unbalanced brackets in {value!r}",
+                remedy="Write a distribution as `uniform(0,0.5)`. For values that contain commas, use `--list FILE`.",
             )
     return Parameter(name, values)
 
@@ -91,7 +95,9 @@ def grid(parameters: Sequence[Parameter]) -> list[dict[str, str]]:
     _refuse_twice(parameters)
     drawn = [each.name for each in parameters if each.range is not None]
     if drawn:
-        raise UsageError(f"the values of {drawn[0]} are random", remedy="Add the number of runs: `--random N`.")
+        raise UsageError(
+            f"{drawn[0]} has a distribution, but the number of runs is missing", remedy="Add it: `--random N`."
+        )
     sets: list[dict[str, str]] = [{}]
     for each in parameters:
         # Limit the memory. `members_of` refuses this number of combinations.
@@ -127,7 +133,9 @@ def listed(path: str) -> list[dict[str, str]]:
     except OSError as error:
         raise storage_error("read", path, error) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"--list {path} is not UTF-8 text", remedy="Name a CSV or JSON file.") from error
+        raise UsageError(
+            f"--list {path} is not UTF-8 text", remedy="Convert it to UTF-8, or name another file."
+        ) from error
     suffix = os.path.splitext(path)[1].lower()
     if suffix in (".json", ".jsonl", ".ndjson"):
         rows = list(_json_rows(path, text, by_line=suffix != ".json"))
@@ -136,9 +144,8 @@ def listed(path: str) -> list[dict[str, str]]:
     for line, row in rows:
         for name in row:
             if not _is_name(name):
-                raise _bad_line(
-                    path, line, f"invalid parameter name {name!r}", "Use letters, digits, `-`, `_` and `.`."
-                )
+                remedy = "Use letters, digits, `-`, `_` and `.`, and do not start the name with `-`."
+                raise _bad_line(path, line, f"invalid parameter name {name!r}", remedy)
     return [row for _, row in rows]
 
 
@@ -146,14 +153,16 @@ def _table_rows(path: str, text: str, delimiter: str) -> Iterator[tuple[int, dic
     reader = csv.reader(text.splitlines(), delimiter=delimiter)
     try:
         names = [name.strip() for name in next(reader, [])]
-        if len(set(names)) < len(names):
-            raise _bad_line(path, 1, "two columns have the same name")
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise _bad_line(path, 1, f"two columns are named {twice!r}", "Give each column a different name.")
         for row in reader:
             if not row:
                 continue
             if len(row) != len(names):
                 columns = len(names)
-                raise _bad_line(path, reader.line_num, f"{len(row)} values for {columns} columns")
+                plural = "" if columns == 1 else "s"
+                raise _bad_line(path, reader.line_num, f"expected {columns} value{plural}, found {len(row)}")
             cells = {name: value.strip() for name, value in zip(names, row, strict=True)}
             yield reader.line_num, {name: value for name, value in cells.items() if value}
     except csv.Error as error:
@@ -179,7 +188,7 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-_COLUMNS = "Use one column per name and one line per run."
+_COLUMNS = "Write one value per column, and quote values that contain commas."
 _OBJECTS = "Write a JSON object of names and values for each run."
 
 
@@ -191,4 +200,4 @@ def _refuse_twice(parameters: Sequence[Parameter]) -> None:
     names = [each.name for each in parameters]
     twice = next((name for name in names if names.count(name) > 1), "")
     if twice:
-        raise UsageError(f"--param {twice} is given twice", remedy=f"Give all values of {twice} in one --param.")
+        raise UsageError(f"--param {twice} is given more than once", remedy="Give all its values in one `--param`.")

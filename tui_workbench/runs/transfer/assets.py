@@ -1,6 +1,6 @@
 """Promote artifacts to assets of the project, which have versions, a link file in `assets/`, and content.
 
-Link files have the format of Azure ML Workbench. They can be committed, and old link files work. The content is in
+Link files have the format of Azure ML Workbench, and can be committed. The content is in
 `.workbench/assets/<name>/<version>/`. It is written atomically and never changed. Version numbers are never reused,
 even if a link file was removed.
 """
@@ -8,14 +8,13 @@ even if a link file was removed.
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tui_workbench.core.errors import UsageError, storage_errors
+from tui_workbench.core.errors import StorageError, UsageError, storage_errors
 from tui_workbench.core.files import (
     make_folders,
     open_below,
@@ -51,8 +50,8 @@ class Asset(NamedTuple):
 def promote(project: Project, directory: str, artifact: str, name: str = "") -> Asset:
     """Store a file or folder of the run at `directory` as the next version of an asset.
 
-    The default `name` is that of the artifact. Raises UsageError for unknown artifacts and invalid names, StorageError
-    if the asset cannot be written.
+    The default `name` is that of the artifact. Raises UsageError for unknown artifacts and invalid names, and
+    StorageError if the asset cannot be written.
     """
     artifact = os.path.normpath(artifact)
     name = name or os.path.basename(artifact)
@@ -106,8 +105,8 @@ def asset_of(project: Project, link: str) -> Asset:
     except (OSError, ValueError) as error:
         raise UsageError(
             f"the content of version {version} of the asset {name!r} is not in this project",
-            remedy="It was promoted elsewhere (Azure ML kept it in the cloud). Promote it from a run that has the "
-            "file: `workbench-tui history promote -r ID -ap PATH`.",
+            remedy="The asset was promoted in another copy of the project, or by Azure ML, which kept it in the cloud. "
+            "Promote it again from a run that has the file: `workbench-tui history promote -r ID -ap PATH`.",
         ) from error
     return Asset(name, version, link, os.path.join(folder, content))
 
@@ -160,6 +159,6 @@ def _write_link(link: str, name: str, version: int) -> None:
     with storage_errors("write", link):
         make_folders(os.path.realpath(os.path.dirname(folder)), os.path.basename(folder), 0o777)
         if os.path.islink(link):
-            raise OSError(errno.ELOOP, "it is a link")
+            raise StorageError("cannot write: the link file is a symbolic link", remedy="Remove the link.", file=link)
     text = json.dumps({"assetSource": SOURCE, "name": name, "version": str(version)})
     write_atomically(link, text.encode() + b"\n")

@@ -1,7 +1,8 @@
-"""Find and copy the artifacts of a run: `outputs/...`, `work/...` and files of its record.
+"""Find and copy the artifacts of a run: `outputs/...`, `work/...`, `ranks/...`, `spark/...` and files of its record.
 
-An artifact is a regular file in the run directory; its name is the relative path. Links out of it are refused. A
-download only writes below the requested folder, writes files atomically, and replaces existing files only on request.
+An artifact is a regular file in the run directory; its name is the relative path. Links out of the run directory are
+refused. A download only writes below the requested folder, writes files atomically, and replaces existing files only on
+request.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tui_workbench.targets.hosts.supervisor import RANKS, SPARK
 
 RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, PROVENANCE, DIFF)
 
-# Names of these files in Azure ML Workbench.
+# The names that files of the record have in Azure ML Workbench.
 ALIASES = {"driver_log": OUTPUT, "driver_log.txt": OUTPUT, "control_log": EVENTS, "control_log.txt": EVENTS}
 
 # Folders in a run directory that the workbench creates.
@@ -83,7 +84,7 @@ def outside_outputs_text(directory: str) -> str:
 
 
 def outside_copy_text(directory: str) -> str:
-    """Return a text about files that a run wrote to its directory outside the working copy, or ""."""
+    """Return a text about files that a run wrote into its run directory outside the working copy, or ""."""
     try:
         names = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
     except OSError:
@@ -95,7 +96,7 @@ def outside_copy_text(directory: str) -> str:
     if not sizes:
         return ""
     return (
-        f"it wrote {size_text(sum(sizes))} to ../{strays[0]}, outside its working copy; the files are in "
+        f"the script wrote {size_text(sum(sizes))} to ../{strays[0]}, outside its working copy; the files are in "
         f"{os.path.join(directory, strays[0])}. Use a path in the project, or an absolute path"
     )
 
@@ -149,7 +150,7 @@ def copy_files(sources: Mapping[str, str], destination: str, *, overwrite: bool)
     targets = {name: target_below(destination, name) for name in sources}
     existing = next((path for path in targets.values() if os.path.lexists(path)), "")
     if existing and not overwrite:
-        raise UsageError(f"{existing} already exists", remedy="Add `--overwrite` to replace the file.")
+        raise UsageError(f"{existing} already exists", remedy="Choose another folder, or add `--overwrite`.")
     with meter("copying", BYTES, sum(os.stat(path).st_size for path in sources.values())) as copying:
         copied = 0
         for name, path in targets.items():
@@ -195,7 +196,8 @@ def target_below(destination: str, name: str) -> str:
     folder = os.path.realpath(os.path.dirname(path))
     if folder != root and not folder.startswith(root.rstrip(os.sep) + os.sep):
         raise UsageError(
-            f"a symbolic link leads {path} out of {destination}", remedy="Remove the link, or use another folder."
+            f"{path} is outside {destination}, because of a symbolic link",
+            remedy="Remove the link, or use another folder.",
         )
     return path
 

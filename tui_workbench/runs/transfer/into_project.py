@@ -1,4 +1,4 @@
-"""Copy files of a run to its project: on request, or at its end if they match `--keep-outputs`.
+"""Copy files of a run to its project: on request, or when the run completes if they match `--keep-outputs`.
 
 Links are not followed. Files of the project are saved before they are replaced.
 """
@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 
 
 class CopyResult(NamedTuple):
-    """The paths in the project that were copied, skipped because they are equal, and refused with a reason."""
+    """The paths in the project: copied files, files skipped because they are equal, and refused files with reasons."""
 
     copied: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
@@ -48,9 +48,10 @@ class CopyResult(NamedTuple):
 
 
 def keep_outputs(directory: RunDirectory, record: Record) -> None:
-    """Copy the `--keep-outputs` of a completed run to the project, if all its files have been fetched.
+    """Copy the files of a completed run that match `--keep-outputs` to the project, if all files have been fetched.
 
-    An event records the result, and errors do not affect the run. Raises StorageError.
+    An event records the result. A file that cannot be copied does not affect the run. Raises StorageError if the event
+    cannot be written.
     """
     status = directory.status()
     is_missing = "fetch" in status.begun - status.done

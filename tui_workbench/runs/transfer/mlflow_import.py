@@ -1,7 +1,8 @@
 """Import runs from a file store of MLflow.
 
-For each ended run, a run directory is created, which is renamed when it is complete. It contains the MLflow ID, so that
-a second import only adds new runs. Unreadable runs are reported and skipped. The source is not changed.
+For each ended run, a run directory is created under a temporary name, and renamed when it is complete. It contains the
+MLflow ID, so that a second import adds only new runs. Unreadable runs are reported and skipped. The source is not
+changed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tui_workbench.runs.transfer import mlflow_store as store
 from tui_workbench.runs.transfer.downloads import copy_file
 
 ORIGIN = "imported.json"  # the source of an imported run, in its directory
-_PLACE = re.compile(r"argument \d+")  # exported name of a positional argument
+_PLACE = re.compile(r"argument \d+")  # name of a positional argument in an export
 
 _KEPT_TAGS = ("mlflow.parentRunId", store.RUN_NAME_TAG)
 
@@ -59,11 +60,13 @@ class _Source(NamedTuple):
 
 
 def import_mlflow(project: Project, source: str) -> ImportReport:
-    """Import the runs of an `mlruns` folder. Raises UsageError for other folders, StorageError if the disk is full."""
+    """Import the runs of an `mlruns` folder. Raises StorageError, and UsageError for another folder."""
     notes: list[str] = []
     sources = sorted(_sources(source, notes), key=lambda each: _start(each.meta))
     if not sources and not notes:
-        raise UsageError(f"no MLflow runs in {source}", remedy=f"Give the folder with <experiment>/<run>/{store.META}.")
+        raise UsageError(
+            f"no MLflow runs in {source}", remedy=f"Use the folder that contains <experiment>/<run>/{store.META}."
+        )
     project.prepare_state()
     known = _known(project)
     imported: list[str] = []
@@ -97,14 +100,14 @@ def _sources(root: str, notes: list[str]) -> Iterator[_Source]:
             try:
                 meta = store.read_meta(folder)
             except (OSError, ValueError) as error:
-                notes.append(f"{folder}: cannot read {store.META}: {error}")
+                notes.append(f"cannot read {os.path.join(folder, store.META)}: {error}")
                 continue
             if "run_id" not in meta and "run_uuid" not in meta:
                 continue  # this is an experiment, or a folder of a later MLflow version
             if meta.get("lifecycle_stage") == "deleted":
                 notes.append(f"{folder}: deleted in MLflow")
             elif not store.state_of(meta):
-                notes.append(f"{folder}: not ended")
+                notes.append(f"{folder}: has not ended")
             else:
                 yield _Source(folder, str(meta.get("run_id") or meta["run_uuid"]), str(about.get("name", "")), meta)
 
@@ -195,7 +198,7 @@ def _annotate(source: _Source, directory: str) -> None:
 def _copy_artifacts(source: str, directory: str) -> None:
     make_folders(directory, OUTPUTS)
     for name, path in store.files_by_name(source):
-        # Exports of the workbench contain the log.
+        # The log is an artifact of runs that the workbench exported.
         copy_file(path, os.path.join(directory, name if name == OUTPUT else f"{OUTPUTS}/{name}"))
 
 

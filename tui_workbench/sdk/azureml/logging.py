@@ -10,7 +10,7 @@ __all__ = ["AzureMLLogger", "get_azureml_logger"]
 
 
 def log_anything(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
-    """Log a value. As in Azure ML Workbench, other types are logged as strings and raise no exception."""
+    """Log a value. As in Azure ML Workbench, a value of an unsupported type is logged as a string."""
     try:
         workbench.log(name, value, step)
     except TypeError:

@@ -1,8 +1,9 @@
 """Attach a machine: log in, write `NAME.compute` and `NAME.runconfig`, and store the secrets in the keyring.
 
-The login is tried before anything is written. Both files are written in one step that can be undone; an existing file
-is never replaced. Secrets are held in memory, then stored in the keyring, never in the files. `connect` raises an error
-for every missing answer; the caller asks the user and calls it again.
+`connect` tries the login, and `write` writes both files in one step that can be undone. An existing file is never
+replaced. Secrets are never in the files: they are held in memory until `write` stores them in the keyring. `connect`
+raises an error if it needs a secret or the user's consent to a host key; the caller asks the user and calls it again.
+The link is the process that holds the SSH connection (see `ssh_link`).
 """
 
 from __future__ import annotations
@@ -59,12 +60,12 @@ class AttachRequest(NamedTuple):
 
     @property
     def has_login(self) -> bool:
-        """True if the machine is reached over SSH. Without an address, the commands of Slurm are on this machine."""
+        """True if the machine is reached over SSH. Without an address, Slurm's commands run on this machine."""
         return self.type != LOCAL_DOCKER and (self.type != SLURM or bool(self.address))
 
     @property
     def has_image(self) -> bool:
-        """True if runs execute in containers of an image that is chosen here."""
+        """True if runs execute in containers, so that the target file names an image."""
         return self.type in (REMOTE_DOCKER, LOCAL_DOCKER)
 
 
@@ -80,7 +81,7 @@ class Attached(NamedTuple):
 class Attachment:
     """A machine that is being attached to the project at `root`.
 
-    After `connect`, `install_by_hand` is the public key that the user must install on the machine, or None.
+    After `connect`, `install_by_hand` is the key whose public part the user must install on the machine, or None.
     """
 
     def __init__(self, root: str, request: AttachRequest) -> None:
@@ -108,7 +109,7 @@ class Attachment:
         self._accepted.append(fingerprint)
 
     def give_password(self, password: str) -> None:
-        """Set the password. With `workbench_key`, it is only used to install the key."""
+        """Set the password. With `workbench_key`, the password is used only to install the key."""
         self._secrets[self._password] = password
 
     def give_passphrase(self, passphrase: str) -> None:
@@ -135,7 +136,7 @@ class Attachment:
             except SecretNeeded as error:
                 # The usual remedy names a command that needs an attached target.
                 if error.reference == self._password:
-                    error.remedy = "Try again with the right password."
+                    error.remedy = "Enter the correct password, or attach with a key if the server allows no passwords."
                 raise
             if self.install_by_hand is not None:
                 return
@@ -146,7 +147,7 @@ class Attachment:
     def write(self, apply: Callable[[ChangeSet], None] = ChangeSet.apply) -> Attached:
         """Write both files with `apply`, and store the secrets that later logins need.
 
-        Raises ConfigurationError if a file of that name was created meanwhile, StorageError if writing fails.
+        Raises ConfigurationError if one of the files exists by now, StorageError if writing fails.
         """
         store, login = SecretStore(), self._login()
         references = (login.password, login.passphrase) if login is not None else ()
@@ -166,13 +167,13 @@ class Attachment:
         return Attached(change_set, compute, run_configuration, tuple(kept.values()))
 
     def change_set(self) -> ChangeSet:
-        """Return the two files that `write` creates."""
+        """Return the change set that `write` applies: the two new files."""
         values = ((COMPUTE, self._compute()), (RUNCONFIG, self._run_configuration()))
         changes = [FileChange(_path(self.root, self.request.name, end), None, _text(each)) for end, each in values]
         return ChangeSet(f"attach {self.request.name}", tuple(changes))
 
     def abandon(self) -> None:
-        """Forget the secrets, here and in the process that holds the connection."""
+        """Forget the secrets, in this process and in the link."""
         login = self._login()
         self._is_abandoned = True
         if login is not None:
@@ -182,7 +183,10 @@ class Attachment:
     # -- the login ---------------------------------------------------------------------------------------------------
 
     def _login(self, *, use_workbench_key: bool = True) -> wire.Login | None:
-        """Return the login that the `.compute` file will describe, or the login that installs the workbench's key."""
+        """Return the login that the `.compute` file will describe; None if the target needs no login.
+
+        Without `use_workbench_key`, return the login that installs the workbench's key.
+        """
         request = self.request
         if not request.has_login:
             return None
@@ -190,7 +194,7 @@ class Attachment:
         if self._key is not None and use_workbench_key:
             return login._replace(private_key=_from_home(self._key.path))
         if request.private_key:
-            # Without a passphrase if the SSH agent holds the key.
+            # The SSH agent may hold the key, so use a passphrase only if the user gave one.
             passphrase = self._passphrase if self._passphrase in self._secrets else ""
             return login._replace(private_key=_from_home(request.private_key), passphrase=passphrase)
         return login._replace(password=self._password) if request.has_password else login
@@ -223,7 +227,7 @@ class Attachment:
     def _install(self, key: KeyPair, login: wire.Login) -> None:
         """Install the workbench's key with another login.
 
-        If that is refused and the user named neither key nor password, the user must install the key.
+        If that login is refused and uses neither a key file nor a password, set `install_by_hand` instead.
         """
         try:
             install(key, self._log_in(login))
@@ -254,7 +258,7 @@ class Attachment:
         return {key: value for key, value in values.items() if value != ""}
 
     def _engine_values(self) -> tuple[bool, str]:
-        """Return the GPU use and the image of containers. An unchecked machine is assumed to have a GPU."""
+        """Return whether containers use GPUs, and their image. An unchecked machine is assumed to have a GPU."""
         found, driver = self._gpu or (True, "")
         gpu = found if self.request.gpu is None else self.request.gpu
         if self.request.image:
@@ -268,7 +272,7 @@ class Attachment:
         values: dict[str, Any] = {
             "ArgumentVector": ["$file"],
             "EnvironmentVariables": None,
-            # Azure ML Workbench wrote PySpark for every type, but Spark cannot use a GPU.
+            # Azure ML Workbench wrote PySpark for every type, but other machines may not have Spark.
             "Framework": "PySpark" if self.request.type == CLUSTER else "Python",
             "Target": self.request.name,
             "TrackedRun": True,
@@ -290,7 +294,7 @@ def _slurm_values(request: AttachRequest) -> dict[str, Any]:
 
 
 def _forget(host: SshHost) -> None:
-    """End a link that holds a secret. A link without secrets may belong to another target as well."""
+    """End a link that holds a secret. A link without secrets may also serve other targets."""
     if host.login.password or host.login.passphrase:
         host.disconnect()
 
@@ -304,9 +308,14 @@ def _check(root: str, request: AttachRequest) -> None:
     if request.type == SLURM:
         typed_values(fields.COMPUTE, _slurm_values(request))
     if request.image and parse_image(request.image) is None:
-        raise UsageError(f"invalid image name {request.image!r}", remedy="Write REPOSITORY:TAG in lowercase.")
+        raise UsageError(
+            f"invalid image name {request.image!r}", remedy="Write REPOSITORY:TAG, with the repository in lowercase."
+        )
     if request.private_key and not os.path.isfile(os.path.expanduser(request.private_key)):
-        raise UsageError(f"private key not found: {request.private_key}", remedy="Give the path of a private key.")
+        raise UsageError(
+            f"private key not found: {request.private_key}",
+            remedy="Give the path of a private key, such as ~/.ssh/id_ed25519.",
+        )
     _refuse_existing(root, request.name)
 
 
@@ -315,23 +324,25 @@ def _refuse_existing(root: str, name: str) -> None:
     if os.path.lexists(path):
         raise ConfigurationError(
             f"a compute target named {name!r} already exists",
-            remedy=f"Choose another name, or detach it: `workbench-tui computetarget detach {quoted}`.",
+            remedy=f"Choose another name, or detach that target: `workbench-tui computetarget detach {quoted}`.",
             file=path,
         )
     path = _path(root, name, RUNCONFIG)
     if os.path.lexists(path):
         raise ConfigurationError(
             f"a run configuration named {name!r} already exists",
-            remedy=f"Choose another name, or delete it: `workbench-tui runconfiguration delete -n {quoted}`.",
+            remedy="Choose another name, or delete that run configuration: "
+            f"`workbench-tui runconfiguration delete -n {quoted}`.",
             file=path,
         )
 
 
 def _check_address(request: AttachRequest) -> None:
     for what, value in (("address", request.address), ("username", request.username)):
-        # A leading dash would become an option of ssh in a copied remedy.
+        # If the user copies a command from a remedy, ssh would read a leading dash as an option.
         if value.startswith("-") or any(c.isspace() or not c.isprintable() for c in value):
-            raise UsageError(f"invalid {what} {value!r}", remedy="Remove spaces and a leading dash.")
+            remedy = "Remove spaces, control characters and a leading dash."
+            raise UsageError(f"invalid {what} {value!r}", remedy=remedy)
     host, port = wire.Login("", request.address).host_and_port
     if not host:
         raise UsageError(
@@ -352,7 +363,7 @@ def _path(root: str, name: str, suffix: str) -> str:
 
 
 def _text(values: dict[str, Any]) -> bytes:
-    """Return the text of a file in the form that Azure ML Workbench wrote: by PyYAML, with sorted keys."""
+    """Return YAML as Azure ML Workbench wrote it: formatted by PyYAML, with sorted keys."""
     import yaml
 
     text: str = yaml.safe_dump(values, default_flow_style=False, allow_unicode=True, width=1 << 20)
@@ -360,7 +371,7 @@ def _text(values: dict[str, Any]) -> bytes:
 
 
 def _from_home(path: str) -> str:
-    """Make a path absolute, and start it with `~` if it is below the home folder, so that the file can be shared."""
+    """Return the absolute path, with `~` for the home folder, so that other users can use the target file."""
     if path.startswith("~"):
         return path
     path, home = os.path.abspath(path), os.path.expanduser("~")

@@ -1,7 +1,7 @@
-"""Detach a target and remove its secrets; move secrets from its file to the keyring.
+"""Detach a target and remove its secrets, or move secrets from its file to the keyring.
 
 Detaching moves the files to the trash in one step. It removes secrets from the keyring and from the process that holds
-the connection, unless another target refers to them. Nothing changes on the machine.
+the SSH connection, unless another target refers to them. Nothing changes on the machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tui_workbench.targets.ssh.ssh_wire import Login, login_of
 
 
 class Detachment(NamedTuple):
-    """The change set that moves the files of a target to the trash, and the references of secrets to remove."""
+    """The change set that moves the files of a target to the trash, and the references to the secrets to remove."""
 
     change_set: ChangeSet
     target: ComputeTarget | None  # None if its file cannot be read
@@ -40,7 +40,7 @@ class Detachment(NamedTuple):
 
 
 def plan_detaching(project: Project, name: str) -> Detachment:
-    """Plan to detach a target, together with the run configuration of its name if that uses the target.
+    """Plan to detach a target, together with the run configuration of the same name if it uses the target.
 
     Raises ConfigurationError if there is no such target.
     """
@@ -103,7 +103,7 @@ def forget_orphans(change_set: ChangeSet) -> None:
 def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[KeyringResult, ...]]:
     """Move the plain-text secrets of a target's file to the keyring, and write references into the file.
 
-    Raises ConfigurationError if the keyring refuses; then the file is unchanged.
+    If the keyring refuses, raises ConfigurationError and leaves the file unchanged.
     """
     secrets = plain_text_secrets(target)
     references = {key: new_reference(target.name, target.username) for key in secrets}
@@ -115,7 +115,8 @@ def move_secrets(target: ComputeTarget) -> tuple[ChangeSet, tuple[KeyringResult,
         if refused is not None:
             raise ConfigurationError(
                 f"cannot store the secrets in the keyring: {refused.reason}",
-                remedy=f"Remove {' and '.join(secrets)} from the file. Then the workbench asks for the secret.",
+                remedy="Unlock or install a keyring and try again.\n"
+                f"Or remove {' and '.join(secrets)} from the file: the workbench then asks at login.",
                 file=target.path,
             )
         change_set = _with_references(target, references)
@@ -129,7 +130,7 @@ def _references(login: Login) -> tuple[str, ...]:
 
 
 def _login_in(path: str, data: bytes) -> Login:
-    """Return the login in the content of a `.compute` file; empty if the file is invalid."""
+    """Return the login in the content of a `.compute` file, with empty fields if the file is invalid."""
     name = os.path.basename(path).removesuffix(lifecycle.COMPUTE)
     try:
         values = read_fields(parse(data.decode("utf-8", "replace")), fields.COMPUTE).values

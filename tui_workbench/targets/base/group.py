@@ -24,24 +24,25 @@ class RunGroup(abc.ABC):
 
     @abc.abstractmethod
     def add(self, spec: RunSpec, report: Report) -> None:
-        """Follow a run whose `Target.start` has returned; it may have ended. Does not block.
+        """Follow a run whose `Target.start` has returned. The run may already have ended. Does not block.
 
-        The group calls `report.queued` while the run waits on the target, `report.running` when its script runs, and
-        `report.lost` and `report.regained`, each only after a change. `spec` is large, so keep only the needed parts.
+        The group calls `report.queued` while the run waits on the target, `report.running` while its script runs,
+        `report.lost` when the state of the run becomes unknown, and `report.regained` when it is known again. `spec` is
+        large, so keep only the needed parts.
         """
 
     @abc.abstractmethod
     def remove(self, run_id: str) -> None:
-        """Forget a run, which may continue; do nothing if it is unknown. Releases the lock of the copy of its log."""
+        """Stop following a run, which continues. Unknown IDs are ignored. Releases the lock on the copy of the log."""
 
     @abc.abstractmethod
     def wait(self, interrupted: int, timeout: float | None = None) -> Mapping[str, Outcome]:
-        """Wait for the end of runs; return their outcomes by run ID, and forget them.
+        """Wait until runs end; return their outcomes by run ID, and forget them.
 
-        Returns an empty mapping soon after the descriptor `interrupted` has become readable (-1: never), also while the
+        Returns an empty mapping soon after the descriptor `interrupted` has become readable (-1: never), even while the
         target does not answer, and after `timeout` seconds. Copies the output of the runs meanwhile; `output.log` of a
         returned run is complete. An unreachable target is not an error: the group keeps trying. An error of one run,
-        such as a full disk here, must not affect the others.
+        such as a full disk, must not affect the others.
         """
 
     @abc.abstractmethod
@@ -50,7 +51,7 @@ class RunGroup(abc.ABC):
 
 
 def wait_for_one(group: RunGroup, spec: RunSpec, report: Report, interrupted: int) -> Outcome:
-    """Follow a single run with a new group: `Target.wait` for targets that have a group. Raises Interrupted."""
+    """Implement `Target.wait` with a new group that follows only this run. Raises Interrupted."""
     with contextlib.closing(group):
         group.add(spec, report)
         while True:

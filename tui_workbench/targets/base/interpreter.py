@@ -1,4 +1,4 @@
-"""The version of a Python interpreter. The interpreter itself reports it, once per file."""
+"""The version of a Python interpreter, as the interpreter itself reports it. The answer is cached."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def python_version(interpreter: str) -> str:
         status = os.stat(interpreter)
         return _version(interpreter, status.st_mtime_ns, status.st_size)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it does not behave like a Python interpreter"
+        reason = error.strerror if isinstance(error, OSError) else "it did not report its version"
         raise ConfigurationError(
             f"{interpreter} cannot be used as a Python interpreter: {reason or error}",
-            remedy="Set pythonLocation to a Python interpreter.",
+            remedy="Set pythonLocation to the path of a Python interpreter.",
         ) from error
 
 

@@ -1,15 +1,14 @@
 """The protocol of compute targets.
 
 All calls block. The controller of a run does one thing after another, so plain calls are the simplest interface; a
-target that needs an event loop runs it inside. Screens call targets in threads.
+target that needs an event loop runs one internally. Screens call targets in threads.
 
 Every target guarantees these behaviors (tests/targets/test_conformance.py checks them by number):
 
-1. `plan` is pure: the same specification gives the same plan. It reads only the files that name an interpreter or
-   image.
+1. `plan` changes nothing and contacts no other machine. The same specification gives the same plan.
 2. `start` starts a run at most once, even if several processes call it repeatedly.
 3. The run outlives the process that started it.
-4. `wait` returns the exit code of the script, also if the run ended before the call.
+4. `wait` returns the exit code of the script, even if the run ended before the call.
 5. If the exit code is unknown, `wait` returns None and the reason.
 6. When `wait` returns, `output.log` holds every byte of stdout and stderr in order.
 7. `stop` asks the processes of the run to end and kills them after `grace`. When it returns, no process is left.
@@ -18,18 +17,16 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
 10. A run ends with its script: when `wait` has returned an exit code, no process with the run's ID is left. A process
     that removed the ID from its environment, such as a service, may continue.
 11. `wait` and `stop` can be called from any process, at any time, and again after an interruption.
-12. `prepare` can be called again at any time, also after its caller was killed. After it, `start` needs only the
-    target.
+12. `prepare` can be called again at any time, even after its caller was killed.
 13. After `collect`, all files of the run are in its directory on this machine. It can be called again until `release`.
 14. After `release`, the run uses no memory, processes or working copy on the target.
 15. Every call raises TargetUnreachable if the target does not answer, and can then be repeated. Only `wait` keeps
     trying: it calls `report.lost` and later `report.regained`.
 16. A script can `import workbench` with any interpreter. Values that it logs are in the run's directory after
-    `collect`. The user's Python path follows the workbench's.
+    `collect`. In PYTHONPATH, the workbench's folder precedes the user's folders.
+17. With `drives_together`, a group in any process returns, once for each run, the outcome that `wait` would return.
 
-17. With `drives_together`, the group returns the outcome that `wait` would return, in any process and order.
-
-Targets that `starts_at_once` have nothing to prepare, collect or release, and are always reachable.
+Targets with `starts_at_once` have nothing to prepare, collect or release, and are always reachable.
 """
 
 from __future__ import annotations
@@ -63,7 +60,7 @@ class Target(abc.ABC):
     drives_together: ClassVar[bool] = False
     """True if one process drives all runs on targets with the same `group_key`, with one `group`.
 
-    Then `start` may return before the script runs; the group reports when it does.
+    Then `start` may return before the script runs; the group reports when the script runs.
     """
 
     sends_at_start: ClassVar[bool] = False
@@ -117,7 +114,7 @@ class Target(abc.ABC):
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         """Start the script, and return once it has started. Raises WorkbenchError.
 
-        `environment` is the environment of this machine; only scripts on this machine inherit it.
+        `environment` holds the caller's environment variables; only scripts on this machine inherit them.
         """
 
     @abc.abstractmethod
@@ -140,7 +137,7 @@ class Target(abc.ABC):
         """
 
     def group_key(self) -> str:
-        """Return a name that is equal for the targets whose runs one group can follow, in any project."""
+        """Return a name that all targets share, in any project, whose runs one group can follow."""
         return f"{self.target.kind.name} {self.target.username}@{self.target.address}"
 
     def group(self) -> RunGroup:
@@ -170,7 +167,7 @@ class Target(abc.ABC):
         """Block until the target answers. Raises Interrupted if the descriptor becomes readable first."""
 
     def cluster_gpus(self) -> ClusterGpus:
-        """Return the GPUs of the cluster and of this user's jobs; none without a scheduler. Raises WorkbenchError."""
+        """Return the GPUs of the cluster and of this user's jobs; empty without a scheduler. Raises WorkbenchError."""
         return ClusterGpus()
 
     def container_id(self, spec: RunSpec) -> str:
@@ -178,7 +175,7 @@ class Target(abc.ABC):
         return ""
 
     def interpreter_of(self, spec: RunSpec) -> str:
-        """Return the Python of the run on its machine.
+        """Return the path of the run's interpreter on its machine.
 
         Raises ConfigurationError, TargetUnreachable, or EnvironmentMissing.
         """
@@ -204,7 +201,7 @@ class Target(abc.ABC):
         )
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-        """Return the items on the target that runs of a project left there, except items of the runs in `active`."""
+        """Return the items that runs of a project left on the target, except those of the runs in `active`."""
         return []
 
     def remove(self, item: CleanupItem) -> None:
@@ -212,5 +209,5 @@ class Target(abc.ABC):
         raise NotImplementedError
 
     def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
-        """Return the ID and run.json of every run of a project with a folder on the host, from any machine."""
+        """Return the ID and run.json of each run of a project that has a folder on the host, from any machine."""
         return [(run.run_id, run.record) for run in run_folders(self.host) if run.project == project.name]

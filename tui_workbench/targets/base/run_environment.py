@@ -1,4 +1,4 @@
-"""The command and the variables of a script, which are the same on every target.
+"""The command and the environment variables of a script, built in the same way for every target.
 
 With `Framework: PySpark`, the command starts spark-submit (see spark.py).
 
@@ -29,7 +29,7 @@ SDK_FOLDER = os.path.join(os.path.dirname(tui_workbench.__file__), "sdk")
 """The folder with `workbench` and the modules of Azure ML Workbench; first on every run's Python path."""
 
 DEFAULT_SHARE = "~/.azureml/share/"
-"""Azure ML Workbench's folder for files that runs share (workbench reference, 1a)."""
+"""Azure ML Workbench's folder for files that runs share."""
 
 LAUNCHER = "workbench_ranks.py"
 
@@ -94,7 +94,7 @@ def script_command(
 
 
 def describe_launcher(spec: RunSpec) -> str:
-    """Return a phrase about the launcher for the plan, with a leading space; empty without one."""
+    """Return a phrase about the launcher for the plan, with a leading space; empty without a launcher."""
     if spec.run_configuration.uses_spark:
         return " under spark-submit"
     processes = spec.run_configuration.processes_per_node

@@ -1,9 +1,9 @@
 """Passwords and passphrases in the system's keyring.
 
 A `.compute` file holds only a reference, `AzureMlSecret=<target>#<user>#<id>`, and can be committed and shared. The
-secret is in the user's keyring or, without a keyring, in the memory of the link that uses it. It is never in a file, an
-argument list, an environment variable or a log. A child process reads the keyring, because a locked keyring may block
-until the user unlocks it.
+secret is in the user's keyring or, without a keyring, in the memory of the process that holds the SSH connection. It is
+never in a file, an argument list, an environment variable or a log. A child process reads the keyring, because a locked
+keyring may block until the user unlocks it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SecretStore:
         return answer.decode("utf-8", "surrogateescape") if code == _FOUND else None
 
     def look(self, seconds: float) -> KeyringResult:
-        """Look for a keyring without unlocking it. The `reason` in the result is the keyring's kind."""
+        """Look for a keyring without unlocking it. In the result, `reason` is the kind of the keyring, or the error."""
         code, answer = _ask_keyring("look", "", seconds=seconds)
         return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
 

@@ -4,7 +4,7 @@ Spark is not a target. `spark-submit` precedes the script, as torchrun does, and
 same. The script runs in the Spark driver, with the interpreter of the target. Spark writes its event log into the
 folder `spark/` of the run's directory, from which the workbench reads stages and failed tasks.
 
-One `sh` script finds Spark and Java on this machine, on another one and in an image. It starts no program of the
+One `sh` script finds Spark and Java on this machine, on another machine or in an image. It starts no program of the
 project.
 """
 
@@ -35,7 +35,7 @@ _DEPLOY_MODE_KEY, _CLUSTER_MODE = "yarnDeployMode", "cluster"
 _TAGS, _PYTHON_FILES = "spark.yarn.tags", "spark.submit.pyFiles"
 
 LONGEST_TAG = 100
-"""Characters of a tag (YARN's APPLICATION_MAX_TAG_LENGTH)."""
+"""Maximum number of characters in a tag (YARN's APPLICATION_MAX_TAG_LENGTH)."""
 
 _OWN_PROPERTIES = (("spark.yarn.submit.waitAppCompletion", "true"), ("spark.yarn.maxAppAttempts", "1"))
 _MASTER_ENVIRONMENT = "spark.yarn.appMasterEnv."
@@ -81,12 +81,12 @@ fi
 if [ -n "$JAVA_HOME" ]; then java=$(command -v -- "$JAVA_HOME/bin/java"); else java=$(command -v java); fi
 printf '%s\\n' "$found" "$home" "$core" "$java"
 """
-"""$1: the interpreter, $2: the value of sparkSubmitLocation. Prints one line for `spark-submit`, the folder of Spark,
-the name of its core library, and `java`. The line of a missing part is empty."""
+"""$1: the interpreter, $2: the value of sparkSubmitLocation. Prints four lines: the path of `spark-submit`, the folder
+of Spark, the file name of its core library, and the path of `java`. The line of a missing part is empty."""
 
 
 class Spark(NamedTuple):
-    """An installation of Spark. The defaults are for one that is not known yet, such as in an environment to build."""
+    """An installation of Spark. The defaults describe an unknown one, such as in an environment to build."""
 
     submit: str = SUBMIT
     home: str = ""
@@ -159,8 +159,8 @@ def require_spark(spec: RunSpec, spark: Spark, where: str, *, spark_remedy: str,
 
 
 def pip_remedy(interpreter: str) -> str:
-    """Return the advice to install Spark into a Python, with the command."""
-    return f"`{shlex.join((interpreter, '-m', 'pip', 'install', 'pyspark'))}` installs it, or set SPARK_HOME."
+    """Return the advice to install Spark for an interpreter, with the command."""
+    return f"Install Spark with `{shlex.join((interpreter, '-m', 'pip', 'install', 'pyspark'))}`, or set SPARK_HOME."
 
 
 def conda_remedy(spec: RunSpec, package: str) -> str:
@@ -168,7 +168,7 @@ def conda_remedy(spec: RunSpec, package: str) -> str:
     return f"Add `{package}` to {spec.run_configuration.conda_file}."
 
 
-JAVA_REMEDY = "`sudo apt-get install default-jre-headless` installs it (Debian, Ubuntu), or set JAVA_HOME."
+JAVA_REMEDY = "Install Java, on Debian and Ubuntu with `sudo apt-get install default-jre-headless`, or set JAVA_HOME."
 
 
 def framework_reason(configuration: RunConfiguration) -> str:
@@ -192,8 +192,9 @@ def dependencies_of(spec: RunSpec) -> SparkDependencies:
         )
     if repository := next((each for each in found.repositories if mask_text(each) != each), ""):
         raise ConfigurationError(
-            f"{mask_text(repository)} has a secret, which other users could read in the command line of Spark",
-            remedy="Remove the repository, and name a file of Ivy settings in the property `spark.jars.ivySettings`.",
+            f"{mask_text(repository)} contains a secret, which other users could read in the command line of Spark",
+            remedy="Move the repository to an Ivy settings file, and set the property `spark.jars.ivySettings` to "
+            "the path of that file.",
             file=found.path,
             line=_line_of(found.path, repository),
         )
@@ -221,7 +222,7 @@ def driver_is_in_cluster(spec: RunSpec) -> bool:
 
 
 def wants_cluster_mode(spec: RunSpec) -> bool:
-    """Return True if a run with the master YARN has its driver in the cluster."""
+    """Return True if the driver of a run is to be in the cluster, provided that the master is YARN."""
     target = spec.target
     is_wanted = target.kind.reads(_DEPLOY_MODE_KEY) and target.yarn_deploy_mode == _CLUSTER_MODE
     return is_wanted and spec.run_configuration.uses_spark

@@ -60,7 +60,7 @@ class JobGpus(NamedTuple):
 
 
 class ClusterGpus(NamedTuple):
-    """The GPUs of a cluster. The texts come from the cluster."""
+    """The GPUs of a cluster. Strings are as the cluster reports them."""
 
     partitions: tuple[ClusterPartition, ...] = ()
     jobs: tuple[JobGpus, ...] = ()
@@ -70,7 +70,7 @@ class Report:
     """Receives the progress of a run. This base class ignores it; the controller records it."""
 
     interrupted = -1
-    """A file descriptor that becomes readable when the run may have to end; -1 for none."""
+    """A file descriptor that becomes readable when there may be a cancel request; -1 for none."""
 
     def begin(self, step: str, title: str) -> None:
         """Report that a step of the plan began."""
@@ -88,19 +88,19 @@ class Report:
         """Report that the target answers again. Ignored unless `lost` was called before."""
 
     def queued(self, reason: str) -> None:
-        """Report that a started run waits in a queue of the target, which answers. The reason may change."""
+        """Report that a started run waits in a queue of the target, which is reachable. The reason may change."""
 
     def job(self, facts: ClusterJob) -> None:
         """Report new facts of the scheduler about the job of the run."""
 
     def running(self) -> None:
-        """Report that the script runs and the target answers. Targets with `drives_together` call it repeatedly."""
+        """Report that the script is running and the target is reachable. May be called repeatedly."""
 
     def attempt(self, number: int, start: int, reason: str) -> None:
         """Report that the target executes the script again, for the `number`-th time.
 
-        May be called again with the same number. `start` is the size of output.log before it, and `reason` is
-        the cause of the end of the previous attempt.
+        May be called again with the same number. `start` is the size of output.log before this attempt, and `reason`
+        says why the previous attempt ended.
         """
 
     def orphaned(self) -> None:

@@ -1,6 +1,6 @@
 """Run the checks of a target, one after the other, up to the first that fails.
 
-The checks change nothing on the machine and need no more permissions than a run.
+The checks install nothing on the machine and need no more permissions than a run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FRAMEWORKS = (result.FRAMEWORK, result.COMPATIBILITY, result.COMPUTES, result.M
 def check_names(target: ComputeTarget) -> tuple[str, ...]:
     """Return the names of the checks of a target, in order.
 
-    More follow if the machine has GPUs that the target ignores.
+    If the target requests no GPUs but its machine has some, `run_checks` may add checks of the GPUs.
     """
     machine = _machine_checks(target)
     if not target.kind.has_gpus:
@@ -71,7 +71,7 @@ def _wants_gpus(target: ComputeTarget) -> bool:
 
 
 def run_checks(target: ComputeTarget, *, with_job: bool = False) -> Iterator[CheckResult]:
-    """Check a target; yield each result immediately. Only the last result can be broken.
+    """Check a target; yield each result immediately. Only the last result can have the state `broken`.
 
     `with_job` also runs a short job on a target with a scheduler.
     """
@@ -87,7 +87,7 @@ def run_checks(target: ComputeTarget, *, with_job: bool = False) -> Iterator[Che
 def run_gpu_checks(spec: RunSpec, host: Host | None = None) -> Iterator[CheckResult]:
     """Check the GPUs of a target, from the driver to the framework in the environment of a run.
 
-    A result of an earlier check is yielded only if it is broken.
+    Of the earlier checks, such as the connection, only a failure is yielded.
     """
     yield from _run(spec.target, spec, host)
 
@@ -129,7 +129,7 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
 def _machine(
     target: ComputeTarget, host: Host, implementation: Target, engine: EngineChecks | None, *, is_gpu_only: bool
 ) -> Iterator[CheckResult]:
-    """Run the checks between the login and the GPUs. With `is_gpu_only`, yield only a broken engine."""
+    """Run the checks between the login and the GPUs. With `is_gpu_only`, yield only a failed check of Docker."""
     if is_gpu_only:
         found = run_check(result.DOCKER, engine.docker, host) if engine is not None else None
         if found is not None and found.state == result.BROKEN:
@@ -185,7 +185,7 @@ def _resolved(target: ComputeTarget, peer: str) -> str:
     host = login_of(target).host_and_port[0]
     if not peer:
         return f"{host} is reached through a jump host"
-    return f"{host} is an address" if peer == host else f"{host} is {peer}"
+    return f"{host} is an IP address" if peer == host else f"{host} is {peer}"
 
 
 _PASSED = {
@@ -196,7 +196,7 @@ _PASSED = {
 
 
 def _fix(target: ComputeTarget, error: TargetUnreachable) -> tuple[str, bool]:
-    """Return the command that fixes a failed login, and True if it is to be run on the other machine."""
+    """Return the command that fixes or explains a failed login, and True if it must be run on the other machine."""
     name = shlex.quote(target.name)
     if isinstance(error, HostKeyRefused):
         if error.known:

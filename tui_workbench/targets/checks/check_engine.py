@@ -73,7 +73,7 @@ class EngineChecks:
     def disk(self) -> CheckResult:
         """Check the free space for images and for `~/.workbench-tui`. Raises CheckFailed or TargetUnreachable."""
         folders = list(dict.fromkeys((self._facts.root, self._host.home())))
-        remedy = "A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."
+        remedy = "Free some space: a CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."
         return disk(self._host, folders, clean_command(self._target), remedy)
 
     def runtime(self) -> CheckResult:
@@ -97,18 +97,20 @@ class EngineChecks:
     def _out_of_reach(self, error: EngineOutOfReach) -> CheckFailed:
         there = not self._host.is_local
         if not error.group:
-            remedy = "Start the engine (needs admin rights)." if error.command else error.remedy
-            return CheckFailed(error.message, remedy, error.command)
+            start = "Start the engine (needs admin rights)." if error.command else error.remedy
+            return CheckFailed(error.message, start, error.command)
         # With a user name, `id` prints the current groups of the user, not those of this login.
         groups = self._host.run(["sh", "-c", 'id -nG "$(id -un)"']).text.split()
         reconnect = f"workbench-tui computetarget disconnect {shlex.quote(self._target.name)}"
         if error.group not in groups:
-            remedy = "Add the user to the group (needs admin rights)."
-            remedy += f" Then log in again{f': {reconnect}' if there else '.'}"
-            return CheckFailed(error.message, remedy, error.command)
+            login = f"close the connection, so that the next command logs in again: `{reconnect}`"
+            join = "Add the user to the group (needs admin rights). Then "
+            return CheckFailed(error.message, f"{join}{login if there else 'log out and log in again'}.", error.command)
+        disconnect = "Close the connection, so that the next command logs in again. Runs continue."
+        logout = "Log out and log in again. Or run the command, and start the workbench from the new shell."
         return CheckFailed(
             f"the user was added to the group {error.group} after this login",
-            "Log in again. Runs continue meanwhile.",
+            disconnect if there else logout,
             reconnect if there else f"newgrp {error.group}",
         )
 
@@ -138,7 +140,7 @@ class EngineChecks:
         return True
 
     def refusal(self, error: WorkbenchError) -> WorkbenchError:
-        """Convert an error of the engine that was asked for GPUs. Other errors are returned unchanged."""
+        """Explain an error of the engine at the start of a container with GPUs. Other errors are returned unchanged."""
         if not isinstance(error, EngineRefused):
             return error
         message, remedy = start_failure(error.said, host=self._host.label, image=self._target.base_docker_image)
@@ -166,7 +168,7 @@ def check_version(facts: EngineFacts) -> CheckResult:
 def _no_toolkit(message: str) -> CheckFailed:
     return CheckFailed(
         message,
-        "Add NVIDIA's package source and install the toolkit: "
+        "Add NVIDIA's package repository and install the toolkit: "
         "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/install-guide.html",
         _INSTALL_TOOLKIT,
     )

@@ -19,7 +19,7 @@ DISK_BROKEN_BYTES, DISK_WARNING_BYTES = 2 << 30, 20 << 30
 """A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."""
 
 CLOCK_WARNING_SECONDS, CLOCK_BROKEN_SECONDS = 5.0, 300.0
-"""Modification times look wrong from 5 s on. Beyond 5 minutes, tokens and certificates are rejected as well."""
+"""From 5 s, modification times look wrong. Beyond 5 minutes, tokens and certificates are rejected as well."""
 
 # A folder that does not exist, or that this user may not enter, is on the disk of its nearest accessible parent.
 _FREE = """\
@@ -56,7 +56,7 @@ def tools(target: ComputeTarget, host: Host) -> CheckResult:
     """
     require_tools(target, host)
     if message := slow_shell(host):
-        remedy = "Make the start-up files return early in a non-interactive shell."
+        remedy = "Make the start-up files of the shell return early if the shell is not interactive."
         return CheckResult(TOOLS, WARNING, message, remedy)
     return CheckResult(TOOLS, OK, "all programs that runs need are installed")
 
@@ -81,7 +81,7 @@ def python(target: ComputeTarget, host: Host) -> CheckResult:
 
 def disk_of_home(target: ComputeTarget, host: Host) -> CheckResult:
     """Check the disk that holds `~/.workbench-tui` on a machine. Raises CheckFailed or TargetUnreachable."""
-    remedy = "This folder stores copies of projects, environments and the outputs of runs."
+    remedy = "Free some space: this disk holds copies of projects and the outputs of runs."
     return disk(host, [host.home()], clean_command(target), remedy)
 
 

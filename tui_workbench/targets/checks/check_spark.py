@@ -26,7 +26,7 @@ def spark(target: ComputeTarget, host: Host) -> CheckResult:
         spec, found, host.label, spark_remedy=launcher.pip_remedy(python), java_remedy=launcher.JAVA_REMEDY
     )
     which = f"Spark {found.version} (Scala {found.scala})" if found.version else "Spark"
-    remedy = f"The workbench does not build an environment: install the packages that scripts import for {python}."
+    remedy = f"The workbench builds no environment on this target: install the packages of your scripts for {python}."
     return CheckResult(SPARK, OK, f"{found.submit} is {which}", remedy)
 
 
@@ -39,7 +39,7 @@ def yarn(target: ComputeTarget, host: Host) -> CheckResult:
     if done.code:
         raise CheckFailed(
             f"YARN does not answer: {done.complaint}",
-            "Check that its resource manager is running and that HADOOP_CONF_DIR names the cluster's configuration.",
+            "Check that its resource manager is running and that HADOOP_CONF_DIR is the folder of its configuration.",
             "yarn node -list",
             file=target.path,
         )

@@ -1,11 +1,11 @@
 """The configuration of a run's container, and the meaning of its exit. Pure data without calls to an engine.
 
 The container's command is the supervising shell of local runs, with the same three files: `output.log` is the output of
-the script, `pid` shows that it was started (never twice), and `exit` holds the exit code. The script gets its arguments
-and variables unchanged.
+the script, `pid` records its start and prevents a second start, and `exit` holds the exit code. The script gets its
+arguments and variables unchanged.
 
-Only the files of the run directory that the container writes are mounted, each folder and file separately: the
-container cannot replace a mount by a link, and cannot access the record of the run.
+Of the run directory, only the files and folders that the container writes are mounted, each separately: the container
+cannot replace a mount with a link, and cannot access the record of the run.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Placement(NamedTuple):
 
     @property
     def user_file(self) -> bytes:
-        """The content of /etc/passwd with the user of the run, which Java's login needs; empty if not needed."""
+        """The content of /etc/passwd with the user of the run, whom Java looks up there; empty if not needed."""
         uid, _, gid = self.user.partition(":")
         if self.spark is None or not uid.isdecimal() or uid == "0":
             return b""
@@ -115,7 +115,7 @@ def written_folders(spec: RunSpec, place: Placement) -> list[str]:
 
 
 def written_files(spec: RunSpec, place: Placement) -> list[str]:
-    """Return the names of the files of the run directory that the container writes; they must exist before it."""
+    """Return the names of the run directory's files that the container writes; they must exist before its start."""
     launch = [LAUNCH_FILE] if launch_file(spec, place) is not None else []
     record = [supervisor.OUTPUT, supervisor.PID, supervisor.EXIT] if place.mode == FILE_MODE else []
     return [*record, METRICS, *launch]
@@ -165,8 +165,8 @@ def command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
 def launch_file(spec: RunSpec, place: Placement) -> bytes | None:
     """Return the content of LAUNCH_FILE; None if it is not needed.
 
-    The Engine API uses JSON, which has only text. Arguments and variables that are not UTF-8 are written to this file;
-    a line of Python reads and truncates it, and executes the script.
+    The Engine API uses JSON, which has only text. If an argument or a variable is not UTF-8, all are written to this
+    file instead; a short Python program reads and truncates it, and executes the script.
     """
     environment, argv = variables(spec, place), command(spec, place)
     items = [f"{name}={value}" for name, value in environment.items()]
@@ -259,9 +259,9 @@ def _gpus_option(spec: RunSpec, place: Placement) -> str:
 def outcome(
     container: Container | None, exit_code: int | None, *, host: str, restarted: bool, engine_started: str
 ) -> Outcome:
-    """Return how a run ended.
+    """Return the outcome of a run.
 
-    `exit_code` is from the supervising shell, `restarted` is True if the machine was restarted since, and
+    `exit_code` is from the supervising shell, `restarted` is True if the machine was restarted during the run, and
     `engine_started` is the time of the engine's start.
     """
     memory = container is not None and container.out_of_memory
@@ -296,7 +296,7 @@ def _is_later(first: str, second: str) -> bool:
 
 def start_failure(said: str, *, host: str, image: str) -> tuple[str, str]:
     """Return a message and a remedy for the engine's error at the start of a container."""
-    if "could not select device driver" in said or "nvidia-container-cli: initialization error" in said:
+    if "could not select device driver" in said:
         return (
             f"the Docker engine on {host} cannot give GPUs to a container: the NVIDIA runtime is missing",
             "Install the NVIDIA Container Toolkit there and restart Docker, or set `nvidiaDocker: false`.",
@@ -304,12 +304,15 @@ def start_failure(said: str, *, host: str, image: str) -> tuple[str, str]:
     if "nvidia-container-cli" in said:
         return (
             f"the NVIDIA runtime on {host} cannot start the container: {said}",
-            "Run `nvidia-smi` there to check the driver.",
+            "Run `nvidia-smi` there to check the driver, or set `nvidiaDocker: false`.",
         )
     if "executable file not found" in said or "no such file or directory" in said:
         return (f"the image {image} cannot start the script: {said}", "Choose a baseDockerImage with Python.")
     if "bind source path does not exist" in said:
-        return (f"a folder for the container does not exist on {host}: {said}", "Submit the run again.")
+        return (
+            f"a folder for the container does not exist on {host}: {said}",
+            "If `DataReferences` lists the path, correct it there. Otherwise, submit the run again.",
+        )
     return (f"the Docker engine on {host} cannot start the container: {said}", "")
 
 

@@ -1,12 +1,12 @@
 """A run in a container: start, follow, cancel, collect and release.
 
-The name of a run's container is unique, so every step can be repeated, also by another process.
+The name of a run's container is unique, so every step can be repeated, even by another process.
 
 If the image has no shell, the output comes from the engine's log, which returns records in file order. Timestamps do
-not identify records: a line of more than 16 KiB is split into records of one time, records of stdout and stderr may not
-be sorted by time, and the clock may be set back. A position in the log is therefore the number of copied records; in a
-large log, it counts from a second shortly before the last one. The position is stored with the size of output.log:
-after a crash, output.log is truncated to that size and copying continues there.
+not identify records: a line of more than 16 KiB is split into records with one timestamp, records of stdout and stderr
+may not be sorted by time, and the clock may be set back. A position in the log is therefore the number of copied
+records; in a large log, they are counted from a few seconds before the last record. The position is stored with the
+size of output.log: after a crash, output.log is truncated to that size and copying continues there.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class ContainerRun:
         was_started = ending.started or os.path.exists(f"{self._spec.run_directory}/{POSITION_FILE}")
         if not was_started and (found is None or found.state == "created"):
             raise NeverStarted(
-                f"the run has no container on {self._host.label}, because it was never started",
+                f"the run was not started on {self._host.label}",
                 remedy="Submit the run again.",
             )
         if found is not None and found.has_ended and ending.exit_code is None and not found.error:

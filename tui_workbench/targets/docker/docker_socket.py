@@ -1,6 +1,6 @@
 """Find the socket of a host's Docker engine, or the reason why this user cannot use it.
 
-Only unix sockets are supported, because an engine behind TCP could not mount folders of this host.
+Only Unix sockets are supported, because an engine behind TCP could not mount folders of this host.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tui_workbench.targets.hosts.host import SHELL, Host
 
 SYSTEM_SOCKET = "/var/run/docker.sock"
 
-# $1 is the system's socket. The others belong to rootless engines.
+# $1 is the system's socket. The others belong to rootless engines and Docker Desktop.
 _PROBE = """\
 runtime=${XDG_RUNTIME_DIR:-/run/user/$(id -u)} found=
 case $DOCKER_HOST in
@@ -47,10 +47,10 @@ class EngineOutOfReach(ConfigurationError):
 
 
 def docker_socket(host: Host) -> str:
-    """Return the path of a unix socket on this machine that leads to the engine of a host.
+    """Return the path of a Unix socket on this machine that leads to the engine of a host.
 
-    It works until the connection breaks. Raises TargetUnreachable, or ConfigurationError if there is no engine or this
-    user may not use it.
+    The socket works until the connection breaks. Raises TargetUnreachable, or ConfigurationError if there is no engine
+    or this user may not use it.
     """
     engine = os.environ.get("DOCKER_HOST", "")
     if host.is_local and engine and not engine.startswith("unix://"):
@@ -62,24 +62,26 @@ def docker_socket(host: Host) -> str:
         case ["usable", socket]:
             return host.forward(socket)
         case ["refused", socket, user, group]:
-            command = f"sudo usermod -aG {group} {user}"
+            join = f"sudo usermod -aG {group} {user}"
+            here = "Then log out and log in again."
+            there = "Then run `workbench-tui computetarget disconnect TARGET`: the next login gets the new group."
             raise EngineOutOfReach(
-                f"{host.label}: the user {user} may not use Docker: {socket} belongs to the group {group}",
-                remedy=f"Ask an administrator to run: `{command}`. Then log in again: "
-                "`workbench-tui computetarget disconnect TARGET`. The workbench itself never uses sudo.",
-                command=command,
+                f"{host.label}: the user {user} may not use Docker, because {socket} belongs to the group {group}",
+                remedy=f"Ask an administrator to run `{join}`. {here if host.is_local else there}",
+                command=join,
                 group=group,
             )
         case ["silent", socket]:
             raise EngineOutOfReach(
-                f"nothing listens at {socket} (DOCKER_HOST)", remedy="Start Docker, or unset DOCKER_HOST."
+                f"{host.label}: nothing listens at {socket}, which DOCKER_HOST names",
+                remedy="Start Docker on that machine, or unset DOCKER_HOST there.",
             )
         case ["stopped"]:
-            command = "sudo systemctl start docker"
+            start = "sudo systemctl start docker"
             raise EngineOutOfReach(
                 f"{host.label}: Docker is installed, but its engine is not running",
-                remedy=f"Start the engine: `{command}`.",
-                command=command,
+                remedy=f"Start the engine: `{start}`.",
+                command=start,
             )
     raise EngineOutOfReach(
         f"{host.label}: Docker is not installed",

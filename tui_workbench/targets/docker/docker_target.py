@@ -1,12 +1,12 @@
-"""Execute runs in a container of the Docker engine here (`localdocker`) or on another machine (`remotedocker`).
+"""Execute runs in containers of a Docker engine on this machine (`localdocker`) or another one (`remotedocker`).
 
 The engine supervises the run; no process of the workbench runs on the host meanwhile. The name of a run's container is
-unique, its shell refuses to start a run twice, and it writes the output and the exit code to the run's directory on the
+unique, and its shell refuses to start a run twice and writes the output and the exit code to the run's directory on the
 host. Another process can therefore repeat every step, and after a lost connection the log is read from the end of the
 local copy.
 
-Items to clean up are found by labels of the engine, and in the workbench's folder on its host. They do not include
-running containers of runs, environments that a container uses, and files of active runs.
+Items to clean up are found by the labels of containers and images, and in the workbench's folder on the engine's host.
+They do not include running containers of runs, environments that a container uses, or files of active runs.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class DockerTarget(Target):
                 containers.working_directory(place),
                 mask_variables(variables),
             ),
-            Step("follow", "wait for its end; the output goes to output.log"),
+            Step("follow", "wait for the end; the output goes to output.log"),
             Step("collect", "keep outputs/ and all other files that the run created"),
             Step("remove", "remove the container"),
         ]
@@ -148,7 +148,7 @@ class DockerTarget(Target):
         images = Images(self.host, engine, spec)
         choice = images.choose()
         if choice.image is None:
-            raise EnvironmentMissing(f"the image {choice.name} is missing: {choice.why}", prepare_command(spec))
+            raise EnvironmentMissing(f"the image {choice.name} is missing ({choice.why})", prepare_command(spec))
         return InImage(engine, choice.image, images.facts(choice.image).python, self.target, variables_of(spec))
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
@@ -249,7 +249,7 @@ class DockerTarget(Target):
 
 
 def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, ImageFacts]:
-    """Return the name, the ID and the facts of the image of the run's container, or of the image to use without one.
+    """Return name, ID and facts of the image of the run's container; without a container, of the image to use.
 
     Raises WorkbenchError if the image no longer exists.
     """

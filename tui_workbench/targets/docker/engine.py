@@ -34,7 +34,7 @@ NOT_FOUND, CONFLICT = 404, 409
 NOT_THERE = "not found"  # the result of a call for a missing object, in the trace of calls
 _CHUNK = 1 << 18
 
-# Errors of the package for an answer that is not JSON of an engine.
+# Errors that the package raises for an answer that is not an engine's JSON.
 _INVALID_ANSWER = (ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -126,9 +126,9 @@ class EngineRefused(WorkbenchError):
 
 
 class Engine:
-    """The engine behind the unix socket `path` on this machine; `label` names its host in errors.
+    """The engine behind the Unix socket `path` on this machine; `label` names its host in errors.
 
-    Raises TargetUnreachable if it does not answer, ConfigurationError if Docker's configuration file is damaged.
+    Raises TargetUnreachable if it does not answer, and ConfigurationError if Docker's configuration file is invalid.
     """
 
     def __init__(self, path: str, label: str, login: str = "") -> None:
@@ -440,8 +440,8 @@ def refused(label: str, action: str, said: str, status: int = 0) -> WorkbenchErr
             f"the disk of the Docker engine on {label} is full: cannot {action}",
             status=status,
             said=said,
-            remedy="Run `workbench-tui experiment clean` to remove files of old runs, or `docker system prune` on that "
-            "machine to remove unused images and containers.",
+            remedy="Run `workbench-tui experiment clean` to remove unused containers, environments and the package "
+            "cache, or `docker system prune` on the engine's machine.",
         )
     message = f"the Docker engine on {label} cannot {action}: {said}"
     return EngineRefused(message, status=status, said=said, remedy="Check its state there with `docker info`.")
@@ -452,7 +452,7 @@ def unreachable(label: str, error: BaseException | None = None) -> TargetUnreach
     if isinstance(error, PermissionError):
         return TargetUnreachable(
             f"this user may not use the Docker engine on {label}",
-            remedy="Add the user to its group: `sudo usermod -aG docker $USER`, then log in again.",
+            remedy="Ask an administrator to run `sudo usermod -aG docker USER`. Then log out and log in again.",
         )
     return ConnectionLost(
         f"the Docker engine on {label} does not answer",

@@ -1,7 +1,7 @@
-"""Programs that run in a container of an image to find its Python, packages, conda and C library, or its frameworks.
+"""Inspect an image with programs in a temporary container: its Python, packages, conda, C library and Spark.
 
-The facts of an image are cached by its ID, which identifies its content. Frameworks are checked with the GPUs that a
-container gets.
+The facts of an image are cached by its ID, which identifies its content. The frameworks of an image are checked with
+the GPUs that the container of a run would get.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
         if is_foreign:
             raise ConfigurationError(
                 f"the image {name} is for {image.architecture}, but the machine is {ours}",
-                remedy=f"Choose a baseDockerImage for {ours}, or try `docker pull --platform linux/{ours} {name}`.",
+                remedy=f"Choose a baseDockerImage for {ours}, or run `docker pull --platform linux/{ours} {name}` "
+                "on that machine.",
             )
         raise ConfigurationError(
             f"the image {name} has no Python",

@@ -1,7 +1,7 @@
 """The image of a run: the base image, or an environment that is built on it.
 
-An environment is found by the name of its recipe, so projects and machines with the same packages on the same base
-image share one image.
+An environment is found by a tag that its recipe determines, so all runs with the same packages on the same base image
+share one image.
 """
 
 from __future__ import annotations
@@ -96,8 +96,7 @@ class Images:
     def provide(self, report: Report, *, build: bool) -> tuple[Image, ImageFacts]:
         """Pull or build the image of the run if needed, and return it with its facts.
 
-        Raises ConfigurationError if it must be built and `build` is false, Interrupted, TargetUnreachable or
-        WorkbenchError.
+        Raises NotPrepared if the image must be built and `build` is false. Also raises Interrupted and WorkbenchError.
         """
         base = self._engine.image(self._name) or self._pull(report)
         facts = self.facts(base)
@@ -144,8 +143,8 @@ class Images:
         except EngineRefused as refused:
             raise ConfigurationError(
                 f"the image {self._name} is not on {self._host.label} and cannot be pulled: {refused.said}",
-                remedy="Correct baseDockerImage, log in here with `docker login`, or load the image there with "
-                "`docker load`.",
+                remedy="Correct baseDockerImage, run `docker login` on this machine, or run `docker load` on the "
+                "engine's machine.",
                 file=self._spec.target.path,
                 line=line_of_key(self._spec.target.path, "baseDockerImage"),
             ) from refused
@@ -195,7 +194,7 @@ class Images:
                     raise
                 _keep_route(path, is_open=False)
         report.line(f"{self._host.label} cannot reach the package index: packages are downloaded here and sent")
-        # The environment of conda has no packages yet, and may have another Python.
+        # The conda environment has no packages yet, and may have another Python version.
         made = facts._replace(version=builder.version, packages=()) if builder.needs_conda else facts
         builder.build(inputs._replace(offline=True, wheels=stores.wheels(self._recipe, made)), variables)
 
@@ -206,7 +205,7 @@ def build_lock(host: Host, tag: str) -> str:
 
 
 def _known_route(path: str) -> bool | None:
-    """Return True if containers could reach the package index at the last attempt; None if that is over a day ago."""
+    """Return whether containers could reach the package index at the last attempt; None without one in the last day."""
     with contextlib.suppress(OSError):
         if time.time() - os.stat(path).st_mtime <= ROUTE_SECONDS:
             with open(path, "rb") as file:

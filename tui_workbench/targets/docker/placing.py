@@ -31,7 +31,7 @@ from tui_workbench.targets.hosts.supervisor import OUTPUTS, WORKING_COPY
 
 _ROOT = "0:0"
 
-# The file in the run directory that lists the files of a project when it was copied into its container.
+# The file in the run directory that lists the project's files as they were copied into the container.
 PLACED = "placed.json"
 LARGEST_PLACED = 1 << 28
 
@@ -105,7 +105,7 @@ def _placement(host: Host, spec: RunSpec, home: str) -> Placement:
 
 
 def _data_of(host: Host, spec: RunSpec) -> tuple[str, ...]:
-    """Return the paths on the host that `DataReferences` names; those of the project exist only on this machine."""
+    """Return the paths on the host that `DataReferences` names; those in the project exist only on this machine."""
     references = spec.run_configuration.data_references
     inside = data_in_project(spec.project_root, references) if host.is_local and spec.tracked else ()
     here = (os.path.join(spec.project_root, path) for path in inside)
@@ -115,8 +115,8 @@ def _data_of(host: Host, spec: RunSpec) -> tuple[str, ...]:
 def archive_of(folder: str, inside: str, user: str, *, is_leaving: bool = False) -> tuple[IO[bytes], dict[str, str]]:
     """Return the folder as a tar archive for the absolute path `inside`, owned by `user` (uid:gid).
 
-    Also return the identity of each member by its relative path; see `identity_of`. Links stay links. With `is_leaving`
-    files whose names indicate secrets are omitted, because the archive leaves this machine.
+    Also return the identity of each member by its relative path; see `identity_of`. Links stay links. With
+    `is_leaving`, files whose names indicate secrets are omitted, because the archive leaves this machine.
     """
     uid, _, gid = user.partition(":")
     identities: dict[str, str] = {}
@@ -167,7 +167,9 @@ def take_made(chunks: Iterator[bytes], run_directory: str) -> None:
         _move_home(run_directory)
     except (OSError, tarfile.TarError) as error:
         raise StorageError(
-            f"cannot store the files of the run: {error}", remedy="Free some space and try again.", file=run_directory
+            f"cannot store the files of the run: {error}",
+            remedy="Check the free space and the permissions of the folder, then try again.",
+            file=run_directory,
         ) from error
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.progress import counted
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.container import KIND_LABEL, PREFIX, PROJECT_LABEL
@@ -30,14 +31,14 @@ RECIPE_LABEL = f"{PREFIX}.recipe"
 MACHINE_LABEL = f"{PREFIX}.machine"
 TAG_LABEL = f"{PREFIX}.environment"
 
-# The cache is a volume, because the user could not remove files of root in a folder.
+# The cache is a volume, because the user could not remove root's files in a folder.
 CACHE_VOLUME = "workbench-tui-cache"
 CACHE_DIRECTORY = "/workbench/cache"
 TOOLS_DIRECTORY = "/workbench/tools"
 WHEELS_DIRECTORY = "/workbench/wheels"
 CONDA_PREFIX = "/opt/workbench/env"
 
-OLDEST_FOR_UV = (3, 8)  # older Pythons use their pip
+OLDEST_FOR_UV = (3, 8)  # older Python versions use pip
 _ROOT = "0:0"
 _IDLE = "import sys; sys.path[:] = [each for each in sys.path if each]; import signal; signal.pause()"
 _NO_ROUTE = (
@@ -54,7 +55,7 @@ _NO_ROUTE = (
 
 
 class BuildInputs(NamedTuple):
-    """The files that a build needs, as folders of the engine's host."""
+    """The files that a build needs, as folders on the engine's host."""
 
     uv: str = ""  # the folder with the program uv; "" if the image has it or does not need it
     wheels: tuple[str, ...] = ()
@@ -151,11 +152,13 @@ class Builder:
         if not conda:
             # Only conda packages and another Python version need conda.
             first = next(each for each in (*recipe.conda, recipe.python) if each is not None)
+            conda_image = "an image with conda, such as continuumio/miniconda3 or mambaorg/micromamba"
             raise ConfigurationError(
                 f"`{first.text}` needs conda, but the image {self._base_name} "
                 f"(Python {self._facts.version}) has no conda, mamba or micromamba",
-                remedy="List it under `pip:` by its name on PyPI, or choose an image with conda, such as "
-                "continuumio/miniconda3 or mambaorg/micromamba.",
+                remedy=f"Choose an image with that Python version, or {conda_image}."
+                if first is recipe.python
+                else f"List it under `pip:` by its name on PyPI, or choose {conda_image}.",
                 file=recipe.path,
                 line=first.line,
             )
@@ -163,7 +166,8 @@ class Builder:
         specs = [python, *(package.text for package in recipe.conda), *(["pip"] if recipe.pip else ())]
         channels = [word for channel in recipe.channels for word in ("--channel", channel)]
         argv = [conda, "create", "--yes", "--quiet", "--prefix", CONDA_PREFIX, *channels, *specs]
-        return BuildStep(f"install {len(specs)} conda packages with {os.path.basename(conda)}", tuple(argv))
+        title = f"install {counted(len(specs), 'conda package')} with {os.path.basename(conda)}"
+        return BuildStep(title, tuple(argv))
 
     def _uv_command(self, inputs: BuildInputs, python: str) -> tuple[str, ...]:
         argv = [self._uv(inputs), "pip", "install", "--python", python, "--system", "--break-system-packages"]
@@ -232,13 +236,15 @@ class Builder:
         if any("No space left on device" in line for line in lines):
             return StorageError(
                 "cannot build the environment: the disk of the Docker engine is full",
-                remedy="Run `workbench-tui experiment clean` to remove unused files of runs.",
+                remedy="Run `workbench-tui experiment clean` to remove unused containers, environments and the package "
+                "cache, or `docker system prune` on the engine's machine.",
             )
         said = " ".join(lines[-3:]).rstrip(".") or f"exit code {code}"
         is_unreachable = any(words in text for words in _NO_ROUTE)
         return (NoRoute if is_unreachable else ConfigurationError)(
-            f"cannot build the environment: {step.title} failed: {said}",
-            remedy="See preparation.log of the run for the whole output.",
+            f"cannot build the environment, because the step '{step.title}' failed: {said}",
+            remedy="Correct the packages, or check the connection to the package index. The file preparation.log of a "
+            "run has the whole output.",
             file=self._recipe.path,
             line=self._recipe.line_named_in(text),
         )
@@ -302,7 +308,7 @@ class Builder:
 
 
 def remove_interrupted_build(engine: Engine, tag: str) -> None:
-    """Remove containers of an interrupted build of this machine. The caller holds the lock for `tag`."""
+    """Remove the containers of an interrupted build from this machine. The caller holds the lock for `tag`."""
     for container in engine.containers(f"{TAG_LABEL}={tag}"):
         if container.labels.get(MACHINE_LABEL) == project_key(""):
             engine.remove(container.id)

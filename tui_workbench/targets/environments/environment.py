@@ -25,7 +25,7 @@ from tui_workbench.targets.base.values import Report
 DEFAULT_FILE = "aml_config/conda_dependencies.yml"
 
 FORM = 1  # version of the build procedure; images of another version are not used
-_IMPLIED = frozenset(("pip", "python"))  # conda packages that are not installed as packages
+_IMPLIED = frozenset(("pip", "python"))  # conda packages that `Recipe.conda` does not list
 _REFUSED_OPTIONS = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
 _INDEX_OPTIONS = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--pre", "--trusted-host")
 _VERSION = re.compile(r"\d+(?:\.\d+)*")
@@ -47,7 +47,7 @@ class Recipe(NamedTuple):
     python: Package | None = None
     conda: tuple[Package, ...] = ()
     pip: tuple[Package, ...] = ()
-    options: tuple[str, ...] = ()  # of pip: package indexes
+    options: tuple[str, ...] = ()  # of pip, such as package indexes
     variables: Mapping[str, str] = {}
 
     def needs_conda(self, python_version: str) -> bool:
@@ -146,9 +146,9 @@ def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -
             continue
         kind, _, rest = line.partition(" ")
         if kind == "base":
-            return f"the base image has changed to {rest.split()[0]}"
+            return f"the base has changed to {rest.split()[0]}"
         if kind == "form":
-            return "an older version of the workbench built it"
+            return "another version of the workbench built it"
         place = _place(recipe, rest)
         return f"{place}`{rest.removeprefix('option ')}` is new"
     gone = next((line.partition(" ")[2] for line in earlier if line not in new), "")
@@ -174,7 +174,7 @@ def report_steps(report: Report, steps: Sequence[tuple[str, Callable[[], None]]]
 
 
 def not_prepared(spec: RunSpec, why: str, host: str = "") -> NotPrepared:
-    """Return the error for an environment that must be built, if the run configuration forbids it."""
+    """Return the error for an environment that must be built although the run configuration forbids it."""
     configuration = spec.run_configuration
     key = configuration.key("PrepareEnvironment")
     return NotPrepared(
@@ -222,12 +222,12 @@ def _trimmed(numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _option(text: str, path: str, line: int) -> list[str]:
-    """Return an option of pip as arguments. Options that name other files or source folders are refused."""
+    """Return a pip option as arguments. Raises ConfigurationError unless it is one of `_INDEX_OPTIONS`."""
     word, value = (*re.split(r"[=\s]+", text, maxsplit=1), "")[:2]
     if word in _REFUSED_OPTIONS or word not in _INDEX_OPTIONS:
         raise ConfigurationError(
             f"the option '{word}' is not supported in this file",
-            remedy="List the packages themselves under `pip:`.",
+            remedy="Remove the option. Instead of `-r`, `-c` or `-e`, list the packages under `pip:`.",
             file=path,
             line=line,
         )

@@ -1,7 +1,8 @@
 """Managed environments on this machine: folders with the packages of a conda environment file, built without conda.
 
-An environment is a folder in the user's cache, named by its recipe. It is built in place, because a Python installation
-cannot be moved. A file that is written last marks it as complete; a folder without that file is built again.
+An environment is a folder in the user's cache; its name is a hash of its recipe. It is built in place, because a Python
+installation cannot be moved. A file that is written last marks it as complete; a folder without that file is built
+again.
 """
 
 from __future__ import annotations
@@ -130,7 +131,9 @@ class Environments:
             processes.run(["rm", "-rf", "--", folder]).check_returncode()
         except (OSError, subprocess.CalledProcessError) as error:
             raise StorageError(
-                f"cannot remove the environment: {error}", remedy="Delete the folder yourself.", file=folder
+                f"cannot remove the environment: {error}",
+                remedy="Check the permissions of the folder, then delete it.",
+                file=folder,
             ) from error
 
 
@@ -153,7 +156,8 @@ class _Build:
         except OSError as error:
             raise StorageError(
                 f"cannot build the environment: {error.strerror or error}",
-                remedy="Free some space. `workbench-tui experiment clean` removes environments.",
+                remedy="Check the free space and the permissions of the folder. `workbench-tui experiment clean` "
+                "removes unused environments.",
                 file=error.filename or folder,
             ) from error
         self._report.line(f"the environment is built ({time.monotonic() - begun:.1f} s)")
@@ -178,7 +182,7 @@ class _Build:
         return [uv, "pip", "install", *options, *self._recipe.options, *packages]
 
     def _run(self, title: str, command: Sequence[str]) -> None:
-        """Run a program and report its lines. It is killed when the run is interrupted."""
+        """Run a program and report its lines. The program is killed when the run is interrupted."""
         said: list[str] = []
         watched = [self._report.interrupted] if self._report.interrupted >= 0 else []
         with (
@@ -214,8 +218,8 @@ class _Build:
     def _failure(self, title: str, text: str) -> ConfigurationError:
         said = " ".join(line.strip() for line in text.splitlines()[-3:]).rstrip(".")
         return ConfigurationError(
-            f"cannot build the environment: {title} failed: {said}",
-            remedy="Change the packages, or check the connection to the package index.",
+            f"cannot build the environment, because the step '{title}' failed: {said}",
+            remedy="Correct the packages, or check the connection to the package index.",
             file=self._recipe.path,
             line=self._recipe.line_named_in(text),
         )
@@ -245,7 +249,7 @@ class _Build:
             cache = Path(user_cache_directory(), "conda")
             await rattler.install(records, target_prefix=self._managed.folder, cache_dir=cache, show_progress=False)
         except _rattler_errors() as error:
-            raise self._failure("installing the conda packages", str(error)) from error
+            raise self._failure("install conda packages", str(error)) from error
 
 
 def _rattler_errors() -> tuple[type[Exception], ...]:

@@ -1,7 +1,7 @@
 """Offline packages: Python packages resolved and downloaded here, for a host that cannot reach the package index.
 
 Packages of the image are kept if the requirements allow it, as in an installation inside the image. Each downloaded
-file is verified against the hash in the index, and stored under it.
+file is verified against the hash in the index, and stored under that hash.
 
 The inputs of a build (the installer, wheels, archives of the project) are sent to the engine's host. Each is in
 a folder named by its hash, so nothing is sent twice.
@@ -31,7 +31,7 @@ from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError, storage_error
 from tui_workbench.core.files import replacing
 from tui_workbench.core.processes import find_program, run
-from tui_workbench.core.progress import Meter, meter
+from tui_workbench.core.progress import Meter, counted, meter
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.environments.environment import Package, Recipe
@@ -79,7 +79,7 @@ def uv_version() -> str:
 
 
 def platform_of(facts: ImageFacts) -> str:
-    """Return the resolver's name of the image's platform. Raises ConfigurationError for an unsupported machine."""
+    """Return the resolver's name for the image's platform. Raises ConfigurationError for an unsupported machine."""
     architecture = facts.machine
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
     if machine not in ("x86_64", "aarch64"):
@@ -262,10 +262,12 @@ def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None], downl
                 file.write(chunk)
                 downloads.update(wheel.file_name, min(1.0, file.tell() / size) if size else 0.0)
             if digest.hexdigest() != wheel.sha256:
-                raise WorkbenchError(f"{wheel.file_name} does not match the hash in the index", remedy="Try again.")
+                remedy = "Try again. If the error persists, check the package index, and any proxy before it."
+                raise WorkbenchError(f"{wheel.file_name} does not match the hash in the index", remedy=remedy)
     except OSError as error:
         raise WorkbenchError(
-            f"cannot download {wheel.file_name}: {error}", remedy="Check the connection to the package index."
+            f"cannot download {wheel.file_name}: {error}",
+            remedy="Check the connection to the package index, and the free space of this machine.",
         ) from error
     downloads.update(wheel.file_name, 1)
     progress(wheel.file_name)
@@ -330,7 +332,7 @@ class Stores:
     def wheels(self, recipe: Recipe, facts: ImageFacts) -> tuple[str, ...]:
         self._report.line("resolving the packages")
         found = resolve(recipe, facts, os.environ)
-        self._report.line(f"fetching {len(found)} wheels")
+        self._report.line(f"fetching {counted(len(found), 'wheel')}")
         store = os.path.join(self._here, "wheels")
         paths = fetch(found, store, lambda name: self._report.line(f"  {name}"))
         return tuple(

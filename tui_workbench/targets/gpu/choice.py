@@ -3,7 +3,7 @@
 A GPU is free if no process computes on it and no other run of this user has reserved it. A reservation is a link
 `gpus/ID` in the user's `.workbench-tui` folder on the machine, created under a lock, that points to the run's
 directory. It holds until the run's `exit` file is written or its folder is gone, so no process has to keep it, and the
-same run can reserve it again. Runs of other users are detected by their processes.
+same run can reserve the GPU again. Runs of other users are detected by their processes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SECONDS = 90.0  # timeout: without persistence mode the driver wakes every devic
 # A GPU with more memory in use is not free, even if its processes are hidden (in a container).
 IN_USE_MIB = 1024
 
-# $1 the folder of links, $2 this run's directory there, $3 the number of GPUs wanted, then the IDs that may be taken.
+# $1 the folder of links, $2 the directory of this run, $3 the number of GPUs wanted, then the IDs that may be taken.
 # Prints `ID` for each GPU that this run got, and `ID holder` for each that another run holds.
 _TAKE = """\
 folder=$1 run=$2 wanted=$3
@@ -237,7 +237,7 @@ def _reserve(
     raise WorkbenchError(
         f"{host.label} has fewer than {count} free GPU{'' if count == 1 else 's'}: "
         f"{'; '.join(filter(None, said)) or f'{len(seen)} in total'}",
-        remedy="Wait for a run to end, or name GPUs in `gpus`.",
+        remedy="Wait until enough GPUs are free, request fewer GPUs, or name GPUs in `gpus`.",
         file=target.path,
         line=line_of_key(target.path, CHOSEN),
     )

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 SOURCE = "NVIDIA, CUDA Compatibility"
 
-# The oldest Linux driver for each CUDA version and for those up to the next entry.
+# The oldest Linux driver for each CUDA version and for the newer ones up to the entry before it.
 _DRIVERS = (
     ((13, 0), "580"),
     ((12, 0), "525"),

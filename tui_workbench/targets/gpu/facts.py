@@ -33,7 +33,7 @@ def facts_of(host: Host, run_id: str) -> dict[str, Any]:
 
 
 def facts_in(lines: Iterable[str]) -> dict[str, Any]:
-    """Return the facts in the lines of `facts`."""
+    """Parse the lines that the shell function `facts` prints."""
     lines = tuple(lines)
     if "seen" not in lines:
         return {}

@@ -19,7 +19,7 @@ from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.gpus import machine_key
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Reading, Sample
 
-CELL_SECONDS = 2.0  # seconds that each value of a curve covers, so that a slow connection can redraw it in time
+CELL_SECONDS = 2.0  # seconds that each value of a curve covers; long enough to redraw it over a slow connection
 MOST_CELLS = 1024
 PAST_BYTES = 1 << 19  # bytes of the existing samples file to read at first; some minutes of eight GPUs
 STALE_SECONDS = 5.0  # seconds without a sample after which a machine counts as silent

@@ -1,4 +1,4 @@
-"""The location of a run's framework, a Python on a machine or in an image, and the framework's report there.
+"""The location of a run's frameworks (an interpreter on a machine or in an image), and their report there.
 
 A report is cached until the packages, the driver or the GPUs change. Results that may differ the next time, for example
 of a GPU that was busy, are not cached.
@@ -50,12 +50,12 @@ class EnvironmentMissing(WorkbenchError):
     """The environment of the run is not built yet; `command` builds it."""
 
     def __init__(self, message: str, command: str) -> None:
-        super().__init__(message, remedy="The first run that needs it builds it. To build it now, use the command.")
+        super().__init__(message, remedy="The first run builds it. To build it now, use the command.")
         self.command = command
 
 
 class FrameworkLocation(Protocol):
-    """A Python whose frameworks are checked."""
+    """A Python interpreter whose frameworks are checked."""
 
     name: str
     """The interpreter or the image, for messages."""
@@ -75,7 +75,7 @@ class FrameworkLocation(Protocol):
 
 
 class Interpreter:
-    """A Python of a machine."""
+    """A Python interpreter of a machine."""
 
     def __init__(self, host: Host, path: str, variables: Mapping[str, str]) -> None:
         self.name = path
@@ -108,7 +108,7 @@ class Interpreter:
             pieces.append(piece)
         raise ConnectionLost(
             f"{self.name} did not answer within {ANSWER_SECONDS:g} s",
-            remedy=f"Import the framework with {self.name} on that machine. If it hangs too, restart the machine: "
+            remedy=f"Import the framework with {self.name} on that machine. If that hangs too, restart the machine: "
             "the GPU driver may hang.",
         )
 
@@ -167,7 +167,7 @@ def framework_report(
 ) -> FrameworkReport | None:
     """Return the report of the frameworks; None if the interpreter prints no valid report.
 
-    A cached report is used only if `which` is ONE; a check of ALL GPUs always asks. Raises WorkbenchError.
+    A cached report is used only if `which` is ONE; a check of ALL GPUs always runs. Raises WorkbenchError.
     """
     hardware: list[object] = [gpus.driver, [gpu.uuid for gpu in gpus.found]]
     if which == ONE:

@@ -1,4 +1,4 @@
-"""Check that the frameworks of a Python compute on a GPU, with a process of that Python for each framework.
+"""Check that the frameworks of a Python interpreter compute on a GPU, with one process for each framework.
 
 The process loads the framework, reports its build and the GPUs that it sees, and multiplies two small matrices on them.
 The processes run at the same time, and a framework that crashes, hangs or prints does not affect the others. The
@@ -195,7 +195,8 @@ def ask(name):
         report = json.loads(answer[0][0].rpartition(MARK)[2])
     else:
         said = [line for line in answer[0][1].split("\n") if line.strip()]
-        report["problem"] = "it ended with %d%s" % (process.returncode, ": " + said[-1].strip() if said else "")
+        cause = ": " + said[-1].strip() if said else ""
+        report["problem"] = "it ended with exit code %d%s" % (process.returncode, cause)
     return report
 
 def changed(path):
@@ -261,7 +262,7 @@ class Framework(NamedTuple):
 
 
 class FrameworkReport(NamedTuple):
-    """The report of a Python and its frameworks."""
+    """The report of a Python interpreter and its frameworks."""
 
     python: str
     version: str

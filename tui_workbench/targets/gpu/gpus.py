@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs of a machine according to `nvidia-smi`, and which runs require a GPU."""
+"""The NVIDIA GPUs of a machine according to `nvidia-smi`, and the settings that request a GPU."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Gpus(NamedTuple):
 
 
 def gpus_of(host: Host, *, with_cuda: bool = False) -> Gpus:
-    """Ask nvidia-smi for the GPUs of a machine; `with_cuda` calls it a second time. Raises TargetUnreachable."""
+    """Ask nvidia-smi for the GPUs of a machine; with `with_cuda`, call it twice. Raises TargetUnreachable."""
     try:
         done = host.run(["sh", "-c", _ASK, "sh", str(int(with_cuda))], timeout=SECONDS)
     except ConnectionLost:

@@ -1,4 +1,4 @@
-"""GPU samples that the job of a run takes itself, where a scheduler chooses its nodes.
+"""GPU samples that the job of a run takes itself, for targets whose scheduler chooses the nodes.
 
 On each node an `sh` script runs nvidia-smi as long as the job runs, and appends its lines to a file in the run's
 directory. The file is copied here with the other files of the run. Samples are complete even if this machine was not
@@ -116,7 +116,7 @@ done
 class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
     """The samples in a run's directory, as `feed.Feed` returns those of a machine.
 
-    `machine` describes the GPUs of the job, on all nodes whose files have arrived; it is None before.
+    `machine` describes the GPUs of the job, on all nodes whose files have arrived; None before the first.
     """
 
     silent_seconds = 0.0

@@ -1,9 +1,9 @@
 """The GPUs of this machine according to NVML. The only module that uses pynvml.
 
-A value that the driver does not report is None; it does not affect the others.
+A value that the driver does not report is None; the other values are still reported.
 
 The owner of a process comes from /proc: user, program, run, container and session. The run is WORKBENCH_RUN_ID in the
-environment of the process, which only its user may read; the ID of the container is in its cgroup. Owners are cached by
+environment of the process, which only its user may read; the ID of the container is in the cgroup. Owners are cached by
 process ID and start time, because IDs are reused.
 """
 
@@ -26,7 +26,7 @@ _MOST_KNOWN = 4096
 
 
 class NoLibrary(Exception):
-    """NVML is not installed here; `nvidia-smi`, which contains it, may still work."""
+    """NVML cannot be loaded on this machine; `nvidia-smi` may still work."""
 
 
 class Nvml:

@@ -2,7 +2,7 @@
 
 Each check tests one thing and names the command that fixes it. The framework is checked in the run's own environment,
 with the variables of a run, by a matrix product; nothing is installed, fetched or left behind. If no GPU is requested,
-a failed check is reported as a remark and ends the series.
+a failed check is not an error, but no checks follow it.
 
 The frameworks that a script imports, directly or through modules of its project, are found by parsing the files.
 Imports of installed modules are not followed, except for libraries that are known to use one framework.
@@ -121,7 +121,8 @@ class Preflight:
         if said:
             raise CheckFailed(
                 f"the NVIDIA driver finds no GPU: {said}",
-                "If the command lists no GPU, restart the machine. Containers and virtual machines need passthrough.",
+                "If the command lists a GPU, restart the machine. Otherwise, check the hardware; a container or a "
+                "virtual machine needs GPU passthrough.",
                 "lspci | grep -i nvidia",
             )
         other = ""
@@ -130,7 +131,7 @@ class Preflight:
             other = f"\nIf the machine has no GPU: `workbench-tui config set {file} nvidiaDocker false`."
         raise CheckFailed(
             f"there is no NVIDIA driver (nvidia-smi not found){', and nvidiaDocker is true' if other else ''}",
-            f"Install the NVIDIA driver, on Ubuntu with the command shown, and restart the machine.{other}",
+            f"Install the NVIDIA driver and restart the machine. On Ubuntu, use the command shown.{other}",
             _INSTALL_DRIVER,
         )
 
@@ -195,7 +196,7 @@ class Preflight:
             relevant = [each for each in installed if each.name in imported]
             if not relevant:
                 found = ", ".join(each.title for each in installed)
-                text = f"the script imports no framework found in {self._python} ({found})"
+                text = f"the script imports none of the frameworks in {self._python} ({found})"
                 return CheckResult(FRAMEWORK, WARNING, text)
         # One framework that computes is enough.
         self._best = best = max(relevant, key=lambda each: (each.computed, bool(each.cuda)))
@@ -216,8 +217,7 @@ class Preflight:
         except ConnectionLost as error:
             # Raises TargetUnreachable, unless only the framework hangs.
             self._host.run(["true"])
-            message = f"{location.name} does not answer: {error.message}"
-            raise self._broken_framework(message, f"Start {location.name} on that machine yourself.") from error
+            raise self._broken_framework(error.message, error.remedy) from error
         except WorkbenchError as error:
             if self._engine is not None:
                 raise self._engine.refusal(error) from error
@@ -269,13 +269,13 @@ class Preflight:
         count = len(best.devices)
         if not count:
             said = f": {best.problem}" if best.problem else ""
-            raise self._unseen(f"{best.name} sees no GPU, but the driver has {len(self._gpus.found)}{said}")
+            raise self._unseen(f"{best.name} sees no GPU, but the driver lists {len(self._gpus.found)}{said}")
         if best.computed and (self._which != ALL or best.computed == count):
             each = "" if self._which != ALL else " on each" if count > 1 else " on it"
             return CheckResult(COMPUTES, OK, f"{best.name} sees {_counted(count)}; a matrix product{each} was correct")
         text = f"{best.name} computes on {best.computed} of {_counted(count)}: {best.problem}"
         if best.is_busy or best.computed:
-            return CheckResult(COMPUTES, WARNING, text, "Another program may use its memory.", "nvidia-smi")
+            return CheckResult(COMPUTES, WARNING, text, "Another program may use the memory of a GPU.", "nvidia-smi")
         raise CheckFailed(
             text,
             "The message of the framework shows the cause. If the driver hangs, restart the machine.",
@@ -297,7 +297,8 @@ class Preflight:
             return CheckResult(MEMORY, OK, f"containers get a /dev/shm of up to {size >> 30} GiB")
         words = self._host.run(["sh", "-c", "df -Pk /dev/shm 2>/dev/null | tail -n 1"]).text.split()
         if len(words) < 4 or not words[1].isdigit():
-            return CheckResult(MEMORY, WARNING, "there is no /dev/shm", "Data loaders with workers need it.")
+            remedy = "Mount a tmpfs at /dev/shm: data loaders with workers need it."
+            return CheckResult(MEMORY, WARNING, "there is no /dev/shm", remedy)
         size = int(words[1]) << 10
         if size >= SMALL_SHM_BYTES:
             return CheckResult(MEMORY, OK, f"/dev/shm has {size / (1 << 30):.1f} GiB")
@@ -326,7 +327,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([.\w]+)", re.MULTILINE)
 
 
 def imported_frameworks(root: str, script: str) -> frozenset[str]:
-    """Return the titles of the frameworks that the file `script` in the folder `root` imports."""
+    """Return the names of the frameworks that the file `script` in the folder `root` imports."""
     found: set[str] = set()
     pending, seen = [os.path.join(root, script)], set[str]()
     while pending and len(seen) < _MOST_FILES:

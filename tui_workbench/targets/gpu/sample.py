@@ -45,7 +45,7 @@ class Machine(NamedTuple):
     cuda: str = ""  # the newest CUDA version that the driver supports
     source: str = ""  # nvml, or nvidia-smi
     problem: str = ""
-    hides_processes: bool = False  # it is a container: the driver reports process IDs of the machine around it
+    hides_processes: bool = False  # it is a container, whose process IDs are not those that the driver reports
 
 
 class Reading(NamedTuple):

@@ -24,7 +24,7 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of
 
 INTERVAL = 1.0
-# Seconds without readers after which it ends. A screen that is opened again soon finds the same process.
+# Seconds without readers after which this process ends. A screen that is soon opened again finds the same process.
 PATIENCE_SECONDS = 5.0
 # Bytes after which a new file is started: an hour of one GPU with its processes, some minutes of eight.
 LARGEST = 4 << 20

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, Note, Owner, Process, Reading, Sample
 
-_TOGETHER = 0.5  # seconds between the lines of one list of processes
+_TOGETHER = 0.5  # maximum number of seconds between the lines of one list of processes
 _STALE = 2.5  # seconds after which a list of processes is too old for a sample
 
 DEVICE = ("index", "uuid", "name", "memory.total", "power.limit", "driver_version", "mig.mode.current")
@@ -63,8 +63,8 @@ describe() {
 """
 """Functions of `sh`. The first letter of each line that they print is its kind.
 
-`stdbuf`, where installed, turns off the buffering of lines. A script can replace `run_of_job`, which prints the run of
-a process that belongs to a job.
+`stdbuf`, where installed, makes nvidia-smi write each line at once. `run_of_job` prints the run ID of a process that
+has no WORKBENCH_RUN_ID; a script can redefine it.
 """
 
 

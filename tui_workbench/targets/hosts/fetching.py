@@ -1,8 +1,8 @@
-"""Copy folders from a host and verify their checksums; unpack archives that are not trusted.
+"""Copy folders from a host, verify the checksums of the files, and unpack untrusted archives.
 
-A repeated fetch skips the files that have arrived before. Unpacking creates only files, folders and links that stay
-within the folder. Links are created last, so that no file is written through a link. (These are the rules of tarfile's
-`data` filter, which Debian 12's Python lacks.)
+A repeated fetch skips the files that have already arrived. Unpacking creates only files, folders and links that stay
+within the folder. Links are created last, so that no file is written through a link. (tarfile's `data` filter has
+similar rules, but the Python of Debian 12 does not have this filter.)
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ class Stream(Protocol):
     """A readable stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, and no bytes at the end."""
+        """Return at most `size` bytes, or `b""` at the end."""
 
 
 @dataclass
 class Unpacked:
     """The content of an unpacked archive.
 
-    `checksums` (SHA-256) and `links` (their targets) are by name. `skipped` names the members that were refused.
+    `checksums` maps the names of files to their SHA-256 checksums, and `links` the names of links to their targets.
+    `skipped` lists the members that were not unpacked.
     """
 
     folder: str
@@ -119,7 +120,7 @@ def unpack(
 
 
 def is_within(name: str) -> bool:
-    """Return True if a relative path stays within its folder. Links are not resolved."""
+    """Return True if a path is relative and stays within its folder. Links are not resolved."""
     name = posixpath.normpath(name)
     return not name.startswith("/") and name != ".." and not name.startswith("../")
 
@@ -128,9 +129,10 @@ PARTIAL = ".part"
 """Suffix of the folder for incoming files."""
 
 MAX_ATTEMPTS = 3
-"""Maximum number of attempts. A file that a program still writes has a new checksum on every attempt."""
+"""Maximum number of attempts. A file that is still being written has a different checksum each time."""
 
-# $1: the folder. Names are separated by NUL bytes. sha256sum escapes names with a line feed.
+# $1: the folder. The input is a line `SIZE COMPRESSOR`, then SIZE bytes: the names of the wanted files, each followed
+# by a NUL byte. SIZE is `all` for all files. sha256sum escapes backslashes and line feeds in names.
 _SCRIPT = """\
 export LC_ALL=C
 echo ready
@@ -150,7 +152,7 @@ fi
 class FetchReport(NamedTuple):
     """The result of a fetch.
 
-    `skipped` names links that leave the folder and entries that are neither file, folder nor link.
+    `skipped` lists links that leave the folder, and entries that are neither a file, a folder nor a link.
     """
 
     files: int = 0
@@ -172,7 +174,7 @@ def fetch(host: Host, source: str, destination: str) -> FetchReport:
             return report
     raise StorageError(
         f"{source} on {host.label} changed during the copy",
-        remedy="Stop the program that writes to it, then try again. Files already copied are kept.",
+        remedy="Stop the program that writes to this folder, then try again. Files already copied are kept.",
         file=partial,
     )
 
@@ -184,8 +186,8 @@ def forget_partial(destination: str) -> None:
 
 
 def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
-    """Fetch the missing files and return the result; None if the checksum of a file is wrong."""
-    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source]) as process:
+    """Fetch the missing files, and return the result, or None if the checksum of a file is wrong."""
+    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", source], "copy files from") as process:
         is_near = process.wait_for_start()
         size = process.line()
         if size == "missing":
@@ -195,7 +197,7 @@ def _attempt(host: Host, source: str, partial: str) -> FetchReport | None:
         if size == "link":
             raise StorageError(
                 f"{source} on {host.label} is a symbolic link, which is not followed",
-                remedy="Replace it with a folder on that machine, then try again.",
+                remedy="On that machine, replace the link with the folder that it points to, then try again.",
             )
         sums = _checksums(process.take(int(size) + 1))
         kilobytes = process.line()
@@ -254,7 +256,7 @@ def _is_listed(member: tarfile.TarInfo, sums: dict[str, str]) -> bool:
 
 
 def _remove_stale(folder: str, current: Container[str]) -> None:
-    """Remove the files of an earlier attempt that are not `current`, and empty folders."""
+    """Remove the files of an earlier attempt that are not in `current`, and empty folders."""
     for parent, folders, names in os.walk(folder, topdown=False):
         for name in names:
             path = os.path.join(parent, name)

@@ -1,8 +1,8 @@
 """A machine that executes runs: this machine, or a machine over SSH.
 
-Machines differ in one primitive, `Host.open`: start a program with its three streams as file descriptors on this
-machine. Everything else is built on it. Programs are argument vectors, never lines for a shell. Every call has a time
-limit or can be interrupted, and raises TargetUnreachable rather than return an incomplete result.
+The main primitive is `Host.open`, which starts a program whose standard streams are file descriptors on this machine.
+Most other methods are built on it. Programs are argument vectors, never lines for a shell. Calls have a time limit or
+can be interrupted, and raise TargetUnreachable rather than return an incomplete result.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tui_workbench.core.processes import clean_environment
 from tui_workbench.core.waiting import wait_ready
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds for a short command. A login on a busy machine can take ten."""
+"""Time limit in seconds for a short command. A login on a busy machine can take ten seconds."""
 
 SHELL = "/bin/sh"
 
 READ_SIZE = 1 << 18
-"""Bytes per read, four times the default size of a pipe."""
+"""Bytes per read, four times the default capacity of a pipe."""
 
 MOST_OUTPUT = 256 << 20
-"""Maximum number of bytes that `run` reads from one stream, to protect the memory."""
+"""Maximum number of bytes that `run` reads from one stream, to limit the use of memory."""
 
 _KILLED = frozenset((129, 137, 143))
 """Exit codes after SIGHUP, SIGKILL and SIGTERM."""
@@ -43,11 +43,14 @@ follower=$!
 exec 3<&-
 wait "$follower"
 """
-"""`tail` does not notice a lost connection while the file is unchanged; `cat` sees the end of its input."""
+"""$1: the number of the first byte, from 1, $2: the file.
+
+`tail` does not notice a lost connection while the file is unchanged; `cat` sees the end of its input.
+"""
 
 
 class ConnectionLost(TargetUnreachable):
-    """The machine does not answer. A run that continues there has the state `unknown` until it answers again.
+    """The machine does not answer. A run on the machine has the state `unknown` until the machine answers again.
 
     `failed_check` names the failed check of the connection: `name`, `port`, `host key` or `login`.
     """
@@ -67,8 +70,8 @@ class LoginRefused(TargetUnreachable):
 class SecretNeeded(LoginRefused):
     """A password or passphrase is missing or wrong.
 
-    `reference` names the secret for `SecretStore`; `prompt` is the question to show. `host_verified` is True when the
-    machine answered with the right host key, so that only the secret is missing.
+    `reference` names the secret for `SecretStore`; `prompt` is the question to show. `host_verified` is True if the
+    machine showed the expected host key, so that only the secret is missing.
     """
 
     def __init__(
@@ -83,8 +86,8 @@ class SecretNeeded(LoginRefused):
 class HostKeyRefused(TargetUnreachable):
     """The machine's host key is unknown or has changed.
 
-    `presented` is the fingerprint (`SHA256:...`) of the key that the machine showed. `known` are the fingerprints in
-    known_hosts, empty for a machine that was never seen before.
+    `presented` is the fingerprint (`SHA256:...`) of the key that the machine showed. `known` has the keys of the
+    machine in known_hosts, each as fingerprint, file and line; it is empty for a machine that was never seen before.
     """
 
     permanent = True
@@ -154,7 +157,7 @@ class HostProcess(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """End the program if it still runs, and close the descriptors."""
+        """End the program if it is still running, and close the descriptors."""
 
 
 class Host(abc.ABC):
@@ -181,7 +184,7 @@ class Host(abc.ABC):
     def forward(self, socket: str) -> str:
         """Return the path of a local unix socket that is connected to a unix socket of the host.
 
-        It is valid until the connection is lost; then call this again. Raises TargetUnreachable.
+        The path is valid until the connection is lost; then call this method again. Raises TargetUnreachable.
         """
 
     @abc.abstractmethod
@@ -190,13 +193,16 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def wait_until_reachable(self, interrupted: int = -1) -> bool:
-        """Wait until the machine answers. Return False if the descriptor `interrupted` became readable before.
+        """Wait until the machine answers. Return False if the descriptor `interrupted` becomes readable first.
 
         Raises LoginRefused or HostKeyRefused if waiting is useless.
         """
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = DEFAULT_TIMEOUT) -> Completed:
-        """Run a program to its end. Raises TargetUnreachable if it is killed or exceeds `timeout` seconds."""
+        """Run a program to its end.
+
+        Raises TargetUnreachable if it takes longer than `timeout` seconds, or is killed on another machine.
+        """
         deadline = time.monotonic() + timeout
         process = self.open(argv, timeout=timeout)
         try:
@@ -208,7 +214,7 @@ class Host(abc.ABC):
         except TimeoutError:
             raise ConnectionLost(
                 f"{self.label}: `{argv[0]}` did not end within {timeout:g} s",
-                remedy="The machine may be overloaded; try again.",
+                remedy="Check the load and the disks of that machine, then try again.",
             ) from None
         finally:
             process.close()
@@ -216,13 +222,16 @@ class Host(abc.ABC):
     def refuse_killed(self, program: str, code: int) -> None:
         """Raise ConnectionLost if a program on another machine was killed, so that the caller tries again."""
         if not self.is_local and code in _KILLED:
-            raise ConnectionLost(f"{self.label}: `{program}` was killed by signal {code - 128}", remedy="Try again.")
+            raise ConnectionLost(
+                f"{self.label}: `{program}` was killed by signal {code - 128}",
+                remedy="Try again. If it is killed again, check the free memory of that machine.",
+            )
 
     def check(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = DEFAULT_TIMEOUT) -> Completed:
         """Run a program. Raises WorkbenchError with its error output if it fails."""
         done = self.run(argv, stdin=stdin, timeout=timeout)
         if done.code != 0:
-            remedy = f"Check on that machine that `{argv[0]}` works."
+            remedy = f"Check the disk space and the permissions on that machine, and that `{argv[0]}` works there."
             raise WorkbenchError(f"{self.label}: `{argv[0]}` failed: {done.complaint}", remedy=remedy)
         return done
 
@@ -232,7 +241,10 @@ class Host(abc.ABC):
         return int(user), int(group)
 
     def read(self, path: str, offset: int = 0) -> HostProcess:
-        """Follow a file: the process writes its bytes from `offset` to stdout until closed. The file may be missing."""
+        """Start a process that follows a file: it writes the bytes from `offset` on to stdout until it is closed.
+
+        The file may not exist yet.
+        """
         return self.open(["sh", "-c", _FOLLOW, "sh", str(offset + 1), path])
 
 
@@ -256,7 +268,7 @@ class LocalHost(Host):
 
 
 class LocalProcess(HostProcess):
-    """A program on this machine, in a new session so that closing it ends its children too."""
+    """A program on this machine, in a new session, so that `close` also ends its children."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         self._call = trace.Call(trace.PROCESS, argv, log_start=True)

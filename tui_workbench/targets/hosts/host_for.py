@@ -1,4 +1,4 @@
-"""The machine of a compute target. Plain-text secrets in a file are refused."""
+"""Return the machine of a compute target. A target file with a plain-text secret is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ssh_host_of(target: ComputeTarget) -> SshHost:
     from tui_workbench.targets.ssh.ssh_host import SshHost
     from tui_workbench.targets.ssh.ssh_wire import login_of
 
-    # The login is an argument of the link process, which every user of this machine can read.
+    # The login becomes an argument of a process, and every user of this machine can read such arguments.
     for key in plain_text_secrets(target):
         raise ConfigurationError(
             f"`{key}` is a plain-text secret",

@@ -1,4 +1,4 @@
-"""The folders of the workbench on a host, all below one folder of the user; find, read and remove them.
+"""The folders of the workbench on a host, all below one folder of the user: their paths, sizes and removal.
 
 ```
 <home>/projects/<name>-<key>/tree   the project as last sent; `key` identifies the machine and folder of the project
@@ -22,9 +22,9 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.remote_scripts import LIVING
 
 LIST_SECONDS = 120.0
-"""Time limit for adding up the sizes of many files on a slow disk."""
+"""Time limit in seconds for adding up the sizes of many files on a slow disk."""
 
-# $1: the folder of the workbench. Prints name, size in kB and record of each run, each followed by a NUL byte.
+# $1: the folder of the workbench. Prints the name, size in kB and record of each run, each followed by a NUL byte.
 _RUNS = """\
 cd -- "$1/runs" 2>/dev/null || exit 0
 for run in *; do
@@ -46,7 +46,7 @@ class HostLayout(NamedTuple):
         return posixpath.join(self.home, "runs", run_id)
 
     def project_tree(self, project_root: str, project_name: str) -> str:
-        """Return the folder of a project as last sent."""
+        """Return the folder that contains the files of a project as they were last sent."""
         return posixpath.join(self.home, "projects", f"{_slug(project_name)}-{project_key(project_root)}", "tree")
 
     def sdk(self, version: str) -> str:

@@ -35,7 +35,7 @@ from tui_workbench.targets.hosts.supervisor import OUTPUT, OUTPUTS, WORKING_COPY
 RECORD, BOOT = "run.json", "boot"
 
 FULL_BELOW = 64
-"""A disk with less free space, in kilobytes, counts as full."""
+"""A disk with less free space than this, in kilobytes, counts as full."""
 
 MOST_NAMES = 10
 """Maximum number of skipped files that the run's record names."""
@@ -43,8 +43,8 @@ MOST_NAMES = 10
 COPY_SECONDS = 600.0
 """Time limit for copying a project on the host; a gigabyte on a slow network disk takes minutes."""
 
-# $1: the folder of the workbench, $2: the run's directory, then other folders. `chmod` fails on another user's folder.
-# The first folder, which may be the user's own, keeps its permissions.
+# $1: the folder of the workbench, $2: the run's directory, then other folders. `chmod` fails for a folder of another
+# user; this is not an error. $1 keeps its permissions, because the user may have created it.
 _FOLDERS = """\
 umask 077
 mkdir -p -- "$1/projects" "$2" || exit
@@ -57,9 +57,10 @@ mkdir -p -- "$@"
 # $1: the run's directory. Executed on the host, because a container may see another boot ID.
 _NOTE_START = 'umask 077; cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
 
-# $1: the tree, $2: the run's directory, $3: the folder of the SDK. A complete copy stays, because another process may
-# be starting the script in it. Each attempt makes a new copy and renames it to `work`, because an attempt whose
-# connection was lost may still be copying. `placed` is written once: files newer than it were made by the run.
+# $1: the tree, $2: the run's directory, $3: the folder of the SDK. Prints `absent` if the SDK is missing. A complete
+# copy is kept, because another process may be starting the script in it. Each attempt makes a new copy and renames it
+# to `work`, because an attempt whose connection was lost may still be copying. `placed` is written once: files newer
+# than `placed` were made by the run.
 _PLACE = """\
 [ -e "$3" ] || echo absent
 [ -e "$2/placed" ] && exit 0
@@ -75,7 +76,7 @@ set -C
 : 2>/dev/null >"$2/placed" || [ -e "$2/placed" ]
 """
 
-# $1: the run's directory, then names of folders, an empty word, and names of files.
+# $1: the run's directory, then names of folders, an empty argument, and names of files.
 _WRITABLE = """\
 umask 077
 cd -- "$1" && shift || exit
@@ -120,7 +121,7 @@ cd -- "$1" 2>/dev/null && [ -d work ] && [ -e placed ] || exit 0
 if [ -d work/outputs ] && [ ! -L work ] && [ ! -L work/outputs ] && [ ! -e outputs ] && [ ! -L outputs ]; then
     mv work/outputs outputs 2>/dev/null || [ -d outputs ] || exit
 fi
-# The change time is better, if find supports it: programs can set the modification time, and copying sets it.
+# The change time is more reliable, if find supports it: programs can set the modification time, and copying does.
 newer=-cnewer
 find placed -cnewer placed >/dev/null 2>&1 || newer=-newer
 {
@@ -202,7 +203,8 @@ def sdk_archive() -> bytes:
 class Placing(NamedTuple):
     """A shell script that makes a run's copy of files that were sent before, with its arguments and its input.
 
-    It prints only `placed` if the copy and the SDK exist. Otherwise the caller must send them.
+    If the copy was made and the SDK exists, the script prints `placed` and nothing else. Otherwise the caller must send
+    the files.
     """
 
     script: str
@@ -249,7 +251,7 @@ class HostRun:
                 os.makedirs(folder, FOLDER_MODE if folder == self.directory else 0o777, exist_ok=True)
 
     def make_writable(self, folders: Sequence[str], files: Sequence[str]) -> None:
-        """Create the folders and files that a container may write, private to this user. Existing ones stay."""
+        """Create the folders and files that a container may write, private to this user. Existing files are kept."""
         if not self._host.is_local:
             command = ["sh", "-c", _WRITABLE, "sh", self.directory, *folders, "", *files]
             self.require(self._host.run(command), "create the files of the run")
@@ -284,7 +286,7 @@ class HostRun:
         report.done("copy")
 
     def placing(self, tree: Sequence[Entry]) -> Placing:
-        """Return the script that makes the run's copy of these files. Execute it while `locked`."""
+        """Return the script that makes the run's copy of these files. Execute it within `locked`."""
         spec, record = self._spec, self._record()
         destination = self.layout.project_tree(spec.project_root, spec.project_name)
         arguments = (self.layout.home, self.directory, destination, self.sdk_folder, digest(tree), str(len(record)))
@@ -314,7 +316,7 @@ class HostRun:
         self._host.run(["sh", "-c", _NOTE_START, "sh", self.directory])
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file in the directory atomically, readable to this user only."""
+        """Write a file in the directory atomically, readable only by this user."""
         command = ["sh", "-c", _WRITE, "sh", self.file(name), str(len(data))]
         self.require(self._host.run(command, stdin=data), f"write {name}")
 
@@ -384,7 +386,7 @@ class HostRun:
         self.finish_live()
 
     def finish_live(self) -> None:
-        """Fetch the rest of the metrics. Can be repeated."""
+        """Fetch the rest of the files of `live`, such as the metrics. Can be repeated."""
         live = self.live()
         if live is not None:
             live.finish()
@@ -394,11 +396,11 @@ class HostRun:
         return self.require(done, "list the run's folder").text.split("\n")
 
     def mirror(self) -> Mirror:
-        """Return a copy of the host's output.log in the run's directory on this machine."""
+        """Return a Mirror that copies output.log to the run's directory on this machine."""
         return Mirror(self._host, self.file(OUTPUT), self._spec.run_directory, OUTPUT)
 
     def live(self) -> LiveFiles | None:
-        """Return the files to fetch while the run continues; None on this machine."""
+        """Return the files to fetch while the run continues; None if the host is this machine."""
         return None if self._host.is_local else LiveFiles(self._host, self.directory, self._spec.run_directory)
 
     def remove_copy(self) -> None:
@@ -408,7 +410,7 @@ class HostRun:
             self.require(done, "remove the copy")
 
     def require(self, done: Completed, action: str) -> Completed:
-        """Return the result of a program. Raises StorageError if the disk is full, else WorkbenchError if it failed."""
+        """Return the result of a program. Raises StorageError for a full disk, WorkbenchError for any other failure."""
         if done.code == 0:
             return done
         label = self._host.label
@@ -418,7 +420,7 @@ class HostRun:
                 remedy=f"Run {self._clean} to remove files of old runs. `df -h` on that machine shows which disk is "
                 "full.",
             )
-        remedy = f"Check the permissions of {self.layout.home} on that machine."
+        remedy = f"Check the disk, and the permissions of {self.layout.home}, on that machine."
         raise WorkbenchError(f"cannot {action} on {label}: {done.complaint}", remedy=remedy)
 
     def keep_record(self) -> None:

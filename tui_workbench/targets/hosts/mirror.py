@@ -1,11 +1,11 @@
 """Copy the log, the metrics and the output of ranks from another machine while a run continues.
 
 The log is followed from the byte where the copy ends. The size of the copy is the only state, so any process can
-continue at any time, and no byte is lost or repeated. One process copies at a time; others leave it to that process.
+continue at any time, and no byte is lost or repeated. Only one process copies at a time.
 
-The sizes of the other files are read every few seconds, and new bytes are fetched by a second command. `metrics.jsonl`
-and the files of `ranks/`, `gpu/` and `spark/` grow in place. Event files are in `live/` until the run has ended and its
-files are fetched.
+The sizes of the other files are read every few seconds, and new bytes are fetched by a second command. The copies of
+`metrics.jsonl` and of the files in `ranks/`, `gpu/` and `spark/` have the same paths in the run's local directory.
+TensorBoard's event files are copied to `live/`, which is removed after the files of the ended run are fetched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, Ho
 from tui_workbench.targets.hosts.supervisor import GPU, METRICS, RANKS, SPARK, SPARK_BYTES
 
 SILENCE_SECONDS = 20.0
-"""Time limit for bytes that are in the file already, which arrive without delay."""
+"""Time limit in seconds for the next of the bytes that are already in the file."""
 
 
 class Mirror(contextlib.AbstractContextManager["Mirror"]):
@@ -44,7 +44,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
     def open(self) -> int:
         """Start following, and return the descriptor that is readable when `pump` has bytes to copy.
 
-        Returns -1 if another process already copies. Raises TargetUnreachable.
+        Returns -1 if another process is already copying. Raises TargetUnreachable.
         """
         if not self._is_locked:
             return -1
@@ -52,7 +52,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         return self._process.stdout
 
     def pump(self) -> bool:
-        """Copy the bytes that have arrived, or wait for some. Return False if the connection is lost."""
+        """Copy the bytes that have arrived; wait if there are none. Return False if the connection is lost."""
         if self._process is None:
             raise ValueError("the mirror is not open")
         data = os.read(self._process.stdout, READ_SIZE)
@@ -60,14 +60,15 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
             write_all(self._file, data)
         except OSError as error:
             raise StorageError(
-                f"cannot write the log: {error.strerror}", remedy="Free some space. Then the log continues."
+                f"cannot write the log: {error.strerror}",
+                remedy="Check the disk space and the permissions of the run's directory. Then the log continues.",
             ) from error
         finally:
             self.size = os.fstat(self._file).st_size
         return bool(data)
 
     def drain(self) -> None:
-        """Copy the current content of the file. Raises TargetUnreachable if the connection is lost before."""
+        """Copy the file up to its current size. Raises TargetUnreachable if the connection is lost meanwhile."""
         if not self._is_locked:
             locks.lock(self._file)
             self._is_locked = True
@@ -92,7 +93,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         return int(text) if text.isdecimal() else 0
 
     def end(self) -> None:
-        """Raise TargetUnreachable with the reason why the process on the host ended."""
+        """Raise TargetUnreachable because the process on the host ended, with the reason if it is known."""
         process, self._process = self._process, None
         if process is not None:
             with contextlib.closing(process), contextlib.suppress(TimeoutError):
@@ -103,7 +104,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         )
 
     def close(self) -> None:
-        """Stop following; the copy stays."""
+        """Stop following. The copy is kept."""
         if self._process is not None:
             self._process.close()
             self._process = None
@@ -118,16 +119,16 @@ IN_PROGRESS = ".inprogress"
 """Suffix of the event log of a running Spark application (Spark's EventLogFileWriter)."""
 
 SHORTEST, LONGEST, GROWTH = 2.0, 30.0, 1.5
-"""Seconds between two polls; longer each time if nothing is new."""
+"""Shortest and longest time between two polls in seconds, and the factor after a poll without new bytes."""
 
 GPU_SECONDS = 10.0
-"""Longest time between two polls of a run with GPU samples. They grow every second."""
+"""Longest time between two polls of a run with GPU samples, which are taken every second."""
 
 MOST_BYTES = 8 << 20
-"""Bytes per command. If there are more, the next command follows immediately."""
+"""Maximum number of bytes per command. If there are more, the next command follows immediately."""
 
 SHARES = 8
-"""A command fetches at most MOST_BYTES / SHARES of a file, so that a long log of a rank does not delay other files."""
+"""A command fetches at most MOST_BYTES / SHARES of one file, so that a rank's long log does not delay other files."""
 
 # $1: the run's directory. Prints sizes and names; `placed` is as old as the run's copy.
 _SIZES = """\
@@ -201,12 +202,12 @@ class LiveFiles:
         return found is not None
 
     def finish(self) -> None:
-        """Fetch the rest, and remove `live/`, whose files were fetched with the run. Raises TargetUnreachable."""
+        """Fetch the rest, and remove `live/`: its files were fetched with the run. Raises TargetUnreachable."""
         self.fetch_all()
         remove_below(self._here, LIVE)
 
     def _wanted(self) -> list[tuple[str, int, int]]:
-        """Return the path, first byte and size of the missing parts."""
+        """Return the path, first byte and size of each missing part."""
         lines = self._host.run(["sh", "-c", _SIZES, "sh", self._there]).stdout.decode("utf-8", "surrogateescape")
         wanted, room = [], MOST_BYTES
         for line in lines.split("\n"):
@@ -229,7 +230,7 @@ class LiveFiles:
         """Return the local path of a file of the run; "" for a path that is not allowed."""
         parts = path.split("/")
         if path == METRICS or (len(parts) == 2 and parts[0] in (GPU, RANKS, SPARK) and ".." not in parts):
-            # Spark renames the event log at its end.
+            # Spark removes the suffix when the application ends.
             return os.path.join(self._here, path.removesuffix(IN_PROGRESS) if parts[0] == SPARK else path)
         return os.path.join(self._here, LIVE, path) if ".." not in parts and parts[0] in ("work", "outputs") else ""
 
@@ -260,8 +261,8 @@ def follow(
 ) -> None:
     """Copy the log and the files of `live` until the descriptor `ended` becomes readable.
 
-    Then calls `finish`, which may raise an error, and copies the rest of the log. Raises Interrupted, or
-    TargetUnreachable if the connection is lost. Call it again to continue at the same byte.
+    Then call `finish`, which may raise an error, and copy the rest of the log. Raises Interrupted, or TargetUnreachable
+    if the connection is lost. Another call continues at the same byte.
     """
     log = mirror.open()
     watched = [descriptor for descriptor in (ended, log, interrupted) if descriptor >= 0]

@@ -19,7 +19,7 @@ from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, is_disk_full
 
 SILENCE_SECONDS = 120.0
-"""Time limit for a busy host with a slow disk."""
+"""Time limit in seconds for the next data, long enough for a busy host with a slow disk."""
 
 NEAR_SECONDS = 0.015
 """A host with a shorter response time is on the same network, where compression costs more time than it saves."""
@@ -29,11 +29,15 @@ _PIPE_SIZE = 1 << 20
 
 
 class ProcessIO:
-    """A running program. Use it as a context manager, which ends the program."""
+    """A running program. Use it as a context manager, which ends the program.
 
-    def __init__(self, host: Host, argv: Sequence[str]) -> None:
+    `action` is for errors: the verb before the host's name, such as `copy files to`.
+    """
+
+    def __init__(self, host: Host, argv: Sequence[str], action: str) -> None:
         self._host = host
         self._argv = argv
+        self._action = action
         self._buffer = b""
         self._errors = b""
         self.written = 0
@@ -69,7 +73,7 @@ class ProcessIO:
         return line.decode("ascii", "replace").strip()
 
     def gzip(self) -> bytes:
-        """Return the next gzip stream of the output, unpacked."""
+        """Return the next gzip stream of the output, decompressed."""
         unpacker = zlib.decompressobj(wbits=31)  # with a gzip header
         found = bytearray()
         while not unpacker.eof:
@@ -93,7 +97,7 @@ class ProcessIO:
         self._buffer += data
 
     def read(self, size: int = READ_SIZE) -> bytes:
-        """Return at most `size` bytes of the output, and no bytes at the end."""
+        """Return at most `size` bytes of the output, or `b""` at its end."""
         data = self._buffer or self._receive()
         self._buffer = data[size:]
         return data[:size]
@@ -154,7 +158,10 @@ class ProcessIO:
             )
             raise StorageError(f"the disk of {self._host.label} is full", remedy=remedy)
         said = errors.split("\n")[0] or f"exit code {code}"  # later lines are consequences of the first
-        raise WorkbenchError(f"copying from or to {self._host.label} failed: {said}", remedy="Try again.")
+        raise WorkbenchError(
+            f"cannot {self._action} {self._host.label}: {said}",
+            remedy="Check the disk and the permissions on that machine, then try again.",
+        )
 
     def _watched(self) -> list[int]:
         return [self._process.stderr] if self._errors_open else []
@@ -166,4 +173,7 @@ class ProcessIO:
             self._errors = (self._errors + data)[-READ_SIZE:]
 
     def _silent(self) -> NoReturn:
-        raise ConnectionLost(f"{self._host.label}: no data for {SILENCE_SECONDS:g} s", remedy="Try again.")
+        raise ConnectionLost(
+            f"{self._host.label}: no data for {SILENCE_SECONDS:g} s",
+            remedy="Check the network, and the load and the disk of that machine, then try again.",
+        )

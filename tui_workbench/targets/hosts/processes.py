@@ -30,18 +30,21 @@ KERNEL_THREAD = 0x00200000
 
 EXEC_POLLS = 2000
 EXEC_POLL_SECONDS = 0.0005
-"""Polls for the environment of a process during `exec`, which can take long on a busy machine."""
+"""Number of polls, and seconds between them, for the environment of a process during `exec`.
+
+On a busy machine, `exec` can take long.
+"""
 
 ENVIRONMENT_END = 48
-"""The index of env_end (proc(5): field 51) after the program's name in /proc/PID/stat."""
+"""The index of env_end (field 51 in proc(5)) among the fields after the program's name in /proc/PID/stat."""
 
 
 def processes_of_run(run_id: str, session: int = 0, since: int = 0, directory: str = "") -> set[int]:
     """Return the IDs of the run's live processes, except for this process and the processes of other users.
 
     `session` is the process ID of the supervisor while it lives. `since` is its start time (clock ticks since boot):
-    older processes do not belong to the run. `directory` is the run's directory: runs of two projects with the same
-    name, started in the same millisecond, have the same ID.
+    older processes do not belong to the run. `directory` is the run's directory, because runs of two projects with the
+    same name, started in the same millisecond, have the same ID.
     """
     mark = b"\0%s=%s\0" % (RUN_ID_VARIABLE.encode(), run_id.encode("utf-8", "surrogateescape"))
     own = os.getpid()
@@ -65,7 +68,7 @@ def processes_of_run(run_id: str, session: int = 0, since: int = 0, directory: s
 def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
     """Send SIGTERM to the processes from `find`, and SIGKILL after `grace` seconds; return True if SIGKILL was needed.
 
-    Returns when `find` returns no process, so it waits for processes in an uninterruptible wait.
+    Returns when `find` returns no process, so it waits for processes in uninterruptible sleep.
     """
     asked: set[int] = set()
     deadline = time.monotonic() + grace
@@ -143,7 +146,7 @@ def _has_environment(name: str) -> bool:
 
 
 def _read(path: str) -> bytes:
-    # A search reads a file of each process on the machine, and `open` makes twice as many system calls.
+    # Not `open`, which makes twice as many system calls: a search reads files of every process on the machine.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = b""

@@ -13,7 +13,7 @@ from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts.host import Host
 
 SLOW_SECONDS = 2.0
-"""Warn about a shell that takes longer to start: every step of a run starts a shell."""
+"""Warn about a shell that takes longer than this to start, because every step of a run starts a shell."""
 
 TOOLS = (
     "cat", "cmp", "cp", "cut", "du", "find", "grep", "head", "ls", "mkdir", "mv", "rm", "rmdir", "sed", "setsid",
@@ -82,4 +82,4 @@ def slow_shell(host: Host) -> str:
     seconds = host.shell_seconds
     if seconds < SLOW_SECONDS:
         return ""
-    return f"starting a shell on {host.label} takes {seconds:.0f} s, because start-up files such as ~/.bashrc are slow"
+    return f"starting a shell on {host.label} takes {seconds:.0f} s: start-up files such as ~/.bashrc may be slow"

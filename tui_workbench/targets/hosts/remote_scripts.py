@@ -1,4 +1,4 @@
-"""The `sh` scripts for runs of `type: remote` on the host. They need only standard tools and leave no files.
+"""The `sh` scripts for runs of `type: remote` on the host. They need only standard tools and are not stored there.
 
 A script that waits also reads its input, so that it ends when the connection is lost.
 """
@@ -26,7 +26,7 @@ mkdir -p -- "$share" || exit
 setsid=$(command -v setsid) || { echo 'setsid not found' >&2; exit 1; }
 exports=$(cat)
 [ -e "$run/pid" ] && exit 0
-[ "$(printf %s "$exports" | wc -c)" -eq "$size" ] || { echo 'its variables are incomplete' >&2; exit 1; }
+[ "$(printf %s "$exports" | wc -c)" -eq "$size" ] || { echo 'some of its variables are missing' >&2; exit 1; }
 mask=$(umask)
 umask 077
 cat /proc/sys/kernel/random/boot_id >"$run/boot" 2>/dev/null
@@ -35,7 +35,7 @@ cat /proc/sys/kernel/random/boot_id >"$run/boot" 2>/dev/null
     eval "$exports"
     exec "$setsid" /bin/sh -c "$text" sh "$run" "$run/work" "$@"
 ) </dev/null >/dev/null 2>"$run/start.log" &
-# Another process may have started the supervising shell at the same time, which has not written its pid yet.
+# Another process may have started a supervising shell at the same time that has not written its pid yet.
 naps=0
 while [ ! -s "$run/pid" ] && { kill -0 $! 2>/dev/null || { [ -e "$run/pid" ] && [ $naps -lt 500 ]; }; }; do
     sleep 0.01
@@ -46,10 +46,11 @@ cat -- "$run/start.log" >&2
 echo "the supervising shell cannot write to $run" >&2
 exit 1
 """
-"""$1: run directory, $2: share, $3: size of the exports, $4: the supervisor's text, then the script's argument vector.
+"""$1: run directory, $2: folder that runs share, $3: size of the input, $4: the supervisor's script, then the argument
+vector of the user's script.
 
-The input is the exports. If the connection is lost before all of them have arrived, nothing is started. They are
-evaluated last, so that the script's PATH does not affect this script.
+The input is the `export` commands for the variables. If the connection is lost before all of them have arrived, nothing
+is started. They are evaluated last, so that the PATH of the user's script does not affect this script.
 """
 
 _KNOWN = """\
@@ -110,7 +111,7 @@ else
     }
 fi
 """
-"""Defines `left`, which prints the processes with the run's ID in their environment. Not every grep supports -z."""
+"""Defines `left`, which prints the IDs of processes with the run's ID in their environment. Some greps have no -z."""
 
 LEFT = f"""\
 run=$1 id=$2
@@ -147,7 +148,7 @@ while is_alive && [ $naps -lt 40 ]; do sleep 0.025; naps=$((naps + 1)); done
 is_alive && kill -KILL "$pid"
 echo "$forced $count"
 """
-"""$1: run directory, $2: run ID, $3: pauses of 50 ms between SIGTERM and SIGKILL, $4: seconds for helpers to end.
+"""$1: run directory, $2: run ID, $3: number of 50 ms pauses before SIGKILL, $4: seconds for helpers to end.
 
 Prints `forced` or `-`, and the number of processes that received SIGTERM.
 """

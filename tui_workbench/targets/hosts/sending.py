@@ -2,8 +2,8 @@
 
 The host stores a manifest beside the folder, with path and identity of each sent file, and the output of `find` from
 that time. If both are as expected, one round trip shows that all files are up to date. A file is up to date if it has
-the wanted identity and an unchanged line in the output of `find`. Files that were changed, removed or added on the host
-are therefore corrected. The host needs only a shell, find and tar; gzip is optional.
+the wanted identity and an unchanged line in the output of `find`. Changes that were made to the folder on the host are
+therefore found and undone. The host needs only standard tools; gzip is optional.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 BATCH_SECONDS = 20.0
-"""Duration of one stream, after which the manifest is written. A lost connection costs at most this time."""
+"""Duration of one stream, after which the manifest is written. A lost connection wastes at most this time."""
 
 UPDATE_SECONDS = 1.0
 """Seconds between two progress lines."""
@@ -38,9 +38,10 @@ SHOWN_FILES = 3
 
 _CHUNK = 1 << 18
 _PACKING_LEVEL = 1
+_ACTION = "copy files to"
 
 # Defines `look`, which lists the files of the folder `$base`, and `is_same`, which compares such a list in the file $1
-# with the list of the last sending, and the manifest with the digest `$wanted`.
+# with the list of the last sync, and the manifest with the digest `$wanted`.
 _LOOK = """\
 look() { find "./$base" -mindepth 1 -printf '%P\\0%y %s %T@ %C@ %m\\0' 2>/dev/null || :; }
 is_same() {
@@ -58,9 +59,9 @@ look >"$now" && is_same "$now"
 """
 """$1: the folder, $2: the `digest` of the wanted files. Succeeds if `sync` would send nothing."""
 
-# $1: the folder, $2: the digest of the wanted manifest. Without `find -printf` everything is sent again, without gzip
-# uncompressed. Files are removed only if the list of them is complete. Temporary files have unique names, because an
-# attempt whose connection was lost may still be running.
+# $1: the folder, $2: the digest of the wanted manifest. Without `find -printf`, everything is sent again; without gzip,
+# data is not compressed. Files are removed only if the list of them is complete. Temporary files have unique names,
+# because an attempt whose connection was lost may still be running.
 _SCRIPT = f"""\
 tree=$1 wanted=$2 base=${{1##*/}}
 umask 022
@@ -104,7 +105,7 @@ class SyncReport(NamedTuple):
 
 @contextlib.contextmanager
 def report_sending(line: Callable[[str], None]) -> Iterator[Progress]:
-    """Yield a function that shows progress, and writes a line about it every second."""
+    """Yield a function that shows progress, and writes a line about it at most every second."""
     last = time.monotonic()
     with meter("sending", BYTES) as sending:
 
@@ -137,14 +138,14 @@ def sync(
 ) -> SyncReport:
     """Make the folder `destination` on the host contain exactly the files of `listing`, read from `source`.
 
-    `progress` is called with bytes sent and bytes to send. `packed` says whether to compress; None decides by the
-    response time of the host. Raises TargetUnreachable or StorageError.
+    `progress` is called with the number of bytes sent so far and the total. `packed` turns compression on or off; if it
+    is None, the response time of the host decides. Raises TargetUnreachable or StorageError.
     """
     wanted = {entry.path: entry for entry in listing}
     wanted_digest = digest(listing)
     report = SyncReport()
     while True:
-        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, wanted_digest]) as process:
+        with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, wanted_digest], _ACTION) as process:
             is_near = process.wait_for_start()
             answer = process.line()
             if answer == "same":
@@ -187,7 +188,7 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
     Creates the folder, but sends no files. Raises as `sync` does.
     """
     wanted = {entry.path: entry for entry in listing}
-    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest(listing)]) as process:
+    with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest(listing)], _ACTION) as process:
         process.line()
         answer = process.line()
         if answer == "same":
@@ -272,7 +273,7 @@ class _Sender:
 
 
 class _Batch:
-    """The missing files that fit into BATCH_SECONDS, and the manifest after them."""
+    """The files to send and to remove. `write` sends files for BATCH_SECONDS, then the new manifest."""
 
     def __init__(self, wanted: dict[str, Entry], held: _Held, source: str, name: str) -> None:
         self.missing = [entry for entry in wanted.values() if held.identities.get(entry.path) != _identity(entry)]
@@ -340,7 +341,7 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def _identity(entry: Entry) -> str:
-    """Return the manifest's value for a file: type, permission and content."""
+    """Return the manifest's value for an entry: its type, and the identity or the target of the link."""
     if entry.link is not None:
         return f"l {entry.link}"
     return f"{'x' if entry.executable else 'f'} {entry.identity}"

@@ -6,8 +6,8 @@ The shell writes two files into the run directory; both end with a newline when 
 so a run cannot start twice. Its lines are the shell's process ID, the host's boot ID and `/proc/PID/stat`, whose 22nd
 field, the start time, distinguishes the shell from a later process with the same ID. `exit` contains the script's exit
 code as a shell sees it: 128 + N for signal N. The shell allocates the space of `exit` before the script starts, so that
-the code fits on a full disk. It writes through a descriptor that was opened before, so that it does not follow a link
-that replaced the file. If the shell cannot create these files, it starts nothing.
+the code can be written to a full disk. It writes through a descriptor that was opened before, so that it does not
+follow a link that has replaced the file. If the shell cannot create these files, it starts nothing.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ PID = "pid"
 EXIT = "exit"
 
 OUTPUTS, WORKING_COPY, METRICS = "outputs", "work", "metrics.jsonl"
-"""Other names in a run's directory that the script writes."""
+"""Names of other files and folders in a run's directory that the script writes."""
 
 RANKS = "ranks"
 """The folder of the ranks' output in a run's directory."""
 
 GPU = "gpu"
-"""The folder of GPU samples that the job of a run takes itself, in a run's directory."""
+"""The folder in a run's directory for the GPU samples that the run's own Slurm job takes."""
 
 SPARK = "spark"
 """The folder of Spark's event log in a run's directory."""
 
 SPARK_BYTES = 128 << 20
-"""Bytes of an event log that are fetched and read; a task takes about 4 kB."""
+"""Maximum number of bytes of an event log to fetch and read; a task takes about 4 kB."""
 
 LARGEST = 4096
 """Maximum number of bytes to read from `pid` or `exit`, which have a few hundred."""
 
 UNKNOWN_EXIT = "the exit code is unknown: the supervising shell was killed"
-"""The reason of a run whose shell was killed."""
+"""The reason in the outcome of a run whose supervising shell was killed."""
 
 MOST_NAMES = 5
 """Maximum number of process names in a message."""
@@ -107,7 +107,7 @@ class Supervisor(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """True while the shell runs. A later process with the same ID does not count."""
+        """True while the shell is running. A later process with the same ID does not count."""
         if not self.same_boot:
             return False
         try:
@@ -119,7 +119,7 @@ class Supervisor(NamedTuple):
 
 
 def read_supervisor(run_directory: str) -> Supervisor | None:
-    """Read the `pid` file; None while it is missing or incomplete."""
+    """Read the `pid` file. Return None while it is missing or incomplete."""
     text = _text(run_directory, PID)
     lines = text.split("\n")
     # Signals to process 0 would go to the process group of the sender.
@@ -129,7 +129,7 @@ def read_supervisor(run_directory: str) -> Supervisor | None:
 
 
 def read_exit_code(run_directory: str) -> int | None:
-    """Read the `exit` file; None while it is missing or incomplete."""
+    """Read the `exit` file. Return None while it is missing or incomplete."""
     text = _text(run_directory, EXIT)
     return int(text) if text.endswith("\n") and text.strip().isdigit() else None
 

@@ -80,7 +80,7 @@ class LocalTarget(Target):
         ]
         if spec.tracked:
             steps.append(
-                Step("collect", "keep outputs/ and all other files that the run created, remove unchanged files")
+                Step("collect", "keep outputs/ and all other files that the run created; remove unchanged files")
             )
         return Plan(self.target.name, self.target.type, interpreter, tuple(steps))
 
@@ -115,7 +115,7 @@ class LocalTarget(Target):
         if managed is None:
             return super().framework_location(spec)
         if not managed.is_complete:
-            raise EnvironmentMissing(f"the environment is not built yet: {managed.why()}", prepare_command(spec))
+            raise EnvironmentMissing(f"the environment is not built yet ({managed.why()})", prepare_command(spec))
         return Interpreter(self.host, managed.python, variables_of(spec, managed.recipe.variables))
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
@@ -259,7 +259,7 @@ class LocalTarget(Target):
             spec,
             share=os.path.join(base, spec.project_name),
             run_directory=spec.run_directory,
-            # An untracked run writes its outputs into the project, but uploads into the run directory.
+            # The `outputs/` of an untracked run is in the project, but the SDK stores files in the run directory.
             outputs=f"{spec.working_directory if spec.tracked else spec.run_directory}/outputs",
             sdk=SDK_FOLDER,
             others=spark.variables(interpreter, installed) if installed is not None else None,
@@ -311,7 +311,7 @@ def find_interpreter(target: ComputeTarget) -> str:
 
 
 def _wait_for_supervisor(spec: RunSpec, interrupted: int) -> supervisor.Supervisor:
-    """Read the shell's pid file, which appears a millisecond after its start.
+    """Read the shell's pid file, which appears about a millisecond after the shell starts.
 
     Raises NeverStarted if the file is missing and no process could write it.
     """

@@ -20,7 +20,7 @@ _CAUSES = (
 def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str]) -> str:
     """Return the cause of the end of the attempt before attempt `number`, from the lines of slurm.log.
 
-    A node that fails writes no line, so a failed node is the cause if the log names no other.
+    A failed node writes no line: it is the cause if the log names none and the attempt before has no exit code.
     """
     earlier = max((each for each in attempts if each < number), default=0)
     if not earlier:

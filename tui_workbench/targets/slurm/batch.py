@@ -1,19 +1,20 @@
 """The shell scripts of a run on a cluster: the batch script, and the step that executes the user's script.
 
 The batch script supervises the step, as `hosts.supervisor` does on other targets. It runs on the first node of the job,
-the step on every node. All paths are on the file system that the nodes and the login node share.
+and the step on every node. All paths are on the file system that the nodes and the login node share.
 
 ```
-batch       in a sweep: this script
-pid         created exclusively, so that a duplicate or requeued job ends at once; its line is the ID of the job
+batch       in a sweep: the batch script
+pid         the ID of the job; created exclusively, so that a duplicate job, or a requeued one without `requeue`, ends
+            at once
 exit        the script's exit code
 attempts/N  with `requeue`: a folder for each time that Slurm has started the job, from 1 on
   begin     the size of output.log at the beginning of the attempt, and its first node
   exit      the exit code of the attempt
 output.log  written by the first task of the step itself; ranks/N.log by the other tasks
-gpu/N       GPU samples of node N of the job, written by a script, `sampler`
+gpu/N       GPU samples of node N of the job, written by the script `sampler`
 slurm.log   the output of the batch script, of srun and of Slurm
-step        the step, readable to this user only, because it holds the variables
+step        the script of the step, readable only by this user, because it contains environment variables
 ```
 """
 
@@ -39,17 +40,18 @@ NOT_STARTED = "workbench-tui: srun has not started the script"
 """A line in slurm.log."""
 
 TRIES, PAUSE_SECONDS = 60, 5
-"""Number of attempts, and seconds between them, to call srun while the controller is restarting."""
+"""Number of attempts to call srun while slurmctld is restarting, and seconds between them."""
+
 ATTEMPT_LINE = "workbench-tui: attempt %s on node %s"
 """A line of slurm.log: the number of the attempt that begins, and its first node."""
 
-# printf has the redirection, because in `sh` a failed redirection of a special command such as `exec` or `:` ends the
-# shell. Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only the
-# script's bytes. Since 22.05, srun does not forward the CPUs per task. srun needs the controller, which may be
-# restarting; a step writes to its file in `unfinished` when it begins. A controller that was killed may have no record
-# that it started the job. Then the job is pending again, and this start must leave no files, because the next start
-# executes the step. srun ends with 0 when a node has failed: only tasks that have ended remove their files in
-# `unfinished`.
+# The claim redirects `printf`, because in `sh` a failed redirection of a special built-in such as `exec` or `:` ends
+# the shell. Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only
+# the script's bytes. Since Slurm 22.05, srun does not inherit --cpus-per-task from sbatch. srun needs slurmctld, which
+# may be restarting, so srun is called again until the step has begun and has written to its file in `unfinished`. A
+# slurmctld that was killed may have no record that it started the job. Then the job is pending again, and this start
+# must leave no files, because the next start executes the step. srun exits with 0 even if a node has failed, so each
+# task removes its file in `unfinished` when it ends; a file that is left shows the failure.
 _BATCH = """\
 #!{shell}
 run={run}
@@ -112,8 +114,8 @@ _CLAIM = f"""\
 printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || {{ [ -s "$run/{PID}" ] && exit 0; exit 1; }}
 """
 
-# The job has the same ID in each attempt. Another job with the same name must not execute the run. A run that has ended
-# has no step any more, because an administrator can requeue its job for a while.
+# The job has the same ID in each attempt. Another job with the same name must not execute the run. The step of a run
+# that has ended is removed, so that its job does nothing if an administrator requeues it later.
 _CLAIM_ATTEMPT = f"""\
 [ -e "$run/{STEP}" ] || exit 0
 printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || [ "$(head -n 1 "$run/{PID}")" = "$SLURM_JOB_ID" ] || exit 0
@@ -140,8 +142,9 @@ srun --overlap --mem=0 --input=none --export=ALL -- /bin/sh "$run/sampler" "$run
 sampler=$!
 """
 
-# The interpreter is found before the variables of the run are set, which may change PATH and HOME. Only the script
-# writes to its log: the shell's own output, such as "Terminated" when a signal ends the script, goes to slurm.log.
+# The interpreter is found before the variables of the run are set, because they may change PATH and HOME. Only the
+# script writes to its log: the shell's own output, such as "Terminated" when a signal ends the script, goes to
+# slurm.log.
 _STEP = """\
 run={run}
 task=${{SLURM_PROCID:-0}}
@@ -161,7 +164,7 @@ case $1 in
     *) set -- "$(command -v -- "$1" || printf %s "$1")" ;;
 esac
 command -v -- "$1" >/dev/null || {{
-    printf 'workbench-tui: pythonLocation: %s does not exist on node %s\\n' "$1" "$SLURMD_NODENAME" >>"$log"
+    printf 'workbench-tui: pythonLocation %s does not exist on node %s\\n' "$1" "$SLURMD_NODENAME" >>"$log"
     exit 127
 }}
 mkdir -p -- {share}
@@ -189,9 +192,9 @@ def batch_script(
 ) -> str:
     """Return the batch script of a run whose directory is `directory`, below `root`.
 
-    With `requeues`, the script runs again each time Slurm requeues the job; else such a job ends at once. With
-    `samples`, the job samples its GPUs while the script runs. The step runs in `container`. Each text of `setup` is a
-    command; the first that fails ends the run. The commands run in a login shell, which defines `module`.
+    With `requeues`, the script runs again each time Slurm requeues the job; without it, a requeued job ends at once.
+    With `samples`, the job samples its GPUs while the script runs. srun starts the step in `container`. Each item of
+    `setup` is a shell command; the run ends if one fails. The commands run in a login shell, which defines `module`.
     """
     steps = (_SETUP.format(line=line, quoted=shlex.quote(mask_command(line.strip().split("\n")[0]))) for line in setup)
     return _BATCH.format(

@@ -22,7 +22,7 @@ JOB_SECONDS = 120
 _NOT_SHARED, _NO_PYTHON, _LATE = 66, 127, 75
 
 # $1: runRoot, $2: the interpreter or "", $3: seconds, then the options of sbatch. The job reads a file that the login
-# node wrote below `runRoot` and writes another one. Prints the node and its interpreter.
+# node wrote below `runRoot`, and writes another one. Prints the node and the version of the interpreter.
 _TRY = f"""\
 {CLEAN}
 root=$1 python=$2 left=$3
@@ -76,7 +76,7 @@ class SlurmChecks:
     def run_root(self) -> CheckResult:
         """Check that the login node can write to `runRoot`. Raises WorkbenchError."""
         folder = writable(self._host, self._target)
-        remedy = f"To check that the compute nodes share it: {self.job_command}"
+        remedy = f"Check that the compute nodes share it: `{self.job_command}`."
         return CheckResult(RUN_ROOT, OK, f"the login node can write to {folder}", remedy)
 
     def disk(self) -> CheckResult:
@@ -85,7 +85,7 @@ class SlurmChecks:
 
     @property
     def job_command(self) -> str:
-        """The shell command that makes all checks and also runs a job."""
+        """The shell command that runs all checks, including the job."""
         return f"workbench-tui computetarget check {shlex.quote(self._target.name)} --job"
 
     def job(self) -> CheckResult:
@@ -99,7 +99,7 @@ class SlurmChecks:
             return CheckResult(JOB, OK, f"node {node} shares {root}{version and f' and has {version}'}")
         if done.code == _LATE:
             message = f"the job did not end within {JOB_SECONDS} s ({done.complaint}), so runRoot was not checked"
-            return CheckResult(JOB, WARNING, message, "Check again when nodes are free.")
+            return CheckResult(JOB, WARNING, message, "Check again later. `sinfo` on the cluster shows free nodes.")
         compute_node = done.complaint.rpartition(" ")[2]
         if done.code == _NOT_SHARED:
             raise CheckFailed(

@@ -15,7 +15,7 @@ _EXPAND = 'case $1 in "~") printf %s "$HOME" ;; "~/"*) printf %s "$HOME/${1#"~/"
 class LoginHost(Host):
     """A host whose files of the workbench are in `runRoot`.
 
-    Runs execute on other machines, in a copy of the project, even if the commands of Slurm are on this machine. So
+    Runs execute on other machines, in a copy of the project, even if Slurm's commands are on this machine. Therefore
     `is_local` is False, and both cases have one implementation.
     """
 
@@ -53,7 +53,7 @@ class LoginHost(Host):
 
     @property
     def shown_home(self) -> str:
-        """The folder as plans show it, without a request to the machine."""
+        """The folder as it is shown in plans. The machine is not contacted."""
         return self._home or self._run_root.rstrip("/") or "~/.workbench-tui"
 
     def ask(self, script: str, *arguments: str, timeout: float = DEFAULT_TIMEOUT) -> Completed:

@@ -1,7 +1,7 @@
 """The GPUs of a cluster by partition, and the nodes of this user's jobs, from sinfo and squeue.
 
-The fields of `-O` have fixed widths, and no value contains a blank. The tested versions, 22.05 and 24.11, print the
-same columns. No compute node is contacted.
+The fields of `-O` have fixed widths, and no value except a job's name, the last field, contains a space. The tested
+versions, 22.05 and 24.11, print the same columns. No compute node is contacted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ echo =
 sinfo -h -N -O 'NodeHost:100,Partition:80,StateCompact:30,Gres:300,GresUsed:300' | tr -s ' ' | grep 'gpu:'
 exit 0
 """
-"""Prints this user's running jobs, `=`, and the nodes with GPUs, once for each partition."""
+"""Prints this user's running jobs, a line `=`, and each node with GPUs once for each of its partitions."""
 
 _ALLOCATED = re.compile(r"gres/gpu=(\d+)")
 _REQUESTED = re.compile(r"gpu(?::[^:,()=/]+)?[:=](\d+)")

@@ -1,8 +1,8 @@
 """Build the srun command line that starts the step of a run in a container.
 
-The step, its output and its exit code are files below `runRoot`, which the container has at the same path. Only
-apptainer and pyxis mount it; a bundle of `oci` must do so in its configuration. None of them runs the image's
-entrypoint.
+The step, its output and its exit code are files below `runRoot`, which must have the same path in the container. An
+option of apptainer or pyxis mounts this folder; an OCI bundle must mount it in its configuration. The entrypoint of the
+image is not executed.
 
 Sources: README of pyxis, "Usage"; enroot's import(1); `apptainer exec --help`; containers.html of Slurm.
 """
@@ -23,8 +23,8 @@ _OPTIONS = {"pyxis": "--container-image", "oci": "--container"}
 """The option of srun that each kind needs."""
 
 _REMEDIES = {
-    "pyxis": "Ask the administrators for the plugin pyxis, or set `container: apptainer`.",
-    "oci": "Use Slurm 21.08 or later, or set `container: apptainer`.",
+    "pyxis": "Ask the cluster's administrators to install the plugin pyxis, or set `container: apptainer`.",
+    "oci": "`container: oci` needs Slurm 21.08 or later. On an older cluster, set `container: apptainer`.",
 }
 
 
@@ -36,11 +36,12 @@ class ContainerWords(NamedTuple):
 
 
 def container_words(target: ComputeTarget, root: str, directory: str) -> ContainerWords:
-    """Return the arguments for a run in `directory`, below `root`. Raises ConfigurationError for an invalid image."""
+    """Return the arguments for a run in `directory`, below `root`. Raises ConfigurationError if this is impossible."""
     image = target.base_docker_image
     if target.container == "pyxis":
         if ":" in root or "," in root:
-            raise _refusal(target, "runRoot", f"pyxis cannot mount {root}", "Set a `runRoot` without `:` and `,`.")
+            message = f"pyxis cannot mount runRoot {root}, because it contains `:` or `,`"
+            raise _refusal(target, "runRoot", message, "Set `runRoot` to a path without these characters.")
         mounts = f"--container-mounts={root}:{root}"
         workdir = f"--container-workdir={directory}"
         return ContainerWords(
@@ -48,13 +49,14 @@ def container_words(target: ComputeTarget, root: str, directory: str) -> Contain
         )
     if target.container == "apptainer":
         if ":" in root or "," in root:
-            raise _refusal(target, "runRoot", f"apptainer cannot bind {root}", "Set a `runRoot` without `:` and `,`.")
+            message = f"apptainer cannot bind runRoot {root}, because it contains `:` or `,`"
+            raise _refusal(target, "runRoot", message, "Set `runRoot` to a path without these characters.")
         name = image if "://" in image or image.startswith(("/", "./")) else f"docker://{image}"
         return ContainerWords((), ("apptainer", "exec", "--nv", "--bind", root, "--pwd", directory, name))
     if target.container == "oci":
         if not image.startswith("/"):
             message = f"container is oci, but baseDockerImage {image!r} is not the absolute path of a bundle"
-            raise _refusal(target, "baseDockerImage", message, "Set it to the folder of an OCI bundle.")
+            raise _refusal(target, "baseDockerImage", message, "Set it to the absolute path of an OCI bundle's folder.")
         return ContainerWords((f"--container={image}",))
     return ContainerWords()
 
@@ -62,11 +64,11 @@ def container_words(target: ComputeTarget, root: str, directory: str) -> Contain
 def container_support(host: LoginHost, target: ComputeTarget) -> str:
     """Describe the support for the target's containers. Raises WorkbenchError if they are not supported.
 
-    Only compute nodes know whether they have apptainer.
+    Whether the compute nodes have apptainer is not visible from the login node.
     """
     option = _OPTIONS.get(target.container)
     if option is None:
-        return "not checked: the compute nodes may have apptainer" if target.container == "apptainer" else "none"
+        return "not checked, because only compute nodes need it" if target.container == "apptainer" else "none"
     if host.ask(_HAS_OPTION, option).code != 0:
         message = f"container is {target.container}, but srun on {host.label} has no option {option}"
         raise WorkbenchError(message, remedy=_REMEDIES[target.container], file=target.path)
@@ -79,8 +81,8 @@ def _enroot_image(target: ComputeTarget) -> str:
     if image.startswith(("/", "./")):
         return image
     if "@" in image:
-        message = f"pyxis cannot use an image by its digest: {image}"
-        raise _refusal(target, "baseDockerImage", message, "Use a tag, or the path of an imported image.")
+        message = f"pyxis cannot use the image {image} by its digest"
+        raise _refusal(target, "baseDockerImage", message, "Use a tag, or the path of an image from `enroot import`.")
     registry, slash, name = image.partition("/")
     is_registry = slash and (registry == "localhost" or "." in registry or ":" in registry)
     return f"{registry}#{name}" if is_registry and "#" not in image else image

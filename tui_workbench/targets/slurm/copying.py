@@ -1,4 +1,4 @@
-"""Copy new bytes of files of many runs from the login node, with one request."""
+"""Copy the new bytes of the files of many runs from the login node with one request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Part(NamedTuple):
     """A range of bytes of a remote file that the local copy lacks."""
 
     run_id: str
-    directory: str  # of the run, here
+    directory: str  # of the run, on this machine
     name: str
     start: int
     size: int
@@ -37,7 +37,7 @@ def missing_parts(run_id: str, directory: str, sizes: Mapping[str, int]) -> list
 
 
 def fetch(host: LoginHost, parts: Iterable[Part]) -> dict[Part, bytes]:
-    """Return the bytes of parts: the beginning of a large part, and none of a file that has shrunk.
+    """Return the bytes of parts: only the beginning of a large part, and nothing of a file that has shrunk.
 
     Raises TargetUnreachable.
     """

@@ -18,7 +18,7 @@ from tui_workbench.targets.slurm.squeue import CLEAN, parse_accounting
 from tui_workbench.targets.slurm.submission import ANSWER_SECONDS
 
 INFO = "slurm.json"
-"""The file with facts about a run's job, in its directory on this machine."""
+"""The file with facts about a run's job, in the run's directory on this machine."""
 
 TAIL_BYTES = 1 << 14
 """Maximum number of bytes that are read from the end of slurm.log."""
@@ -29,12 +29,12 @@ KILLED_FROM = 129
 TERMINATED = 143
 """The exit code of a script that SIGTERM has ended."""
 
-NEAR_LIMIT = "Slurm sent SIGTERM because the job was close to its time limit: increase `time`, or save the state"
+NEAR_LIMIT = "Slurm sent SIGTERM because the job was close to its time limit: increase `time`, or save checkpoints"
 
-_FORGOTTEN = "Slurm no longer knows the job: its controller may have failed before it saved the job"
+_FORGOTTEN = "Slurm no longer knows the job: slurmctld may have failed before it saved the job"
 _NOTHING_WRITTEN = (
     "the compute node wrote no slurm.log, so it may not share `runRoot`: "
-    "`workbench-tui computetarget check NAME --job` tests that"
+    "`workbench-tui computetarget check NAME --job` checks this"
 )
 
 # $1: IDs of jobs, separated by commas.
@@ -45,7 +45,7 @@ exec sacct -n -P -X -S now-30days -j "$1" -o JobIDRaw,State,ExitCode
 
 
 def accounting(host: LoginHost, job_ids: Sequence[str]) -> dict[str, tuple[str, int | None]]:
-    """Return state and exit code of jobs by ID; empty if the cluster has no accounting. Raises TargetUnreachable.
+    """Return the state and exit code of jobs, by ID; empty without accounting. Raises TargetUnreachable.
 
     Without slurmdbd, sacct fails at once.
     """
@@ -76,7 +76,7 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
     if code:
         return outcome_with_code(code, state, directory)
     said = (tail(directory) or [""])[-1]
-    reason = states.describe_end(state) or (f"the job ended as {state}" if state else _FORGOTTEN)
+    reason = states.describe_end(state) or (f"the job ended in the state {state}" if state else _FORGOTTEN)
     details = "its exit code was not written" if has_started else "its script did not start"
     if said:
         details += f"; slurm.log: {said}"
@@ -100,7 +100,7 @@ def tail(directory: str) -> list[str]:
 
 
 def read_info(directory: str) -> dict[str, Any]:
-    """Read the local facts about a run's job: `job`, its ID, and after its end `reason`. Empty if unknown."""
+    """Read the facts about a run's job: `job`, its ID, and after its end `reason` and `ended`. Empty if unknown."""
     try:
         found = json.loads(read_below(directory, INFO, supervisor.LARGEST * 4))
     except (OSError, ValueError):
@@ -114,7 +114,7 @@ def write_info(directory: str, **facts: object) -> None:
 
 
 def outcome_here(directory: str) -> Outcome | None:
-    """Return the outcome of a run; None if this machine does not know it."""
+    """Return the outcome of a run that is recorded on this machine; None if there is none."""
     info = read_info(directory)
     code = supervisor.read_exit_code(directory)
     if code is not None:
@@ -125,7 +125,7 @@ def outcome_here(directory: str) -> Outcome | None:
 
 
 def keep_outcome(directory: str, outcome: Outcome) -> None:
-    """Write the outcome of a run on this machine, unless it has one. Raises OSError."""
+    """Record the outcome of a run on this machine, unless one is recorded. Raises OSError."""
     if outcome_here(directory) is not None:
         return
     if outcome.exit_code is None:

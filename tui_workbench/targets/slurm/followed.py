@@ -1,4 +1,4 @@
-"""State of one followed run of a cluster."""
+"""The state of one run that is followed on a cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HIDDEN_SECONDS = 60.0
 """Time for which NFS may hide a new file from other machines (`acdirmax` of nfs(5))."""
 
 EARLY_SECONDS = 90.0
-"""SIGTERM counts as the warning from this time before the warning on: Slurm sends it up to a minute early."""
+"""A SIGTERM up to this long before the expected warning counts as the warning: Slurm sends it up to a minute early."""
 
 RETRY_SECONDS = 2.0
 """Pause before another attempt to copy bytes that could not be read or written."""
@@ -38,7 +38,7 @@ MOST_FAILURES = 5
 
 
 class FollowedRun:
-    """A followed run. `job_id` is "" if this machine does not know its job. Times are of the monotonic clock."""
+    """A followed run. `job_id` is "" if the run's job is unknown. Times are of the monotonic clock."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class FollowedRun:
         if len(files.attempts) > len(self.files.attempts):
             self._is_put_back, self._explain_until, self._started = False, math.inf, time.monotonic()
         if files.job_id and not self.files.job_id:
-            # A controller that was killed may start a job that it had canceled.
+            # A slurmctld that was killed may start a job that it had canceled.
             self._gone_since, self._next_look, self._end_state = math.inf, math.inf, ""
         self.files = files
         if files.job_id:
@@ -114,7 +114,7 @@ class FollowedRun:
             self.job_id = next((each.job_id for each in queue.jobs.values() if each.run_id == self.run_id), "")
         job = queue.jobs.get(self.job_id)
         if job is not None and job.run_id not in ("", self.run_id):
-            job = None  # a controller that lost its last jobs gives their IDs to other jobs
+            job = None  # a slurmctld that lost its last jobs gives their IDs to other jobs
         if job is None or job.state in states.ENDED:
             self._end_state = job.state if job is not None else self._end_state
             if math.isinf(self._gone_since):
@@ -126,7 +126,8 @@ class FollowedRun:
             self._is_put_back = asked > self._started
             if self._is_put_back or not self.files.job_id:
                 reason = states.describe_waiting(job.state, job.reason)
-                self._wait_for(f"put back in the queue: {reason}" if self._is_put_back else reason)
+                words = ("put back in the queue" if self._is_put_back else "", reason)
+                self._wait_for("; ".join(filter(None, words)))
         elif job.state in states.ACTIVE:
             self._is_put_back = False
             self._report.running()
@@ -147,7 +148,7 @@ class FollowedRun:
         """Process the files of a run whose job is gone."""
         now = time.monotonic()
         if files.job_id and files.job_id != self.job_id:
-            # Another job of the same name executes the run; the job of this machine ended at once.
+            # Another job of the same name executes the run; the job that this machine knew ended at once.
             self._gone_since = self._next_look = math.inf
             self._end_state = ""
         else:
@@ -268,7 +269,7 @@ class FollowedRun:
         return ends.outcome_without_code(self._end_state, code, self.directory, has_started=bool(self.files.job_id))
 
     def _was_warned(self, outcome: Outcome) -> bool:
-        """Return True if SIGTERM has ended the script; Slurm sends it before the time limit, up to a minute early."""
+        """Return True if the script was ended by the SIGTERM that Slurm sends before the time limit."""
         is_close = 0 < self._facts.warning < time.time() + EARLY_SECONDS
         return is_close and outcome.exit_code == ends.TERMINATED and not states.describe_end(self._end_state)
 

@@ -1,9 +1,9 @@
-"""Follow the runs of one login of a cluster together: their states by squeue, their output and ends as files.
+"""Follow the runs of one login of a cluster together: squeue reports their states, files contain output and exit codes.
 
-Two requests serve any number of runs. One asks squeue every 15 to 30 seconds. The other is a loop of `sh` on the login
-node that ends with its connection. It prints the sizes of the growing files of runs that have started, and their exit
-codes, whenever they change. A job announces its start with a file in one folder, so a thousand queued runs cost one
-listing of that folder. Files are opened anew each time, because NFS looks for changes when a file is opened.
+Two requests serve any number of runs. One asks squeue every 15 to 30 seconds. The other is an `sh` loop on the login
+node that ends with its connection. The loop prints the sizes of the growing files of runs that have started, and their
+exit codes, whenever they change. A job announces its start with a file in one folder, so a thousand queued runs cost
+one listing of that folder. Files are opened again each time, because NFS checks for changes when a file is opened.
 
 The sizes of the copies on this machine are the only state, so any process can continue, and no byte is lost or
 repeated.
@@ -224,7 +224,10 @@ class ClusterWatch(RunGroup):
         try:
             files = self._listing.feed(data)
         except ValueError as error:
-            raise ConnectionLost(f"{self._host.label}: invalid answer: {error}", remedy="Try again.") from error
+            raise ConnectionLost(
+                f"invalid answer from {self._host.label} about the runs ({error})",
+                remedy="Wait: the workbench asks again.",
+            ) from error
         self._files = files if files is not None else self._files
         for run in self._runs.values():
             with run.reporting():

@@ -18,11 +18,11 @@ LOOK_SECONDS = 0.5
 """Pause between two listings, so that the first line of output arrives within a second."""
 
 MOST_LINE = 1 << 22
-"""Maximum number of bytes in a line of the loop. Longer lines are invalid."""
+"""Maximum number of bytes in a line of the output. Longer lines are invalid."""
 
 # Prints `= RUN JOB CODE` for each run ID, `+ NUMBER START NODE CODE` per attempt, then the sizes. `none` stands for
-# a missing file, `-` for an empty one. The exit code is read before the sizes: the sizes of a listing with an exit code
-# are final.
+# a missing file, `-` for an empty one. The exit code is read before the sizes, so the sizes in a listing with an exit
+# code are final.
 _LIST = f"""\
 text_of() {{ if [ -f "$1" ]; then text=; read -r text <"$1"; text=${{text:--}}; else text=none; fi; }}
 list() {{
@@ -56,7 +56,7 @@ shift
 list "$@" 2>/dev/null
 """
 
-# $1: runRoot. Prints the listing of the runs that have started whenever it has changed. `cat` sees the end of the
+# $1: runRoot. Prints the listing of the runs that have started whenever it has changed. `cat` detects the end of the
 # connection.
 FOLLOW = f"""\
 cd -- "$1" || exit
@@ -115,7 +115,10 @@ class Listing:
         self._lines: list[str] = []
 
     def feed(self, data: bytes) -> dict[str, Files] | None:
-        """Parse output, and return its newest complete listing, by run ID. Raises ValueError for other output."""
+        """Parse more output. Return the newest listing that it completes, by run ID; None if it completes none.
+
+        Raises ValueError if a line is too long.
+        """
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MOST_LINE:
             raise ValueError("a line is too long")
@@ -135,7 +138,7 @@ def list_once(host: LoginHost, run_ids: Sequence[str]) -> dict[str, Files]:
         # Without this error, the runs would seem to have no exit codes.
         raise WorkbenchError(
             f"cannot read runRoot {host.home()} on {host.label}: {done.complaint}",
-            remedy="Check that the file system is mounted on that machine.",
+            remedy="Check on that machine that the file system is mounted, and that you can read the folder.",
         )
     return _parse(done.text.split("\n"))
 

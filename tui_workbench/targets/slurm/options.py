@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 JOB_PREFIX = "wb-"
-"""Precedes the run ID in the name of a job, by which a lost submission is found again."""
+"""The prefix of the run ID in the name of a job. After a lost connection, the job is found by its name."""
 
 WARNING_SECONDS = 120
 """Time between SIGTERM and the time limit, for scripts that save their state."""
 
 SHORTEST_LIMIT = 5 * 60
-"""Slurm sends the signal up to a minute early, so that a job with a shorter time limit would end at once."""
+"""Shortest time limit with SIGTERM. Slurm sends it up to a minute early, so a shorter job would get it too soon."""
 
 VALUES = {
     "partition": "--partition",
@@ -25,7 +25,7 @@ VALUES = {
     "mem": "--mem",
     "constraint": "--constraint",
 }
-"""Keys with one value, and their options."""
+"""The keys of `slurm` that have one value, and their options of sbatch."""
 
 
 def job_name(run_id: str) -> str:

@@ -1,4 +1,4 @@
-"""Ask squeue about all jobs of this user, at most every 15 seconds, and less often while it does not answer."""
+"""Ask squeue about all jobs of this user: every 15 to 30 seconds, sooner after an event, less often without answers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tui_workbench.targets.slurm.states import WAITING
 from tui_workbench.targets.slurm.submission import ANSWER_SECONDS
 
 LONGEST_FACTOR = 2.0
-"""The interval doubles while nothing changes: 15 to 30 s by default."""
+"""While nothing changes, the interval grows up to this factor: from 15 to 30 s by default."""
 
 SILENT_LONGEST = 300.0
-"""Longest interval in seconds while the controller does not answer."""
+"""Longest interval in seconds while slurmctld does not answer."""
 
 POSITION_SECONDS = 60.0
-"""Shortest time between two requests for all waiting jobs of the cluster, which are more work for the controller."""
+"""Shortest time between two requests for all waiting jobs of the cluster, which are more work for slurmctld."""
 
 SOON_SECONDS = 2.0
-"""Shortest time between two requests when a job has just been submitted or has failed, by default."""
+"""Shortest time between two requests after an event such as a submission, with the default interval."""
 
 
 class Poller:
@@ -34,7 +34,7 @@ class Poller:
     """
 
     def __init__(self, host: LoginHost, seconds: float) -> None:
-        """`seconds` is the shortest interval; the default one allows earlier requests after an event."""
+        """`seconds` is the shortest interval. Only the default allows earlier requests after an event."""
         self._host = host
         self._seconds = seconds
         self._soon = seconds if seconds > MIN_POLL_SECONDS else SOON_SECONDS
@@ -51,7 +51,7 @@ class Poller:
 
     @property
     def descriptor(self) -> int:
-        """A descriptor that becomes readable with the answer; -1 if no request is open."""
+        """A descriptor that becomes readable with the answer; -1 if no request is pending."""
         return self._call.descriptor if self._call is not None else -1
 
     def ask_soon(self) -> None:
@@ -90,7 +90,7 @@ class Poller:
         if any(job.run_id and job.state in WAITING for job in queue.jobs.values()):
             if time.monotonic() >= self._positions_due:
                 self._positions_due = time.monotonic() + POSITION_SECONDS
-                # Information only: without an answer there are no positions.
+                # An error is ignored: positions are only information.
                 self._positions = parse_positions(self._host.ask(POSITIONS, timeout=ANSWER_SECONDS).text)
             queue = queue._replace(positions=self._positions)
         self._answers[:] = [queue]

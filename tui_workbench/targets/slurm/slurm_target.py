@@ -60,9 +60,9 @@ CANCELED = "it was canceled before its script started"
 
 _SRUN = ("srun", "--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-exit=1")
 
-# $1: runRoot, $2: run ID, $3: folder of the array of its sweep or an empty word, $4: number of its task. The step is
-# removed because it holds the variables of the run. The last active task ends the array, because tasks that were never
-# released would stay forever.
+# $1: runRoot, $2: run ID, $3: folder of the array of its sweep or an empty argument, $4: number of its task. The step
+# is removed because it contains the variables of the run. The last active task cancels the array, because tasks that
+# were never released would be held forever.
 _FORGET = f"""\
 {CLEAN}
 rm -rf -- "$1/{STARTED}/$2" "$1/runs/$2/{STEP}" "$1/runs/$2/batch" "$1/runs/$2/submit.lock" "$1/runs/$2/{GPU}"
@@ -124,7 +124,7 @@ class SlurmTarget(Target):
         return problems(self.login, self.target)
 
     def reach(self) -> None:
-        # If a shell was started on the connection, it works, and an earlier run needed the same tools.
+        # If a shell has been started, the connection works, and an earlier run needed the same tools.
         if not self.login.shell_seconds:
             reach(self.target, self.login, self.report)
 
@@ -168,7 +168,7 @@ class SlurmTarget(Target):
         try:
             ends.write_info(spec.run_directory, job=submitted.job_id)
         except OSError:
-            self.report.line("  the job's id was not written: it is found by its name")
+            self.report.line("  cannot store the ID of the job on this machine; the job will be found by its name")
         self.report.done("submit", job=submitted.job_id, **({"task": submitted.task} if submitted.task else {}))
         self.report.job(ClusterJob(submitted.job_id))
 
@@ -257,7 +257,7 @@ class SlurmTarget(Target):
         run_environment.require_python(spec.run_configuration)
         if nodes_of(spec.slurm) > 1 and spec.run_configuration.processes_per_node:
             raise ConfigurationError(
-                "ProcessesPerNode starts torchrun on one node, but the job has several",
+                f"ProcessesPerNode starts torchrun on one node, but the job has {nodes_of(spec.slurm)} nodes",
                 remedy="Set `nodes: 1`, or remove ProcessesPerNode and start torchrun in your script.",
                 file=spec.run_configuration.path,
                 line=line_of_key(spec.run_configuration.path, "ProcessesPerNode"),

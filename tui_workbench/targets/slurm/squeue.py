@@ -1,6 +1,6 @@
 """Read the jobs of this user from squeue and sacct, and derive the facts that the screens show.
 
-The formats have one field per column (`-h -o`), whose meaning is the same in all versions; the JSON output changes.
+The text formats (`-h -o`) have the same fields in all versions of Slurm; the JSON output differs between versions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ for name in $(env | sed -n 's/^\\(S\\(LURM\\|BATCH\\|RUN\\|QUEUE\\|ACCT\\|CANCEL
     [ "$name" = SLURM_CONF ] || unset "$name"
 done
 """
-"""Removes the variables that change the commands of Slurm, except the path of its configuration."""
+"""Unsets the variables that change the behavior of Slurm's commands, except the path of its configuration."""
 
 FORMAT = "%A|%T|%r|%M|%L|%S|%N|%j"
 """Job ID, state, reason, seconds used, time left, start, nodes, and last the name, which may contain anything."""
@@ -29,7 +29,7 @@ SQUEUE = f"""\
 date +%Y-%m-%dT%H:%M:%S
 exec squeue -h -t all -u "$(id -un)" -o '{FORMAT}'
 """
-"""Prints the time of the login node, then a line per job of this user. Recently ended jobs are among them."""
+"""Prints the time of the login node, then a line per job of this user, including jobs that ended recently."""
 
 POSITIONS = f"""\
 {CLEAN}
@@ -47,15 +47,15 @@ squeue -h -t PENDING -o '%P %Q %A %u %r' | awk '
 """Prints `JOB POSITION` for each waiting job of this user and each of its partitions.
 
 The position is the place among the jobs of the partition by priority. Jobs that do not wait for nodes, such as held
-jobs, do not count. Nothing is printed where a site hides the jobs of other users (`PrivateData` in slurm.conf). The
-login node counts, so that few bytes are sent.
+jobs, are left out. Nothing is printed if the cluster hides the jobs of other users (`PrivateData` in slurm.conf). The
+positions are computed on the login node, so that few bytes are sent.
 """
 
 LONGEST_FIELD = 200
 """Maximum number of characters that are kept of a field."""
 
 LEAST_CHANGE = 60.0
-"""Seconds by which a time must change to be reported. The backfill scheduler moves its estimates all the time."""
+"""Seconds by which a time must change to be reported. The backfill scheduler changes its estimates continually."""
 
 _IN_ORDER = ("Priority", "Resources")
 """The reasons of jobs that start in the order of their priority. For other jobs, a position has no meaning."""
@@ -89,7 +89,7 @@ class Queue(NamedTuple):
 
 
 def parse(text: str) -> Queue:
-    """Read the output of SQUEUE. Lines that are not jobs, such as warnings of a site's wrapper, are ignored."""
+    """Read the output of SQUEUE. Lines that are not jobs, such as the warnings of a wrapper script, are ignored."""
     now, _, rest = text.partition("\n")
     jobs = {}
     for line in rest.split("\n"):
@@ -115,7 +115,7 @@ def _safe(field: str) -> str:
 
 
 def parse_accounting(text: str) -> tuple[str, int | None]:
-    """Parse state and exit code from a line `STATE|CODE:SIGNAL` of sacct; ("", None) for an unknown job.
+    """Parse the state and exit code in a line `STATE|CODE:SIGNAL` of sacct; ("", None) for an unknown job.
 
     A requeued job has a line for each attempt; the last one counts.
     """
@@ -131,7 +131,7 @@ def parse_accounting(text: str) -> tuple[str, int | None]:
 def facts_of(job: Job, queue: Queue, warning: int, now: float) -> ClusterJob:
     """Return the facts of a job at the local time `now`; the cluster's clock and time zone may differ.
 
-    `warning` is the number of seconds between SIGTERM and the time limit; 0 without one.
+    `warning` is the number of seconds between SIGTERM and the time limit; 0 without SIGTERM.
     """
     if job.state in WAITING:
         seconds = seconds_between(queue.now, job.start)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
-"""The job will run, or run again, once something changes."""
+"""The job waits to run, or to run again."""
 
 ACTIVE = frozenset(
     ("CONFIGURING", "RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED")
 )
-"""The job has nodes. COMPLETING may last: processes are being ended, and files are being written."""
+"""The job has nodes. COMPLETING can take long: processes are being ended, and files are being written."""
 
 _ENDS = {
     "COMPLETED": "",
@@ -31,7 +31,7 @@ _ENDS = {
 """Causes of the end of a job, by state; "" for a state that names no cause."""
 
 ENDED = frozenset(_ENDS)
-"""The job has ended. An unknown state is not an end."""
+"""The job has ended. An unknown state does not count as ended."""
 
 _REASONS = {
     "AssociationJobLimit": "your account has reached its limit of running jobs",
@@ -44,9 +44,9 @@ _REASONS = {
     "InactiveLimit": "it was inactive for too long",
     "InvalidAccount": "its account is not valid",
     "InvalidQOS": "its QOS is not valid",
-    "JobArrayTaskLimit": "the limit of its sweep is reached",
+    "JobArrayTaskLimit": "its sweep has reached its limit of running jobs",
     "JobHeldAdmin": "an administrator holds it",
-    "JobHeldUser": "you hold it: `scontrol release` lets it start",
+    "JobHeldUser": "you hold it; `scontrol release` lets it start",
     "Licenses": "it waits for a license",
     "NodeDown": "a node that it needs is down",
     "PartitionConfig": "its request exceeds the limits of its partition",
@@ -61,9 +61,9 @@ _REASONS = {
     "ReqNodeNotAvail": "a node that it requests is not available",
     "Reservation": "its reservation has not begun",
     "Resources": "no node is free yet",
-    "SchedDefer": "the scheduler starts it at its next round",
-    "launch_failed_requeued_held": "its start failed, and Slurm holds it: ask an administrator to release it",
-    "job_requeued_in_held_state": "it was requeued and is held: `scontrol release` lets it start",
+    "SchedDefer": "the scheduler considers it in its next cycle",
+    "launch_failed_requeued_held": "its start failed, and Slurm holds it; ask an administrator to release it",
+    "job_requeued_in_held_state": "it was requeued and is held; `scontrol release` lets it start",
 }
 
 # QOSMaxJobsPerUserLimit, AssocGrpGRES, AssocMaxCpuPerJobLimit ...

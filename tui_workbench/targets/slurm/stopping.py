@@ -16,16 +16,16 @@ PATIENCE_SECONDS = 60
 """Time beyond the grace period for Slurm to end a job; it sends SIGKILL after KillWait, which is 30 s by default."""
 
 STOP_SECONDS = 150.0
-"""Time limit for a request, beyond the grace period. A command takes ten seconds if the controller does not answer."""
+"""Time limit for a request, beyond the grace period. A command takes ten seconds if slurmctld does not answer."""
 
 LOCK_SECONDS = 60
-"""Time limit for another request, which may have lost its connection, to submit the job. Then the job is canceled."""
+"""Longest wait for another request that is submitting the job; its connection may be lost. Then the job is canceled."""
 
 _UNKNOWN = 75  # EX_TEMPFAIL
 
-# $1: run directory, $2: name of the job, $3: tenths of a second between SIGTERM and SIGKILL, $4: seconds after that.
-# SIGTERM goes to the step. Slurm kills a job that is canceled as a whole after KillWait, whatever the grace period is.
-# Prints `forced` if the script was killed, `ended` if not, and nothing if there was no job.
+# $1: run directory, $2: name of the job, $3: tenths of a second between SIGTERM and SIGKILL, $4: seconds for the job to
+# end after that. SIGTERM is sent to the step: if the whole job were canceled, Slurm would kill it after KillWait,
+# whatever the grace period is. Prints `forced` if the script was killed, `ended` if not, and nothing without a job.
 _STOP = f"""\
 {CLEAN}
 cd -- "$1" 2>/dev/null || exit 0
@@ -37,7 +37,10 @@ ask() {{
 }}
 [ ! -e submit.lock ] || {{
     exec 9>>submit.lock
-    flock -w {LOCK_SECONDS} 9 2>/dev/null || [ $? -ne 1 ] || {{ echo 'a request submits it' >&2; exit {_UNKNOWN}; }}
+    flock -w {LOCK_SECONDS} 9 2>/dev/null || [ $? -ne 1 ] || {{
+        echo 'another request is submitting it' >&2
+        exit {_UNKNOWN}
+    }}
     exec 9>&-
 }}
 for file in {PID} {JOB}; do [ -n "$job" ] || job=$(head -n 1 "$file" 2>/dev/null); done
@@ -72,7 +75,7 @@ if [ "$state" = RUNNING ] && [ -n "$steps" ]; then
         wait_for_code 50
     }}
 fi
-# The batch script ends by itself after it has written the exit code. A requeued job has that of its last attempt.
+# The batch script ends by itself after it has written the exit code. A requeued job has the code of its last attempt.
 {{ [ "$state" = RUNNING ] && is_written; }} || scancel "$job" 2>"$said" || {{ cat "$said" >&2; exit 1; }}
 while is_listed; do
     [ "$patience" -gt 0 ] || {{ echo "job $job is still $state" >&2; exit {_UNKNOWN}; }}
@@ -87,13 +90,17 @@ echo "$result"
 def stop(host: LoginHost, spec: RunSpec, grace: float) -> bool | None:
     """Ask the script to end, kill it after `grace` seconds, and wait until Slurm no longer has its job.
 
-    Returns True if the script was killed, None if there was no job. Raises SlurmSilent or another TargetUnreachable.
+    Returns True if the script was killed, None if there was no job. Raises SlurmSilent or another TargetUnreachable if
+    it is unknown whether the job has ended, and WorkbenchError if Slurm refuses to cancel it.
     """
     tenths, directory = str(int(grace * 10)), HostLayout(host.home()).run(spec.run_id)
     arguments = (directory, job_name(spec.run_id), tenths, str(PATIENCE_SECONDS))
     done = host.ask(_STOP, *arguments, timeout=grace + STOP_SECONDS)
     if done.code == _UNKNOWN:
-        raise SlurmSilent(f"Slurm on {host.label} has not ended the job: {done.complaint}", remedy="Try again.")
+        raise SlurmSilent(
+            f"Slurm on {host.label} has not ended the job: {done.complaint}",
+            remedy="Try again. `squeue` on that machine shows the state of the job.",
+        )
     if done.code != 0:
         remedy = f"Cancel the job on that machine: `scancel --name={job_name(spec.run_id)}`."
         raise WorkbenchError(f"cannot cancel the job on {host.label}: {done.complaint}", remedy=remedy)

@@ -1,13 +1,13 @@
 """Submit the job of a run exactly once, from any process, even if the connection is lost.
 
-One request submits. Its script on the login node does nothing if the run has a job. If an earlier request may have
-reached Slurm (`attempted` exists), it looks for the job by its name, and calls sbatch only if neither squeue nor sacct
-knows it. While Slurm does not answer, it is unknown whether the job exists, and nothing is submitted. If there are two
-jobs nevertheless, the second ends at once, because `pid` exists.
+One request submits a job. Its script on the login node does nothing if the run already has a job. If an earlier request
+may have reached Slurm (`attempted` exists), the script looks for the job by its name, and calls sbatch only if neither
+squeue nor sacct knows the job. While Slurm does not answer, it is unknown whether the job exists, and nothing is
+submitted. If there are two jobs nevertheless, the second ends at once, because `pid` exists.
 
-A sweep is one array of jobs, which are held. The first request for any of its runs submits the array. The request for
-a run gives one task of the array the name and the log of a single job, and releases it. Slurm then gives the task a
-separate job ID, and it is treated as a single job. If Slurm refuses the array, the runs are single jobs.
+A sweep is one job array, whose tasks are held. The first request for any of its runs submits the array. The request for
+a run gives one task of the array the name and the log of a single job, and releases the task. Slurm then gives the task
+a separate job ID, and the task is treated as a single job. If Slurm refuses the array, the runs are single jobs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _REFUSED = 65  # EX_DATAERR
 _MISSING = 69  # EX_UNAVAILABLE
 
 MOST_MESSAGES = 5
-"""Maximum number of lines of sbatch that an error quotes."""
+"""Maximum number of lines of sbatch's output that an error quotes."""
 
 _TRANSIENT = (
     "Unable to contact slurm controller",
@@ -62,8 +62,8 @@ _TRANSIENT = (
 )
 """Parts of errors of Slurm's commands after which another attempt may succeed (slurm_errno.c)."""
 
-# The file of an array task holds the run's directory. `job` of an array is empty or `refused` if there is no array.
-# $said is the output of the last command of Slurm.
+# The file of an array task contains the path of the run's directory. `job` in the folder of an array contains `refused`
+# if Slurm refused the array. $said is the output of the last Slurm command.
 _ARRAY = f"""\
 ask() {{
     said=$("$@" 2>"said.$$") && return
@@ -74,7 +74,10 @@ ask() {{
 use_array() {{
     mkdir -p -- "$array" || return 0
     exec 8>>"$array/lock"
-    flock -w 120 8 2>/dev/null || [ $? -ne 1 ] || {{ echo 'another request submits the sweep' >&2; exit {_UNKNOWN}; }}
+    flock -w 120 8 2>/dev/null || [ $? -ne 1 ] || {{
+        echo 'another request is submitting the sweep' >&2
+        exit {_UNKNOWN}
+    }}
     id=$(head -n 1 "$array/{JOB}" 2>/dev/null)
     if [ -z "$id" ] && [ -e "$array/attempted" ]; then
         ask squeue -h -t PENDING -u "$(id -un)" -n "$sweep" -o %F || return 0
@@ -97,9 +100,9 @@ use_array() {{
 """
 
 # $1: run directory, $2: size of the step, $3: size of the batch script, $4: name of the job, $5: pattern of temporary
-# errors, $6 to $11: an `ArrayTask` or empty words, then the options of sbatch. The input is the step and the batch
+# errors, $6 to $11: an `ArrayTask` or empty arguments, then the options of sbatch. The input is the step and the batch
 # script; nothing happens unless both are complete. The lock makes a second request wait for the first, which continues
-# if its connection is lost. If flock fails with another code than 1, the file system has no locks, and none is held. A
+# if its connection is lost. If flock fails with a code other than 1, the file system has no locks, and none is held. A
 # job that sbatch refused is listed as FAILED, BadConstraints.
 _SUBMIT = f"""\
 {CLEAN}
@@ -115,7 +118,7 @@ head -c "$step" >"step.$$" && cat >"batch.$$" || exit
     exit {_UNKNOWN}
 }}
 exec 9>>submit.lock
-flock -w 120 9 2>/dev/null || [ $? -ne 1 ] || {{ echo 'another request submits this run' >&2; exit {_UNKNOWN}; }}
+flock -w 120 9 2>/dev/null || [ $? -ne 1 ] || {{ echo 'another request is submitting this run' >&2; exit {_UNKNOWN}; }}
 keep() {{
     printf '%s\\n' "$@" >"{JOB}.$$" && mv -f "{JOB}.$$" {JOB} || rm -f "{JOB}.$$"
     printf 'job %s\\n' "$@"
@@ -218,8 +221,8 @@ class Submission(NamedTuple):
 def submit(host: Host, job: Submission) -> Submitted:
     """Submit a job, unless an earlier call did.
 
-    Raises SlurmSilent or another TargetUnreachable if it is unknown whether the job was accepted; call it again then.
-    Raises SubmissionRefused or StorageError if there is no job.
+    Raises SlurmSilent or another TargetUnreachable if it is unknown whether the job was accepted; then call this
+    function again. Raises SubmissionRefused or StorageError if there is no job.
     """
     script, *arguments = job.words
     done = host.run(["sh", "-c", script, "sh", *arguments], stdin=job.step + job.batch, timeout=SUBMIT_SECONDS)
@@ -290,7 +293,7 @@ _REMEDIES = (
     (
         "node configuration",
         "",
-        "Ask for fewer nodes, GPUs, CPUs or less memory: `sinfo -o '%P %D %c %m %G'` shows them.",
+        "Request fewer nodes, GPUs or CPUs, or less memory: `sinfo -o '%P %D %c %m %G'` shows what the nodes have.",
     ),
     ("node count", "nodes", "at most the number that `sinfo -s` shows for the partition"),
     ("option", "", "Correct `slurm.extra`: `sbatch --help` lists the options."),

@@ -1,4 +1,4 @@
-"""Ask Slurm whether it would accept a job, and when it would start; check a target without a run."""
+"""Ask Slurm whether it would accept a job, and when the job would start; check a target without a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tui_workbench.targets.slurm.submission import (
     remedy_of,
 )
 
-# The options of sbatch. Prints the time of the login node.
+# The arguments are options of sbatch. Prints the time of the login node.
 _TEST = f"""\
 {CLEAN}
 command -v sbatch >/dev/null || exit 69
@@ -42,11 +42,11 @@ def test_only(host: LoginHost, spec: RunSpec) -> str:
     except WorkbenchError as error:
         if error.exit_code == 4:
             raise
-        return f"sbatch would refuse it: {error.message}. {error.remedy}"
+        return f"not accepted; {error.message}. {error.remedy}"
 
 
 def problems(host: LoginHost, target: ComputeTarget) -> list[Problem]:
-    """Return the problems that prevent runs: no Slurm, wrong options, or a `runRoot` that cannot be written."""
+    """Return the first problem that prevents runs: in the options, in `runRoot` or in the support for containers."""
     found = []
     for key, check in (("slurm", accepted), ("runRoot", writable), ("container", container_support)):
         try:
@@ -69,7 +69,7 @@ def writable(host: LoginHost, target: ComputeTarget) -> str:
     if done.code != 0:
         raise WorkbenchError(
             f"cannot write to runRoot {host.home()} on {host.label}: {done.complaint}",
-            remedy="Set `runRoot` to a folder of yours on a file system that the compute nodes share.",
+            remedy="Set `runRoot` to a folder that you can write to, on a file system that the compute nodes share.",
             file=target.path,
         )
     return host.home()
@@ -84,7 +84,7 @@ def _tried(host: LoginHost, words: tuple[str, ...]) -> Completed:
         if is_transient(text):
             remedy = "Try again later. `sinfo` on that machine shows whether Slurm answers."
             raise SlurmSilent(f"Slurm on {host.label} does not answer: {text}", remedy=remedy)
-        raise WorkbenchError(f"sbatch refuses these options: {text}", remedy=remedy_of(text, words))
+        raise WorkbenchError(f"sbatch refuses the options below `slurm`: {text}", remedy=remedy_of(text, words))
     return done
 
 

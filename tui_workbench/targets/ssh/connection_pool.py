@@ -27,7 +27,7 @@ SLOW_SHELL = 1.0
 """Seconds; if starting a shell takes longer, more spare shells are kept."""
 
 SPARES, SPARES_WHERE_SLOW = 2, 5
-"""Number of shells that wait for the next programs. A submission starts two in a row; a new shell takes round trips."""
+"""Number of spare shells. A submission starts two programs in a row, and starting a shell takes round trips."""
 
 TERMINAL_SECONDS = 10.0
 
@@ -48,7 +48,7 @@ class PooledConnection:
         """Seconds that the last shell took to start."""
         self._replenish()
         # After a session with a terminal the SSH server uses TCP_NODELAY for all channels: starting a program takes
-        # 0.8 ms instead of 44 ms. The login shell may never stop printing, so the output is discarded.
+        # 0.8 ms instead of 44 ms. The login shell may print without end, so its output is discarded.
         nothing = asyncssh.DEVNULL
         _quietly(
             connection.run(
@@ -63,7 +63,7 @@ class PooledConnection:
         return self.is_full and not self._asked and not self._has_given
 
     async def shell(self) -> Shell | None:
-        """Return a shell that waits for its line; None if the connection is full. Also starts a spare shell.
+        """Return a shell that waits for its command line; None if the connection is full. Also starts a spare shell.
 
         Raises NoShell, asyncssh.Error or OSError.
         """
@@ -127,7 +127,7 @@ class ConnectionPool:
         return "up" if self._open else "connecting" if self._attempt else "down"
 
     def facts(self) -> dict[str, str | float]:
-        """Return facts about the first connection, and the start time of its last `shell`; empty if none is open."""
+        """Return facts about the first connection, and `shell`, the seconds to start a shell; empty if none is open."""
         if not self._open:
             return {}
         return {**server_facts(self._open[0].connection), "shell": self._open[0].shell_seconds}
@@ -137,7 +137,7 @@ class ConnectionPool:
         return self._open[0] if self._open else await self._add()
 
     async def shell(self) -> Shell:
-        """Return a shell that waits for its line. Raises TargetUnreachable."""
+        """Return a shell that waits for its command line. Raises TargetUnreachable."""
         await self.first()
         try:
             while True:
@@ -152,7 +152,7 @@ class ConnectionPool:
                 if shell is not None:
                     return shell
                 if added.is_useless:
-                    raise _no_programs(self._login, "MaxSessions of its SSH server is 0")
+                    raise _no_programs(self._login, "its SSH server allows no sessions (MaxSessions)")
         except NoShell as error:
             raise _no_programs(self._login, str(error)) from error
         except (asyncssh.Error, OSError) as error:
@@ -179,7 +179,7 @@ class ConnectionPool:
         try:
             _, writer = await connection.open_unix_connection(path)
         except asyncssh.ChannelOpenError:
-            # The server forbids forwarding, without a reason.
+            # The server probably forbids forwarding; it gives no reason.
             bridge = Bridge(path, self.shell)
             await bridge.open(here)
             return bridge
@@ -202,7 +202,7 @@ class ConnectionPool:
             each.connection.close()
 
     async def _add(self) -> PooledConnection:
-        """Open one more connection. Callers at the same time share the attempt; a canceled caller does not end it."""
+        """Open one more connection. Concurrent callers share the attempt; a canceled caller does not end it."""
         if self._attempt is None:
             self._attempt = asyncio.create_task(self._connect())
             self._attempt.add_done_callback(self._attempt_ended)
@@ -250,8 +250,8 @@ class ConnectionPool:
 def _no_programs(login: wire.Login, said: str) -> LoginRefused:
     return LoginRefused(
         f"{login.label}: the login works, but no program can be started{f': {said}' if said else ''}",
-        remedy="Check that the account has a shell that runs commands, and that its start-up files neither exit nor "
-        f"wait. To test the login: `ssh {login.ssh_words} true`.",
+        remedy="Check that the account has a shell that runs commands, that its start-up files neither exit nor wait, "
+        f"and that MaxSessions in sshd_config is not 0. To test the login, run `ssh {login.ssh_words} true`.",
     )
 
 
@@ -264,7 +264,7 @@ def lost(login: wire.Login, error: Exception) -> ConnectionLost:
 
 
 def _quietly(work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
-    """Start a task whose exception may stay unretrieved."""
+    """Start a task whose exception does not need to be retrieved."""
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task

@@ -3,8 +3,9 @@
 The machine may be the head node of a Spark cluster, where YARN or another master executes scripts with Spark.
 
 The supervising shell writes the same files as for a local run, so a run outlives every connection. The log is copied by
-byte offset. The script sees the variables of a login, of the run configuration and of the workbench. The last two are
-sent to the input of the shell that starts the script, because other users of the host could read arguments.
+byte offset. The script gets the environment of an SSH login, and the variables of the run configuration and of the
+workbench. These variables are sent to the input of the shell that starts the script, because other users of the host
+could read arguments.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from tui_workbench.targets.ssh import yarn
 from tui_workbench.targets.ssh.yarn import YarnRun
 
 STOP_SECONDS = 60.0
-"""Time beyond the grace period for processes in an uninterruptible wait. Then the call is repeated."""
+"""Time beyond the grace period for processes in uninterruptible sleep. Then the call is repeated."""
 
 _TICKS_PER_SECOND = 20
 """The script STOP counts pauses of 50 ms."""
@@ -226,7 +227,7 @@ class RemoteTarget(Target):
         words = done.text.split("\n")
         if done.code == 0 and len(words) == 2:
             return words[0], words[1]
-        problem = "is not on the PATH of a login shell" if "/" not in name else "does not exist or is not Python"
+        problem = "is not on the PATH of an SSH login" if "/" not in name else "does not exist or is not Python"
         raise ConfigurationError(
             f"pythonLocation: {name} {problem} on {self.host.label}",
             remedy="Use the full path of an interpreter on that machine.",
@@ -300,13 +301,16 @@ class _Processes:
                 if waiting.wait() != 0:
                     raise ConnectionLost(
                         f"{self._host.label}: the program that waits for the end of the run was killed",
-                        remedy="Try again.",
+                        remedy="Wait: the workbench starts it again.",
                     )
 
             follow(waiting.exit_descriptor(), finish, mirror, interrupted, self._run.live())
 
     def stop(self, grace: float) -> bool:
-        """End all processes of the run, the shell last, so that it writes the exit code. True if any were killed."""
+        """End all processes of the run, the shell last, so that it writes the exit code.
+
+        Returns True if SIGKILL was needed.
+        """
         if not self._run.state().started:
             return False
         done = self._end_processes(grace)
@@ -323,7 +327,7 @@ class _Processes:
         if state.exit_code is not None:
             return self._run.add_full_disk_reason(Outcome(state.exit_code, supervisor.describe_exit(state.exit_code)))
         if state.restarted:
-            return Outcome(None, f"{self._host.label} was restarted during the run; submit it again")
+            return Outcome(None, f"{self._host.label} was restarted during the run; submit the run again")
         return Outcome(None, supervisor.UNKNOWN_EXIT)
 
     def _end_processes(self, grace: float, *helper_seconds: float) -> Completed:
@@ -339,7 +343,7 @@ def _sdk_folder(run_directory: str) -> str:
 
 
 def _spark_to_find(spec: RunSpec) -> Spark | None:
-    """Return the Spark of the run before the machine is asked; None if the run does not use Spark."""
+    """Return the Spark of the run as far as it is known without the machine; None if the run does not use Spark."""
     if not spec.run_configuration.uses_spark:
         return None
     spark.require_script(spec)

@@ -1,8 +1,8 @@
 """Programs on another machine, each on an SSH channel that is connected to pipes of this machine.
 
-A channel starts as a `Shell` that waits for one line. Starting a shell takes a round trip and the time of `.bashrc`, so
-the link keeps spare shells. Output of start-up files is dropped. The program that the line starts then has the channel
-to itself: its streams are bytes, and its exit code is the channel's.
+A channel starts as a `Shell` that waits for one command line. Starting a shell takes a round trip and the time of
+`.bashrc`, so spare shells are kept. The output of start-up files is dropped. The program that the command line starts
+then has the channel to itself: its streams are bytes, and its exit code is the channel's.
 
 `Bridge` replaces the forwarding of a unix socket on servers that forbid it (`DisableForwarding`,
 `AllowStreamLocalForwarding no`). Each connection starts `docker system dial-stdio`, which connects its stdin and stdout
@@ -29,7 +29,7 @@ SHELL_COMMAND = (
     "exec /bin/sh -c 'echo workbench-tui ready; echo workbench-tui ready >&2; "
     'n=$(echo; echo x); n=${n%x}; IFS= read -r l && eval "$l"\''
 )
-"""The command works in bash, zsh, fish and csh, because they interpret no character inside the single quotes.
+"""The command works in bash, zsh, fish and csh, because they do not interpret any of the characters inside the quotes.
 
 `read` reads single bytes from a pipe, so the program's input starts exactly after the line. `$n` is a line feed.
 """
@@ -44,11 +44,11 @@ _KEPT_NOISE = 1 << 12
 
 
 class NoShell(Exception):
-    """The login does not start a shell. The text is the last line of its output, or ""."""
+    """The login does not start a shell. The text is the reason, such as the last line of its output, or ""."""
 
 
 class Sink(Protocol):
-    """The receiver of an output stream. A full receiver calls `Shell.pause` and `Shell.resume`."""
+    """The receiver of an output stream. A full receiver calls `Shell.pause`, and later `Shell.resume`."""
 
     def write(self, data: bytes) -> None:
         """Write output of the program."""
@@ -78,7 +78,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
 
     @classmethod
     async def open(cls, connection: asyncssh.SSHClientConnection) -> Shell:
-        """Start a shell that waits for its line. Raises NoShell, asyncssh.Error or OSError."""
+        """Start a shell that waits for its command line. Raises NoShell, asyncssh.Error or OSError."""
         begun = time.monotonic()
         channel, session = await connection.create_session(cls, SHELL_COMMAND, encoding=None)
         shell = cast(Shell, session)
@@ -126,7 +126,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
                 self._channel.write_eof()
 
     def close(self) -> None:
-        """End the program, if it still runs, and the channel. Output that has arrived is still delivered."""
+        """End the program, if it is still running, and the channel. Output that has arrived is still delivered."""
         if self._channel is None or self.ended.done():
             return
         with contextlib.suppress(OSError):
@@ -175,7 +175,7 @@ class Shell(asyncssh.SSHClientSession[bytes]):
 
     def _give_up(self) -> None:
         if not self.ready.done():
-            self.ready.set_exception(NoShell("the shell's start-up files never stop printing"))
+            self.ready.set_exception(NoShell(f"the shell's start-up files print more than {MOST_NOISE >> 20} MB"))
         self.close()
 
     def _last_line(self) -> str:

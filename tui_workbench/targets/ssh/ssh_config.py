@@ -78,8 +78,8 @@ class KnownHosts:
     def lookup(self, host: str, port: int, alias: str = "") -> KnownKeys:
         """Return the lines of known_hosts for a host, by the names that `ssh` looks up.
 
-        `alias` is HostKeyAlias of the SSH configuration, which is looked up without the port. The host's address is not
-        looked up: CheckHostIP has been off by default since OpenSSH 8.5.
+        `alias` is HostKeyAlias of the SSH configuration, which is looked up without the port. The host's IP address is
+        not looked up: CheckHostIP has been off by default since OpenSSH 8.5.
         """
         entries = list(self.entries())
         exact = tuple(entry for entry in entries if _matches(entry.hosts, alias.lower() or shown_name(host, port)))
@@ -162,7 +162,7 @@ def _matches_hash(hosts: str, name: str) -> bool:
 
 KEEPALIVE_SECONDS = 5
 KEEPALIVE_COUNT = 3
-"""Defaults of ServerAliveInterval and ServerAliveCountMax. An interval of 0 would never notice a lost connection."""
+"""Defaults of ServerAliveInterval and ServerAliveCountMax. An interval of 0 would not detect a lost connection."""
 
 CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 DEFAULT_IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")

@@ -33,7 +33,7 @@ from tui_workbench.targets.ssh.ssh_config import (
 from tui_workbench.targets.ssh.ssh_wire import Login
 
 CONNECT_SECONDS = 30.0
-"""Time limit for the whole login. DNS look-ups of a busy machine alone can take ten seconds."""
+"""Time limit for the whole login. On a busy machine, the DNS lookups alone can take ten seconds."""
 
 CIPHERS = (
     "aes256-gcm@openssh.com",
@@ -46,7 +46,7 @@ CIPHERS = (
 """Fastest first. AES-GCM is 1.6 times as fast as ChaCha20, which would be negotiated otherwise."""
 
 NO_CERTIFICATES = "-*-cert-v01@openssh.com"
-"""Removes certificates from the accepted kinds of host keys (HostKeyAlgorithms in ssh_config(5))."""
+"""Removes certificates from the accepted types of host keys (HostKeyAlgorithms in ssh_config(5))."""
 
 LONGEST_JUMP_CHAIN = 8
 """Maximum number of nested jump hosts. A longer chain counts as a loop."""
@@ -57,7 +57,7 @@ class Secrets:
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
-        self.unknown: set[str] = set()  # references of secrets that only the user can give
+        self.unknown: set[str] = set()  # references of secrets that only the user can enter
         self.are_only_here = False  # at least one secret is not in a keyring
         self.accepted: set[str] = set()
         self._refused: dict[str, str] = {}
@@ -200,7 +200,7 @@ def _options(hop: Hop, tunnel: asyncssh.SSHClientConnection | None) -> dict[str,
 
 
 async def _read_host_key(hop: Hop, client: _Client, tunnel: asyncssh.SSHClientConnection | None) -> None:
-    """Read the host key if the login failed before the host showed a key of a known kind."""
+    """Read the host key if the login failed before the host showed a key of a known type."""
     if not client.known or client.has_shown_key:
         return
     try:
@@ -229,7 +229,7 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
         if password is None:
             raise _needs_password(login, f"{login.label} asks for a password, but none is stored")
         if secrets.is_refused(login.password):
-            raise _needs_password(login, f"{login.label}: {_WRONG_PASSWORD}")
+            raise _wrong_password(login, f"{login.label}: ")
         return {**_NOTHING, "password": password, "preferred_auth": "password,keyboard-interactive"}
     if not login.private_key:
         return {}
@@ -240,7 +240,7 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
     except OSError as error:
         raise LoginRefused(
             f"{login.label}: the private key {path} cannot be read: {error.strerror}",
-            remedy="Correct privateKey, or create the key.",
+            remedy="Correct privateKey, or check that the key exists and that you can read it.",
         ) from error
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         return _key_from_agent(login, path, passphrase is not None, error)
@@ -255,22 +255,19 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
     if encrypted and not tried and os.access(public, os.R_OK) and os.environ.get("SSH_AUTH_SOCK"):
         return {"agent_identities": [public]}
     if encrypted:
-        reason = "does not open with this passphrase" if tried else "needs a passphrase"
+        reason = "cannot be decrypted with this passphrase" if tried else "needs a passphrase"
         raise SecretNeeded(
             f"{login.label}: the private key {path} {reason}",
             reference=login.passphrase or passphrase_reference(login),
             prompt=f"Passphrase of {path}",
-            remedy=f"Enter the passphrase, or load the key into your SSH agent: `ssh-add {path}`.",
+            remedy=f"Enter the passphrase: {_login_command(login)}. Or use your SSH agent: `ssh-add {path}`.",
         )
-    raise LoginRefused(f"{login.label}: {path} is not a private key: {error}", remedy="Correct privateKey.")
+    raise LoginRefused(f"{login.label}: {path} is not a private key ({error})", remedy="Correct privateKey.")
 
 
 def passphrase_reference(login: Login) -> str:
     """Return the in-memory reference of a passphrase that is not in the target's file."""
     return f"passphrase of {login.private_key}"
-
-
-_WRONG_PASSWORD = "the password is wrong, or the server does not allow passwords"
 
 
 def _needs_password(login: Login, message: str, *, remedy: str = "", host_verified: bool = False) -> SecretNeeded:
@@ -281,6 +278,12 @@ def _needs_password(login: Login, message: str, *, remedy: str = "", host_verifi
         remedy=remedy or f"Enter the password: {_login_command(login)}.",
         host_verified=host_verified,
     )
+
+
+def _wrong_password(login: Login, prefix: str, *, host_verified: bool = False) -> SecretNeeded:
+    message = f"{prefix}the password is wrong, or the server does not allow passwords"
+    remedy = f"Enter the correct password: {_login_command(login)}. Or attach the target with a key."
+    return _needs_password(login, message, remedy=remedy, host_verified=host_verified)
 
 
 def _login_command(login: Login) -> str:
@@ -361,7 +364,7 @@ def _import(entry: HostKey) -> list[asyncssh.SSHKey]:
     try:
         return [asyncssh.import_public_key(entry.openssh)]
     except asyncssh.KeyImportError:
-        return []  # an unsupported kind of key, which OpenSSH ignores too
+        return []  # an unsupported type of key, which OpenSSH ignores too
 
 
 def _to_workbench_error(
@@ -414,7 +417,7 @@ def _connection_error(prefix: str, client: _Client, error: Exception) -> Connect
     failed_check = "login" if client.has_shown_key else "host key" if is_open else "port"
     said = said or getattr(error, "strerror", "") or str(error) or type(error).__name__
     return ConnectionLost(
-        f"{prefix}{said}", remedy="Try again; `ssh -v` to the same address shows more.", failed_check=failed_check
+        f"{prefix}{said}", remedy="Try again. `ssh -v` to the same address shows details.", failed_check=failed_check
     )
 
 
@@ -431,7 +434,7 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
             remedy="Do not log in. Ask the machine's administrator for its new key.",
         )
     is_refused = isinstance(error, asyncssh.HostKeyNotVerifiable)
-    said = str(error) if is_refused else "the machine no longer has a key of a known type"
+    said = str(error) if is_refused else "the machine has no host key of a type that is in known_hosts"
     known = tuple(f"{entry.fingerprint} ({entry.file}:{entry.line})" for entry in client.known)
     if known:
         shown = client.presented or "another key"
@@ -448,12 +451,12 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
             presented=client.presented,
             remedy="Compare the fingerprint with that of "
             "`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine, "
-            f"then add `--accept-host-key {client.presented}`.",
+            f"then run `computetarget attach`, `check` or `login` with `--accept-host-key {client.presented}`.",
         )
     return HostKeyRefused(
         f"{prefix}the host key of {where} was refused: {said}",
         presented="",
-        remedy=f"Run `ssh -v {where}` to find the cause.",
+        remedy=f"Run `ssh -v -p {client.port} {shlex.quote(client.name)}` to find the cause.",
     )
 
 
@@ -465,7 +468,7 @@ def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_
         if must_change:
             remedy = f"Set a new password with `ssh {login.ssh_words}`, then enter it: {_login_command(login)}."
             return _needs_password(login, f"{prefix}the password has expired", remedy=remedy, host_verified=True)
-        return _needs_password(login, f"{prefix}{_WRONG_PASSWORD}", host_verified=True)
+        return _wrong_password(login, prefix, host_verified=True)
     if login.private_key:
         return LoginRefused(
             f"{prefix}the key {login.private_key} was refused",
@@ -475,9 +478,9 @@ def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_
     locked = hop.locked_keys
     if locked:
         return LoginRefused(
-            f"{prefix}none of your SSH keys was accepted; {', '.join(locked)} needs a passphrase and was not tried",
-            remedy=f"Load the key into your SSH agent: `ssh-add {locked[0]}`. Or set it as privateKey of the target: "
-            "then the workbench asks for the passphrase.",
+            f"{prefix}no SSH key was accepted; keys with a passphrase were not tried: {', '.join(locked)}",
+            remedy=f"Load the right key into your SSH agent, for example `ssh-add {locked[0]}`. Or set privateKey of "
+            "the target to this key: then the workbench asks for the passphrase.",
         )
     return LoginRefused(
         f"{prefix}none of your SSH keys was accepted",

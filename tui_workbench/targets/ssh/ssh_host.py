@@ -34,16 +34,16 @@ START_PAUSE = 0.05
 """Seconds before the next attempt, times the number of attempts so far."""
 
 LINK_START_TIMEOUT = 30.0
-"""Seconds for a new link to answer, which takes half a second unless this machine is busy."""
+"""Time limit in seconds for a new link to answer. It takes half a second unless this machine is busy."""
 
 AGENT_VARIABLE = "SSH_AUTH_SOCK"
 
 SHORT_TIMEOUT = 10.0
-"""Seconds for requests that the link answers without the machine."""
+"""Time limit in seconds for requests that the link answers without contacting the machine."""
 
 
 class SshHost(Host):
-    """The machine of a login. `secrets` returns the secret of a reference if the link lacks it; None if unknown."""
+    """The machine of a login. `secrets` returns a secret that the link lacks, by its reference; None if unknown."""
 
     is_local = False
 
@@ -86,7 +86,7 @@ class SshHost(Host):
         return float(self.status().get("shell", 0.0))
 
     def status(self) -> dict[str, Any]:
-        """Return the link's `state` (up, connecting, down), `since` (epoch), `server`, `peer`, `shell` (start)."""
+        """Return facts about the link: `state` (up, connecting or down), `since` (epoch), `server`, `peer`, ..."""
         return self._request({"op": wire.STATUS}, SHORT_TIMEOUT)
 
     def give_secret(self, reference: str, value: str, *, kept: bool = False) -> None:
@@ -194,7 +194,8 @@ class SshHost(Host):
             connection.close()
         why = _last_error(paths) or why
         raise ConnectionLost(
-            f"{self.label}: the process that holds the SSH connection does not answer ({why})", remedy="Try again."
+            f"{self.label}: the process that holds the SSH connection does not answer ({why})",
+            remedy=f"Try again. {paths.errors} has the details.",
         )
 
 
@@ -253,7 +254,10 @@ def _reply(connection: socket.socket, label: str) -> dict[str, Any]:
         message = wire.receive(connection)
     except TimeoutError:
         seconds = connection.gettimeout() or 0.0
-        raise ConnectionLost(f"{label}: no answer within {seconds:g} s", remedy="Try again.") from None
+        raise ConnectionLost(
+            f"{label}: no answer within {seconds:g} s",
+            remedy="Check the network and the load of that machine, then try again.",
+        ) from None
     except OSError:
         message = None
     if message is None:

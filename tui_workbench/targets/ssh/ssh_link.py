@@ -1,8 +1,8 @@
 """The link: the process that holds the SSH connection of a login for all processes of the user.
 
-`SshHost` starts `python -m tui_workbench.targets.ssh.ssh_link LISTENING_DESCRIPTOR LOGIN_JSON`. Runs continue without
-the link, and the next request starts a new link. It ends after some time without requests. Secrets stay in its memory
-and are never written to a file.
+`SshHost` starts `python -m tui_workbench.targets.ssh.ssh_link LISTENING_DESCRIPTOR LOGIN_JSON`. The link ends after
+some time without requests. Runs continue without it, and the next request starts a new link. Secrets stay in the memory
+of the link and are never written to a file.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ WAIT = "wait"  # wait until the machine answers: {}
 SECRET = "secret"  # hold `value` under `reference`; `kept` if it is in a keyring as well: {}
 NO_SECRET = "no-secret"  # only the user knows the secret of `reference`: {}
 ACCEPT = "accept"  # accept the host key with `fingerprint`: {}
-STATUS = "status"  # {"state": ..., "since": seconds since the epoch, "server": version, "peer": address}
+STATUS = "status"  # {"state": ..., "since": seconds since the epoch, "server": version, "peer": address, ...}
 CLOSE = "close"  # end the connection and the link: {}
 
 _LONGEST_MESSAGE = 64 << 20
@@ -96,7 +96,7 @@ class LinkPaths:
     def __init__(self, login: Login) -> None:
         folder = runtime_directory()
         identity = json.dumps([*login, os.path.expanduser("~")])
-        # Shortened, because the path of a socket may have only 107 bytes.
+        # Shortened, because the path of a socket may have at most 107 bytes.
         self._base = os.path.join(folder, hashlib.sha256(identity.encode()).hexdigest()[:16])
         self.socket = f"{self._base}.link"
         self.lock = f"{self._base}.lock"
@@ -119,8 +119,8 @@ def runtime_directory() -> str:
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise StorageError(
-            "other users can access this folder, so it cannot hold SSH connections",
-            remedy="Remove the folder, or set XDG_RUNTIME_DIR to a folder that only you can access.",
+            "not a folder that only you can access, so it cannot contain the sockets of SSH connections",
+            remedy="Remove it, or set XDG_RUNTIME_DIR to a folder that only you can access.",
             file=path,
         )
     return path

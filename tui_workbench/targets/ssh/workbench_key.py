@@ -37,7 +37,7 @@ class KeyPair(NamedTuple):
 
     @property
     def install_command(self) -> str:
-        """The command that installs the key when typed on the machine."""
+        """The command that installs the key, to be typed on the machine."""
         return f"mkdir -p -m 700 ~/.ssh && echo {shlex.quote(self.public)} >> ~/.ssh/authorized_keys"
 
 
@@ -74,5 +74,8 @@ def _make(path: str) -> None:
             write_atomically(f"{path}.pub", key.export_public_key(), mode=0o644)
     except (OSError, asyncssh.KeyImportError) as error:
         raise StorageError(
-            f"cannot use this SSH key: {error}", remedy="Move the file away. Then a new key is created.", file=path
+            f"cannot use this SSH key: {error}",
+            remedy="Check the disk and the permissions of the file. If the key is damaged, move the file away: then a "
+            "new key is created.",
+            file=path,
         ) from error

@@ -2,7 +2,7 @@
 
 The application is found by its tag, the ID of the run. `spark-submit` only waits for the application, which continues
 if `spark-submit` or its shell is killed. Therefore the final status that YARN reports, not the exit code of
-`spark-submit`, is the end of the run. Then the log of the driver is appended once to output.log on the head node.
+`spark-submit`, is the outcome of the run. Then the log of the driver is appended once to output.log on the head node.
 
 The formats of `yarn application -list` and `-status` are those of Hadoop's ApplicationCLI, versions 2.9 and 3.
 """
@@ -24,16 +24,16 @@ from tui_workbench.targets.hosts.host_run import HostRun, sdk_files
 from tui_workbench.targets.hosts.supervisor import describe_exit
 
 ANSWER_SECONDS = 120.0
-"""Time limit for an answer of YARN, whose client starts a JVM and may try several resource managers."""
+"""Time limit for an answer from YARN, whose client starts a JVM and may try several resource managers."""
 
 LOG_SECONDS = 600.0
-"""Time to fetch a log that YARN may have to collect first."""
+"""Time limit for fetching a log, which YARN may have to collect first."""
 
 LOG_BYTES = 16 << 20
-"""Bytes of the driver's log that are kept, from its end."""
+"""Maximum number of bytes of the driver's log to keep. The beginning of a longer log is dropped."""
 
 MOST_CHARACTERS = 300
-"""Characters of YARN's diagnostics in a reason."""
+"""Maximum number of characters of YARN's diagnostics in a reason."""
 
 _SUCCEEDED = "SUCCEEDED"
 _ENDED = frozenset(("FINISHED", "FAILED", "KILLED"))
@@ -82,7 +82,10 @@ def listed(text: str) -> str:
 
 
 def parse_report(text: str) -> ApplicationReport:
-    """Parse the output of `yarn application -status`. The first line of a field counts: diagnostics may hold others."""
+    """Parse the output of `yarn application -status`.
+
+    Only the first line of each field counts, because the diagnostics may contain similar lines.
+    """
     found: dict[str, str] = {}
     for name, value in _FIELD.findall(text):
         found.setdefault(name, value.strip())
@@ -126,7 +129,7 @@ class YarnRun:
         """True if the run was prepared for a driver in the cluster. Raises TargetUnreachable."""
         if not spark.wants_cluster_mode(self._spec):
             return False
-        # The file with the master may have changed since.
+        # The file with the Spark master may have changed since the run was prepared.
         return self._host.run(["test", "-e", self._run.file(spark.SDK_ARCHIVE)]).code == 0
 
     def outcome(self, submit_code: int | None) -> Outcome | None:
@@ -149,7 +152,7 @@ class YarnRun:
         if not application:
             return
         if not self._report(application).has_ended:
-            # Returns when YARN has killed it.
+            # This call returns when YARN has killed the application.
             self._ask("application", "-kill", application)
         self._fetch_log(application)
 

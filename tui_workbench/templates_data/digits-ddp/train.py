@@ -3,7 +3,7 @@
     torchrun --standalone --nproc-per-node 2 train.py --epochs 15 --batch-size 64 --lr 0.01 --seed 0
 
 The workbench uses this command if the run configuration has `ProcessesPerNode: 2`, or `gpus` for one process per
-GPU. Each process trains on a part of every batch, and the processes exchange gradients: with NCCL on GPUs, with gloo
+GPU. Each process trains on a part of every batch, and the processes exchange gradients: with NCCL on GPUs, with Gloo
 on CPUs. Rank 0 prints loss and accuracy after each epoch and writes `outputs/model.pt`. `python train.py` trains with
 one process.
 """
@@ -51,7 +51,7 @@ def load_digits(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def build_network(width: int = 16) -> nn.Sequential:
-    """Build two convolutions and one linear layer, without batch norm, whose statistics would differ per process."""
+    """Build two convolutions and one linear layer, without batch norm: its statistics would differ per process."""
     return nn.Sequential(
         nn.Conv2d(1, width, 3, padding=1),
         nn.ReLU(),
@@ -119,7 +119,7 @@ def report(epoch: int, epochs: int, loss: float, right: float) -> None:
 
 @torch.no_grad()
 def accuracy(network: nn.Module, images: Tensor, labels: Tensor) -> float:
-    """Return the share of correctly classified test images. Only rank 0 calls this, so without DDP."""
+    """Return the share of correctly classified test images. Only rank 0 calls this function, so it does not use DDP."""
     network.eval()
     found = network(images[-TEST_IMAGES:]).argmax(dim=1)
     return (found == labels[-TEST_IMAGES:]).float().mean().item()
@@ -131,7 +131,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=15, help="passes over the training images")
     parser.add_argument("--batch-size", type=int, default=64, help="images per step, over all processes")
     parser.add_argument("--lr", type=float, default=0.01, help="highest learning rate")
-    parser.add_argument("--seed", type=int, default=0, help="same seed and machine: same result")
+    parser.add_argument("--seed", type=int, default=0, help="random seed; results are reproducible on the same machine")
     return parser.parse_args()
 
 

@@ -1,8 +1,8 @@
-"""Classify irises with logistic regression of Spark ML.
+"""Classify irises with the logistic regression of Spark ML.
 
     spark-submit train.py --regularization 0.01
 
-Prints and logs the accuracy on flowers that the training has not seen, and writes the model to `outputs/model`.
+Prints and logs the accuracy on flowers that are not in the training data, and writes the model to `outputs/model`.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def load(spark, path):
 
 
 def build(regularization):
-    """Return the steps of the training."""
+    """Return the training pipeline."""
     return Pipeline(
         stages=[
             VectorAssembler(inputCols=SIZES, outputCol="features"),
@@ -48,10 +48,10 @@ def log(name, value):
 
 
 def main():
-    """Train with the given arguments."""
+    """Train, evaluate and save the model."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--regularization", type=float, default=0.01, help="strength of the regularization")
-    parser.add_argument("--seed", type=int, default=0, help="same seed: same split into training and test")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the split into training and test data")
     arguments = parser.parse_args()
     spark = SparkSession.builder.getOrCreate()
     train, test = load(spark, "data/iris.csv").randomSplit([0.7, 0.3], seed=arguments.seed)

@@ -35,7 +35,7 @@ TEST = ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
 
 
 def main():
-    """Train, evaluate, save."""
+    """Train, evaluate and save the model."""
     arguments = parse_arguments()
     choose_device(arguments.device)
     np.random.seed(arguments.seed)
@@ -84,7 +84,7 @@ def choose_device(wanted):
     """Choose a GPU or the CPU and print it; exit if a GPU is required but missing."""
     gpus = [device for device in C.device.all_devices() if device.type() == C.device.DeviceKind.GPU]
     if wanted == "gpu" and not gpus:
-        sys.exit("train.py: --device gpu, and CNTK sees no GPU here")
+        sys.exit("train.py: CNTK found no GPU. To train on the CPU, use --device auto.")
     device = gpus[0] if gpus and wanted != "cpu" else C.device.cpu()
     C.device.try_set_default_device(device)
     print("device:", device)

@@ -38,7 +38,7 @@ class LogEpochs(tf.keras.callbacks.Callback):
 
 
 def main() -> None:
-    """Train, evaluate, save."""
+    """Train, evaluate and save the model."""
     arguments = parse_arguments()
     tf.keras.utils.set_random_seed(arguments.seed)
     choose_device(arguments.device)
@@ -76,7 +76,7 @@ def choose_device(wanted: str) -> None:
     """Choose a GPU or the CPU and print it; exit if a GPU is required but missing."""
     gpus = tf.config.list_physical_devices("GPU")
     if wanted == "gpu" and not gpus:
-        sys.exit("train.py: --device gpu, and TensorFlow sees no GPU here")
+        sys.exit("train.py: TensorFlow found no GPU. To train on the CPU, use --device auto.")
     if wanted == "cpu":
         tf.config.set_visible_devices([], "GPU")
         gpus = []

@@ -2,7 +2,7 @@
 
     spark-submit count_words.py data/alice.txt --top 10
 
-Prints the most frequent words, logs the numbers of words, and writes `outputs/words.csv`.
+Prints the most frequent words, logs the number of words and of different words, and writes `outputs/words.csv`.
 """
 
 import argparse
@@ -22,12 +22,12 @@ WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 
 
 def words_of(line):
-    """Return the words of a line in lower case. Runs on the executors."""
+    """Return the words of a line in lowercase. Runs on the executors."""
     return [word.lower() for word in WORD.findall(line)]
 
 
 def count_words(spark, path):
-    """Return pairs of a word and its number of occurrences, the most frequent first."""
+    """Return pairs of a word and its number of occurrences, with the most frequent words first."""
     counts = (
         spark.sparkContext.textFile(path, minPartitions=4)
         .flatMap(words_of)
@@ -47,7 +47,7 @@ def write(pairs, folder="outputs"):
 
 
 def main():
-    """Count with the given arguments."""
+    """Count the words, and print, log and save the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("path", nargs="?", default="data/alice.txt", help="text file to read")
     parser.add_argument("--top", type=int, default=10, help="number of words to print")

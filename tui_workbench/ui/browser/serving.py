@@ -204,11 +204,14 @@ class Server(TextualServer):
         """Refuse requests from other pages, and requests without a valid cookie or token."""
         cookie = None
         if not self._is_same_origin(request):
-            response: web.StreamResponse = _refusal("Only browsers on this machine are accepted.")
+            response: web.StreamResponse = _refusal(
+                "This server accepts only requests to its own address on this machine. "
+                "From another machine, use the `ssh -L` command that `workbench-tui serve` printed."
+            )
         elif (token := request.query.get("token")) is not None and request.path == "/":
             cookie = self.access.exchange(token)
             response = (
-                _refusal("This address was already used, or replaced by a newer one.")
+                _refusal("This address was used or replaced. Open the newest one that `workbench-tui serve` printed.")
                 if cookie is None
                 # Keep the token out of the browser's history.
                 else web.HTTPSeeOther("/")
@@ -306,8 +309,8 @@ def startup_message(server: Server) -> str:
     """Return the address of the server, and the command to reach it from another machine."""
     return f"""\
 Open:  {server.address}
-From another machine, run first:  {tunnel_command(server.port)}
-The link works once. ctrl+c stops the server; runs continue."""
+From another machine, first run:  {tunnel_command(server.port)}
+The address works once. ctrl+c stops the server; runs continue."""
 
 
 def tunnel_command(port: int) -> str:

@@ -1,4 +1,4 @@
-"""Changes of configuration files, shown before they are applied.
+"""Changes to configuration files, shown before they are applied.
 
 Planning and applying a change belongs to `config.changes`.
 """

@@ -1,4 +1,4 @@
-"""The screen that shows a change of configuration files: fields, diff, and a key that applies it.
+"""The screen that shows a change to configuration files: fields, diff, and a key that applies it.
 
 The invariants: only a change that was shown is applied, as one undo step. Plans are made from the files on
 disk. Applying saves the unsaved edits of its files first; if that changes the plan, the new plan is shown instead.
@@ -107,7 +107,8 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
             return shown
         if failed := await self._editor.save(unsaved):
             raise UsageError(
-                f"not changed: cannot save {file_names(failed)}", remedy="Answer the question in the editor first."
+                f"not changed: cannot save {file_names(failed)}",
+                remedy="Answer the question or fix the error that the editor shows.",
             )
         plan = await self._plan(self._view.values)
         if plan.hunks == shown.hunks and not plan.done:

@@ -83,7 +83,7 @@ def duplicate(root: str, path: str) -> Change:
     name = _free(f"{_stem(path)}-copy", ProjectContext(root).names(os.path.splitext(path)[1]))
     return Change(
         f"Duplicate {os.path.basename(path)}",
-        (DialogField("name", "Name of the copy", name),),
+        (DialogField("name", "New name", name),),
         lambda values: _whole(lifecycle.duplicate(path, values["name"]), root),
     )
 

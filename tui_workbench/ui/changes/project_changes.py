@@ -1,4 +1,4 @@
-"""Changes of a project's configuration files: preview, apply, update the editor, undo.
+"""Changes to a project's configuration files: preview, apply, update the editor, undo.
 
 The invariant: a preview writes nothing. Applying a change saves unsaved edits of its files first (`ChangeScreen`);
 undo refuses to touch files with unsaved edits.
@@ -30,13 +30,13 @@ OPENED = NEW | {"duplicate", "rename"}  # kinds of changes whose new file is ope
 
 
 class ProjectChanges:
-    """The changes of a project's files, each one step of `history`. All methods may raise WorkbenchError."""
+    """The changes to a project's files, each one step of `history`. All methods may raise WorkbenchError."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context
         self.history = ChangeHistory()
         undo_steps(context.app).count_changes = self.history.__len__
-        self._removed_secrets: dict[ChangeSet, dict[str, str]] = {}  # secrets by reference, which undo stores again
+        self._removed_secrets: dict[ChangeSet, dict[str, str]] = {}  # by reference; undo stores them again
 
     async def make(self, wanted: ChangeRequested) -> None:
         """Show a change, and make it if the user agrees."""

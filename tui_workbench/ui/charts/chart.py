@@ -56,12 +56,12 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._prepare()
 
     def reset(self) -> None:
-        """Clear cursor and zoom, before unrelated curves are shown."""
+        """Clear the cursor and the zoom, before unrelated curves are shown."""
         self.cursor = None
         self.view = self.view._replace(window=None)
 
     def point_at(self, x: float | None) -> None:
-        """Move the cursor to x, or remove it."""
+        """Move the cursor to `x`, or remove the cursor if `x` is None."""
         if x != self.cursor:
             self.cursor = x
             self._redraw()
@@ -148,7 +148,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
         self._change(self.view._replace(by=STEP if self.view.by == TIME else TIME, window=None))
 
     def action_read_out(self, columns: int) -> None:
-        """Move the cursor by some columns, at least to the next point. Without a cursor, put it on the last point."""
+        # The cursor moves at least to the next point. A new cursor is on the last point.
         shown, cursor = self.picture, self.cursor
         if shown is not None and not shown.is_empty:
             self.point_at(shown.nearest(shown.x.high) if cursor is None else shown.moved(cursor, columns))

@@ -1,6 +1,6 @@
 """Sort and smooth the points of curves, and reduce them to the columns of a chart.
 
-Extremes survive the reduction, however many points share a column. Values that cannot be drawn (NaN, infinities, zero
+Minima and maxima are kept, however many points share a column. Values that cannot be drawn (NaN, infinities, zero
 or less on a log scale) become gaps and are counted. The functions work on whole arrays, because a run can have a
 million points; call them in a thread.
 """

@@ -43,15 +43,15 @@ _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 MARK_EVERY = 24  # columns of dots between two marks on a curve
 MOST_MARKS = 2  # points per column up to which a chart without lines marks every point
 LEGEND_LINES = 2
-LEAST_AXIS_HEIGHT = 5  # height of a chart that has room for the rule above the labels of the x axis
+LEAST_AXIS_HEIGHT = 5  # minimum height of a chart with a line above the labels of the x axis
 
 
 class Look(NamedTuple):
     """The title of a chart and the meaning of its axes."""
 
     title: str = ""
-    joined: bool = True  # draw lines between the points
-    durations: bool = False  # the values of the y axis are seconds
+    joined: bool = True  # True if lines connect the points
+    durations: bool = False  # True if the values of the y axis are seconds
     x_name: str = ""  # the meaning of the x axis; "" for that of `View.by`
 
 
@@ -193,7 +193,7 @@ class Picture:
         if cursor is None:
             value = points.ys[-1] if points.ys else None
         elif point := points.nearest(cursor):
-            # On an axis of runs, only the point exactly at the cursor belongs to that run.
+            # On an axis of runs, only a point exactly at the cursor belongs to the run there.
             value = point[1] if not self._look.x_name or point[0] == cursor else None
         shown = "" if value is None else span_label(value) if self._look.durations else number(value)
         is_alone = len(self.curves) == 1 and self._look.title
@@ -307,7 +307,7 @@ class Picture:
     # --- The cursor
 
     def nearest(self, x: float) -> float | None:
-        """Return the x of the point of the first curve that is nearest to x; None without points."""
+        """Return the x value nearest to `x` among the points of the first curve; None without points."""
         place = bisect_left(self._xs, x)
         return min(self._xs[max(0, place - 1) : place + 1], key=lambda each: abs(each - x), default=None)
 
@@ -316,9 +316,9 @@ class Picture:
         return self.nearest(self.x.value(min(1.0, max(0.0, place))))
 
     def moved(self, x: float, cells: int) -> float:
-        """Return the x of a point of the first curve.
+        """Return the x value of the point of the first curve that is about `cells` columns from `x`.
 
-        The point is `cells` columns right of x (left if negative), at least the next one.
+        The point is right of `x`, or left if `cells` is negative, and at least the next one.
         """
         xs = self._xs
         if not xs:

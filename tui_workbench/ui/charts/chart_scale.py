@@ -1,7 +1,4 @@
-"""Scales of charts, tick values, and the formatting of numbers.
-
-Different ticks have different labels.
-"""
+"""Scales of charts, tick values, and the formatting of numbers. Different ticks have different labels."""
 
 from __future__ import annotations
 
@@ -25,14 +22,14 @@ class Scale(NamedTuple):
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Return the place of a finite value: 0 at the low end, 1 at the high end."""
+        """Return the relative position of a finite value: 0 at the low end, 1 at the high end."""
         if self.log:
             return (math.log10(value) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
-        # Halves, because the difference of two large numbers can overflow.
+        # Use halves, because the difference of two large numbers can overflow.
         return (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
 
     def value(self, place: float) -> float:
-        """Return the value at a place: the inverse of `place`."""
+        """Return the value at a relative position. This is the inverse of `place`."""
         if self.log:
             return float(self.low * (self.high / self.low) ** place)
         return self.low * (1 - place) + self.high * place
@@ -69,7 +66,7 @@ def ticks(scale: Scale, most: int) -> list[float]:
 def even_ticks(scale: Scale, rows: int, most: int, dots: int, *, durations: bool = False) -> tuple[Scale, list[float]]:
     """Extend the scale so that round values are the same number of rows apart, and return it with these values.
 
-    `dots` is the number of dots per row. If this is impossible, return the scale unchanged and no values.
+    `dots` is the number of dots per row. If there is no such scale, return the scale unchanged and no values.
     """
     span = scale.high - scale.low
     if scale.log or rows < 4 or not SMALLEST < span < LARGEST:
@@ -113,7 +110,7 @@ def _count(low: float, high: float, step: float) -> int:
 
 def _multiples(low: float, high: float, step: float) -> list[float]:
     first = math.ceil(low / step - 1e-9)
-    # Rounded to the digits of the step, so that 3 x 0.1 is 0.3.
+    # Round to the digits of the step, so that 3 x 0.1 is 0.3.
     digits = max(0, min(300, 1 - math.floor(math.log10(step))))
     return [round(number * step, digits) + 0.0 for number in range(first, first + _count(low, high, step))]
 

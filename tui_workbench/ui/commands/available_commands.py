@@ -43,7 +43,7 @@ def command_states(node: DOMNode) -> list[CommandState]:
 
 
 _NAVIGATION = frozenset({"list", "table", "text_editor", "field_text", "search_field"})
-"""Scopes of commands that move the cursor. The palette omits them."""
+"""First parts of the IDs of commands that move a cursor or edit text. The palette omits these commands."""
 
 _LISTED_ANYWAY = frozenset({"list.filter", "text_editor.comment", "text_editor.undo", "text_editor.redo"})
 

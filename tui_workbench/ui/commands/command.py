@@ -1,4 +1,4 @@
-"""Commands, scopes, and the names of keys for people and for Textual.
+"""Commands, scopes, and key names as users and as Textual write them.
 
 Keys of the user's keymap replace the default keys wherever keys are shown or bound. Therefore `use_keys` must be called
 before the first screen is imported.
@@ -23,7 +23,7 @@ def use_keys(keys: Mapping[str, str]) -> None:
 
 
 class Command(NamedTuple):
-    """A command of a widget. `id` is `scope.verb` and names the command in a keymap.
+    """A command of a widget. `id`, such as `run.start`, names the command in a keymap.
 
     `default_keys` are comma-separated names of keys; "" for a command that is only in the palette.
     """
@@ -60,7 +60,7 @@ def quiet(id: str, default_keys: str, action: str, name: str, help: str, *, prio
 
 
 class Scope:
-    """The commands of a widget. `title` and `about` describe for people where the commands work."""
+    """The commands of a widget. `title` and `about` tell the user where the commands work."""
 
     def __init__(self, name: str, title: str, commands: tuple[Command, ...], about: str = "") -> None:
         self.name = name
@@ -122,7 +122,10 @@ def all_key_labels(keys: str) -> str:
 
 
 def shown_key(command_id: str, default: str) -> str:
-    """Return the label of a command's key in the user's keymap, else `default`."""
+    """Return the label of a command's key in the user's keymap, else `default`.
+
+    For a command without a key, return the key of the palette and the ID of the command.
+    """
     keys = _chosen.get(command_id)
     if keys is None:
         return default

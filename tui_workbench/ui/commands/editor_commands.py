@@ -6,7 +6,8 @@ from tui_workbench.ui.commands.command import Command, Scope, quiet
 
 # fmt: off
 EDITOR = Scope("editor", "3 Editor", (
-    quiet("editor.close", "ctrl+w", "close_tab", "Close", "Close the file. Asks about unsaved edits.", priority=True),
+    quiet("editor.close", "ctrl+w", "close_tab", "Close",
+        "Close the file. If it has unsaved edits, you are asked first.", priority=True),
     quiet("editor.next", "ctrl+pagedown,alt+right", "next_tab(1)", "Next file", "Go to the next tab.", priority=True),
     quiet("editor.back", "ctrl+pageup,alt+left", "next_tab(-1)", "Previous file", "Go to the previous tab.",
         priority=True),
@@ -16,7 +17,8 @@ EDITOR = Scope("editor", "3 Editor", (
 FILE = Scope("file", "An open file", (
     Command("file.save", "ctrl+s", "save", "Save", "Save the file.", priority=True),
     Command("file.find", "ctrl+f", "find", "Find", "Find text, or go to a line number.", priority=True),
-    quiet("file.edit", "alt+e", "edit", "External editor", "Save and open in $VISUAL or $EDITOR.", priority=True),
+    quiet("file.edit", "alt+e", "edit", "External editor",
+        "Open the file in $VISUAL or $EDITOR. Edits are saved first.", priority=True),
     Command("file.answer", "ctrl+o", "answer", "Answer", "Answer the question about this file.", priority=True),
 ))
 
@@ -38,7 +40,7 @@ FORM = Scope("form", "The form of a configuration file", (
     Command("form.toggle", "space", "switch", "Toggle", "Toggle a switch, or select the next value."),
     Command("form.add", "a", "add", "Add", "Add an entry to the list or map."),
     Command("form.clear", "d,delete,backspace", "clear", "Clear", "Remove the value or entry. Undo restores it."),
-    Command("form.fix", "f", "fix", "Fix", "Fix the problem of this row. Undo reverts the fix."),
+    Command("form.fix", "f", "fix", "Fix", "Fix the problem in this row. Undo reverts the fix."),
     quiet("form.move_up", "shift+up,K", "move(-1)", "Move up", "Move the entry up in its list."),
     quiet("form.move_down", "shift+down,J", "move(1)", "Move down", "Move the entry down in its list."),
     quiet("form.rename", "r", "rename", "Rename", "Rename the entry."),
@@ -53,7 +55,7 @@ FORM_VALUE = Scope("form value", "A value being edited", (
 ))
 
 TEXT_EDITOR = Scope("text", "Text of a file", (
-    # Escape is the only key that leaves a text. It has priority, because a text area handles escape itself.
+    # Escape has priority, because Textual's text area handles it, too. No other key leaves the text.
     Command("text_editor.leave", "escape", "leave", "Back", "Return to the previous pane.", priority=True),
     quiet("text_editor.up", "up", "cursor_up", "Up", "Move up a line."),
     quiet("text_editor.down", "down", "cursor_down", "Down", "Move down a line."),

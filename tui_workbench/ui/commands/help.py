@@ -1,6 +1,6 @@
 """The `?` screen: the focused pane and its keys, then the keys that work everywhere.
 
-A command that is unavailable now shows the reason.
+An unavailable command is shown with the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Jump mode: a label on each visible widget that takes the focus, each tab and each link to a file.
+"""Jump mode: a label on each visible widget that can take the focus, each tab and each link to a file.
 
 Typing a label moves the focus to its place, and never starts or changes anything.
 """

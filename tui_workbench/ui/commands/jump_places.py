@@ -1,4 +1,4 @@
-"""Places that jump mode labels besides the widgets that take the focus. The screens with labels are in `jump`."""
+"""Places that jump mode labels besides the widgets that can take the focus. The screen of labels is in `jump`."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ it as JSON.
 
 ```yaml
 run.start: f5, ctrl+r    # two keys for one command
-files.run: [s, "!"]      # the same as a list; quote characters with a meaning in YAML
+files.run: [s, "!"]      # the same as a list; quote characters that have a meaning in YAML
 view.zoom: ""            # no key; the command is still in the palette
 ```
 
 Write keys as `f5`, `ctrl+r`, `alt+up`, `space` or `"?"`. Commands that the file does not name keep
-their default keys. The screens and `workbench-tui keys` report these errors, with their line:
+their default keys. The screens and `workbench-tui keys` report these errors with their lines:
 
 - an unknown command or key,
 - a key that two commands have in the same place,

@@ -37,7 +37,7 @@ _OTHER_NAMES = dict(
 )  # fmt: skip
 
 _SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
-"""Keys for which a terminal sends the same bytes as for another key, and that other key."""
+"""Keys for which terminals send the bytes of another key, with that key."""
 
 
 class Entry(NamedTuple):
@@ -62,7 +62,7 @@ class Keymap(NamedTuple):
 
 
 def load_keymap() -> Keymap:
-    """Load the user's keymap, an empty one without a file. Its errors are part of the keymap and are not raised."""
+    """Load the user's keymap, which is empty if there is no file. Errors are returned in the keymap, not raised."""
     path = directories.keymap_path()
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -158,13 +158,13 @@ def _checked(entry: Entry) -> Entry:
     for written in entry.keys:
         name = key_name(written)
         if not name:
-            raise entry.error(f"unknown key {written!r}", 'Write keys as f5, ctrl+r, alt+up, space, "?".')
+            raise entry.error(f"unknown key {written!r}", 'Write keys as f5, ctrl+r, alt+up, space or "?".')
         if name in _SENT_AS:
             raise entry.error(f"terminals send {written} as {_SENT_AS[name]}", "Choose another key.")
         if _is_text(name) and (command.priority or SCOPE_OF[entry.id] in TYPED_SCOPES):
             raise entry.error(
                 f"{written!r} cannot be the key of {entry.id}: it types text there",
-                "Choose a key with ctrl or alt, or an F key.",
+                "Choose a key with ctrl or alt, or a function key.",
             )
         keys.append(name)
     return entry._replace(keys=tuple(dict.fromkeys(keys)))

@@ -31,12 +31,12 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     quiet("pane.previous", "shift+tab", "app.focus_previous", "Previous pane", "Go to the previous pane or field."),
     quiet("run.arguments", "minus", "focus_arguments", "Arguments", "Edit the arguments of the run."),
     quiet("changes.undo", "ctrl+z", "undo_change", "Undo",
-        "Undo the last change. This covers configuration files, tags, notes, filters and the theme."),
+        "Undo the last change. Undo covers configuration files, tags, notes, filters and the theme."),
     quiet("shell.open", "exclamation_mark", "shell", "Shell",
         "Open a shell in the project. It uses the Python of the selected run configuration and provides `az ml`."),
     Command("view.history", "6", "history", "All runs", "Show all runs with charts and tables."),
     Command("view.gpus", "7", "gpu_monitor", "GPUs", "Monitor the GPUs of all targets."),
-    Command("view.trace", "8", "trace", "Calls", "Show all calls to ssh, docker and git."),
+    Command("view.trace", "8", "trace", "Calls", "Show every call to an external program."),
     quiet("view.border_left", "less_than_sign", "move_border('x', -1)", "Move border left",
         "Move the pane's side border left. You can also drag borders with the mouse."),
     quiet("view.border_right", "greater_than_sign", "move_border('x', 1)", "Move border right",
@@ -73,7 +73,7 @@ LIST_FILTER = Scope("list filter", "The filter of a list", (
     Command("list.keep_filter", "enter", "keep_filter", "Done", "Return to the filtered rows."),
     Command("list.clear_filter", "escape", "clear_filter", "Clear filter",
         "Show all rows again. / and enter restore the filter."),
-), about="Targets, runs, a run's files and metrics, plans and texts.")
+), about="Targets, runs, a run's files and metrics, plans and text views.")
 
 FILES = Scope("files", "1 Files", (
     Command("files.open", "enter", "open", "Open", "Edit the file, or toggle the folder."),
@@ -90,10 +90,11 @@ FILES = Scope("files", "1 Files", (
 TARGETS = Scope("targets", "2 Compute targets", (
     Command("targets.open", "enter", "open", "Open", "Edit the .compute file. It opens at its first error."),
     quiet("targets.edit", "e", "edit", "External editor", "Open the file in $VISUAL or $EDITOR."),
-    Command("targets.use", "u", "use", "Use target", "Select a run configuration of this target."),
+    Command("targets.use", "u", "use", "Use target",
+        "Select the target in the run bar. Its first valid run configuration is selected."),
     Command("targets.attach", "a", "attach", "Attach", "Attach a machine, a cluster or local Docker."),
     quiet("targets.detach", "x", "detach", "Detach",
-        "Remove the target. Its run configuration and secrets are removed, too. Undo restores them."),
+        "Remove the target. Its secrets and the run configuration of its name are removed, too. Undo restores them."),
     Command("targets.check", "t", "check", "Check", "Check the target and suggest fixes."),
 ))
 
@@ -102,7 +103,7 @@ CHANGES = Scope("changes", "Configuration files", (
         "Configure runs to use the GPU."),
     Command("changes.new_target", "n", "new_file('new-target')", "New target", "Create a compute target."),
     quiet("changes.new_configuration", "N", "new_file('new-configuration')", "New runconfig",
-        "Create a run configuration. It gets the selected target."),
+        "Create a run configuration. It uses the selected target."),
     quiet("changes.duplicate", "c", "change_file('duplicate')", "Duplicate", "Copy the file to a new name."),
     quiet("changes.rename", "f2", "change_file('rename')", "Rename",
         "Rename the file. Run configurations that refer to it are updated."),
@@ -146,7 +147,8 @@ LOG = Scope("log", "4 Log", (
     Command("log.rank", "r", "step_rank(1)", "Next rank",
         "Show only the next torchrun rank. After the last rank, show all ranks together."),
     quiet("log.rank_back", "R", "step_rank(-1)", "Previous rank", "Show only the previous torchrun rank."),
-    quiet("log.edit", "e", "edit", "External editor", "Open a copy in $VISUAL or $EDITOR."),
+    quiet("log.edit", "e", "edit", "External editor",
+        "Open the log in $VISUAL or $EDITOR. The editor gets a copy."),
     Command("log.traceback", "t", "show_traceback", "Traceback", "Go to the last Python traceback."),
 ))
 

@@ -1,6 +1,6 @@
 """The palette: a searchable list over the screen, for commands and for themes.
 
-It returns the key of the chosen row; the caller knows what the key means.
+Its result is the `key` of the chosen `Row`, which only the caller interprets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The registry of all commands, by scope.
 
-Ids are unique, a key has one meaning within a scope, and widgets have no other bindings than these.
+IDs are unique, a key has one meaning within a scope, and widgets have only these bindings.
 """
 
 from __future__ import annotations

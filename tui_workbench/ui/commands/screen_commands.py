@@ -73,7 +73,8 @@ PREPARING = Scope("preparing", "Building an environment", (
 ))
 
 SECRET = Scope("secret", "Entering a secret", (
-    Command("secret.give", "enter", "give", "Submit", "Submit the secret. The keyring stores it, if available."),
+    Command("secret.give", "enter", "give", "Submit",
+        "Submit the secret. If there is a keyring, the secret is stored in it."),
     Command("secret.leave", "escape", "leave", "Cancel", "Cancel the operation that needs the secret."),
 ))
 
@@ -107,7 +108,7 @@ HISTORY = Scope("history", "Screens of runs", (
     quiet("history.next", "tab", "app.focus_next", "Next", "Go to the next part of the screen."),
     quiet("history.previous", "shift+tab", "app.focus_previous", "Previous", "Go to the previous part of the screen."),
     quiet("history.undo", "ctrl+z", "undo_step", "Undo",
-        "Undo the last change. This covers tags, notes, pins, archiving, restored files and filters."),
+        "Undo the last change. Undo covers tags, notes, pins, archiving, restored files and filters."),
     quiet("history.copy", "ctrl+c", "interrupt", "Copy", "Copy the selected text."),
     Command("history.leave", "escape,q", "leave", "Back", "Return to the previous screen."),
 ), about="All runs, run details and comparison.")
@@ -117,7 +118,7 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
     Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run for comparison and charts."),
     Command("dashboard.compare", "c", "compare", "Compare",
         "Compare the marked runs. Without marks, compare this run with the next one."),
-    Command("dashboard.filter", "slash", "filter", "Filter", "Show matching runs, e.g. words or loss<0.1."),
+    Command("dashboard.filter", "slash", "filter", "Filter", "Show runs matching words or conditions like loss<0.1."),
     Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
     Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),
     Command("dashboard.group", "b", "group", "Group", "Group by script, target, state or sweep, or not at all."),
@@ -168,11 +169,11 @@ RUN_EDIT = Scope("run edit", "Rerun with changes", (
 ))
 
 METRICS = Scope("metrics", "Metrics of a run", (
-    Command("metrics.choose", "space", "choose", "Overlay", "Add or remove the metric in the shared chart."),
+    Command("metrics.choose", "space", "choose", "Overlay", "Add the metric to the shared chart, or remove it."),
 ))
 
 RUN_DETAILS = Scope("run details", "Run details", (
-    quiet("details.calls", "8", "calls", "Calls", "Show all calls to ssh, docker and git for this run."),
+    quiet("details.calls", "8", "calls", "Calls", "Show this run's calls to external programs."),
     Command("details.promote", "y", "promote", "Promote", "Save the output as a version of a project asset."),
     Command("details.fetch", "f", "fetch", "Download", "Copy the selected output to a folder."),
     Command("details.bring", "b", "bring", "Copy to project",
@@ -202,9 +203,9 @@ COMPARE = Scope("compare", "Comparison", (
 
 MONITOR = Scope("gpus", "7 GPUs", (
     Command("gpus.open", "enter", "open", "Open run", "Open the run that uses this GPU or process."),
-    Command("gpus.filter", "slash", "filter", "Filter", "Show matching GPUs, e.g. a name, a run or busy."),
+    Command("gpus.filter", "slash", "filter", "Filter", "Show GPUs matching words, such as a name or busy."),
     Command("gpus.copy", "y", "copy", "Copy", "Copy the data of the selected GPU or process."),
-    Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs are missing. May ask you to log in."),
+    Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs are missing. You may be asked to log in."),
     Command("gpus.retry", "r", "retry", "Retry", "Query the GPUs of an unreachable machine now."),
     Command("gpus.clear", "escape", "clear_filter", "Clear filter", "Show all GPUs again."),
 ))
@@ -215,9 +216,9 @@ GPU_PANEL = Scope("gpu panel", "GPU panel", (
 
 TRACE = Scope("calls", "8 Calls", (
     Command("trace.copy", "y", "copy", "Copy", "Copy the call as a shell command."),
-    Command("trace.filter", "slash", "filter", "Filter", "Show matching calls, e.g. words or kind:ssh."),
-    Command("trace.failed", "f", "failed", "Failed", "Show only failed calls, or all."),
-    Command("trace.whose", "a", "toggle_run", "Run/all", "Show calls of the selected run, or all."),
+    Command("trace.filter", "slash", "filter", "Filter", "Show calls matching words or a filter like kind:ssh."),
+    Command("trace.failed", "f", "failed", "Failed", "Show only failed calls, or all calls."),
+    Command("trace.whose", "a", "toggle_run", "Run/all", "Show only calls of the selected run, or all calls."),
     quiet("trace.read", "enter", "read", "Read", "Show the whole call, or return to the list."),
 ))
 # fmt: on

@@ -1,7 +1,8 @@
 """The dashboard: a table of all runs with charts above, and keys for filter, order, groups and columns.
 
 The table reads pages of the index in threads. If two requests overlap, only the answer to the later one is shown. Once
-a second, the modification times of a few files are compared. The runs are read again only if one of them has changed.
+a second, the modification times of a few files are compared. The runs are read again only if one of these files has
+changed.
 """
 
 from __future__ import annotations
@@ -56,14 +57,15 @@ from tui_workbench.ui.widgets.line import TitleLine
 from tui_workbench.ui.widgets.pieces import Piece
 
 POLL_SECONDS = 1.0
-MOST_CURVES = 8  # limit of curves without marks: the selected run and the active runs
+MOST_CURVES = 8  # maximum number of curves if no run is marked: those of the selected run and of active runs
 
 EMPTY = ("No runs yet.", "", f"{shown_key('dashboard.run', 'ctrl+r')} runs the script in the run bar.")
 NOTHING_FOUND = (
     "No run matches the filter.",
     "",
     f"Press {shown_key('list.clear_filter', 'esc')} to clear the filter, or {shown_key('dashboard.filter', '/')} to "
-    "change it. Examples: words, loss<0.1, state:failed, gpu:proven, is:pinned.",
+    "change it.",
+    "Examples: train.py, loss<0.1, state:failed, gpu:proven, is:pinned.",
 )
 
 
@@ -111,7 +113,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         self.head = TitleLine("All runs", f"of {project.name}")
         self.request_line = RequestLine(request)
         self.table = RunTable()
-        placeholder = "words, loss<0.1, state:failed, gpu:proven, gpu_seconds>60, is:pinned, has:accuracy"
+        placeholder = "words and conditions: loss<0.1 state:failed gpu:proven gpu_seconds>60 is:pinned has:accuracy"
         self.filter_row = FilterRow("/", placeholder, self.table)
         self.charts = DashboardCharts(project)
         super().__init__(project, self.head, self.request_line, self.filter_row, self.charts, self.table)
@@ -152,7 +154,7 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._show_columns()
         empty = NOTHING_FOUND if self.query_shown.filter else EMPTY
         self.table.set_rows(found.total, found.first, self._table_rows(found.lines), empty=empty, replace=replace)
-        # The charts do not grow while a filter reduces the rows, which would be distracting.
+        # The charts do not grow while a filter reduces the rows, because that would be distracting.
         self._most_lines = max(self._most_lines, found.total)
         self.charts.fit(self.app.size.height, self._most_lines)
         self._show_head()
@@ -398,7 +400,7 @@ class RunsView(RunContainer, inherit_bindings=False):
 
 
 class DashboardScreen(HistoryScreen):
-    """The runs of a project. Its result is the ID of the run whose log is to be shown, or ""."""
+    """The screen of all runs of a project."""
 
     AUTO_FOCUS = "RunTable"
 

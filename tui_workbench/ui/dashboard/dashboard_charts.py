@@ -29,11 +29,11 @@ from tui_workbench.ui.widgets.pieces import Piece, draw_line
 
 BY_RUN, CURVES, NONE = "by run", "curves", "none"
 MODES = (BY_RUN, CURVES, NONE)
-MOST_RUNS = 1_000  # limit of runs in a chart by run: the newest
+MOST_RUNS = 1_000  # maximum number of runs in a chart by run; older runs are left out
 LEAST_WIDTH = 38
 MOST_CHARTS = 5
-HEIGHT, AROUND = 11, 7  # smallest height of the charts, and lines of the screen outside charts and rows
-LEAST_SCREEN = 32  # smallest height of the screen at which charts are shown by default
+HEIGHT, AROUND = 11, 7  # minimum height of the charts, and lines of the screen outside charts and rows
+LEAST_SCREEN = 32  # minimum height of the screen at which charts are shown by default
 
 ORDER = (
     RunState.RUNNING,
@@ -157,9 +157,9 @@ class DashboardCharts(Horizontal):
 
 
 def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Drawn]:
-    """Read the content of the charts, of which `fitting` have room. Blocks; raises WorkbenchError."""
+    """Read the content of the charts; `fitting` is the number that fit. Blocks; raises WorkbenchError."""
     if wanted.mode == CURVES:
-        # The states take a place if three charts fit; in charts by run, durations take one if two fit.
+        # One place is for the states if three charts fit. In charts by run, one is for durations if two fit.
         names = wanted.metrics[: max(1, fitting - (fitting > 2))]
         drawn: list[Drawn] = [(run_curves(wanted.runs, name), Look(safe_text(name))) for name in names]
         return drawn or [((), Look("no metric selected"))]
@@ -173,7 +173,7 @@ def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Dr
 def _values(project: Project, query: RunQuery, name: str, look: Look) -> Drawn:
     with RunIndex(project) as index:
         found = index.column(query, name, MOST_RUNS)
-    # Values that are texts have no place on the y axis.
+    # Text values have no place on the y axis.
     known = [(float(number), float(value)) for _, number, value in found if isinstance(value, int | float)]
     numbers = [number for number, _ in known]
     return ([Curve(look.title, numbers, [value for _, value in known], numbers)] if known else [], look)

@@ -31,8 +31,8 @@ from tui_workbench.ui.widgets.search_list import SearchList
 METRIC = "metric "  # prefix of the column key of a metric, so that metrics cannot collide with other columns
 SPARK_CELLS = 6
 VALUE_CELLS, WIDEST_VALUE = 9, 14  # cells of a value, and their maximum below a long title
-WITH_SPARKS = 100  # least width of a table that prefers sparklines to more columns
-LONGEST_CELL = 200  # limit of characters per cell: the arguments of a script can be megabytes long
+WITH_SPARKS = 100  # minimum width of a table that prefers sparklines to more columns
+LONGEST_CELL = 200  # maximum number of characters of a cell; the arguments of a script can be megabytes long
 COLUMNS_FILE = "dashboard.json"  # holds the chosen columns, in the state directory of the project
 USUAL_METRICS = 3
 

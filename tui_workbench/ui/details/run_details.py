@@ -54,7 +54,7 @@ TABS = [(title.lower(), title) for title in ("Metrics", "Outputs", "Log", "Plan"
 POLL_SECONDS = 1.0
 
 NO_OUTPUTS = ("This run has no output files.",)
-NO_SNAPSHOT = ("This run has no snapshot.", "Only runs with TrackedRun: true have a snapshot.")
+NO_SNAPSHOT = ("This run has no snapshot.", "Only tracked runs from a machine with git have a snapshot.")
 
 
 class RunView(RunContainer, inherit_bindings=False):
@@ -260,13 +260,13 @@ def _read_run(project: Project, run: Run) -> RunRow:
 
 
 def _bring(project: Project, run: Run, name: str) -> str:
-    """Copy an output to its place in the project, and return a sentence about it."""
+    """Copy an output to its path in the project, and return a sentence about the result."""
     text = copy_artifacts(run.directory, project.root, project.state_directory, [name], overwrite=True).text
     return f"{text[:1].upper()}{text[1:]}."
 
 
 LONGEST = 1_000
-_FIGURES = ": GPU"  # between the sentence of a verdict and its figures
+_FIGURES = ": GPU"  # between the conclusion and the figures in the text of a verdict
 
 
 class RunHead(Widget, inherit_bindings=False):

@@ -27,7 +27,7 @@ from tui_workbench.ui.charts.chart_drawing import Look, look_of
 from tui_workbench.ui.charts.chart_scale import number
 from tui_workbench.ui.commands.screen_commands import GPU_PANEL, METRICS
 from tui_workbench.ui.details.run_details_read import error_lines, gpu_of, logged_lines
-from tui_workbench.ui.formatting import duration, verdict_look
+from tui_workbench.ui.formatting import count, duration, verdict_look
 from tui_workbench.ui.gpu.gpu_lines import NOT_REPORTED, amount, size, watt_hours
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row, hanging
@@ -37,8 +37,11 @@ from tui_workbench.ui.widgets.text_view import Line, TextView
 GLYPHS = {"scalar": "~", "text": "“", "list": "≡", "row": "▤", "table": "▤", "confusion": "▦", "image": "▧"}
 """Glyphs for the kinds of metrics."""
 
-MOST_LISTED = 2_000  # limit of listed metrics: a script that logs a new name for each batch can have a million
-EMPTY = ("No metrics logged.", "workbench.log('loss', loss), TensorBoard events and lines like loss: 0.31 appear here.")
+MOST_LISTED = 2_000  # maximum number of listed metrics; a script that logs a new name for each batch has many more
+EMPTY = (
+    "No metrics logged.",
+    "Shows values from workbench.log('loss', loss), TensorBoard events and output lines such as loss: 0.31.",
+)
 
 
 class Logged(NamedTuple):
@@ -61,7 +64,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     """
     BINDINGS = METRICS.bindings
     heading = "Metrics"
-    about = "All metrics logged by the script. space adds a curve to the chart."
+    about = "All metrics logged by the script. space adds a curve to the chart, or removes it."
 
     def __init__(self, *, id: str) -> None:
         self.list, self.chart, self.text = RowList(has_filter=True), Chart(), TextView()
@@ -96,7 +99,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._metrics = RunMetrics(self._directory)
         self._metrics.refresh()
         summary = self._metrics.summary()
-        names = [name for name in wanted if name in summary] or list(summary)[:1]  # selects the first
+        names = [name for name in wanted if name in summary] or list(summary)[:1]  # without a selection, show the first
         curves = {name: self._metrics.series(name) for name in names if summary[name].kind == "scalar"}
         kinds = {summary[name].kind for name in names} - {"scalar", "text"}
         items = [item for kind in sorted(kinds) for item in self._metrics.items(kind) if item.name in names]
@@ -172,8 +175,8 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
             self._reading.start()
 
 
-SIDE_BY_SIDE = 150  # least width that shows all charts side by side
-MOST_TEXT = 0.6  # largest share of the height for the text; the charts get the rest
+SIDE_BY_SIDE = 150  # minimum width at which all charts are side by side
+MOST_TEXT = 0.6  # maximum fraction of the height for the text; the charts get the rest
 READ_SECONDS = 3.0  # interval between reads of the samples and the log of an active run
 LEAST_WIDTH = 30
 
@@ -265,7 +268,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
         if action == "next_chart" and not self._row.display:
             return "No charts: the run has no GPU samples."
         if action == "next_chart" and self.size.width >= SIDE_BY_SIDE:
-            return "All charts are shown."
+            return "All charts are already shown."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -360,7 +363,7 @@ def machine_lines(recorded: GpuCurves) -> list[Line]:
         (Piece("Machine  ", "accent", bold=True), Piece(safe_text(f"{names}   {text}"[:LONGEST]), "muted")),
     ]
     if recorded.left_out:
-        lines.append((Piece(f"▲ {recorded.left_out:,} further samples are not drawn", "warning"),))
+        lines.append((Piece(f"▲ {count(recorded.left_out, 'further sample')} not drawn", "warning"),))
     return lines
 
 

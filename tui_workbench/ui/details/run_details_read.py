@@ -46,10 +46,10 @@ _KINDS = {
 
 
 def outputs_of(run: Run) -> list[tuple[str, str]]:
-    """Return the outputs and other files of a run: paths with slashes, and sizes."""
+    """Return the path and the size of each output and other file of a run."""
     found = []
     for name in attachments(run.directory):
-        with suppress(OSError):  # the file was removed meanwhile
+        with suppress(OSError):  # the file was removed in the meantime
             found.append((name, size_text(os.lstat(os.path.join(run.directory, name)).st_size)))
     return found
 
@@ -201,15 +201,15 @@ def _clock(moment: float) -> str:
 
 
 def provenance_of(run: Run) -> tuple[Mapping[str, Any] | None, str]:
-    """Read the provenance of a run, or return None and the reason."""
+    """Return the provenance of a run and "", or None and the reason why it cannot be read."""
     try:
         with open_regular(os.path.join(run.directory, PROVENANCE)) as file:
             found = json.load(file)
     except FileNotFoundError:
-        return None, "Not recorded." if run.tracked else "Not recorded: the run was not tracked."
+        return None, f"No provenance recorded{'' if run.tracked else ', because the run was not tracked'}."
     except (OSError, ValueError, RecursionError) as error:
-        return None, f"Cannot read {PROVENANCE}: {error}"
-    return (found, "") if isinstance(found, dict) else (None, f"{PROVENANCE} is not a JSON object")
+        return None, f"Cannot read {PROVENANCE}: {error}."
+    return (found, "") if isinstance(found, dict) else (None, f"{PROVENANCE} is not a JSON object.")
 
 
 def environment_of(run: Run) -> list[Line]:
@@ -229,7 +229,7 @@ def environment_of(run: Run) -> list[Line]:
         lines += _section(name, found.get(name), "warning" if name == "problems" else "text")
     packages = found.get("packages")
     if isinstance(packages, dict):
-        lines += [(), (Piece(f"{len(packages):,} packages", "accent", bold=True),)]
+        lines += [(), (Piece(count(len(packages), "package"), "accent", bold=True),)]
         lines += [_label(str(name), str(version), 28) for name, version in packages.items()]
     return lines
 
@@ -294,7 +294,7 @@ def logged_lines(items: Sequence[Any]) -> list[Line]:
         elif item.kind == "confusion":
             lines += [*confusion_lines(item.value), ()]
         elif item.kind == "image":
-            shown = item.path or "not shown: its path leads out of the run"
+            shown = item.path or "not shown: its path is outside the run directory"
             lines.append((Piece("▧ ", "accent"), Piece(safe_text(str(shown)))))
         elif item.kind == "list" and isinstance(item.value, list):
             shown = ", ".join(_cell(value) for value in item.value[:1000])

@@ -23,14 +23,14 @@ NO_EVENTS = (
     "The script started no session, or spark.eventLog.enabled or spark.eventLog.dir is set in the Spark dependencies.",
 )
 IN_CLUSTER = (
-    "The driver runs in the cluster: see its stages in the Spark UI. The workbench does not fetch its "
-    "outputs/: write them to a file system that you can read."
+    "The driver runs in the cluster: only the Spark UI shows its stages, and the workbench does not fetch its "
+    "outputs/. Write results to a file system that you can read."
 )
 _SHORTEST_NAME = 12
 
 
 class Shown(NamedTuple):
-    """The applications of a run, and the address of each one's user interface, if it is running."""
+    """The applications of a run, and the address of the user interface of each running application."""
 
     is_active: bool
     applications: tuple[SparkApplication, ...]
@@ -103,7 +103,7 @@ def _head(application: SparkApplication, address: SparkAddress | None, width: in
     if address is not None:
         yield (Piece("Spark UI  ", "muted"), Piece(safe_text(address.url), "string"))
         if address.forward:
-            # The address is on one line, so that it can be copied.
+            # The command is on one line, so that it can be copied.
             yield (Piece("          first run  ", "muted"), Piece(safe_text(address.forward), "string"))
     if not application.has_events:
         yield from hanging((), IN_CLUSTER, width, "muted")

@@ -38,7 +38,7 @@ from tui_workbench.ui.terminal.stand_ins import has_stand_ins
 
 
 class Checker:
-    """A checker of configuration files that knows the editor's unsaved texts. May be called from any thread."""
+    """A checker of configuration files that knows the editor's unsaved texts. Thread-safe."""
 
     def __init__(self, images_used: tuple[str, ...] = ()) -> None:
         self.images_used = images_used  # images of earlier runs, suggested for image fields

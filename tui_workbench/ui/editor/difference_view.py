@@ -20,7 +20,7 @@ from tui_workbench.ui.editor.languages import common_start
 from tui_workbench.ui.terminal.safetext import safe_text
 
 CONTEXT_LINES = 3
-MOST_COMPARED_LINES = 3_000  # the time of the comparison can grow with the square of the lines
+MOST_COMPARED_LINES = 3_000  # the time of the comparison can grow with the square of the number of lines
 KINDS = {"+": "added", "-": "removed", " ": "same", "@": "gap"}
 
 

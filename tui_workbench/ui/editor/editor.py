@@ -142,7 +142,7 @@ class EditorPane(Pane):
         return {"tabs": tabs, "active": self.active}
 
     async def restore(self, saved: Values) -> None:
-        """Open the saved files that still exist. If the pane has the focus, it keeps it."""
+        """Open the saved files that still exist. If the pane has the focus, the focus stays in it."""
         had_focus = self.has_focus
         for tab in saved.parts("tabs"):
             path = tab.text("path")

@@ -31,7 +31,7 @@ class Note(NamedTuple):
 
 
 class EditorStatus(Widget):
-    """A note, which wraps, and facts: `▲ 12: nvidiaDocker is not true or false       12:4   YAML`."""
+    """A note, which wraps, and facts: `▲ Line 12: nvidiaDocker is not true or false       12:4   YAML`."""
 
     DEFAULT_CSS = "EditorStatus { dock: bottom; padding: 0 1; height: auto; }"
 
@@ -110,7 +110,7 @@ def note_of(file: TextFile, *, note: str, error: str, deleted: bool) -> Note:
     if error:
         return Note(f"✗ {error}", "error")
     if deleted:
-        return Note("Deleted on disk. Save to write it again.", "warning")
+        return Note("Deleted on disk. Save to create the file again.", "warning")
     if file.read_only:
         part = " Only the beginning is shown." if file.too_large or file.is_binary else ""
         return Note(f"Read-only: {file.read_only}.{part}")

@@ -1,6 +1,7 @@
 """Run the user's editor in the terminal of the workbench.
 
-The invariants: the editor is `$VISUAL`, else `$EDITOR`; read-only files are opened as a temporary read-only copy.
+The invariants: the editor is `$VISUAL`, else `$EDITOR`; a `read_only` request opens a temporary
+read-only copy.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Edit(NamedTuple):
 
 
 def editor_of(environment: Mapping[str, str]) -> list[str]:
-    """Return the editor's command as words. Raises UsageError when none is set or it cannot be parsed."""
+    """Return the editor's command as words. Raises UsageError when no editor is set or it cannot be parsed."""
     for variable in ("VISUAL", "EDITOR"):
         try:
             words = shlex.split(environment.get(variable, ""))
@@ -94,7 +95,7 @@ def copy_to_read(path: str) -> str:
         shutil.copyfile(path, copy)
         os.chmod(copy, 0o400)
     except OSError as error:
-        remedy = "Free some space in the folder for temporary files (TMPDIR)."
+        remedy = "Check that the file is readable and that the folder for temporary files (TMPDIR) has free space."
         message = f"cannot copy the file for an editor: {error.strerror}"
         raise StorageError(message, remedy=remedy, file=path) from error
     return copy
@@ -106,7 +107,7 @@ def remove_copy(copy: str) -> None:
 
 
 async def open_in_editor(context: MainContext, wanted: EditorRequested) -> None:
-    """Save a file of the main screen, open it in the user's editor, and reload it. Raises WorkbenchError."""
+    """Save a file if it has unsaved edits, open it in the user's editor, and reload it. Raises WorkbenchError."""
     editor = context.panes.editor
     if wanted.path in editor.dirty_paths() and wanted.path in await editor.save({wanted.path}):
         return  # the tab of the file shows the reason

@@ -49,8 +49,8 @@ class TextPresenter:
     """A presenter that shows a file as text. `ConfigView` has the same methods and shows a form or the text."""
 
     subtitle = Content("")  # the title in the lower border
-    is_editing = is_typing = False  # a value of a form is open; it has been edited
-    line = 0  # line of the cursor, from 1; 0 stands for the line in the text
+    is_editing = is_typing = False  # a value of a form is being edited; its text has changed
+    line = 0  # line of the cursor, from 1; 0: the cursor of the text applies
 
     def __init__(self, view: FileView) -> None:
         self.root: Widget = view  # contains all widgets of the view
@@ -91,7 +91,7 @@ class FileView(Widget):
 
     @dataclass(eq=False)
     class Changed(Message):
-        """Posted when the file becomes dirty or clean, is deleted, or a question about it is asked."""
+        """Posted when the file becomes dirty or clean or is deleted, and when a question about it is asked."""
 
         view: FileView
 

@@ -118,7 +118,6 @@ class FindRow(Horizontal):
             self._editor.selection = Selection.cursor(self._origin)
 
     def action_step(self, direction: int) -> None:
-        """Go to the next (1) or the previous (-1) match, wrapping at the ends of the text."""
         if not self._matches:
             return
         start = min(self._editor.selection)

@@ -1,7 +1,7 @@
 """A text editor for a file: Textual's text area, safe for any text, fast, and with code editing.
 
-The invariants: `source` is exactly the loaded text plus the edits; every change, also by a form or a reload, is one
-edit that undo reverts; no text of the file can reach the terminal as a control sequence.
+The invariants: `source` is exactly the loaded text plus the edits; every change, including one by a form or a
+reload, is a single edit that undo reverts; no text of the file can reach the terminal as a control sequence.
 """
 
 from __future__ import annotations
@@ -159,7 +159,6 @@ class TextEditor(CodeArea, inherit_bindings=False):
         return line
 
     def finish_line(self, strip: Strip, row: int) -> Strip:
-        """Add the marks of matches and problems, and replace stand-ins by glyphs."""
         for start, end in self._matches.get(row, ()):
             strip = self._mark_match(strip, row, start, end)
         mark = self._marks.get(row)

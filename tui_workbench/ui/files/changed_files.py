@@ -12,9 +12,9 @@ import time
 
 from tui_workbench.core.git import GitError, run_git, status_environment
 
-REST_SECONDS = 15.0  # interval of counts without a known change, because an edit causes no event
-LEAST_SECONDS = 2.0  # least interval of counts
-SHARE = 100  # after a count of one second, the next count waits a hundred seconds
+REST_SECONDS = 15.0  # interval between counts without a known change, because an edit causes no event
+LEAST_SECONDS = 2.0  # minimum interval between counts
+SHARE = 100  # a count that takes one second is followed by a pause of a hundred seconds
 LIMIT_SECONDS = 20.0
 
 _COMMAND = (
@@ -33,7 +33,7 @@ class ChangedFiles:
         self._index = 0
 
     def expect(self) -> None:
-        """Make a later call to `update` count, because a file has changed."""
+        """Make `update` count the files again soon, because one of them has changed."""
         self._next = 0.0
 
     def update(self) -> bool:

@@ -1,4 +1,4 @@
-"""The project's files as a tree of which only open folders are read, without Textual.
+"""The project's files as a tree, of which only open folders are read. This module does not use Textual.
 
 Paths are relative to the root, with `/`; the root is "". `read_folder`, `walk` and `read_ignore_files` block and are
 called from threads; everything else uses their results.
@@ -14,13 +14,13 @@ from tui_workbench.core.progress import meter
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, is_excluded, read_ignore_file
 
 HIDDEN_FOLDERS = frozenset({".git", ".workbench", "__pycache__", ".azuremlhistory_git"})
-WALK_LIMIT = 50_000  # limit of files in a search; a larger project contains a data set
-FIRST_OPEN = ("", "aml_config")  # folders that are open at first
+WALK_LIMIT = 50_000  # limit of files in a search; a project with more files contains a data set
+FIRST_OPEN = ("", "aml_config")  # folders that are open at the first start
 IGNORE_FILES = (".amlignore", ".gitignore")  # only those in the root are read; the first that matches a file counts
 
 
 class Entry(NamedTuple):
-    """A file or folder. `is_folder` is True also for a link to a folder."""
+    """A file or folder. `is_folder` is also True for a link to a folder."""
 
     path: str
     name: str

@@ -30,7 +30,7 @@ from tui_workbench.ui.widgets.pieces import Piece, Row
 from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import SearchField, matches
 
-MOST_FOUND = 1000  # limit of shown search results, because each takes time at every key
+MOST_FOUND = 1000  # limit of shown search results, because each takes time at every key press
 
 
 class FileLooks:
@@ -222,7 +222,7 @@ class FilesPane(Pane):
         found = matches(needle, self.all_files or ())
         rows = [self._looks.found_row(path) for path in found[:MOST_FOUND]]
         if len(found) > MOST_FOUND:
-            rows.append(Row("", Piece(f"{len(found) - MOST_FOUND:,} more: type more letters", "muted")))
+            rows.append(Row("", Piece(f"{len(found) - MOST_FOUND:,} more: type more characters", "muted")))
         self._list.show_rows(rows, empty=("No matching file.",))
         self.set_title(f"{len(found):,} of {len(self.all_files or ()):,}" if needle else "")
         self.refresh_bindings()

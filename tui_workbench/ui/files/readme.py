@@ -1,4 +1,4 @@
-"""The project's readme as styled text. Links are text, too."""
+"""The project's readme as styled text. Links are not clickable: their addresses are shown."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tui_workbench.ui.widgets.pieces import draw_typed
 
 INDENT = 2
 HELP_LINES = 2
-SHORTEST_REMARK = 16  # least cells for the text of a remark; in less room, only its mark is shown
+SHORTEST_REMARK = 16  # minimum cells for the text of a remark; with less room, only its mark is shown
 
 
 class Look(NamedTuple):

@@ -19,7 +19,7 @@ from tui_workbench.ui.form.form_rows import COLLECTIONS, PIP, FormRow
 def why_not(action: str, rows: list[FormRow], row: FormRow) -> str:
     """Return the reason why an action is not available in a row, or ""."""
     if action == "switch" and row.field.type not in (field_types.BOOLEAN, field_types.CHOICE):
-        return "This field is not a switch."
+        return "This field is neither a switch nor a choice."
     if action == "add" and place_to_add(rows, row) is None:
         return "This field is not a list."
     if action == "clear" and (row.kind == "add" or not row.is_set):
@@ -27,7 +27,7 @@ def why_not(action: str, rows: list[FormRow], row: FormRow) -> str:
     if action == "move" and not (row.kind == "item" and isinstance(row.path[-1], int)):
         return "Only list entries can be moved."
     if action == "rename" and not (row.kind == "item" and row.field.type == field_types.MAPPING):
-        return "Only entries of a map have names."
+        return "Only map entries have names."
     return ""
 
 

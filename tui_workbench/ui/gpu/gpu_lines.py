@@ -82,12 +82,12 @@ def memory(used: float | None, total: float | None) -> str:
 
 
 def watts(value: float | None, limit: float | None = None) -> str:
-    """Format a power, with its limit if known: `61 W`, `61/70 W`."""
+    """Format a power in watts, with its limit if known: `61 W`, `61/70 W`."""
     return f"{value:.0f}/{limit:.0f} W" if limit and value is not None else amount(value, "W")
 
 
 def watt_hours(value: float) -> str:
-    """Format an energy: `61 Wh`, `1.2 kWh`."""
+    """Format an energy in watt-hours: `61 Wh`, `1.2 kWh`."""
     return f"{value:.3g} Wh" if value < 1000 else f"{value / 1000:.3g} kWh"
 
 
@@ -156,7 +156,7 @@ class GpuState(NamedTuple):
         return (self.reading.utilization or 0.0) >= BUSY_PERCENT
 
     def troubles(self) -> list[tuple[str, str]]:
-        """Return errors and reasons of throttling, each with its color, the worst first."""
+        """Return errors and reasons for throttling, each with its color, the worst first."""
         found, ecc = [], self.reading.ecc
         if not self.is_reported and self.state.sample is not None:
             found.append(("✗ stopped responding", "error"))
@@ -285,7 +285,7 @@ def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
 
 
 def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
-    """Draw the curves of utilization, memory and power side by side, each with the value at its top.
+    """Draw the curves of utilization, memory and power side by side, each labeled with its maximum.
 
     With `with_span`, a line below them shows the time that they span.
     """

@@ -39,15 +39,15 @@ from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 from tui_workbench.ui.widgets.text_view import Line
 
-GRAPH_WIDTH = 96  # least width that shows the graphs of each GPU side by side
+GRAPH_WIDTH = 96  # minimum width that shows the graphs of each GPU side by side
 MOST_GRAPH, LEAST_GRAPH = 8, 2
 
 EMPTY: tuple[str, ...] = (
     "No compute targets yet.",
     "",
-    "a in Compute targets attaches a machine over SSH, or local Docker.",
+    "Press a in Compute targets to attach a machine over SSH, or local Docker.",
 )
-WITH_SPAN = 7  # least height of the details that shows the time span of the graphs
+WITH_SPAN = 7  # minimum height of the details that shows the time span of the graphs
 
 NOTHING_FOUND = (
     "No machine matches the filter.",
@@ -64,7 +64,7 @@ class Entry(NamedTuple):
     draw: Callable[[], Line]
     state: MachineState
     shown: GpuState | None = None
-    run_id: str = ""  # the ID of the user's run on the GPU or of the process
+    run_id: str = ""  # the ID of the user's run that uses the GPU or owns the process
     pid: int = 0
     is_first: bool = True  # False for all but the first line with the same key
 
@@ -336,7 +336,7 @@ def graph_height(states: Sequence[MachineState], width: int, height: int) -> int
     others = sum(1 + len(gpu_lines.problem_lines(state, width)) for state in states)
     if not devices or width < GRAPH_WIDTH:
         return 0
-    # Besides its graphs, a GPU has its line, a process and a blank line.
+    # Besides its graphs, a GPU has its own line, the line of a process and a blank line.
     room = (height - others - 3 * devices) // devices
     return min(MOST_GRAPH, room) if room >= LEAST_GRAPH else 0
 

@@ -30,7 +30,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.pane import Pane
 
-WITH_DETAILS = 15  # least height that shows details of the selected GPU
+WITH_DETAILS = 15  # minimum height that shows details of the selected GPU
 
 POLL_SECONDS, SLOW_POLL_SECONDS = 0.5, 1.0
 """Half of the sampling interval, so that samples are shown early; the whole interval for many GPUs."""

@@ -1,6 +1,6 @@
 """The last output line of the selected run, shown while the Log pane is hidden.
 
-A thread reads the end of the file. It is polled only while the run is active and the widget is visible.
+A thread reads the end of the file. The file is polled only while the run is active and the widget is visible.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def latest_text(run: Run) -> str:
 
 
 def last_line(path: str) -> bytes:
-    """Return the last line of a file that is not blank, from its last 4 KiB; b"" if not found. Blocks."""
+    """Return the last nonblank line in the last 4 KiB of a file; b"" if there is none. Blocks."""
     try:
         lines = read_end(path, TAIL_BYTES).split(b"\n")
     except OSError:

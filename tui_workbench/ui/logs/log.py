@@ -1,6 +1,6 @@
 """The Log pane: the output of the selected run, and its last traceback after a failure.
 
-`LogView` reads and draws the log; the pane adds title, status, search, ranks and the reason of a failure.
+`LogView` reads and draws the log; the pane adds title, status, search, ranks and the reason for a failure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LogPane(Pane):
     number = 4
     title = "Log"
     about = (
-        "The output and error streams of the selected run. The log is followed until you scroll up; G follows it "
+        "The output and error streams of the selected run. The pane follows the log until you scroll up; G follows it "
         "again. Control characters are shown as text; the file keeps every byte."
     )
     BINDINGS = LOG.bindings
@@ -60,7 +60,7 @@ class LogPane(Pane):
         self._ranks: Ranks | None = None  # the ranks of a torchrun run; None while unknown
         self._rank = ALL_RANKS
         self._attempts: list[Attempt] = []
-        self._setup_wanted: bool | None = None  # the user's choice; None to depend on the state of the run
+        self._setup_wanted: bool | None = None  # the user's choice; None: depends on the state of the run
         self._search_row: LogSearchRow | None = None
         self._traceback = TracebackLine()
         self._reason = ReasonLines()
@@ -109,7 +109,7 @@ class LogPane(Pane):
         self._keep_time()
 
     def _keep_time(self) -> None:
-        """Update the time left of a job with a time limit every second."""
+        """Every second, update the time left of a job with a time limit."""
         is_needed = self._run is not None and bool(left_words(self._run, time.time()))
         if is_needed and self._timer is None:
             self._timer = self.set_interval(1, self._show_time)
@@ -237,7 +237,7 @@ class LogPane(Pane):
         event.stop()
         self._show_status(f"copied {count(event.lines, 'line')}")
 
-    # --- The reason of a failure
+    # --- The reason for a failure
 
     def _show_failure(self) -> None:
         run, traceback = self._run, self.view.state.traceback
@@ -259,9 +259,9 @@ class LogPane(Pane):
             self._reason.show_reason(WARNING, f"{capitalized(warning)}.")
 
     def _in_project(self, path: str) -> tuple[str, str]:
-        """Return the project's directory and the path of a file in the project or in the working copy of the run.
+        """Return the project's directory, and the path relative to the project or to the working copy of the run.
 
-        The path of any other file is returned unchanged.
+        The path of a file outside both is returned unchanged.
         """
         directory = self._run.directory if self._run is not None else ""
         root = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
@@ -287,9 +287,9 @@ class LogPane(Pane):
         if action in ("search", "change_log", "step_rank", "edit") and self._run is None:
             return "No log yet."
         if action == "step_rank" and self._ranks is None:
-            return "This run has one process. ProcessesPerNode in the run configuration starts several."
+            return "This run has one process. Set ProcessesPerNode in the run configuration to start several."
         if action == "change_log" and self._run is not None and target_types.find(self._run.target_type).runs_here:
-            return "Local runs need no preparation." if self._run.state != RunState.PREPARING else ""
+            return "Local runs have no setup log." if self._run.state != RunState.PREPARING else ""
         if action == "search" and self._search_row is not None and self._search_row.has_focus_within:
             return "The search field already has the focus."
         if action in ("step", "clear_search") and self.view.pattern is None:

@@ -1,4 +1,4 @@
-"""Draw log lines with their colors, and over these search matches, the marked line and the selection.
+"""Draw log lines with their colors, and over them search matches, the marked line and the selection.
 
 The text is already safe; it is cut to the width, never interpreted.
 """
@@ -90,7 +90,7 @@ class Picture(NamedTuple):
         return [Segment(self._number(y), look.quiet), *segments] if self.gutter else segments
 
     def _note(self, row: Row) -> str:
-        """Return the note beside a row, cut to half of its cells; "" without a note."""
+        """Return the note beside a row, cut to half of the row; "" without a note."""
         texts = [text for offset, text in self.notes.items() if row.line.start <= offset < row.line.end]
         if not texts or not row.starts_line:
             return ""

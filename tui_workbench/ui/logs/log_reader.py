@@ -1,8 +1,8 @@
-"""A thread that reads logs for a view, so that a slow disk does not block the keys.
+"""A thread that reads logs for a view, so that a slow disk does not delay key presses.
 
-The view sends commands and receives states; nothing else is shared. The thread polls a watched log at frame rate.
-Without a watched log and without work, it sleeps until the next command. It works in short slices, so that a command
-waits for less than a frame. Only the latest state is kept.
+The view sends commands and receives states; nothing else is shared. The thread polls a watched log at least once per
+frame. Without a watched log and without work, it sleeps until the next command. It works in short slices, so that a
+command waits for less than a frame. Only the latest state is kept.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class LogSession:
         self._left_end_at = 0
         self._search: Search | None = None
         self._finder: Iterator[int | None] | None = None
-        self._steps: list[int] = []  # requested while a search for an earlier match is running
+        self._steps: list[int] = []  # steps requested while the search for a match is running
         self._wrapped = False
         self._origin: _View | None = None
         self._header = HEADER
@@ -257,7 +257,7 @@ class LogSession:
         return searching or self._log.counted < self._log.size
 
     def work(self) -> bool:
-        """Do a slice of the most urgent work. Return False without work."""
+        """Do a slice of the most urgent work. Return False if there is no work."""
         if self._finder is not None:
             self._continue_search(self._finder)
         elif self._search is not None and not self._search.complete:

@@ -163,7 +163,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._watch()
 
     def on_resize(self) -> None:
-        """Tell the reader the size of the text, also after a change of the line numbers' width."""
+        # Also called after a change of the width of the line numbers.
         self._gutter = _digits(self.state) if self._numbers else 0
         width, height = self._text_width, self.size.height
         self.post(lambda session: session.viewport.resize(width, height))
@@ -211,7 +211,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         return ([*picture.segments(y, look), beside] for y in rows)
 
     def render_line(self, y: int) -> Strip:
-        """Draw a row with the positions of its characters, which mouse events need. Painting uses `draw_rows`."""
+        # The strip has the positions of its characters, which mouse events need. Painting uses `draw_rows`.
         return self._picture().strip_with_places(y, look_of(palette_of(self)))
 
     def _picture(self) -> Picture:
@@ -275,7 +275,6 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def action_copy_line(self) -> None:
-        """Copy the selection, else the marked line, else the last visible line."""
         text = self.screen.get_selected_text()
         if text is None and self.state.rows:
             chosen = [row for row in self.state.rows if row.line.start == self.state.mark]
@@ -316,11 +315,11 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self.post(lambda session: session.go_to_line(number))
 
     def validate_scroll_y(self, value: float) -> float:
-        """Accept any line, because the number of lines is known only to the reader."""
+        # Any line is accepted, because only the reader knows the number of lines.
         return max(0.0, value)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow scrolling by Textual, as when a selection is dragged over the edge."""
+        # Textual itself scrolls, as when a selection is dragged over the edge.
         if round(old_value) != round(new_value):
             self._go_to_line(round(new_value))
 

@@ -23,7 +23,7 @@ _PAGE = 1_000
 
 
 class ShownLine(NamedTuple):
-    """A line prepared for drawing. `text` ends with `note`, the size of the part that is not shown of a long line."""
+    """A line prepared for drawing. `text` ends with `note`, the size of the hidden rest of a long line."""
 
     start: int  # the byte offset of the line
     end: int

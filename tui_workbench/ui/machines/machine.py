@@ -1,7 +1,7 @@
 """The screens to attach a machine and to check a target.
 
-Nothing is written before the login succeeds. An unknown host key is shown and must be accepted. A secret is only kept
-in the view and passed to the connection. Closing a screen never waits for the machine.
+Nothing is written before the login succeeds. An unknown host key is shown and must be accepted. A secret is kept
+only in the view, the connection and the keyring. Closing a screen never waits for the machine.
 """
 
 from __future__ import annotations
@@ -373,7 +373,8 @@ def _storage_remark(kept: KeyringResult) -> Remark:
 def _result_remark(checked: Checked) -> Remark:
     name = checked.target.name
     if checked.error is not None:
-        return f"{name} is not ready. c copies the fix, r repeats the checks.", "warning"
+        copies = "c copies the fix, " if checked.results[-1].command else ""
+        return f"{name} is not ready. {copies}r repeats the checks.", "warning"
     return f"{name} is ready.", "success"
 
 

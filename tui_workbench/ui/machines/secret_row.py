@@ -44,7 +44,7 @@ class SecretRow(Line, can_focus=True, inherit_bindings=False):
             self.refresh()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Return True for letters, which belong to the secret and are not commands."""
+        # Letters belong to the secret and are not commands.
         return character is not None and character.isprintable()
 
     def _on_paste(self, event: events.Paste) -> None:

@@ -80,7 +80,7 @@ class TargetsPane(Pane):
 
     @dataclass(eq=False)
     class HeightWanted(Message):
-        """Posted when the pane needs another number of lines."""
+        """Posted when the pane needs a different number of lines."""
 
         lines: int
 
@@ -128,7 +128,7 @@ class TargetsPane(Pane):
         name_width = min(max((len(name) for name in self._targets), default=0), 16)
         self._list.show_rows(
             [shown.row(name_width) for shown in self._targets.values()],
-            empty=("No compute targets yet.", "a attaches a machine over SSH."),
+            empty=("No compute targets yet.", "Press a to attach a machine."),
         )
         self._show_problem()
         return tuple((name, shown.state) for name, shown in self._targets.items())

@@ -53,7 +53,7 @@ SAVE, DISCARD = "save", "discard"
 
 
 class MainCoordinator:
-    """The parts of the main screen, to which it dispatches requests."""
+    """The parts of the main screen; `dispatch` passes requests to them."""
 
     def __init__(self, screen: Screen[None], project: Project, area: MainArea, saved: Values | None) -> None:
         self._area = area
@@ -141,7 +141,7 @@ class MainCoordinator:
                 self.runs.dispatch(request)
 
     def undo(self) -> None:
-        """Undo the newest step, which may be a change of configuration files."""
+        """Undo the newest step, which may be a change to configuration files."""
         is_step = undo_steps(self.context.app).is_newest
         self.context.run("changes", self._undo_step if is_step else self.changes.undo)
 
@@ -201,7 +201,7 @@ class MainCoordinator:
 
     async def _ask_about_edits(self, files: int) -> None:
         save, discard = Choice("s", "save and quit", SAVE), Choice("d", "discard edits", DISCARD)
-        text = f"{count(files, 'file')} with unsaved edits."
+        text = f"Unsaved edits in {count(files, 'file')}."
         answer = await self.questions.choose(text, save, discard, Choice("esc", "cancel", ""), is_awaited=True)
         if answer == DISCARD or (answer == SAVE and not await self.panes.editor.save_all()):
             self._exit()

@@ -102,7 +102,7 @@ class Slot(Widget):
 
 
 class MainArea(Widget, inherit_bindings=False):
-    """A container of the header, the run bar, the panes, the open question and the footer."""
+    """The container of the header, the run bar, the panes, the open question and the footer."""
 
     DEFAULT_CSS = "MainArea { width: 1fr; height: 1fr; }"
 

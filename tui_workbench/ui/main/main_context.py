@@ -1,7 +1,7 @@
 """The context that the parts of the main screen share: project, panes, questions, status line.
 
-The invariants: questions are asked one after the other; a question takes the focus from a text field only as the
-immediate answer to a key, and returns it.
+The invariants: questions are asked one after the other; a question takes the focus from a text field only if it
+directly follows a key press, and gives the focus back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The layout rules of the main screen: the region of each part for a width and a height.
 
 Wide screens show all five panes; narrow screens and zoomed panes show the pane with the focus. Regions change only with
-the size, the zoom, the borders or, on narrow screens, the focus. Borders are moved with keys or the mouse.
+the size, the zoom, the borders, the number of lines of the status, the question and the targets, and on narrow screens
+with the focus. Borders are moved with keys or the mouse.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tui_workbench.ui.session_state import Values
 PANES = ("files", "targets", "editor", "log", "jobs")  # IDs of the panes, in the order of their numbers
 RIGHT_PANES = ("history", "gpus")  # IDs of the panes in the right column; keys 6 and 7 show them as full screens
 
-WIDE_WIDTH, WIDE_HEIGHT = 100, 22  # least size of a screen that shows all panes
-RIGHT_WIDTH = 180  # least width of a screen that shows the right column
-USUAL_RIGHT = 62  # usual width of the right column, with room for two metrics in the table of runs
-LEAST_LISTS, LEAST_MIDDLE, LEAST_RIGHT = 24, 40, 30  # least width of each column
-LEAST_LINES = 4  # least height of a pane
+WIDE_WIDTH, WIDE_HEIGHT = 100, 22  # minimum size of a screen that shows all panes
+RIGHT_WIDTH = 180  # minimum width of a screen that shows the right column
+USUAL_RIGHT = 62  # default width of the right column, with room for two metrics in the table of runs
+LEAST_LISTS, LEAST_MIDDLE, LEAST_RIGHT = 24, 40, 30  # minimum width of each column
+LEAST_LINES = 4  # minimum height of a pane
 WHOLE = 1000  # `Sizes` are multiples of 1/WHOLE of the shared room
 BORDERS = 2
 STEP_X, STEP_Y = 4, 2  # cells by which a key moves a border
@@ -35,10 +36,10 @@ class Sizes(NamedTuple):
 
     lists: int = 0  # width of the column of lists
     right: int = 0  # width of the column at the right
-    editor: int = 0  # height of the editor, above the log
-    jobs: int = 0  # height of the jobs, below files and targets
-    targets: int = 0  # height of the targets, below the files
-    history: int = 0  # height of the history, above the GPUs
+    editor: int = 0  # height of the editor pane, above the log
+    jobs: int = 0  # height of the jobs pane, below files and targets
+    targets: int = 0  # height of the targets pane, below the files
+    history: int = 0  # height of the pane with all runs, above the GPUs
 
 
 class View(NamedTuple):
@@ -48,7 +49,7 @@ class View(NamedTuple):
     zoomed: bool = False
     target_lines: int = 3
     notice_lines: int = 1  # lines of the status under the run bar
-    has_error: bool = False  # True if the status is an error, which narrow screens show, too
+    has_error: bool = False  # True if narrow screens show the status, too: an error or a permanent notice
     question_lines: int = 0  # lines of the open question
     has_right: bool = False  # True if the panes of the right column are mounted
     sizes: Sizes = Sizes()
@@ -118,7 +119,7 @@ class Grid(NamedTuple):
 
 
 def grid(body: Size, view: View) -> Grid:
-    """Return the sizes that the user wants, limited so that every pane keeps its least size."""
+    """Return the sizes that the user wants, limited so that every pane keeps its minimum size."""
     width, height = body
     sizes = view.sizes
     has_right = view.has_right and width >= RIGHT_WIDTH

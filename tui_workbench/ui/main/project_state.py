@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.runs.recent import RecentPane
 
-PROGRESS_SECONDS = 1.0  # least duration of a task whose progress is shown
-LONGEST_NAME = 12  # limit of a name in the sentence of the empty Jobs pane, which must fit into a line
+PROGRESS_SECONDS = 1.0  # shortest duration of a task whose progress is shown
+LONGEST_NAME = 12  # length limit of a name in the sentence of the empty Jobs pane, which must fit into a line
 RUNS_WITH_IMAGES = 200  # number of newest runs whose images are suggested
 
 
@@ -162,7 +162,7 @@ class ProjectState:
             self._when_read = None
 
     def wait_until_read(self, call: Callable[[], None]) -> bool:
-        """Return True if the project has not been read yet. `call` is then called after it was read."""
+        """Return True if the project has not been read yet; in that case, call `call` as soon as it has been read."""
         self._when_read = call if self._unread else None
         return bool(self._unread)
 
@@ -184,7 +184,7 @@ class ProjectState:
         self.show_right()
 
     def see_machines(self, states: Sequence[MachineState]) -> None:
-        """Show the states of machines that the GPU pane has read in the other panes."""
+        """Show in the other panes the states of machines that the GPU pane has read."""
         if self._checks.see(states):
             self._show_targets()
 
@@ -213,7 +213,7 @@ class ProjectState:
         if not self._panes.run_bar.choose_target(name):
             self._context.show_error(
                 UsageError(
-                    f"no run configuration has the target {name!r}",
+                    f"no run configuration uses the target {name!r}",
                     remedy=f"Create one: `workbench-tui runconfiguration create -n NAME -t {shlex.quote(name)}`.",
                 )
             )

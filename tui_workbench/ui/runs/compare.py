@@ -32,7 +32,7 @@ from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import Line, TextView
 
-LEAST_ROWS, AROUND_ROWS = 6, 2  # smallest number of rows in the table, and lines for its border and titles
+LEAST_ROWS, AROUND_ROWS = 6, 2  # minimum number of rows in the table, and lines for its border and titles
 SAME = "same"  # key of the heading of the equal rows
 LONGEST = 300
 

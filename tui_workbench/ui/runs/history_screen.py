@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 class HistoryScreen(Screen[str], inherit_bindings=False):
-    """A full screen over the main screen. Its result is the ID of a run to act on, or ""."""
+    """A full screen over the main screen."""
 
     BINDINGS = HISTORY.bindings
     DEFAULT_CSS = """

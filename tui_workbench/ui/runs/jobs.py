@@ -39,10 +39,10 @@ from tui_workbench.ui.widgets.progress_line import WITH_STEPS
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.row_list import RowList
 
-SHOWN_RUNS = 500  # limit of listed runs, because each takes time at every change
-MIN_NAME = 12  # least cells for the name of a run; the start time is dropped first
+SHOWN_RUNS = 500  # number of newest runs that are listed, in addition to older active runs; each takes time
+MIN_NAME = 12  # minimum cells for the name of a run; the start time is dropped first
 USUAL_NAME = 20  # cells for the name beside a verdict, while the start time can be dropped
-MIN_NOTE = 12  # least cells for a note about a run
+MIN_NOTE = 12  # minimum cells for a note about a run
 MARGINS = 5  # cells around the name, the note and the columns of a row
 VERDICT_SECONDS = 3  # seconds between reads of the verdicts of active runs
 
@@ -214,7 +214,7 @@ class JobsPane(Pane):
         self._asked = run.run_id
         dependents = await in_thread(partial(dependents_of, RunDirectory(run.directory)))
         names = ", ".join(run_title(other) for other in dependents)
-        also = f" Also canceled, because they wait for it: {names}." if names else ""
+        also = f" Runs that wait for it are also canceled: {names}." if names else ""
         self._question = QuestionRow(Question(safe_text(f"Cancel {run_title(run)}?{also}"), yes_no(run.run_id)))
         await self.mount(self._question)
         self.screen.set_focus(self._question)

@@ -84,7 +84,7 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
                 return
             self._plan, unknown = await in_thread(lambda: runs.plan_details(self._request))
         except NotPrepared as error:
-            self._show_status(f"{error.message}. P prepares it.", "warning")
+            self._show_status(f"{error.message}. P prepares the environment.", "warning")
         except WorkbenchError as error:
             self._show_status(str(error), "error")
         else:
@@ -175,7 +175,7 @@ class Preparation(Report):
         except Interrupted:
             self._end(STOPPED, "stopped")
         except WorkbenchError as error:
-            # The error does not fit into the line below the log.
+            # Log the error too, because it may not fit into the line below the log.
             self.line(str(error))
             self._end(FAILED, str(error))
         title = {DONE: "Prepared", STOPPED: "Stopped preparing"}.get(self.state, "Could not prepare")
@@ -250,7 +250,7 @@ class PrepareScreen(DialogScreen[bool], inherit_bindings=False):
     DEFAULT_CSS = "PrepareScreen > Vertical { width: 110; height: 80%; }"
 
     def __init__(self, preparation: Preparation, *, closes: bool = False) -> None:
-        """If `closes`, the screen closes when the environment is ready, because a run waits for it."""
+        """With `closes`, the screen closes when the environment is ready, because a run waits for the environment."""
         self._view = LogView()
         self._line = PreparationLine(preparation)
         super().__init__(box_of(f"Prepare {preparation.configuration}", self._view, self._line))

@@ -101,7 +101,7 @@ def _read(project: Project, first: int, number: int) -> tuple[Page, tuple[str, .
 
 
 def _narrowed(column: TableColumn) -> TableColumn:
-    """Return the column with its smallest width. The column of scripts also takes the remaining room."""
+    """Return the column with its minimum width. The column of scripts also takes the remaining room."""
     if column.key == "script":
         return column._replace(width=SCRIPT_CELLS, stretches=True)
     return column._replace(width=column.least) if column.least else column

@@ -45,7 +45,7 @@ from tui_workbench.ui.widgets.text_view import Line, TextView
 
 
 class RunContainer(Vertical, inherit_bindings=False):
-    """A part of a screen that shows runs and has a selected run."""
+    """A part of a screen that shows runs, of which one is selected."""
 
     def __init__(self, project: Project, *children: Widget) -> None:
         super().__init__(*children)
@@ -90,7 +90,7 @@ class RunCommands(Vertical, inherit_bindings=False):
         if action in ("rerun", "rerun_edited", "restore", "shell") and not row.run.script_name:
             return "The record of this run is incomplete."
         if action == "restore" and not row.run.commit_id:
-            return "This run has no snapshot: it was not tracked."
+            return "This run has no snapshot."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -187,7 +187,8 @@ def tags_of(text: str) -> dict[str, str]:
         name, _, value = part.strip().partition("=")
         if not name.strip() and value:
             raise UsageError(
-                f"the tag {part.strip()!r} has no name", remedy="Write NAME or NAME=VALUE, separated by commas."
+                f"the tag {part.strip()!r} has no name",
+                remedy="Write each tag as NAME or NAME=VALUE, and separate tags with commas.",
             )
         if name.strip():
             tags[name.strip()] = value.strip()
@@ -261,7 +262,8 @@ class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
         try:
             arguments = tuple(shlex.split(self.arguments.value))
         except ValueError as error:
-            self._notice.say(f"Cannot parse the arguments: {error}. Close the quotation mark.", wrong=True)
+            fix = "Close the quotation mark, or write a backslash before it. Write a backslash at the end twice."
+            self._notice.say(f"Cannot parse the arguments: {str(error).lower()}. {fix}", wrong=True)
             return
         from_snapshot = self.files.value == SNAPSHOT
         configuration, origin = self.configuration.value, self._run.run_id if from_snapshot else ""
@@ -281,21 +283,21 @@ LOOKS = {
     "added": ("+", "success", "is added"),
     "changed": ("~", "warning", "is changed"),
     "removed": ("-", "error", "is removed"),
-    "left": ("!", "muted", "is kept: an excluded file is in its place"),
+    "left": ("!", "muted", "is not restored: an excluded file is in its place"),
 }
 
 UNDO_TITLE = "restore project files"
 
 
 class RestoreScreen(HistoryScreen, inherit_bindings=False):
-    """The screen of the changes that a restore would make. Enter makes them."""
+    """The screen of the changes that a restore would make. Enter restores the files."""
 
     BINDINGS = RESTORE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*RESTORE, *HISTORY)
     AUTO_FOCUS = "TextView"
     heading = "Restore"
     about = (
-        "Resets the project's files to the snapshot of the run. The current files are saved first; ignored files are "
+        "Restores the project's files to the snapshot of the run. The current files are saved first; ignored files are "
         "not changed."
     )
 
@@ -320,7 +322,7 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
 
     def _show(self, found: tuple[Restoration, str]) -> None:
         restoration, self._undo = found
-        self._changes = sum(change.kind != "left" for change in restoration.changes)
+        self._changes = _changed(restoration)
         self.view.show(change_lines(restoration))
         self.refresh_bindings()
 
@@ -342,11 +344,11 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
     def _restored(self, done: Restoration) -> None:
         undo_steps(self.app).add(UNDO_TITLE, self._undo_restore)
         key = shown_key("restore.undo", "ctrl+z")
-        self._show_done(f"Restored {count(len(done.changes), 'file')}. {key} undoes it.")
+        self._show_done(f"Restored {count(_changed(done), 'file')}. {key} undoes the restore.")
 
     def _undone(self, done: Restoration) -> None:
         undo_steps(self.app).forget(UNDO_TITLE)
-        self._show_done(f"Undone: {count(len(done.changes), 'file')} changed back.")
+        self._show_done(f"Undone: {count(_changed(done), 'file')} changed back.")
 
     def _show_done(self, text: str) -> None:
         if self.is_attached:
@@ -357,12 +359,17 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
         await in_thread(Runs(self.project).undo_restore)
 
 
+def _changed(restoration: Restoration) -> int:
+    """Return the number of files that a restore changes."""
+    return sum(change.kind != "left" for change in restoration.changes)
+
+
 def change_lines(restoration: Restoration) -> list[Line]:
-    """Return a line for each file that a restore changes."""
+    """Return a line for each file that a restore changes or cannot restore."""
     if not restoration.changes:
         return [(Piece("No changes: the project's files match the run.", "muted"),)]
     lines: list[Line] = [
-        (Piece(f"{count(len(restoration.changes), 'file')} to restore. Current versions are saved first.", "muted"),),
+        (Piece(f"{count(_changed(restoration), 'file')} to restore. Current versions are saved first.", "muted"),),
         (),
     ]
     for change in restoration.changes:

@@ -24,7 +24,7 @@ from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 
 GAP = 2  # cells between two columns
 MARK_CELLS = 2
-LEAST_CUT = 5  # least cells of the first piece of a cell that is cut
+LEAST_CUT = 5  # minimum cells of the first piece of a cell that is cut
 AHEAD = 50  # number of rows before and after the visible rows that are also requested
 MOST_KEPT = 2_000
 
@@ -37,8 +37,8 @@ class TableColumn(NamedTuple):
     width: int
     right: bool = False  # True if the cells are right-aligned
     stretches: bool = False  # True if the column takes the remaining room
-    least: int = 0  # smallest width; 0 for `width`
-    drops: bool = False  # if too long, later pieces are dropped before the first is cut
+    least: int = 0  # minimum width; 0 for `width`
+    drops: bool = False  # True if later pieces of a long cell are dropped before the first piece is cut
 
 
 class TableRow(NamedTuple):
@@ -79,7 +79,7 @@ def place_columns(columns: Sequence[TableColumn], width: int, current: int) -> l
 
 
 def _spread(columns: Sequence[TableColumn], numbers: Sequence[int], room: int) -> list[Placed]:
-    """Give each column its smallest width, then its preferred width, then the rest to those that stretch."""
+    """Give each column its minimum width, then its preferred width, and the rest to the columns that stretch."""
     widths = {number: columns[number].least or columns[number].width for number in numbers}
     widths[numbers[0]] = min(columns[numbers[0]].width, room)
     left_over = room - sum(widths.values()) - GAP * (len(numbers) - 1)
@@ -189,7 +189,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         if replace and before and self.cursor:
             self.cursor = next((number for number, row in self.known.items() if row.key == before), self.cursor)
         if replace:
-            self._asked = None  # rows that the owner did not provide would be requested forever
+            self._asked = None  # only here, because rows that the owner does not provide would be requested forever
         self.move_to(self.cursor, force=self.current != before)
         self.refresh()
 

@@ -1,7 +1,7 @@
 """The run bar: run configuration, script, arguments and the Run button, and the status line below them.
 
-It holds the request of the next run. It posts `RequestChanged` when the request changes, so that the screen can check
-it before it is submitted.
+The bar holds the request of the next run. It posts `RequestChanged` when the request changes, so that the screen can
+check the request before it is submitted.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class RunBar(Widget, inherit_bindings=False):
         except ValueError as error:
             raise UsageError(
                 f"cannot parse the arguments: {str(error).lower()}",
-                remedy="Close the quote, or write a backslash before it.",
+                remedy="Close the quotation mark, or write a backslash before it. Write a backslash at the end twice.",
             ) from error
         # The field contains the arguments of the configuration already, unless the user has removed them.
         slurm = self._slurm.value.strip() if self._is_for_slurm else ""
@@ -213,7 +213,7 @@ class RunBar(Widget, inherit_bindings=False):
         self.notice.say(_relative(error, root), wrong=True)
 
     def forget_error(self) -> None:
-        """Replace the error of an action by the status of the request."""
+        """Replace the error of an action with the status of the request."""
         if self.notice.is_error:
             self.show_status("")
 
@@ -251,7 +251,7 @@ class RunBar(Widget, inherit_bindings=False):
         self._set_status(f"{python}   runs in {folder}")
 
     def show_configurations(self, configurations: Sequence[RunConfiguration], targets: Sequence[ComputeTarget]) -> None:
-        """Set the environments to choose from. The chosen one stays while its file exists."""
+        """Set the run configurations to choose from. The chosen one stays while its file exists."""
         self._known.add("configurations")
         self._configurations = {configuration.name: configuration for configuration in configurations}
         self._targets = {target.name: target for target in targets}
@@ -319,7 +319,7 @@ class RunBar(Widget, inherit_bindings=False):
         return min(self._configurations.values(), key=order).name if self._configurations else ""
 
     def _choose(self, name: str) -> None:
-        """Choose an environment; its script and arguments replace those in the bar."""
+        """Choose a run configuration; its script and arguments replace those in the bar."""
         self._environment.show_value(name)
         self._mark_environment()
         vector = self._configurations[name].argument_vector if name in self._configurations else ()

@@ -1,8 +1,8 @@
 """Starting a run: log in on the target, ask questions, build the environment, submit.
 
-The invariants: a local run starts without questions; before a remote run, the user is asked for the secrets that its
-login needs; a host key is accepted only with a letter, so that a key pressed twice cannot accept it; a secret goes only
-to the connection and the keyring; blocking calls run in threads.
+The invariants: a local run starts without a login; before a remote run, the user is asked for the secrets that its
+login needs; a host key is accepted only with a letter, so that an extra press of enter cannot accept it; a secret goes
+only to the connection and the keyring; blocking calls run in threads.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Login:
     async def reach(self, target: ComputeTarget | None) -> bool:
         """Log in on the machine of a target; return False if the user refuses. Raises WorkbenchError.
 
-        An unreachable machine counts as success: the run reports it, or waits.
+        An unreachable machine counts as success: the run then reports the error or waits.
         """
         if not _is_elsewhere(target):
             return True
@@ -307,7 +307,7 @@ class Starting:
         return frozenset(path for path in self._context.panes.editor.dirty_paths() if path.startswith(folder))
 
     def _makes_environment(self, configuration: RunConfiguration, target: ComputeTarget | None) -> frozenset[str]:
-        """Return the files with unsaved edits that define an environment."""
+        """Return the files with unsaved edits that define the environment."""
         root = self._context.project.root
         named = (configuration.conda_dependencies_file, configuration.spark_dependencies_file)
         files = {configuration.path, *(os.path.join(root, name) for name in named if name)}
@@ -317,7 +317,8 @@ class Starting:
         """Save these files. Raises UsageError when one cannot be saved."""
         if failed := await self._context.panes.editor.save(paths):
             raise UsageError(
-                f"nothing was run: cannot save {file_names(failed)}", remedy="Answer the question in the editor first."
+                f"nothing was run: cannot save {file_names(failed)}",
+                remedy="Answer the question or fix the error that the editor shows.",
             )
 
 

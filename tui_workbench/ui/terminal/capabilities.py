@@ -92,7 +92,8 @@ def check_size(columns: int, lines: int) -> None:
     """Raise UnsupportedTerminal when a terminal of this size is too small for the screens; 0 is an unknown size."""
     if 0 < columns < MIN_COLUMNS or 0 < lines < MIN_LINES:
         raise UnsupportedTerminal(
-            f"the terminal has {columns} columns and {lines} lines; the screens need {MIN_COLUMNS} and {MIN_LINES}",
+            f"the terminal has {columns} columns and {lines} lines; "
+            f"the screens need at least {MIN_COLUMNS} and {MIN_LINES}",
             remedy="Enlarge the window or use a smaller font. The commands (`workbench-tui --help`) work at any size.",
         )
 

@@ -60,7 +60,7 @@ def why_not(text: str, environ: Mapping[str, str]) -> str:
     if _WITHOUT_CLIPBOARD.match(environ.get("TERM", "")):
         return "This terminal has no clipboard"
     if _refuses(environ) and "TMUX" not in environ:
-        return "This terminal does not allow copying; install wl-copy, xclip or xsel"
+        return "This terminal does not allow copying without wl-copy, xclip or xsel"
     return ""
 
 
@@ -119,7 +119,7 @@ def _save_and_notify(app: App[Any], text: str, why: str) -> None:
     except WorkbenchError as error:
         app.call_from_thread(app.notify, safe_text(str(error)), severity="error", timeout=10.0, markup=False)
         return
-    said = f"{why}; saved to {safe_text(directories.abbreviate_home(path))}"
+    said = f"{why}; the text was saved to {safe_text(directories.abbreviate_home(path))}"
     app.call_from_thread(app.notify, said, severity="warning", timeout=10.0, markup=False)
 
 

@@ -113,7 +113,7 @@ class CodeArea(TextArea, inherit_bindings=False):
     # --- Scrolling
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        """Scroll to the cursor; a hidden text scrolls later, when it has a width."""
+        # A hidden text scrolls later, when it has a width.
         if self.size and self.is_on_screen:
             return super().scroll_cursor_visible(center, animate)
         self._scroll_when_shown = "center" if center else self._scroll_when_shown or "visible"

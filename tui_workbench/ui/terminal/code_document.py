@@ -29,7 +29,7 @@ def preload(languages: tuple[str, ...] = ("yaml", "python", "markdown")) -> None
 
 @cache
 def _grammar(language: str) -> tuple[Language, Query] | None:
-    """Return a grammar and its highlight query, compiled once for all editors; None if not installed."""
+    """Return a grammar and its highlight query, compiled once for all editors; None if unavailable."""
     from tree_sitter import Query, QueryError
 
     grammar = get_language(language) if language else None
@@ -49,7 +49,7 @@ def _width_of(line: str, tab_width: int) -> int:
 class SourceDocument(TextDocument):
     """A document of lines that are parsed as a whole, on demand.
 
-    In Textual's document, the parser makes a callback for every token at every key, which takes 9 ms for 300 lines.
+    In Textual's document, the parser makes a callback for every token at every key press: 9 ms for 300 lines.
     Parsing one `bytes` object once per frame is 50 times faster.
     """
 
@@ -64,7 +64,6 @@ class SourceDocument(TextDocument):
         self._parsed = False
 
     def replace_range(self, start: Location, end: Location, text: str) -> EditResult:
-        """Replace the text between two locations. All edits use this method."""
         top, bottom = sorted((start, end))
         self._plain = self._plain and is_plain(text)
         if self._tree is None:
@@ -121,11 +120,10 @@ class UnwrappedDocument(WrappedDocument):
     """A document in which each line is one row.
 
     Textual's `WrappedDocument` keeps tables of all lines even if no line wraps. For 24,000 lines, they take 160 ms to
-    open a file and 30 ms per key.
+    open a file and 30 ms per key press.
     """
 
     def wrap(self, width: int, tab_width: int | None = None) -> None:
-        """Set the width of a tab. No line wraps."""
         self._width = 0
         if tab_width:
             self._tab_width = tab_width
@@ -139,7 +137,6 @@ class UnwrappedDocument(WrappedDocument):
         return self.document.line_count
 
     def offset_to_location(self, offset: Offset) -> Location:
-        """Return the location at, or nearest to, a cell of the unscrolled text."""
         row = min(max(offset.y, 0), self.document.line_count - 1)
         return row, cell_width_to_column_index(self.document.get_line(row), max(offset.x, 0), self._tab_width)
 
@@ -152,7 +149,6 @@ class UnwrappedDocument(WrappedDocument):
         return [self.document.get_line(line_index)]
 
     def get_offsets(self, line_index: int) -> list[int]:
-        """Return the columns at which the line wraps: none. Raises ValueError for a line that does not exist."""
         if not 0 <= line_index < self.document.line_count:
             raise ValueError(f"line {line_index} of {self.document.line_count}")
         return []

@@ -113,7 +113,7 @@ class _Recolored(LineFilter):
 
 
 class In256(_Recolored):
-    """A filter that replaces each color by the most similar of 256. The terminal's 16 colors stay."""
+    """A filter that replaces each color with the most similar of 256. The terminal's 16 colors stay."""
 
     def __init__(self, palette: Palette, dark: bool) -> None:
         super().__init__(palette, dark)
@@ -154,7 +154,7 @@ class _Roles:
 
 
 class InSixteen(_Recolored):
-    """A filter that replaces each color by one of 16, according to its role."""
+    """A filter that replaces each color with one of 16, according to its role."""
 
     def recolor(self, style: Style) -> Style:
         role = self.roles.background(style.bgcolor)
@@ -178,7 +178,7 @@ _HEAVY = str.maketrans("─│╭╮╰╯┌┐└┘├┤┬┴┼", "━┃�
 
 
 class WithoutColor(_Recolored):
-    """A filter that replaces colors by attributes, and draws heavy lines around the focused widget."""
+    """A filter that replaces colors with attributes, and draws heavy lines around the focused widget."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [Segment(self._lines(text, style), self._style(style), control) for text, style, control in segments]

@@ -23,14 +23,12 @@ class RepaintingCompositor(Compositor):
         self._laid_out: CompositorMap = {}
 
     def reflow(self, parent: Widget, size: Size) -> ReflowResult:
-        """Lay out all widgets, and mark those that moved since the last layout."""
         self._full_map = self._laid_out
         result = super().reflow(parent, size)
         self._laid_out = self._full_map
         return result
 
     def reflow_visible(self, parent: Widget, size: Size) -> set[Widget]:
-        """Lay out visible widgets after scrolling, and mark those that moved since the last layout."""
         exposed = super().reflow_visible(parent, size)
         self._laid_out = {**self._laid_out, **(self._visible_map or {})}
         return exposed

@@ -1,6 +1,7 @@
-"""A view for rows that are painted often, such as those of a growing log. Rows are cached, without the box model.
+"""A view for rows that are painted often, such as those of a growing log.
 
-A `QuickStrip` behaves like a `Strip`, but creates its caches on demand and knows where it will be cut.
+Rows are cached and drawn without the box model. A `QuickStrip` behaves like a `Strip`, but creates its caches on demand
+and knows where it will be cut.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class QuickStrip(Strip):
         return cache
 
     def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
-        """Return the parts between the cuts. The usual cut between text and scroll bar is fast."""
+        # The usual cut, between text and scroll bar, is fast.
         cuts = list(cuts)
         length, beside = self.cell_length, self._beside
         if beside and cuts == [length - beside, length]:

@@ -47,7 +47,7 @@ def is_safe(text: str) -> bool:
 
 
 def safe_text(text: str, *, multiline: bool = False) -> str:
-    r"""Replace unsafe characters by visible glyphs, and tabs by spaces. Idempotent.
+    r"""Replace unsafe characters with visible glyphs, and tabs with spaces. Idempotent.
 
     With `multiline`, newlines stay (`\r\n` counts as one). Otherwise they become `␊`, so that a file name with a
     newline does not look like two.
@@ -317,7 +317,10 @@ def is_control(character: str) -> bool:
 
 
 def clusters(text: str) -> list[str]:
-    """Split the text into letters with their combining characters; not if the sum of the widths would differ."""
+    """Split the text into characters, each with its combining characters.
+
+    Return the whole text in one piece if the widths would not add up.
+    """
     found: list[str] = []
     for character in text:
         joins = found and (cell_len(character) == 0 or found[-1][-1] == "\u200d")

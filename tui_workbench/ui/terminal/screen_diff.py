@@ -190,7 +190,7 @@ class ScreenBuffer:
         else:
             for place, text in enumerate(texts, x):
                 if is_unsure(text):
-                    # Cursor moves around the text prevent that its width in the terminal shifts other cells.
+                    # Cursor moves before and after the text keep its width from shifting other cells.
                     self._out.append(" " * cell_len(text))
                     self._place = None
                     self._move(place, y)

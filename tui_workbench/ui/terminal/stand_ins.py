@@ -29,7 +29,7 @@ def has_stand_ins(source: str) -> bool:
 
 
 def to_document(source: str) -> str:
-    """Replace each character that is unsafe to draw by a stand-in, except tabs and line feeds."""
+    """Replace each character that is unsafe to draw with a stand-in, except tabs and line feeds."""
     unsafe = {character for character in set(source) - _KEPT if not is_safe(_ANCHOR + character)}
     return source.translate({ord(character): _stand_in(character) for character in unsafe}) if unsafe else source
 
@@ -40,7 +40,7 @@ def to_source(text: str) -> str:
 
 
 def to_screen(text: str) -> str:
-    """Replace each stand-in by a glyph of one cell, for drawing."""
+    """Replace each stand-in with a glyph of one cell, for drawing."""
     return _STAND_IN.sub(lambda match: _glyph_of(match[0]), text)
 
 

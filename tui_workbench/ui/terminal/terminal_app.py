@@ -97,9 +97,9 @@ class TerminalApp(App[Result], inherit_bindings=False):
     # --- Keys
 
     async def on_event(self, event: events.Event) -> None:
-        """Queue keys and pastes; handle other events immediately."""
+        # Keys and pastes are queued, so that each reaches the widget that the previous one focused.
         if isinstance(event, events.Resize):
-            self.painter.frame.forget()  # terminals move the text differently in a resize
+            self.painter.frame.forget()  # terminals differ in how they move the text on a resize
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
             await super().on_event(event)
             return

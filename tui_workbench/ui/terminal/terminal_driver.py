@@ -45,7 +45,7 @@ class TerminalDriver(LinuxDriver):
         super().write(data)
 
     def is_free(self, otherwise: Callable[[], None]) -> bool:
-        """Return True if all output is written. If not, call `otherwise` in this event loop when it is."""
+        """Return True if all output has been written. If not, call `otherwise` in this event loop once it has been."""
         # Set before the comparison: the other thread counts first and then reads `_when_written`.
         self._drawing_loop, self._when_written = asyncio.get_running_loop(), otherwise
         if self._written.count < self._handed:
@@ -60,7 +60,7 @@ class TerminalDriver(LinuxDriver):
                 self._drawing_loop.call_soon_threadsafe(call)
 
     def stop_application_mode(self) -> None:
-        """Leave application mode. Reset the colors, too, which some terminals keep after the alternate screen."""
+        # Some terminals keep the colors after they leave the alternate screen.
         self.write("\x1b[m")
         super().stop_application_mode()
 

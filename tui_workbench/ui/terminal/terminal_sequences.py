@@ -53,7 +53,7 @@ def notification(title: str, text: str, environ: Mapping[str, str], chosen: str 
     if form == OSC777:
         bare = f"\x1b]777;notify;{title.replace(';', ',')};{text.replace(';', ',')}\x1b\\"
     else:
-        # The text begins with the title, because `4;` would be a progress bar.
+        # The title comes first, because a text that begins with `4;` would set a progress bar.
         bare = f"\x1b]9;{title}: {text}\x1b\\"
     return _outwards(bare, environ)
 

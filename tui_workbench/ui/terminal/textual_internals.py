@@ -18,7 +18,7 @@ def bindings_of(node: DOMNode) -> Mapping[str, list[Binding]]:
 
 
 def set_bindings(node: DOMNode, bindings: Iterable[BindingType]) -> None:
-    """Replace the bindings of a node. In Textual, only classes have bindings."""
+    """Replace the bindings of a node. Textual's public API sets bindings only for classes."""
     node._bindings = BindingsMap(bindings)
 
 

@@ -158,7 +158,7 @@ def read_theme(path: str) -> WorkbenchTheme:
 
 
 def palette_of(node: DOMNode) -> Palette:
-    """Return the palette of the theme of the node's app, or of the default theme in another app."""
+    """Return the palette of the app's theme, or the default palette if that is a theme of Textual."""
     theme = node.app.current_theme
     return theme.palette if isinstance(theme, WorkbenchTheme) else _default_palette()
 

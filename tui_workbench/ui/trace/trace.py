@@ -201,7 +201,7 @@ class FoundCalls(NamedTuple):
 
 
 class CallReader:
-    """A reader of a folder's trace, which it returns as rows. Thread-safe. Blocks."""
+    """A reader of the trace in a folder, which returns the calls as rows. Thread-safe. Blocks."""
 
     def __init__(self, folder: str) -> None:
         self._file = TraceFile(folder)

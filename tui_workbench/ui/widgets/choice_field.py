@@ -34,7 +34,7 @@ class ChoiceField(Line, can_focus=True):
         """`picked` is called with the chosen value: the key of an option, or free text.
 
         It is a callback, not a message, so that the choice is made before the next key. `placeholder` is shown without
-        a value. If `free`, a verb for the list, is not empty, text that matches no option can be chosen.
+        a value. If `free` is not empty, text that matches no option can be chosen, too, after the verb `free`.
         """
         super().__init__(id=id)
         self._picked = picked
@@ -126,7 +126,7 @@ class ChoiceList(SearchList):
         self.show_options(self._options, self._first)
 
     def place_under(self, field: Widget) -> None:
-        """Place the list under the field, as wide as the field and the widest choice if there is room."""
+        """Place the list under the field, wide enough for the field and for the widest choice if there is room."""
         widest = max((width_of((*row.before, row.name, *row.after, *row.right)) for row in self._options), default=0)
         width = max(MIN_LIST_WIDTH, field.region.width, widest + 6)
         self.styles.width = min(width, field.app.size.width)
@@ -142,6 +142,6 @@ class ChoiceList(SearchList):
         return rows
 
     def on_descendant_blur(self) -> None:
-        """Close the list, unless the focus has moved to another window of the desktop."""
+        # The list stays open if the focus has moved to another window of the desktop.
         if self.app.app_focus and not self.has_focus_within:
             self.action_leave()

@@ -134,7 +134,6 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
             self.value_changed()
 
     def action_step(self, by: int) -> None:
-        """Move the cursor to another line, or scroll."""
         if 0 <= self._cursor + by < self.stops:
             self._cursor += by
             self.rebuild()
@@ -142,7 +141,6 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_relative(y=by, animate=False)
 
     def action_choose(self, by: int) -> None:
-        """Take the next (1) or previous (-1) choice, wrapping at the end."""
         if (field := self.current) is not None:
             values, buffer = list(field.choices), self.buffer(field.key)
             position = values.index(buffer.text) if buffer.text in values else 0

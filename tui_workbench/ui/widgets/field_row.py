@@ -90,7 +90,7 @@ class PromptRow(FieldRow):
 
 
 class FilterRow(FieldRow):
-    """A filter for a list; posts `Changed` at every key."""
+    """A filter for a list. Posts `Changed` after each edit."""
 
     @dataclass(eq=False)
     class Changed(Message):
@@ -99,7 +99,7 @@ class FilterRow(FieldRow):
         text: str
 
     def __init__(self, label: str, placeholder: str, rows: Steps) -> None:
-        """`rows` is the filtered list. Up and down move its cursor, and it gets the focus back."""
+        """`rows` is the filtered list. Up and down move its cursor, and enter returns the focus to it."""
         super().__init__(label, placeholder)
         self._rows = rows
 

@@ -108,7 +108,7 @@ class Filterable(ScrollView, inherit_bindings=False):
     def action_clear_filter(self) -> None:
         if self.filter_text:
             self._last = self.filter_text
-            undo_steps(self.app).add("the end of a filter", partial(self._filter_again, self._last))
+            undo_steps(self.app).add("clear filter", partial(self._filter_again, self._last))
         self._filter_with(None)
 
     async def _filter_again(self, text: str) -> None:

@@ -19,7 +19,7 @@ GAP = 2
 
 
 class KeyFooter(Line):
-    """A line with the keys that work now, or with the reason why the last key had no effect."""
+    """A line with the keys that work now, nearest to the focus first, or the reason why the last key had no effect."""
 
     reason: reactive[str] = reactive("")
     """The reason why the command of the last key is unavailable, or ""."""
@@ -37,7 +37,6 @@ class KeyFooter(Line):
             self.refresh()
 
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
-        """Return the keys that fit, nearest to the focus first, or the reason why the last key had no effect."""
         if self.reason:
             return [Piece(f" {truncate_middle(safe_text(self.reason), width - 2)}", "warning")], ()
         shown: dict[str, list[Piece]] = {}

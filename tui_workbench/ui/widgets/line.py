@@ -134,5 +134,4 @@ class TabRow(Line):
         self.post_message(self.Chosen(name))
 
     def jump_places(self) -> list[JumpPlace]:
-        """Return the places of the inactive tabs."""
         return [place for place, (name, _) in zip(self.click_places(), self._tabs, strict=False) if name != self.active]

@@ -1,7 +1,7 @@
 """An editable line of text: the text, the cursor, and the keys that change them.
 
-It is not a widget. A widget that draws its own lines uses it to edit in place, without moving the focus, so that no
-key typed ahead is lost.
+A buffer is not a widget. A widget that draws its own lines uses a buffer to edit in place, without moving the focus, so
+that no key typed ahead is lost.
 """
 
 from __future__ import annotations

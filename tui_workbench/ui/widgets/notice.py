@@ -1,6 +1,6 @@
 """Messages and errors in the lines under the run bar.
 
-A message takes one line and is shortened to it. An error, and a standing text that applies while the project is open,
+A message takes one line and is shortened to fit. An error, and a standing text that applies while the project is open,
 are shown in full.
 """
 

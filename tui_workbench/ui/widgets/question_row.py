@@ -1,4 +1,4 @@
-"""A question in a row below its subject, with a key for each answer. It does not take the focus."""
+"""A question in a row below its subject, with a key for each answer. The row does not take the focus by itself."""
 
 from __future__ import annotations
 

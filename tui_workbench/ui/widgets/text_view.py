@@ -90,7 +90,7 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
         return len(self._shown), len(self._lines)
 
     def action_scroll(self, pages: float) -> None:
-        """Scroll by pages that overlap by a line, or by a line for less than half a page."""
+        # Pages overlap by a line; less than half a page scrolls by a line.
         rows = round(pages * max(1, self.size.height - 1)) if abs(pages) >= 0.5 else (1 if pages > 0 else -1)
         self.scroll_relative(y=rows, animate=False)
 

@@ -1,4 +1,4 @@
-"""`Run`: the API of training scripts to log to their run."""
+"""`Run`, the class with which training scripts log to their run."""
 
 import json
 
@@ -36,7 +36,7 @@ class Run:
 
     @property
     def tags(self) -> "Dict[str, Optional[str]]":
-        """The tags from this script."""
+        """The tags that this object has set."""
         return dict(self._tags)
 
     def log(self, name: "str", value: "Any", description: "str" = "", step: "Optional[float]" = None) -> "None":
@@ -65,7 +65,7 @@ class Run:
         description: "str" = "",
         step: "Optional[float]" = None,
     ) -> "None":
-        """Log an image file, or a Matplotlib figure or its module as `plot`."""
+        """Log an image file as `path`, or a Matplotlib figure or `matplotlib.pyplot` as `plot`."""
         if (path is None) == (plot is None):
             raise ValueError("give either path or plot")
         workbench.log_image(name, path if plot is None else plot, step)
