@@ -167,9 +167,9 @@ def test_file_that_keeps_changing_is_an_error(
     class ChangingIO(ProcessIO):
         """Changes the file before its checksum is read, and again before it is copied."""
 
-        def __init__(self, host: Host, argv: Sequence[str]) -> None:
+        def __init__(self, host: Host, argv: Sequence[str], action: str) -> None:
             (here / "model.bin").write_bytes(os.urandom(1000))
-            super().__init__(host, argv)
+            super().__init__(host, argv, action)
 
         def write(self, data: bytes) -> None:
             (here / "model.bin").write_bytes(os.urandom(1000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -37,13 +38,12 @@ def letter_at(pilot: Pilot[list[Run]], x: int, y: int) -> str:
 async def test_label_goes_to_its_place(project: Project) -> None:
     async with opened(project) as pilot:
         screen, parts = screen_of(pilot), screen_of(pilot).panes
-        corner = parts.jobs.region.offset
-        letter = letter_at(pilot, *corner)
         await pilot.press("ctrl+g")
         await until(lambda: isinstance(pilot.app.screen, JumpScreen))
-        await until(lambda: screen_lines(pilot.app)[corner.y][corner.x : corner.x + 3] == f" {letter} ")
+        corner = parts.jobs.region.offset
+        await until(lambda: re.fullmatch(" [a-z] ", screen_lines(pilot.app)[corner.y][corner.x : corner.x + 3]))
         assert "1 Files" in seen(pilot)  # the text below stays readable, and the focused pane has no label
-        await pilot.press(letter)
+        await pilot.press(screen_lines(pilot.app)[corner.y][corner.x + 1])
         await until(lambda: screen.focused is not None and parts.jobs in screen.focused.ancestors)
 
 

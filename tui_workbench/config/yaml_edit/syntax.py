@@ -17,16 +17,13 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from tui_workbench.config.yaml_edit.syntax_errors import explain, missing_comma
+from tui_workbench.config.yaml_edit.syntax_errors import MAX_DEPTH, TOO_DEEP, explain, missing_comma
 from tui_workbench.core.errors import ConfigurationError, StorageError
 from tui_workbench.core.masking import is_secret_name
 from tui_workbench.core.text_files import TextFile, line_and_column, read_text_file
 
 MAX_BYTES = 1_000_000
 """Maximum size of a file. Typical files have up to 3 kB."""
-
-MAX_DEPTH = 40
-"""Maximum number of nested levels. Typical files have up to four."""
 
 MAX_EXPANSION = 20_000
 """Maximum number of nodes with expanded aliases. Typical files have fewer than 100, YAML bombs a billion."""
@@ -269,7 +266,7 @@ class _Builder:
                 node.end = self._block_scalar_end(node)
         else:
             if depth >= MAX_DEPTH:
-                raise self._error(start, f"more than {MAX_DEPTH} levels of nesting", "Use fewer levels.")
+                raise self._error(start, *TOO_DEEP)
             node.kind = MAP if isinstance(event, self.yaml.MappingStartEvent) else LIST
             node.flow = bool(event.flow_style)
             self.open_anchors.append(event.anchor)

@@ -127,6 +127,10 @@ def _indented(error: Exception, text: str, offset: int) -> YamlError | None:
 
 _ALIGN = ("the indentation of this line is wrong", "Align it with the lines around it.")
 _NO_ITEM = ("this line is not a `- item`", "Write `- item`, or align the line with its key.")
+MAX_DEPTH = 40
+"""Maximum number of nested levels. Typical files have up to four."""
+
+TOO_DEEP = (f"more than {MAX_DEPTH} levels of nesting", "Use fewer levels.")
 _ESCAPE = ("unknown escape in a double-quoted value", "Use single quotes, or double the backslash.")
 _MEANINGS = (
     ("mapping values are not allowed", "a second `key: value` on one line", "Start a new line, or quote the value."),
@@ -142,6 +146,7 @@ _MEANINGS = (
         "this line is not part of the map above",
         "Align it with the lines above.",
     ),
+    ("exceeded maximum nesting depth", *TOO_DEEP),  # libyaml reads ahead, up to a limit of its own
     ("undefined tag handle", "unknown tag", "Put the value in quotes."),
 )
 
