@@ -10,7 +10,7 @@ from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.options import job_name
 from tui_workbench.targets.slurm.squeue import CLEAN
 from tui_workbench.targets.slurm.states import ENDED
-from tui_workbench.targets.slurm.submission import JOB, SlurmSilent
+from tui_workbench.targets.slurm.submission import CANCELED, JOB, SlurmSilent
 
 PATIENCE_SECONDS = 60
 """Time beyond the grace period for Slurm to end a job; it sends SIGKILL after KillWait, which is 30 s by default."""
@@ -24,8 +24,9 @@ LOCK_SECONDS = 60
 _UNKNOWN = 75  # EX_TEMPFAIL
 
 # $1: run directory, $2: name of the job, $3: tenths of a second between SIGTERM and SIGKILL, $4: seconds for the job to
-# end after that. SIGTERM is sent to the step: if the whole job were canceled, Slurm would kill it after KillWait,
-# whatever the grace period is. Prints `forced` if the script was killed, `ended` if not, and nothing without a job.
+# end after that. A submission that is still on its way finds `canceled` and submits nothing. SIGTERM is sent to the
+# step: if the whole job were canceled, Slurm would kill it after KillWait, whatever the grace period is. Prints
+# `forced` if the script was killed, `ended` if not, and nothing without a job.
 _STOP = f"""\
 {CLEAN}
 cd -- "$1" 2>/dev/null || exit 0
@@ -35,6 +36,7 @@ trap 'rm -f "$said"' EXIT
 ask() {{
     squeue -h -t all "$@" 2>"$said" || grep -q 'Invalid job id' "$said" || {{ cat "$said" >&2; exit {_UNKNOWN}; }}
 }}
+touch {CANCELED} 2>/dev/null
 [ ! -e submit.lock ] || {{
     exec 9>>submit.lock
     flock -w {LOCK_SECONDS} 9 2>/dev/null || [ $? -ne 1 ] || {{

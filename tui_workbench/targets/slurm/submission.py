@@ -26,6 +26,9 @@ from tui_workbench.targets.slurm.squeue import CLEAN
 JOB = "job"
 """The file with the job's ID, in the run's directory on the cluster. Line 2 is its ID as a task of an array."""
 
+CANCELED = "canceled"
+"""A file in the run's directory on the cluster. If it exists, a request that is still on its way submits nothing."""
+
 SUBMIT_SECONDS = 180.0
 """Time limit for a submission. sbatch retries for a minute while slurmctld is busy."""
 
@@ -140,7 +143,8 @@ look() {{
     [ -z "$first" ] || [ -z "$array" ] || scontrol release "$first" 2>/dev/null
     [ -z "$first" ] || keep "$first"
 }}
-{_ARRAY}[ ! -s {JOB} ] || keep $(head -n 2 {JOB})
+{_ARRAY}[ ! -e {CANCELED} ] || {{ echo 'the run was canceled' >&2; exit {_REFUSED}; }}
+[ ! -s {JOB} ] || keep $(head -n 2 {JOB})
 [ ! -s pid ] || keep "$(head -n 1 pid)"
 command -v sbatch >/dev/null || {{ echo 'sbatch: not found' >&2; exit {_MISSING}; }}
 [ ! -e attempted ] || look
