@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.runs.support import record_of
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.targets.base.values import Outcome
-from tui_workbench.targets.ssh.yarn import ApplicationReport, listed, outcome_of, parse_report
+from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.ssh.yarn import ApplicationReport, YarnRun, listed, outcome_of, parse_report
 
 LIST = """\
 Total number of applications (application-types: [], states: [NEW, RUNNING] and tags: [p_1]):2
@@ -54,3 +60,43 @@ def test_lines_within_diagnostics_do_not_change_the_status() -> None:
 )  # fmt: skip
 def test_outcome_is_the_final_status(state: str, final: str, diagnostics: str, expected: Outcome) -> None:
     assert outcome_of("a_1", ApplicationReport(state, final, diagnostics)) == expected
+
+
+# `yarn` knows one application that has ended, and its log.
+YARN = """\
+#!/bin/sh
+case $* in
+    *-list*) echo 'application_1_0001 train.py' ;;
+    *-status*) printf '\\tState : FINISHED\\n\\tFinal-State : SUCCEEDED\\n' ;;
+    *) echo 'line of the driver' ;;
+esac
+"""
+DYING_TAIL = """\
+#!/bin/sh
+case $* in *driver.log) /usr/bin/tail "$@" | head -c 30; kill -KILL "$PPID" ;; *) exec /usr/bin/tail "$@" ;; esac
+"""
+
+
+def test_killed_request_adds_the_log_of_the_driver_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def command(name: str, text: str) -> None:
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    spec = record_of(tmp_path / "project" / ".workbench" / "runs" / "exp_1").spec
+    run = HostRun(LocalHost(), spec)
+    directory = Path(run.directory)
+    directory.mkdir(parents=True)
+    log = directory / "output.log"
+    log.write_text("before\n")
+    yarn = YarnRun(LocalHost(), run, spec)
+    command("yarn", YARN)
+    command("tail", DYING_TAIL)
+    with pytest.raises(WorkbenchError):
+        yarn.outcome(0)
+    assert log.stat().st_size == len("before\n") + 30
+    (tmp_path / "bin" / "tail").unlink()
+    assert yarn.outcome(0) == yarn.outcome(0) == Outcome(0)
+    title = "======== The log of the driver, fetched at the end of application_1_0001:"
+    assert log.read_text() == f"before\n\n{title}\nline of the driver\n"
