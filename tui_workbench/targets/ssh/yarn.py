@@ -65,7 +65,8 @@ trap 'rm -f driver.new driver.err' EXIT
     [ "$size" -le "$most" ] || part=", its last $most bytes"
     if [ "$size" -gt 0 ]; then title="The log of the driver, fetched at the end of $id$part:"
     else title="YARN has no log of the driver of $id: $(tail -n 1 driver.err | head -c 300)"; fi
-    { printf '\\n======== %s\\n' "$title"; tail -c "$most" driver.new; } >driver.part && mv driver.part driver.log || exit
+    { printf '\\n======== %s\\n' "$title" && tail -c "$most" driver.new; } >driver.part || exit
+    mv driver.part driver.log || exit
 }
 : >>output.log
 [ -s driver.start ] || { wc -c <output.log >driver.size && mv driver.size driver.start; } || exit
