@@ -1,20 +1,27 @@
-# Two commands, each of which sets itself up on a fresh clone:
-#   make run     open the sample project in the workbench
-#   make test    run every check and test
-# Further: make walk, make bench, make pages, make pictures, make clean. Only Python 3.11 or newer and pip are required.
+# The targets create the virtual environment and install the packages that they need:
+#   make run        open the sample project in the workbench
+#   make test       run all checks and tests
+#   make check      run only the checks: ruff, mypy and lint-imports
+#   make walk       press random keys on the screens
+#   make bench      run the benchmarks
+#   make pages      generate the pages in docs/reference
+#   make pictures   generate the pictures of the documentation
+#   make clean      remove the virtual environment, caches and builds
+# Required: Python 3.11 or newer, with pip.
 
 VENV ?= .venv
 PYTHON ?=
 SAMPLE ?= sample_project
-# Tests at a time. They mostly wait for other programs; each worker has machines and engines of its own.
+# Number of test files that run at the same time; most tests wait for other programs. Each worker starts its own
+# machines and Docker engines.
 WORKERS ?= 3
 
-# An environment without bytecode makes every start of the program compile it again.
+# Without bytecode, every start of the program would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONHOME
 unexport PYTHONPATH
 
-# The interpreter below a virtual environment can be gone: uninstalled, or upgraded away.
+# Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
 .PHONY: run test check walk bench pages pictures clean
@@ -31,7 +38,7 @@ check: $(VENV)/.installed-test
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-# Random keys against the screens, many more than in `make test`. A failure names its seed.
+# Many more random keys than in `make test`. A failure shows its seed.
 walk: $(VENV)/.installed-test
 	@WALK_KEYS="$${WALK_KEYS:-2000}" $(VENV)/bin/pytest tests/ui/test_key_walk.py --numprocesses=$(WORKERS) -o faulthandler_timeout=7200
 
@@ -42,13 +49,13 @@ bench: $(VENV)/.installed-test
 	done; \
 	if [ -n "$$failed" ]; then echo "over the limit:$$failed" >&2; exit 1; fi
 
-# What is made from the code; tests look whether it is up to date.
+# Tests check that these pages match the code.
 pages: $(VENV)/.installed-test
 	$(VENV)/bin/python -m docs.make_pages
 	$(VENV)/bin/python -m tui_workbench.ui.commands.key_reference > docs/reference/keys.md
 	$(VENV)/bin/python -m tui_workbench.config.reference > docs/reference/configuration-reference.md
 
-# Real runs in a real terminal; needs gcc for the stand-in GPUs.
+# Executes runs in a terminal. The stand-in GPUs need gcc.
 pictures: $(VENV)/.installed-test
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" $(VENV)/bin/python -m docs.make_pictures
 
@@ -56,7 +63,7 @@ clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The test extra holds all that the train extra does.
+# The extra `test` includes the packages of the extra `train`.
 $(VENV)/.installed-test: pyproject.toml $(VENV)/bin/python
 	@sh .ci/install $(VENV) test
 	@touch $(VENV)/.installed-train $@

@@ -23,7 +23,7 @@ from tests.engines import PYTHON_IMAGE, DockerEngine, docker_engine, load_test_i
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
 ROUNDS = 12
-LOCAL_PLUS, OPEN_PLUS, COLD_PLUS = 0.250, 0.300, 0.700
+LOCAL_MARGIN, OPEN_MARGIN, COLD_MARGIN = 0.250, 0.300, 0.700
 TARGET = "box"
 TOKEN = b"first-output"
 
@@ -56,7 +56,7 @@ def _measure_local(folder: Path, engine: DockerEngine) -> None:
             limit=1.0,
             rounds=ROUNDS,
             baseline_name="docker run",
-            plus=LOCAL_PLUS,
+            margin=LOCAL_MARGIN,
         )
 
 
@@ -79,7 +79,7 @@ def _measure_remote(box: Remote, engine: DockerEngine) -> None:
         limit=1.0,
         rounds=ROUNDS,
         baseline_name="ssh HOST docker run",
-        plus=OPEN_PLUS,
+        margin=OPEN_MARGIN,
     )
 
     # A connection is identified by the name of its target.
@@ -96,7 +96,7 @@ def _measure_remote(box: Remote, engine: DockerEngine) -> None:
         limit=1.0,
         rounds=ROUNDS,
         baseline_name="ssh HOST docker run",
-        plus=COLD_PLUS,
+        margin=COLD_MARGIN,
     )
 
 

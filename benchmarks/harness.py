@@ -56,6 +56,9 @@ class Comparison(NamedTuple):
 
 _failures: list[str] = []
 
+REFERENCE_START = 0.010
+"""Seconds that `python -c pass` takes on the machine for which a `margin` is stated."""
+
 LONGEST_START, IDLE_SHARE = 30.0, 0.02
 
 
@@ -67,26 +70,31 @@ def compare(
     rounds: int = 20,
     *,
     baseline_name: str = "baseline",
-    plus: float = 0.0,
+    margin: float = 0.0,
     unit: Unit = MILLISECONDS,
     warmup: int = 1,
 ) -> Comparison:
-    """Measure both in turns and print one line. The limit of our median is `limit` x the baseline's median + `plus`.
+    """Measure both in turns and print one line. The limit of our median is `limit` x the baseline's median + `margin`.
 
-    `plus` has the unit of the measured values (seconds for times). The first `warmup` rounds are not counted. The order
-    of the two alternates between rounds.
+    `margin` is in seconds on a machine where `python -c pass` takes `REFERENCE_START`. Each round measures this, too,
+    and a slower machine has a proportionally larger margin. The first `warmup` rounds are not counted. The order of the
+    two alternates between rounds.
     """
     pair = (ours, baseline)
     measured: tuple[list[float], list[float]] = ([], [])
+    starts: list[float] = []
     for number in range(-warmup, rounds):
         for which in (0, 1) if number % 2 else (1, 0):
             value = measure(pair[which])
             if number >= 0:
                 measured[which].append(value)
-    bound = limit * statistics.median(measured[1]) + plus
+        if margin:
+            starts.append(process_time([python(), "-c", "pass"]))
+    slowness = max(1.0, statistics.median(starts) / REFERENCE_START) if starts else 1.0
+    bound = limit * statistics.median(measured[1]) + margin * slowness
     passed = statistics.median(measured[0]) <= bound
     result = Comparison(name, tuple(measured[0]), tuple(measured[1]), bound, passed)
-    bound_text = f"{limit:g} x" + (f" + {unit.show(plus)}" if plus else "")
+    bound_text = f"{limit:g} x" + (f" + {unit.show(margin)} x {slowness:.1f}" if margin else "")
     _report(
         name,
         passed,

@@ -53,11 +53,11 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
 ROUNDS = 8
-SUBMIT_PLUS = 0.150
+SUBMIT_MARGIN = 0.150
 ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""
 
-FIRST_PLUS = 1.0
+FIRST_MARGIN = 1.0
 RUNS = 100
 WINDOW = 45.0
 INTERVAL = 15.0
@@ -102,7 +102,7 @@ def _measure_submit(folder: Path, cluster: SlurmCluster, key: Path, round_trip: 
                 limit=1.0,
                 rounds=ROUNDS,
                 baseline_name="ssh LOGIN sbatch",
-                plus=SUBMIT_PLUS,
+                margin=SUBMIT_MARGIN,
                 warmup=2,
             )
         finally:
@@ -235,7 +235,7 @@ def _measure_first_line(project: SlurmProject, folder: Path) -> None:
         limit=1.0,
         rounds=ROUNDS,
         baseline_name="ssh LOGIN tail -F",
-        plus=FIRST_PLUS,
+        margin=FIRST_MARGIN,
         unit=SECONDS,
     )
 

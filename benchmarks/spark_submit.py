@@ -21,7 +21,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 
 ROUNDS = 8
-PLUS_SECONDS = 0.100
+MARGIN = 0.100
 PAUSE = 0.002
 
 SCRIPT = "import sys\nprint(sys.argv[1], flush=True)\n"
@@ -47,7 +47,7 @@ def main() -> int:
             limit=1.0,
             rounds=ROUNDS,
             baseline_name="spark-submit",
-            plus=PLUS_SECONDS,
+            margin=MARGIN,
         )
     return finish()
 

@@ -48,6 +48,10 @@ FACTORIES = {
     "error": ("3", 0, ""),
     "fault": ("3", 1, ""),
     "refused": ("3", 2, "Edit the file at this line."),
+    "_error": ("3", 1, ""),
+    "_refusal": ("3", 2, ""),
+    "_broken_framework": ("1", 0, ""),
+    "_unseen": ("1", 0, "Check that CUDA_VISIBLE_DEVICES is not set, and that the CUDA libraries are installed."),
     "_bad_line": ("2", 2, "Write one value per column, and quote values that contain commas."),
     "_needs_password": ("4", 1, "Enter the password: `workbench-tui computetarget login TARGET`."),
 }
@@ -76,7 +80,6 @@ PLACEHOLDERS = {
     "compute_node": "NAME",
     "computed": "NUMBER",
     "container": "KIND",
-    "counted": "GPUS",
     "directory": "FOLDER",
     "document": "FILE",
     "done": "OUTPUT",
@@ -286,6 +289,8 @@ class _Reader:
                 return [text for value in values for text in self.texts(value)]
             case ast.Call(func=ast.Attribute(attr="key"), args=[ast.Constant(value=str(key))]):
                 return [key]
+            case ast.Call(func=ast.Name(id="counted"), args=[_, ast.Constant(value=str(noun))]):
+                return [f"NUMBER {noun}s"]
             case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.List(elts=parts)]):
                 return [" ".join(map(self.text, parts))]
             case ast.Call(func=ast.Attribute(value=ast.Name() as value, attr="format"), args=[part]):

@@ -96,8 +96,8 @@ def test_large_data_is_refused_with_both_remedies(nanogpt: Installed) -> None:
 
 
 def test_files_written_outside_the_copy_are_reported(nanogpt: Installed) -> None:
-    write_files(
-        nanogpt.folder, {"train.py": "import os\nos.makedirs('../data')\nopen('../data/set', 'w').write('x')\n"}
-    )
+    script = "import os\nfor name in 'empty', 'data', 'cache': os.mkdir(f'../{name}')\n"
+    script += "for name in '../data/set', '../cache/set': open(name, 'w').write('x')\n"
+    write_files(nanogpt.folder, {"train.py": script})
     said = nanogpt.submit("train.py").err
-    assert "the script wrote 1 B to ../data, outside its working copy" in said
+    assert "the script wrote 2 B to ../cache and ../data, outside its working copy" in said

@@ -93,6 +93,7 @@ def test_target_has_defaults(tmp_path: Path) -> None:
         ("---\ntype: local\n...\n", "local"),
         ("...\ntype: local\n...\n", "local"),
         ("<<: {type: local}\n", "local"),
+        ("type: remote\naddress: h\ncontainer: pyxis\n", "remote"),
     ],
 )
 def test_old_and_unusual_forms_of_a_target_are_loaded(tmp_path: Path, text: str, meant: str) -> None:

@@ -66,8 +66,9 @@ class TestReading:
         file = read_text_file(str(path))
         assert (file.text, file.encoding) == ("größer\n", "latin-1")
         assert "not UTF-8" in file.read_only
-        with pytest.raises(StorageError, match="read-only"):
+        with pytest.raises(StorageError, match="read-only") as raised:
             file.encode("x")
+        assert raised.value.remedy == "Use another editor."
 
     def test_binary_file_is_shown_in_hexadecimal(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
@@ -98,7 +99,11 @@ class TestReading:
             path = folder / "file"
             path.write_bytes(b"a\n")
             path.chmod(0o444)
-            assert "permission" in read_text_file(str(path)).read_only
+            file = read_text_file(str(path))
+            assert "permission" in file.read_only
+            with pytest.raises(StorageError) as raised:
+                file.encode("x")
+            assert raised.value.remedy == "Check its permissions."
 
     def test_missing_file_folder_and_pipe_are_reported(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")

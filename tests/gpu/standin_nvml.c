@@ -45,7 +45,11 @@ static int whole(void *handle, const char *key, unsigned *into) {
     return code;
 }
 
-int nvmlDeviceGetIndex(void *handle, unsigned *index) { *index = *(int *)handle; return SUCCESS; }
+int nvmlDeviceGetIndex(void *handle, unsigned *index) {
+    struct gpu *gpu;
+    *index = *(int *)handle;
+    return device(handle, &gpu);
+}
 
 int nvmlDeviceGetName(void *handle, char *name, unsigned size) {
     struct gpu *gpu;

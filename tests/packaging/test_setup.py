@@ -63,7 +63,7 @@ def test_missing_venv_shows_the_fix(path: Path, tmp_path: Path) -> None:
     python(path, "python3.12", WITHOUT_VENV)
     done = make_environment(path, tmp_path / "environment")
     assert done.returncode == 1
-    assert "without the part that makes virtual environments" in done.stderr
+    assert "has no venv and ensurepip" in done.stderr
     assert "apt-get install python3 python3-venv" in done.stderr
 
 

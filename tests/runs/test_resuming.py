@@ -17,6 +17,7 @@ from tests.runs.support import REQUEST, make_run, write_configuration, write_fil
 from tui_workbench.core.errors import StorageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.lifecycle.resuming import take_over
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 from tui_workbench.runs.store.table import RunQuery
@@ -48,7 +49,7 @@ class TestResuming:
             "get": lambda runs: runs.get(run.run_id, adopt=True).state,
             "number": lambda runs: runs.get("1", adopt=True).state,
             "resume": lambda runs: runs.resume() == [run.run_id] and "failed",
-            "take_over": lambda runs: runs.take_over(run.run_id) and "failed",
+            "take_over": lambda _: take_over(RunDirectory(run.directory)) and "failed",
         }
         assert questions[ask](Runs(Project.find(shop.project.root))) == "failed"
         assert RunDirectory(run.directory).run().exit_code == 7
@@ -73,7 +74,7 @@ class TestResuming:
         run = shop.submit()
         controller = shop.controller(run)
         assert shop.runs.resume() == []
-        assert shop.runs.take_over(run.run_id) is False
+        assert take_over(RunDirectory(run.directory)) is False
         assert shop.controller(run) == controller
 
     def test_killed_controller_is_replaced(self, shop: GatedProject) -> None:
@@ -97,7 +98,7 @@ class TestResuming:
     def test_controllers_can_be_killed_at_any_moment(self, shop: GatedProject) -> None:
         run = shop.submit(5)
         for attempt in range(12):
-            shop.runs.take_over(run.run_id)
+            take_over(RunDirectory(run.directory))
             holder = ControllerLock.holder(RunDirectory(run.directory))
             for _ in range(attempt * 2000):  # a little later each time
                 os.sched_yield()
@@ -162,5 +163,5 @@ class TestResuming:
             patch.setattr(RunDirectory, "append_event", full)
             assert shop.runs.list(adopt=True)[0].state == "running"
             with pytest.raises(StorageError):
-                shop.runs.take_over(run.run_id)
+                take_over(RunDirectory(run.directory))
         assert shop.runs.list(adopt=True)[0].state == "failed"

@@ -73,7 +73,7 @@ def test_client_mode_is_the_default(box: Remote, yarn: StandInYarn) -> None:
     done = box.submit("train.py", configuration="box")
     assert (done.code, done.out.endswith("here\n")) == (0, True), done
     submitted = yarn.submitted()
-    assert submitted["options"] == {"--master": "yarn"}
+    assert submitted["options"] == {"--master": "yarn", "--deploy-mode": "client"}
     assert submitted["properties"]["spark.eventLog.dir"].startswith("file:/home/research/.workbench-tui/runs/")
     assert box.info(box.history()[0]["run_id"])["rate"] == 0.5
 
@@ -188,6 +188,14 @@ def test_running_application_has_its_address(head: Remote, yarn: StandInYarn) ->
     # While the stand-ins exist: afterwards, cancel would wait for YARN.
     head.go_on()
     head.until_status(run_id, "Completed")
+
+
+def test_head_node_without_yarn_is_refused_before_the_start(head: Remote, yarn: StandInYarn) -> None:
+    head.write(SCRIPT)
+    head.machine.run(["rm", "/usr/local/bin/yarn"])
+    done = head.submit("train.py", configuration="box")
+    assert (done.code != 0, yarn.applications()) == (True, [])
+    assert "`yarn` is not on the PATH of an SSH login on" in done.err
 
 
 def test_secret_variable_is_refused(head: Remote) -> None:

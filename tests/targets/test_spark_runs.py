@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tests.machines import Machine, machine
 from tests.spark import IMAGE, VERSION, load_spark_image, spark_python, standalone_cluster
 from tests.targets.docker_project import write
 from tui_workbench.core.processes import reap
+from tui_workbench.runs.logs.spark_events import read_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,6 +132,23 @@ def test_exception_in_a_task_is_the_reason(project: Workbench) -> None:
     assert (failed["task"], failed["reason"]) == (1, "ValueError: row 7 has no label")
 
 
+def test_master_yarn_without_its_configuration_is_the_reason(project: Workbench) -> None:
+    (project.folder / "aml_config/spark_dependencies.yml").write_text("configuration: {spark.master: yarn}\n")
+    assert project.submit("iris_spark.py", "0.01").code == 1
+    assert "HADOOP_CONF_DIR is not set: set it in EnvironmentVariables" in last(project)["reason"]
+
+
+def test_files_of_the_machine_do_not_change_python_and_mode(project: Workbench, spark: str, tmp_path: Path) -> None:
+    (tmp_path / "spark-env.sh").write_text("export PYSPARK_PYTHON=/bin/false PYSPARK_DRIVER_PYTHON=/bin/false\n")
+    (tmp_path / "spark-defaults.conf").write_text("spark.submit.deployMode cluster\n")
+    project.environment["SPARK_CONF_DIR"] = str(tmp_path)
+    (project.folder / "python.py").write_text(
+        "import sys\nfrom pyspark.sql import SparkSession\nrows = SparkSession.builder.getOrCreate().sparkContext\n"
+        "print(sys.executable, rows.range(2).map(lambda row: sys.executable).collect())\n"
+    )
+    assert f"{spark} ['{spark}', '{spark}']\n" in project.submit("python.py").out
+
+
 def test_cancel_ends_the_driver_and_its_workers(project: Workbench) -> None:
     run_id = project.detach("waits.py")
     until(lambda: "spark" in project.info(run_id) and application(project.info(run_id))["stages"], "the first stage")
@@ -226,6 +245,8 @@ def test_docker_sample_of_2017_runs_by_its_own_command(
     done = project.run("az", "ml", "experiment", "submit", "-c", "docker-spark", "./iris_spark.py", "0.5")
     record = last(project)
     assert (done.code, record["status"], record["Rows"]) == (0, "Completed", 150), done
+    # The host of the container cannot resolve the name of the container.
+    assert IPv4Address(read_spark(str(project.run_directory(record["run_id"])))[0].ui_host)
     found = application(record)
     assert (found["version"], found["name"]) == (VERSION, "Iris")
     assert [stage["done"] for stage in found["stages"]] == [4, 4, 4]

@@ -104,7 +104,8 @@ import glob, json, os, signal, sys
 words = sys.argv[1:]
 if os.path.exists(CLUSTER + "/down"):
     sys.stderr.write("INFO ipc.Client: Retrying connect to server: rm.example/10.0.0.9:8032.\\n")
-    sys.exit("Call From head to rm.example:8032 failed on connection exception: Connection refused")
+    sys.exit("Exception in thread main java.net.ConnectException: Call From head to rm.example:8032 failed\\n"
+             "Caused by: java.net.ConnectException: Connection refused\\n\\t... 21 more")
 
 
 def load(folder):
@@ -151,9 +152,10 @@ elif words[:2] == ["application", "-kill"]:
     print("Killing application %s" % words[2])
     kill(folder)
 elif words[0] == "logs":
-    assert words[3:] == ["-am", "ALL", "-log_files", "stdout,stderr"]
+    assert words[3:] == ["-am", "1", "-log_files", "stdout,stderr"]
     if os.path.exists(CLUSTER + "/nologs"):
-        sys.exit("Log aggregation has not completed or is not enabled.")
+        sys.stderr.write("Can not find any log file matching the pattern: [stdout, stderr]\\n")
+        sys.exit()
     print("Container: container_1_0001_01_000001 on node-2_45454")
     for name in ("stderr", "stdout"):
         print("LogType:%s\\nLogContents:" % name)

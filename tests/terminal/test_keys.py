@@ -83,14 +83,14 @@ def test_e_in_the_log_opens_a_read_only_copy(open_project: Callable[..., Tmux], 
 def test_keymap_sets_keys_and_labels(open_project: Callable[..., Tmux], project_root: Path, home: Path) -> None:
     keymap = home / ".config" / "workbench-tui" / "keys.yaml"
     keymap.parent.mkdir(parents=True)
-    keymap.write_text('run.start: f5\nlist.down: "!"\nshell.open: ""\nview.zooom: z\n')
+    keymap.write_text('run.start: f5\nfiles.open: [f4, enter]\nlist.down: "!"\nshell.open: ""\nview.zooom: z\n')
     terminal = open_project()
-    terminal.until_text("keys.yaml", "unknown command", "'view.zooom'", "f5 Run")
+    terminal.until_text("keys.yaml", "unknown command", "'view.zooom'", "f5 Run", "Select a file and press f4")
     terminal.press("1", "!", "!", "!", "Enter")
     terminal.until_text("3 hello.py")
     # A terminal reads a key directly after escape as another key.
     terminal.press("Escape")
-    terminal.until_text("enter Open")
+    terminal.until_text("f4 Open")
     terminal.press("C-p", *"run.start")
     terminal.until_text("Run the selected script", "f5")
     terminal.press("Escape")

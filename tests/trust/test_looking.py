@@ -25,6 +25,7 @@ from tui_workbench.core.moments import current_boot_id
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.building import new_directory
+from tui_workbench.runs.lifecycle.resuming import take_over
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.rundir import RECORD, ControllerLock, RunDirectory
 from tui_workbench.runs.submission.launch import create_run
@@ -119,7 +120,7 @@ def test_adopting_skips_runs_of_other_users(hostile: Hostile) -> None:
 def test_acting_on_an_imported_run_is_refused(hostile: Hostile, name: str) -> None:
     before = fingerprint(hostile.root)
     runs, directory = Runs(Project(str(hostile.root))), hostile.runs[name]
-    for action in (lambda: runs.cancel(directory.run_id), lambda: runs.take_over(directory.run_id)):
+    for action in (lambda: runs.cancel(directory.run_id), lambda: take_over(directory)):
         with pytest.raises(ImportedRun, match="experiment resume -r"):
             action()
     with pytest.raises(ImportedRun):

@@ -69,17 +69,13 @@ def test_elapsed_grows_while_a_run_is_active() -> None:
     assert formatting.elapsed(make_run(RunState.QUEUED), NOON) == ""
 
 
-def test_counts() -> None:
-    assert formatting.count(1, "run") == "1 run"
-    assert formatting.count(12031, "line") == "12,031 lines"
-
-
 @pytest.mark.parametrize(
     ("clause", "shown"),
     [
         ("gpu-box does not answer", "gpu-box does not answer"),
         ("gpubox: refused", "gpubox: refused"),
         ("the file is gone", "The file is gone"),
+        ("unreachable since 14:03:12: no route", "Unreachable since 14:03:12: no route"),
     ],
 )
 def test_target_name_is_not_capitalized(clause: str, shown: str) -> None:

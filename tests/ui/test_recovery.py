@@ -122,6 +122,15 @@ def test_damaged_file_is_renamed_and_reported_once(project: Project, script: str
     assert any(path.name.endswith(".unreadable") for path in kept(project))
 
 
+def test_damaged_file_that_cannot_be_renamed_is_named(project: Project, script: str) -> None:
+    leave_behind(project, script, "left")
+    damaged = next(path for path in kept(project) if path.suffix == ".json")
+    damaged.write_bytes(b"{}")
+    damaged.with_name(f"{damaged.name}.unreadable").mkdir()
+    _, (error,) = Recovery(project.root).take_over()
+    assert error.file == str(damaged)
+
+
 def test_unwritable_folder_is_reported(project: Project, script: str, home: Path) -> None:
     (home / ".local").write_text("in the way", "ascii")
     with pytest.raises(StorageError) as raised:

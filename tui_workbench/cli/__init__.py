@@ -69,7 +69,7 @@ COMMANDS = (
     Command("keys", "keys", "list the keys of the screens, and check keys.yaml"),
     Command("status", "status", "show active runs, for tmux or a shell prompt"),
     Command("trace", "trace", "list calls to ssh, docker, git and other programs"),
-    Command("shell", "shell", "open a shell with the target's Python and `az ml`"),
+    Command("shell", "shell", "open a shell with the variables of runs and `az ml`"),
     Command("history list", "history.history", "list the runs of the project, newest first"),
     Command("history last", "history.history", "show the newest run"),
     Command("history info", "history.history", "show a run, or print one of its artifacts"),

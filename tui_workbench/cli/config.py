@@ -14,7 +14,7 @@ from tui_workbench.config.checks.findings import ERROR, Finding
 from tui_workbench.config.schema.field_types import written
 from tui_workbench.config.schema.json_schema import json_schemas
 from tui_workbench.core.errors import ConfigurationError, ProjectNotFound, UsageError
-from tui_workbench.core.progress import counted
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 
 FINDING_COLUMNS = ("file", "line", "column", "severity", "code", "message", "fix")

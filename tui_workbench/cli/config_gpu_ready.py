@@ -9,7 +9,7 @@ from tui_workbench.cli.shared.output import emit
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.config.changes.gpu_ready import GpuReadyResult, make_gpu_ready
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.progress import counted
+from tui_workbench.core.plaintext import counted
 
 configure_gpu_ready = options(
     option("name", metavar="NAME", help="a compute target or a run configuration"),

@@ -8,7 +8,7 @@ from tui_workbench.cli.shared.output import emit, output, write_lines
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.masking import mask_text
-from tui_workbench.core.progress import counted
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.projects.templates import DEFAULT_TEMPLATE, add_folder, create_project, list_templates
 from tui_workbench.runs.facade import Runs

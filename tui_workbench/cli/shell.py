@@ -26,9 +26,10 @@ configure_shell = options(
     names_script=True,
     usage="%(prog)s [-c NAME | -r ID] [--project DIR] [-- COMMAND [ARGS...]]",
     epilog="""\
-Opens your shell in the project folder, with the interpreter of the target
-first on the PATH, the variables of the run configuration, and the modules for
-logging. Commands of Azure ML Workbench work in this shell:
+Opens your shell in the project folder, with the variables of the run
+configuration and the modules for logging. The interpreter of a local target is
+first on the PATH; for other targets, the shell uses your own Python. Commands
+of Azure ML Workbench work in this shell:
 
     az ml experiment submit -c local train.py
 

@@ -91,7 +91,8 @@ def missing_fields(tree: Tree, kind: FileKind, reading: Reading, target_type: st
             message = f"`{field.key}` is missing{only}"
             missing.append(Fault("missing-field", message, remedy, 0, 0, field.path, field))
     container = reading.values.get("container", "none")
-    if kind is fields.COMPUTE and container != "none" and "baseDockerImage" not in present:
+    is_used = kind is fields.COMPUTE and target_types.find(target_type).reads("container")
+    if is_used and container != "none" and "baseDockerImage" not in present:
         reason = f"`container: {container}` needs `baseDockerImage`"
         advice = "Add `baseDockerImage: IMAGE`, or remove `container`."
         missing.append(Fault("missing-field", reason, advice, 0, 0, ("baseDockerImage",)))

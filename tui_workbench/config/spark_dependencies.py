@@ -14,8 +14,8 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.masking import mask_text
 from tui_workbench.core.model import RunConfiguration
 
-# Source: the default of spark.redaction.regex, and the keys of Azure storage accounts.
-_SECRET = re.compile(r"secret|password|token|(?:access|account)[.]?key", re.IGNORECASE)
+# Source: the default of spark.redaction.regex, and the keys of Azure's storage.
+_SECRET = re.compile(r"secret|password|token|(?:access|account)[.]?key|oauth2[.]credential", re.IGNORECASE)
 _SWITCHES = frozenset(("true", "false"))
 
 

@@ -70,6 +70,11 @@ class ComputeTarget(NamedTuple):
         return self.gpus != "0" if self.gpus else self.nvidia_docker
 
     @property
+    def named_gpus(self) -> tuple[str, ...]:
+        """The numbers and IDs of `gpus: [0, 1]`; empty for another value."""
+        return tuple(word.strip() for word in self.gpus[1:-1].split(",")) if self.gpus.startswith("[") else ()
+
+    @property
     def can_use_gpus(self) -> bool:
         return self.gives_gpus if self.kind.runs_in_container else self.gpus != "0"
 

@@ -1,6 +1,6 @@
-"""Replace characters that are unsafe for terminals.
+"""Format text for people: plurals, and the replacement of characters that are unsafe for terminals.
 
-The screens use this module through `ui.terminal.safetext`, the command line through `cli.shared.terminal`. In addition,
+The screens replace characters with `ui.terminal.safetext`, the command line with `cli.shared.terminal`. In addition,
 `SafeStream` filters all output of standard streams to terminals, including tracebacks.
 """
 
@@ -68,6 +68,12 @@ def for_terminal(text: str) -> str:
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
     return re.sub(_NOT_FOR_TERMINALS, lambda found: found[0] if len(found[0]) > 1 else glyph(found[0]), text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Format a number with its noun: `1 file`, `2 files`, `3 processes`."""
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{ending}"
 
 
 class SafeStream(io.TextIOWrapper):

@@ -199,11 +199,6 @@ def listen(listener: Listener) -> None:
     _of_process = listener
 
 
-def counted(number: int, word: str) -> str:
-    """Format a number with its noun: `1 file`, `2 files`."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
 def size_text(size: float) -> str:
     """Format a size: `120 MB`, `1.5 GB`, `12 B`."""
     limit, unit = _scale(size)

@@ -30,6 +30,7 @@ HEAD_OF_BINARY = 4 * 1024
 LOCK_SECONDS = 10.0
 """Maximum time to wait for another write in the same folder, in seconds."""
 
+_NO_PERMISSION = "you do not have permission to write it"
 _BOMS = (("utf-8", b"\xef\xbb\xbf"), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff"))
 
 
@@ -59,7 +60,7 @@ class TextFile(NamedTuple):
         if self.read_only:
             raise StorageError(
                 f"this file is read-only: {self.read_only}",
-                remedy="Check its permissions, or use another editor.",
+                remedy="Check its permissions." if self.read_only == _NO_PERMISSION else "Use another editor.",
                 file=self.path,
             )
         native = text if self.newline in ("", "\n") else text.replace("\n", self.newline)
@@ -108,7 +109,7 @@ def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HE
         return file._replace(too_large=True, read_only=f"it is larger than {largest >> 20} MB")
     file = _decode(path, data, found)
     if not file.read_only and not allowed:
-        file = file._replace(read_only="you do not have permission to write it")
+        file = file._replace(read_only=_NO_PERMISSION)
     return file
 
 

@@ -6,7 +6,6 @@ The calls block, so the screens make them in threads. No state is kept between c
 from __future__ import annotations
 
 import builtins
-import os
 from collections.abc import Callable, Sequence
 
 from tui_workbench.core.masking import mask_plan
@@ -17,7 +16,7 @@ from tui_workbench.runs.lifecycle import queueing, resuming
 from tui_workbench.runs.lifecycle.adoption import take_over_imported
 from tui_workbench.runs.lifecycle.collecting import collect
 from tui_workbench.runs.snapshots.restore import Restoration, restore, undo, undoable
-from tui_workbench.runs.store.rundir import DEFAULT_GRACE, RunDirectory
+from tui_workbench.runs.store.rundir import DEFAULT_GRACE
 from tui_workbench.runs.submission import launch
 from tui_workbench.runs.submission.plan_details import plan_details
 from tui_workbench.runs.submission.planning import prepare, request_of
@@ -69,15 +68,6 @@ class Runs(History):
         Remove the files of interrupted submissions. Return the IDs of the runs that had no controller.
         """
         return resuming.resume_all(self.project)
-
-    def take_over(self, run_id: str) -> bool:
-        """Start a controller for a run that has none, or start a queued run if the limits allow it.
-
-        Return True if the run had no controller, or if the queued run was started. Raises ImportedRun, and
-        WorkbenchError if no controller can be started.
-        """
-        path = os.path.join(self.project.runs_directory, run_id)
-        return resuming.take_over(self.project, RunDirectory(path))
 
     def plan(self, request: RunRequest) -> Plan:
         """Return the plan of `submit` with secrets masked, without changing anything.

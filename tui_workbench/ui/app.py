@@ -45,7 +45,8 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         border: round $border; border-title-color: $border; border-title-style: bold;
     }
     #run-bar { background: $panel; }
-    #log { padding: 0 0 0 1; }
+    LogPane { padding: 0 0 0 1; }
+    MonitorScreen .pane, MonitorScreen .pane:focus-within { border: none; }
     ToastRack { margin-bottom: 1; }
     Toast { width: auto; max-width: 90%; padding: 0 1; margin-top: 0; color: $background; background: $success; }
     Toast.-information, Toast.-warning, Toast.-error { border: none; }
@@ -87,7 +88,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         asyncio.get_running_loop().set_default_executor(QuickShutdownExecutor())
 
     async def on_main_screen_completed(self) -> None:
-        gc.enable()  # `__main__` has disabled it
+        gc.enable()  # disabled by `__main__`
         await self.keys.release()
 
     def on_monitor_requested(self, event: MonitorRequested) -> None:

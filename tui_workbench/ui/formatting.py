@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run, RunState
+from tui_workbench.ui.commands.command import shown_key
 
 
 class StateLook(NamedTuple):
@@ -101,13 +102,13 @@ def reason_of(run: Run) -> str:
     """Return the reason for the state, as untrusted text, or "" if the state needs no explanation."""
     has_reason = run.state in (RunState.COMPLETED, RunState.FAILED, RunState.UNKNOWN)
     if has_reason and run.reason not in ("", f"exit code {run.exit_code}"):
-        retries = " Retrying; press r in Jobs to retry now." if run.is_active else ""
+        retries = f" Retrying; press {shown_key('jobs.reconnect', 'r')} in Jobs to retry now." if run.is_active else ""
         return capitalized(run.reason).rstrip(".") + "." + retries
     return ""
 
 
 # First words that are never the name of a target.
-_OPENERS = frozenset({"a", "an", "it", "no", "nothing", "runs", "the", "there", "this", "you"})
+_OPENERS = frozenset({"a", "an", "it", "no", "nothing", "runs", "the", "there", "this", "unreachable", "you"})
 
 
 def capitalized(clause: str) -> str:
@@ -155,11 +156,6 @@ def moment(when: float, now: float) -> str:
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-def count(number: int, noun: str) -> str:
-    """Format a number with its noun: `1 run`, `3 runs`."""
-    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def file_names(paths: Collection[str]) -> str:

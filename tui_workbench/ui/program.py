@@ -6,12 +6,13 @@ import sys
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.ui import crash
 from tui_workbench.ui.app import WorkbenchApp
 from tui_workbench.ui.blocking import wait_for_exit_holds
 from tui_workbench.ui.files.file_tree import FileTree, read_folder
-from tui_workbench.ui.formatting import count, run_title
+from tui_workbench.ui.formatting import run_title
 from tui_workbench.ui.session_state import load_session
 from tui_workbench.ui.terminal.capabilities import Terminal, prepare_for_browser
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -45,6 +46,6 @@ def closing_lines(active: list[Run]) -> list[str]:
         return []
     names = ", ".join(safe_text(run_title(run)) for run in active)
     return [
-        f"{count(len(active), 'active run')}: {names}",
+        f"{counted(len(active), 'active run')}: {names}",
         f"Follow with: workbench-tui logs -f {active[0].run_number}",
     ]

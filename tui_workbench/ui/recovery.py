@@ -174,8 +174,10 @@ def _read(path: str) -> Unsaved:
         return Unsaved(version, values.text("text"), float(found["kept_at"]))
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         aside = f"{path}.unreadable"
-        with contextlib.suppress(OSError):
+        try:
             os.rename(path, aside)
+        except OSError:
+            aside = path
         raise StorageError(
             "cannot read a recovery file for unsaved edits",
             remedy="Open the file in another editor: its key `text` holds the edited text.",

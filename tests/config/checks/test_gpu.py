@@ -37,6 +37,10 @@ def test_nvidia_docker_off_is_reported_at_its_line() -> None:
     assert (finding.code, finding.line) == ("gpu-unused", 3)
 
 
+def test_gpu_image_of_a_target_with_gpus_0_is_not_reported() -> None:
+    assert codes(docker(DEFAULT_GPU_IMAGE, "gpus: 0\nnvidiaDocker: false\n")) == []
+
+
 @pytest.mark.parametrize(
     ("image", "better"),
     [

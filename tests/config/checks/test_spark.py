@@ -21,6 +21,7 @@ def test_secret_property_is_an_error_at_its_line() -> None:
     (finding,) = document(text, "spark_dependencies.yml").problems()
     assert (finding.code, finding.severity, finding.line) == ("spark-secret", ERROR, 3)
     assert "AAAA" not in finding.message
+    assert codes("configuration:\n  spark.hadoop.fs.adl.oauth2.credential: AAAA\n") == ["spark-secret"]
     assert codes("configuration:\n  spark.hadoop.token.renewal: 'false'\n  spark.sql.mapKeyDedupPolicy: X\n") == []
 
 

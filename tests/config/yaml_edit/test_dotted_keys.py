@@ -8,7 +8,7 @@ from tests.config.documents import document
 from tui_workbench.config.yaml_edit.syntax import Path
 from tui_workbench.core.errors import UsageError
 
-RUNCONFIG = "Target: x\nEnvironmentVariables:\n  a.b: 1\nother:\n  c.d:\n    e: 1\n"
+RUNCONFIG = "Target: x\nArgumentVector: [a]\nEnvironmentVariables:\n  a.b: 1\nother:\n  c.d:\n    e: 1\n"
 CONDA = "dependencies:\n- python=3.5\n- pip:\n  - keras\n"
 
 
@@ -26,6 +26,8 @@ CONDA = "dependencies:\n- python=3.5\n- pip:\n  - keras\n"
         ("other.c.d.e", ("other", "c.d", "e")),
         ("other.x.y", ("other", "x", "y")),
         ("'odd key'.z", ("odd key", "z")),
+        ("ArgumentVector.--1", ("ArgumentVector", "--1")),
+        ("ArgumentVector.²", ("ArgumentVector", "²")),
     ],
 )
 def test_key_is_split_into_a_path(key: str, path: Path) -> None:

@@ -87,6 +87,7 @@ def test_positions_are_those_of_an_editor() -> None:
         ("? " * 50_000, "more than 40 levels of nesting"),
         ("{[a]: b}\n", "a key must be text"),
         ("x" * 1_000_001, "at most 1,000,000"),
+        ("ü" * 500_001, "has 1,000,002 bytes"),
         ("[" + "x," * 30_000 + "]", "more than 20,000 values"),
     ],
 )

@@ -137,6 +137,12 @@ def test_large_log_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert 0 < found.stages[0].done < 100
 
 
+def test_log_that_was_fetched_in_part_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_log(tmp_path, APPLICATION, STAGE_0, *[task(0)] * 100)
+    monkeypatch.setattr(spark_events, "SPARK_BYTES", path.stat().st_size)
+    assert read_spark(str(tmp_path))[0].is_cut
+
+
 def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(APPLICATION)
@@ -181,6 +187,8 @@ def test_event_log_keeps_its_name_here(tmp_path: Path, name: str, local: str) ->
             "Error: java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main",
             "its Java does not work with",
         ),
+        ("IllegalArgumentException: Unsupported class file major version 61", "set JAVA_HOME to Java 17"),
+        ("Caused by: java.lang.UnsupportedOperationException: getSubject is not supported", "set JAVA_HOME to Java 17"),
         ("Exception: Could not parse Master URL: 'sparky://x'", "invalid Spark master 'sparky://x'"),
         ("ERROR Application has been killed. Reason: All masters are unresponsive! Giving up.", "does not answer"),
         ("Traceback (most recent call last):", ""),

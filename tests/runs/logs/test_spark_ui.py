@@ -56,6 +56,10 @@ def test_host_that_a_shell_could_read_is_refused(tmp_path: Path, host: str) -> N
     assert address_of(run_of(tmp_path, BOX), APPLICATION._replace(ui_host=host)) is None
 
 
+def test_random_port_is_that_of_the_log(tmp_path: Path) -> None:
+    assert address_of(run_of(tmp_path, LOCAL), APPLICATION._replace(ui_port=0)) is None
+
+
 def test_ended_session_has_no_address(tmp_path: Path) -> None:
     run = run_of(tmp_path, LOCAL)
     assert address_of(run, APPLICATION._replace(end=5.0)) is None
@@ -85,6 +89,13 @@ def test_application_of_yarn_has_its_tracking_address(tmp_path: Path) -> None:
     # The user interface of a driver on the head node redirects to YARN.
     assert address_of(run, APPLICATION._replace(master="yarn")) == expected
     assert with_application_of_yarn(run, [APPLICATION]) == [APPLICATION]
+
+
+def test_tracking_address_can_use_https(tmp_path: Path) -> None:
+    run = run_of(tmp_path, HEAD, YARN.replace("http://rm.example:8088", "https://rm.example"))
+    (found,) = with_application_of_yarn(run, [])
+    command = "ssh -N -L 8443:rm.example:443 me@head.example"
+    assert address_of(run, found) == SparkAddress("https://localhost:8443/proxy/application_17_0001/", command)
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=x", "$(id)", "a;id", "x" * 300])

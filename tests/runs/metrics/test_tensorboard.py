@@ -196,6 +196,11 @@ def test_files_of_one_folder_continue_by_creation_time(tmp_path: Path) -> None:
     assert metrics.summary()["loss"][2:6] == (2, 2, 2, 3)
 
 
+def test_file_with_any_name_is_read(tmp_path: Path) -> None:
+    write(tmp_path / "outputs" / "events.out.tfevents.²", event("loss", 3, 0))
+    assert curve(read(tmp_path), "loss") == [(0, 3)]
+
+
 def test_file_started_during_the_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui_workbench.runs.metrics.discovery.SHARE_OF_TIME", math.inf)
     metrics = RunMetrics(str(tmp_path))

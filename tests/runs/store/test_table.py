@@ -121,6 +121,13 @@ def test_filter_matches(runs: Runs, text: str, found: list[int]) -> None:
     assert numbers(runs, text) == found
 
 
+@pytest.mark.parametrize("text", ["AUSWÄRTS", "script:AUSWÄRTS", "script=auswärts.PY", "note:PRÜFEN"])
+def test_filter_ignores_the_case_of_all_letters(runs: Runs, text: str) -> None:
+    add(runs.project, 7, script="auswärts.py")
+    runs.annotate("7", lambda found: found._replace(note="Prüfen"))
+    assert numbers(runs, text) == [7]
+
+
 @pytest.mark.parametrize(
     "text", ["loss<", "loss<x", "number>", "script:", "duration>1x", "started>soon", '"', "-", "is:"]
 )

@@ -219,6 +219,12 @@ def test_created_but_unqueued_run_is_queued(bench: Bench) -> None:
     assert json.loads(Path(directory.path, "run.json").read_text())["group"] == "sweep-1"
 
 
+def test_unreadable_sweep_is_not_called_missing(bench: Bench) -> None:
+    (bench.root / ".workbench" / "sweeps" / "sweep-1.json").mkdir(parents=True)
+    with pytest.raises(RunNotFound, match="cannot read this sweep"):
+        sweep.make_members(bench.project, "sweep-1")
+
+
 @pytest.mark.parametrize("group", ["", "sweep-", "sweep-7", "../sweep-1", "sweep-1/../x"])
 def test_unknown_sweep_is_not_found(bench: Bench, group: str) -> None:
     with pytest.raises(RunNotFound, match="no sweep"):

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlparse
 import pytest
 import yaml
 
+from tests.core.support import ordinary_user
 from tests.runs.support import make_run, record_of, write_files
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
@@ -298,6 +299,19 @@ class TestImport:
         assert said in report.notes[0]
         assert str(folder / "7" / "bad") in report.notes[0]
 
+    @pytest.mark.parametrize("name", ["metrics/acc", "artifacts/dir/model.pkl"])
+    def test_run_with_unreadable_file_is_skipped_and_reported(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        with ordinary_user() as folder:
+            monkeypatch.setenv("HOME", str(folder))
+            (folder / "project" / "aml_config").mkdir(parents=True)
+            mlruns = store(folder / "mlruns", 2)
+            unreadable = mlruns / "7" / ("0" * 32) / name
+            unreadable.chmod(0)
+            report = import_mlflow(Project(str(folder / "project")), str(mlruns))
+        assert (len(report.imported), report.skipped) == (1, 1)
+        assert str(unreadable) in report.notes[0]
+        assert "ermission denied" in report.notes[0]
+
     @pytest.mark.parametrize("start", ["x", "-5", "null", "1e400", "99999999999999999999999", "true"])
     def test_invalid_time_does_not_lose_the_run(self, project: Project, tmp_path: Path, start: str) -> None:
         folder = store(tmp_path / "mlruns")
@@ -337,7 +351,7 @@ class TestImport:
         def fail(*_: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("tui_workbench.runs.transfer.mlflow_import._annotate", fail)
+        monkeypatch.setattr("tui_workbench.runs.transfer.mlflow_import.copy_file", fail)
         with pytest.raises(KeyboardInterrupt):
             import_mlflow(project, str(folder))
         assert list(Path(project.runs_directory).iterdir()) == []

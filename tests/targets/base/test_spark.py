@@ -50,7 +50,7 @@ def options(command: list[str], name: str) -> list[str]:
 
 def test_spark_submit_precedes_script_and_arguments(tmp_path: Path) -> None:
     command = words(spec_of(tmp_path))
-    assert command[:3] == ["/opt/spark/bin/spark-submit", "--master", "local[*]"]
+    assert command[:5] == ["/opt/spark/bin/spark-submit", "--master", "local[*]", "--deploy-mode", "client"]
     assert command[-3:] == ["train.py", "--rows", "5"]
     assert options(command, "--conf") == [
         "spark.eventLog.enabled=true",
@@ -58,6 +58,8 @@ def test_spark_submit_precedes_script_and_arguments(tmp_path: Path) -> None:
         "spark.eventLog.compress=false",
         "spark.eventLog.rolling.enabled=false",
         "spark.eventLog.buffer.kb=8",
+        "spark.pyspark.python=/venv/bin/python",
+        "spark.pyspark.driver.python=/venv/bin/python",
     ]
 
 
@@ -89,7 +91,7 @@ def test_packages_for_another_scala_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", ["spark.eventLog.enabled: false", "spark.eventLog.dir: 'hdfs:///logs'"])
 def test_own_settings_of_the_event_log_are_kept(tmp_path: Path, setting: str) -> None:
     command = words(spec_of(tmp_path, f"configuration:\n  {setting}\n"))
-    assert len(options(command, "--conf")) == 1
+    assert len([each for each in options(command, "--conf") if "eventLog" in each]) == 1
 
 
 def test_event_log_folder_is_a_uri(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def on_cluster(spec: RunSpec, mode: str) -> RunSpec:
 
 def test_cluster_runs_drivers_on_its_head_node(tmp_path: Path) -> None:
     spec = on_cluster(spec_of(tmp_path), "client")
-    assert words(spec)[1:4] == ["--master", "yarn", "--conf"]
+    assert words(spec)[1:5] == ["--master", "yarn", "--deploy-mode", "client"]
     assert not any("spark.yarn" in each for each in words(spec))
 
 
@@ -117,6 +119,8 @@ def test_driver_in_the_cluster_is_tagged_and_tried_once(tmp_path: Path) -> None:
     assert command[1:5] == ["--master", "yarn", "--deploy-mode", "cluster"]
     assert options(command, "--py-files") == ["a.py,/run/sdk.zip"]
     assert sorted(options(command, "--conf")) == [
+        "spark.pyspark.driver.python=/venv/bin/python",
+        "spark.pyspark.python=/venv/bin/python",
         "spark.yarn.appMasterEnv.AZUREML_RUN_ID=p_1",
         "spark.yarn.appMasterEnv.NAME=x y",
         "spark.yarn.appMasterEnv.WORKBENCH_RUN_ID=p_1",
@@ -129,7 +133,7 @@ def test_driver_in_the_cluster_is_tagged_and_tried_once(tmp_path: Path) -> None:
 def test_driver_of_another_master_stays_on_the_head_node(tmp_path: Path) -> None:
     spec = on_cluster(spec_of(tmp_path, "configuration: {spark.master: 'spark://head:7077'}\n"), "cluster")
     assert not spark.driver_is_in_cluster(spec)
-    assert "--deploy-mode" not in words(spec)
+    assert options(words(spec), "--deploy-mode") == ["client"]
 
 
 def test_tag_has_no_more_characters_than_yarn_allows() -> None:
@@ -139,6 +143,18 @@ def test_tag_has_no_more_characters_than_yarn_allows() -> None:
 def test_secret_arguments_stay_out_of_the_event_log(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)._replace(arguments=("--api-key", "abc"))
     assert any("sun[.]java[.]command" in each for each in options(words(spec), "--conf"))
+
+
+def test_own_redaction_is_kept_for_secret_arguments(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, "configuration: {spark.redaction.regex: account}\n")
+    redacted = options(words(spec._replace(arguments=("--api-key", "abc"))), "--conf")
+    assert [each for each in redacted if "redaction" in each] == ["spark.redaction.regex=account|sun[.]java[.]command"]
+
+
+def test_run_configuration_sets_the_python_of_workers(tmp_path: Path) -> None:
+    properties = options(words(spec_of(tmp_path, environment_variables={"PYSPARK_PYTHON": "/nodes/python"})), "--conf")
+    assert "spark.pyspark.python=/nodes/python" in properties
+    assert "spark.pyspark.driver.python=/venv/bin/python" in properties
 
 
 def test_variables_name_the_interpreter() -> None:
@@ -162,6 +178,13 @@ def test_secret_in_a_value_is_refused(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "configuration:\n  spark.driver.extraJavaOptions: -Da=b -Dstore.password=hunter2\n")
     with pytest.raises(ConfigurationError, match=r"spark\.driver\.extraJavaOptions is a secret"):
         words(spec)
+
+
+def test_secret_in_a_variable_is_refused_for_a_driver_in_the_cluster(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, environment_variables={"DATABASE": "postgres://me:hunter2@db.example"})
+    assert words(on_cluster(spec, "client"))
+    with pytest.raises(ConfigurationError, match="the variable DATABASE is a secret"):
+        words(on_cluster(spec, "cluster"))
 
 
 def test_password_of_a_repository_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -226,6 +249,7 @@ def executable(path: Path) -> str:
 def installation(folder: Path, version: str = "4.3.0") -> str:
     (folder / "jars").mkdir(parents=True)
     (folder / "jars" / f"spark-core_2.13-{version}.jar").touch()
+    executable(folder / "bin" / "spark-class")
     return executable(folder / "bin" / "spark-submit")
 
 
@@ -270,6 +294,8 @@ def test_configured_location_has_precedence(machine: Finder) -> None:
     submit = installation(machine.folder / "other")
     assert machine.find(submit, SPARK_HOME="/nowhere").submit == submit
     assert machine.find("~/none").submit == ""
+    assert machine.find(str(machine.folder / "other")).submit == ""
+    assert machine.find(str(next(machine.folder.glob("other/jars/*")))).submit == ""
     assert machine.find(spark.SUBMIT).home == str(machine.package)
 
 
@@ -277,6 +303,12 @@ def test_path_comes_last_and_links_are_followed(machine: Finder) -> None:
     submit = installation(machine.folder / "opt/spark")
     Path(machine.folder, "tools/spark-submit").symlink_to(submit)
     assert machine.find() == Spark(submit, str(machine.folder / "opt/spark"), "4.3.0", "2.13", machine.java)
+
+
+def test_wrapper_beside_other_jars_has_no_folder_of_spark(machine: Finder) -> None:
+    submit = installation(machine.folder / "distribution")
+    Path(machine.folder, "distribution/bin/spark-class").unlink()
+    assert machine.find(submit) == Spark(submit, "", "", "", machine.java)
 
 
 def test_java_home_precedes_the_path(machine: Finder) -> None:

@@ -137,6 +137,12 @@ def test_refused_private_key_fails(target: ComputeTarget, tmp_path: Path, gpubox
     assert found.command == f"ssh-copy-id -i {stranger} research@{gpubox.address}"
 
 
+def test_invalid_ssh_configuration_is_not_a_missing_key(target: ComputeTarget, ssh_folder: Path) -> None:
+    (ssh_folder / "config").write_text("Host *\n  Port many\n")
+    found = failed_check(target)
+    assert (found.name, found.remedy, found.command) == (LOGIN, "Correct ~/.ssh/config.", "")
+
+
 def test_missing_password_fails(target: ComputeTarget) -> None:
     found = failed_check(target._replace(password=REFERENCE))
     assert (found.name, found.command) == (LOGIN, "workbench-tui computetarget login gpubox")

@@ -9,9 +9,11 @@ import pytest
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.targets.base.run_environment import shared_folder
+from tui_workbench.targets.checks.check_engine import EngineChecks
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
-from tui_workbench.targets.docker.engine import Container
+from tui_workbench.targets.docker.engine import Container, refused
+from tui_workbench.targets.hosts.host import LocalHost
 
 PLACE = Placement("/home/me/runs/p_1", "/home/me/share/p", "1000:1000", image="sha256:1", python="/usr/bin/python3")
 
@@ -167,10 +169,19 @@ def test_every_failure_has_a_reason(
     [
         ('could not select device driver "" with capabilities: [[gpu]]', "the NVIDIA runtime is missing"),
         ("error running hook #0: nvidia-container-cli: device error: 7: unknown device", "the NVIDIA runtime on box"),
+        ("nvidia-container-cli: initialization error: nvml error: driver not loaded", "the NVIDIA runtime on box"),
         ('exec: "/usr/bin/python3": stat /usr/bin/python3: no such file or directory', "the image python:3.11 cannot"),
         ("invalid mount config: bind source path does not exist: /x", "a folder for the container does not exist"),
         ("something new", "cannot start the container: something new"),
+        ("write /x: no space left on device", "the disk of the Docker engine on box is full"),
     ],
 )
 def test_start_failures_are_explained(said: str, message: str) -> None:
-    assert message in containers.start_failure(said, host="box", image="python:3.11")[0]
+    error = refused("box", "start the container", said)
+    assert message in containers.start_failure(error, host="box", image="python:3.11")[0]
+
+
+def test_unexplained_start_failure_keeps_its_fix() -> None:
+    target = spec().target._replace(nvidia_docker=True)
+    error = EngineChecks(target, LocalHost()).refusal(refused("this machine", "start the container", "something new"))
+    assert error.remedy == "Check its state there with `docker info`."

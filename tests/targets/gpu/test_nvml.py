@@ -114,9 +114,13 @@ def test_missing_values_do_not_affect_others(nvml: Asked, standin: Standin) -> N
 
 def test_lost_device_is_noted_once(nvml: Asked, standin: Standin) -> None:
     nvml.machine()
-    standin.add("lost 1", "xid 1 79")
+    standin.add("lost 1", "xid 0 13", "xid 1 79")
     told = nvml.tell("look")
-    assert [note.text for note in told if isinstance(note, Note)] == ["Xid 79 on GPU 1", "GPU 1 is lost: GPU is lost"]
+    assert [note.text for note in told if isinstance(note, Note)] == [
+        "Xid 13 on GPU 0",
+        "Xid 79 on an unknown GPU",
+        "GPU 1 is lost: GPU is lost",
+    ]
     for sample in (told[-1], nvml.sample()):
         assert isinstance(sample, Sample)
         assert [reading.device for reading in sample.readings] == [0]

@@ -217,10 +217,19 @@ def test_failed_product_is_reported(here: Here) -> None:
     assert "illegal memory access" in result.message
 
 
-def test_full_gpu_is_a_warning(here: Here) -> None:
-    standins.torch(here.packages, errors=("CUDA out of memory. Tried to allocate 2.00 MiB",))
+@pytest.mark.parametrize(
+    ("errors", "remedy"),
+    [
+        (("CUDA out of memory. Tried to allocate 2.00 MiB",), "Another program may use the memory of a GPU."),
+        (("", "CUDA error: an illegal memory access was encountered"), "The message of the framework shows the cause."),
+    ],
+    ids=["full", "one of two fails"],
+)
+def test_unusable_gpu_is_a_warning(here: Here, errors: tuple[str, ...], remedy: str) -> None:
+    standins.torch(here.packages, capabilities=("7.5",) * len(errors), errors=errors)
     computes = here.climb()[-2]
     assert (computes.name, computes.state) == (COMPUTES, WARNING)
+    assert computes.remedy.startswith(remedy)
 
 
 def test_only_imported_frameworks_count(here: Here, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.conftest import open_folder
 from tests.machines import PATIENCE, wait_for
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.waiting import wait_ready
-from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost, communicate
+from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Host, LocalHost, communicate
 from tui_workbench.targets.ssh.ssh_host import quote
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ def test_run_returns_output_and_exit_code(any_host: Host) -> None:
     done = any_host.run(["sh", "-c", "cat; echo said; echo complained >&2; exit 7"], stdin=b"\0\xffin\n")
     assert done == (7, b"\0\xffin\nsaid\n", b"complained\n")
     assert done.complaint == "complained"
+
+
+def test_complaint_is_not_a_line_of_a_stack_trace() -> None:
+    lines = b"Exception in thread main\n\tat x.Y(Y.java:1)\nCaused by: Connection refused\n\tat x.Z\n\t... 21 more\n"
+    assert Completed(1, b"", lines).complaint == "Caused by: Connection refused"
 
 
 def test_arguments_are_passed_unchanged(any_host: Host) -> None:

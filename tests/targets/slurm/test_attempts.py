@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tui_workbench.targets.slurm.attempts import cause_of, was_interrupted
+from tui_workbench.targets.slurm.batch import NOT_STARTED, SETUP_FAILED
+from tui_workbench.targets.slurm.ends import outcome_with_code
 from tui_workbench.targets.slurm.listing import Attempt, Listing
 
 ATTEMPTS = {1: Attempt(0, "node1"), 2: Attempt(6, "node2")}
@@ -50,6 +54,13 @@ def test_only_last_attempt_decides_about_interruption() -> None:
     assert not was_interrupted(ATTEMPTS, lines)
     assert was_interrupted(ATTEMPTS, [*lines, ended("JOB REQUEUE")])
     assert not was_interrupted({}, [ended("JOB REQUEUE")])
+
+
+@pytest.mark.parametrize("line", [NOT_STARTED, f"{SETUP_FAILED} with exit code 3: false"])
+def test_failure_of_an_earlier_attempt_is_not_the_reason(line: str, tmp_path: Path) -> None:
+    (tmp_path / "slurm.log").write_text(f"{BEGAN}\n{line}\n{AGAIN}\n")
+    outcome = outcome_with_code(3, "", str(tmp_path))
+    assert (outcome.exit_code, outcome.reason) == (3, "exit code 3")
 
 
 def test_attempts_are_part_of_the_listing() -> None:

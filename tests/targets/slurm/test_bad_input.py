@@ -157,6 +157,11 @@ def test_forgotten_job_is_explained_by_a_failed_controller(tmp_path: Path) -> No
     assert not outcome.has_failed
 
 
+def test_forgotten_job_that_has_started_was_saved(tmp_path: Path) -> None:
+    reason = outcome_without_code("", None, str(tmp_path), has_started=True).reason
+    assert reason == "Slurm no longer knows the job; its exit code was not written"
+
+
 def test_signal_is_explained_by_slurm_log(tmp_path: Path) -> None:
     line = "slurmstepd-n1: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***\n"
     (tmp_path / "slurm.log").write_text(line)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faults.support import until
 from tui_workbench.targets.slurm.batch import batch_script, step_script
 
 if TYPE_CHECKING:
@@ -26,9 +28,13 @@ class Job:
         self.run = root / "runs" / "exp_1"
         (self.run / "work").mkdir(parents=True)
         (root / "bin").mkdir()
-        srun = root / "bin" / "srun"
-        srun.write_text(f"#!/bin/sh\n{SRUN}\n")
-        srun.chmod(0o755)
+        self.command("srun", SRUN)
+
+    def command(self, name: str, script: str) -> None:
+        """Replace a command of Slurm."""
+        path = self.root / "bin" / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
 
     def write(self, script: str, variables: Mapping[str, str] | None = None, python: str = sys.executable) -> None:
         """Write the step of a Python script."""
@@ -99,6 +105,19 @@ def test_another_job_starts_no_attempt(job: Job) -> None:
     assert job.text("output.log") == "ran\n"
 
 
+def test_attempt_on_a_lost_node_does_not_end_the_next_one(job: Job) -> None:
+    gate = job.root / "gate"
+    job.write(f"import os, time; print('began', flush=True)\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)")
+    with ThreadPoolExecutor() as pool:
+        lost = pool.submit(job.start, requeues=True)
+        until(lambda: (job.run / "output.log").exists() and job.text("output.log"))
+        job.command("srun", "kill -KILL $PPID")
+        job.start(requeues=True, SLURM_RESTART_COUNT="1")
+        gate.touch()
+        assert lost.result().returncode == 0
+    assert job.text("exit").strip() == ""
+
+
 def test_setup_changes_the_environment_of_the_script(job: Job) -> None:
     job.write("import os; print(os.environ['LOADED'])")
     assert job.start("export LOADED=cuda", "true").returncode == 0
@@ -165,7 +184,7 @@ def test_signal_adds_nothing_to_the_log(job: Job) -> None:
 
 def test_failed_node_is_not_a_success(job: Job) -> None:
     job.write("import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
-    (job.root / "bin" / "srun").write_text(f"#!/bin/sh\n({SRUN})\nexit 0\n")
+    job.command("srun", f"({SRUN})\nexit 0")
     assert job.start().returncode == 1
     assert job.text("exit").strip() == ""
 
@@ -174,15 +193,21 @@ def test_failed_node_is_not_a_success(job: Job) -> None:
 def test_job_that_is_pending_again_starts_later(job: Job, requeues: bool) -> None:
     """After a crash, a controller may not know that it has started the job, and starts it again."""
     job.write("print('ran')")
-    (job.root / "bin" / "srun").write_text("#!/bin/sh\necho 'Job is pending execution' >&2\nexit 1\n")
-    squeue = job.root / "bin" / "squeue"
-    squeue.write_text("#!/bin/sh\necho PENDING\n")
-    squeue.chmod(0o755)
+    job.command("srun", "echo 'Job is pending execution' >&2\nexit 1")
+    job.command("squeue", "echo PENDING")
     assert job.start(requeues=requeues).returncode == 0
     assert not (job.run / "exit").exists()
-    (job.root / "bin" / "srun").write_text(f"#!/bin/sh\n{SRUN}\n")
+    job.command("srun", SRUN)
     assert job.start(requeues=requeues).returncode == 0
     assert job.text("exit").strip() == "0"
+    assert job.text("output.log") == "ran\n"
+
+
+def test_array_task_starts_after_a_restart_of_the_controller(job: Job) -> None:
+    job.write("print('ran')")
+    job.command("srun", f'[ -e "{job.root}/failed" ] || {{ touch "{job.root}/failed"; exit 1; }}\n{SRUN}')
+    job.command("squeue", "case $* in *12_3*) echo RUNNING ;; *) echo RUNNING; echo PENDING ;; esac")
+    assert job.start(SLURM_ARRAY_JOB_ID="12", SLURM_ARRAY_TASK_ID="3").returncode == 0
     assert job.text("output.log") == "ran\n"
 
 

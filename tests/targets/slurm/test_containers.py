@@ -75,7 +75,7 @@ def test_oci_names_the_bundle() -> None:
         ("oci", "python:3.12", ROOT, "not the absolute path of a bundle"),
         ("pyxis", "python@sha256:00", ROOT, "by its digest"),
         ("pyxis", "python:3.12", "/scratch/a:b", "cannot mount"),
-        ("apptainer", "python:3.12", "/scratch/a,b", "cannot bind"),
+        ("apptainer", "python:3.12", "/scratch/a,b", "cannot mount"),
     ],
 )
 def test_impossible_containers_are_refused(container: str, image: str, root: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Following several runs of a login with one group, without a cluster: `squeue` is a script."""
+"""Following several runs of a login with one group, without a cluster: `squeue` and `sacct` are scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class SlowLogin(LoginHost):
 
 
 class Login:
-    """A login node with the runs `exp_1` and `exp_2`: folders there and here, and a `squeue` that knows no job."""
+    """A login node with the runs `exp_1` and `exp_2`: folders there and here, and a `squeue` that knows no job.
+
+    `sacct` reports that a job was canceled.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "root"
@@ -60,20 +63,20 @@ class Login:
         for spec in self.specs:
             self.watch.add(spec, Progress(RunDirectory(spec.run_directory), -1, RunState.QUEUED))
 
-    def follow_until(self, name: str) -> int | None:
-        """Follow both runs until one has ended, and return its exit code."""
+    def follow_until(self, name: str) -> Outcome:
+        """Follow both runs until one has ended, and return its outcome."""
         self.follow()
         until(lambda: name in self._ended or self._ended.update(self.watch.wait(-1, 1.0)))
-        return self._ended[name].exit_code
+        return self._ended[name]
 
 
 @pytest.fixture
 def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Login]:
-    squeue = tmp_path / "bin" / "squeue"
-    squeue.parent.mkdir()
-    squeue.write_text("#!/bin/sh\n")
-    squeue.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{squeue.parent}:/usr/bin:/bin")
+    (tmp_path / "bin").mkdir()
+    for name, script in (("squeue", ""), ("sacct", "echo '12|CANCELLED by 0|0:0'")):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     login = Login(tmp_path)
     yield login
     login.watch.close()
@@ -83,7 +86,7 @@ def test_run_that_cannot_be_written_does_not_affect_others(login: Login) -> None
     (login.here / "exp_1" / EVENTS).mkdir()
     login.end("exp_1")
     login.end("exp_2", "hello")
-    assert login.follow_until("exp_2") == 0
+    assert login.follow_until("exp_2").exit_code == 0
     assert (login.here / "exp_2" / "output.log").read_text() == "hello"
 
 
@@ -98,7 +101,22 @@ def test_file_that_cannot_be_copied_does_not_affect_others(login: Login) -> None
     login.follow()
     until(lambda: login.watch.wait(-1, 0.1) or (events.exists() and "ranks" in events.read_text()), "the error")
     login.end("exp_2")
-    assert login.follow_until("exp_2") == 0
+    assert login.follow_until("exp_2").exit_code == 0
+
+
+def test_end_between_two_attempts_comes_from_sacct(login: Login) -> None:
+    options = {"partition": "gpu", "requeue": True}
+    login.specs = [spec._replace(target=spec.target._replace(slurm=options)) for spec in login.specs]
+    login.end("exp_1")
+    run = login.root / "runs" / "exp_1"
+    (run / "attempts" / "1").mkdir(parents=True)
+    (run / "attempts" / "1" / "begin").write_text("0 node1\n")
+    (run / "slurm.log").write_text(
+        "error: *** JOB 12 ON node1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***\n"
+    )
+    outcome = login.follow_until("exp_1")
+    assert outcome.reason.startswith("it was canceled in Slurm (CANCELLED)")
+    assert outcome.has_failed
 
 
 def test_frequent_interruptions_do_not_stop_the_copy_of_a_log(login: Login) -> None:

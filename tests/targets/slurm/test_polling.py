@@ -6,20 +6,39 @@ from pathlib import Path
 
 import pytest
 
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import LocalHost
-from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.cluster import LoginHost, SlurmSilent
 from tui_workbench.targets.slurm.polling import SOON_SECONDS, Poller
+from tui_workbench.targets.slurm.squeue import SQUEUE
+
+
+def put_squeue(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    squeue = folder / "squeue"
+    squeue.write_text(f"#!/bin/sh\n{script}")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_silent_controller_means_that_slurm_is_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    complaint = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+    put_squeue(tmp_path, f"echo '{complaint}' >&2; exit 1", monkeypatch)
+    with pytest.raises(SlurmSilent, match="Slurm on this machine does not answer: slurm_load_jobs error: Unable"):
+        LoginHost(LocalHost(), str(tmp_path)).ask_slurm(SQUEUE, timeout=60.0)
+
+
+def test_failing_squeue_is_not_a_silent_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_squeue(tmp_path, "echo 'squeue: Permission denied' >&2; exit 126", monkeypatch)
+    with pytest.raises(WorkbenchError, match="a command of Slurm failed on this machine: squeue: Permission denied"):
+        LoginHost(LocalHost(), str(tmp_path)).ask_slurm(SQUEUE, timeout=60.0)
 
 
 @pytest.mark.parametrize(("interval", "shortest"), [(15.0, SOON_SECONDS), (60.0, 60.0)], ids=["default", "of the site"])
 def test_event_advances_request_unless_site_sets_minimum(
     interval: float, shortest: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    squeue = tmp_path / "squeue"
-    squeue.write_text("#!/bin/sh\n")
-    squeue.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    put_squeue(tmp_path, "", monkeypatch)
     poller = Poller(LoginHost(LocalHost(), str(tmp_path)), interval)
     poller.begin()
     wait_ready([poller.descriptor])

@@ -31,7 +31,7 @@ def test_script_that_ended_by_itself_has_no_cause(state: str) -> None:
 
 
 def test_completing_and_unknown_states_are_not_ends() -> None:
-    assert not {"COMPLETING", "RUNNING", "PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "NEW_STATE"} & ENDED
+    assert not {"COMPLETING", "RUNNING", "PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED", "NEW_STATE"} & ENDED
     assert not ENDED & ACTIVE
     assert not ENDED & WAITING
 

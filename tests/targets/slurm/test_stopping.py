@@ -18,8 +18,8 @@ from tui_workbench.targets.slurm.submission import Submission, SubmissionRefused
 
 # `sbatch` waits for the file `accept`; the file `jobs` exists while there is a job; `flock` notes its calls in `locks`.
 COMMANDS = {
-    "sbatch": "until [ -e {top}/accept ]; do sleep 0.05; done; echo 7 >{top}/jobs; echo 7",
-    "squeue": "[ ! -s {top}/jobs ] || case $* in *-o\\ %T) echo PENDING ;; *-s*) ;; *) echo 7 ;; esac",
+    "sbatch": "until [ -e {top}/accept ]; do sleep 0.05; done; echo '7|7|PENDING|None|wb-exp_1' >{top}/jobs; echo 7",
+    "squeue": "[ ! -s {top}/jobs ] || case $* in *-o\\ %T) echo PENDING ;; *-s*) ;; *) cat {top}/jobs ;; esac",
     "scancel": "rm -f {top}/jobs",
     "flock": 'echo "$3" >>{top}/locks; exec /usr/bin/flock "$@"',
 }
@@ -69,3 +69,11 @@ def test_request_that_arrives_after_a_cancel_submits_nothing(run: Submitting, tm
     with pytest.raises(SubmissionRefused, match="the run was canceled"):
         submit(run.host, run.job)
     assert not (tmp_path / "jobs").exists()
+
+
+def test_cancel_spares_the_job_of_another_run(run: Submitting, tmp_path: Path) -> None:
+    """A slurmctld that lost its last jobs gives their IDs to other jobs."""
+    (run.there / "job").write_text("7\n")
+    (tmp_path / "jobs").write_text("7|7|PENDING|None|wb-exp_2\n")
+    assert stop(run.host, run.spec, 0.0) is None
+    assert (tmp_path / "jobs").exists()

@@ -61,6 +61,19 @@ def test_sweep_is_one_array(project: SlurmProject) -> None:
     until(lambda: arrays(project) == [], "the end of the array")
 
 
+def test_cancel_spares_the_other_tasks_of_an_array(project: SlurmProject) -> None:
+    ids = sweep(project)
+    until(lambda: jobs(project) == [f"wb-{run_id}" for run_id in ids], "three jobs")
+    by_job = dict(job.split("|wb-") for job in jobs(project, "%A|%j"))
+    (array,) = set(jobs(project, "%F"))
+    canceled = by_job.pop(array)  # the last task has the job ID of the array
+    assert project.run("experiment", "cancel", "--run", canceled).code == 0
+    assert project.status(canceled) == "Canceled"
+    project.gate.touch()
+    for run_id in by_job.values():
+        project.until_status(run_id, "Completed")
+
+
 def test_runs_of_an_array_have_separate_ends_and_files(project: SlurmProject) -> None:
     ids = sweep(project, "open('outputs/lr', 'w').write(sys.argv[3]); sys.exit(int(sys.argv[3]) - 1)")
     project.gate.touch()

@@ -377,6 +377,7 @@ def test_slow_handshake_is_awaited(login: wire.Login, ssh_folder: Path) -> None:
         ("[fe80::1%eth0]:2222", ("fe80::1%eth0", 2222)),
         ("box:", ("box:", 0)),
         ("box:ssh", ("box:ssh", 0)),
+        ("box:²", ("box:²", 0)),
     ],
 )
 def test_address_is_split_into_host_and_port(address: str, expected: tuple[str, int]) -> None:

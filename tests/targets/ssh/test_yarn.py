@@ -62,41 +62,66 @@ def test_outcome_is_the_final_status(state: str, final: str, diagnostics: str, e
     assert outcome_of("a_1", ApplicationReport(state, final, diagnostics)) == expected
 
 
-# `yarn` knows one application that has ended, and its log.
+# `yarn` knows one application that has ended. As Hadoop's LogsCLI, it exits with 0 while the log is not collected yet.
 YARN = """\
 #!/bin/sh
 case $* in
     *-list*) echo 'application_1_0001 train.py' ;;
     *-status*) printf '\\tState : FINISHED\\n\\tFinal-State : SUCCEEDED\\n' ;;
-    *) echo 'line of the driver' ;;
+    *)
+        case $* in *ALL*) echo 'Specified ALL for -am option. Printed logs for all am containers.' ;; esac
+        [ ! -e "$0.collected" ] || echo 'line of the driver' ;;
 esac
 """
+COLLECTING_SLEEP = '#!/bin/sh\n: >"${0%/*}/yarn.collected"\n'
 DYING_TAIL = """\
 #!/bin/sh
 case $* in *driver.log) /usr/bin/tail "$@" | head -c 30; kill -KILL "$PPID" ;; *) exec /usr/bin/tail "$@" ;; esac
 """
+LOG = """\
+before
+
+======== The log of the driver, fetched at the end of application_1_0001:
+line of the driver
+"""
 
 
-def test_killed_request_adds_the_log_of_the_driver_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def command(name: str, text: str) -> None:
-        (tmp_path / "bin" / name).write_text(text)
-        (tmp_path / "bin" / name).chmod(0o755)
+class Head:
+    """This machine as a head node, with a run and a stand-in of YARN."""
 
-    (tmp_path / "bin").mkdir()
+    def __init__(self, folder: Path) -> None:
+        spec = record_of(folder / "project" / ".workbench" / "runs" / "exp_1").spec
+        run = HostRun(LocalHost(), spec)
+        self.yarn = YarnRun(LocalHost(), run, spec)
+        self.log = Path(run.directory, "output.log")
+        self.log.parent.mkdir(parents=True)
+        self.log.write_text("before\n")
+        self.programs = folder / "bin"
+        self.programs.mkdir()
+        self.command("yarn", YARN)
+        self.command("sleep", COLLECTING_SLEEP)
+
+    def command(self, name: str, text: str) -> None:
+        (self.programs / name).write_text(text)
+        (self.programs / name).chmod(0o755)
+
+
+@pytest.fixture
+def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Head:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    spec = record_of(tmp_path / "project" / ".workbench" / "runs" / "exp_1").spec
-    run = HostRun(LocalHost(), spec)
-    directory = Path(run.directory)
-    directory.mkdir(parents=True)
-    log = directory / "output.log"
-    log.write_text("before\n")
-    yarn = YarnRun(LocalHost(), run, spec)
-    command("yarn", YARN)
-    command("tail", DYING_TAIL)
+    return Head(tmp_path)
+
+
+def test_log_of_the_driver_is_fetched_when_it_is_collected(head: Head) -> None:
+    assert head.yarn.outcome(0) == Outcome(0)
+    assert head.log.read_text() == LOG
+
+
+def test_killed_request_adds_the_log_of_the_driver_once(head: Head) -> None:
+    head.command("tail", DYING_TAIL)
     with pytest.raises(WorkbenchError):
-        yarn.outcome(0)
-    assert log.stat().st_size == len("before\n") + 30
-    (tmp_path / "bin" / "tail").unlink()
-    assert yarn.outcome(0) == yarn.outcome(0) == Outcome(0)
-    title = "======== The log of the driver, fetched at the end of application_1_0001:"
-    assert log.read_text() == f"before\n\n{title}\nline of the driver\n"
+        head.yarn.outcome(0)
+    assert head.log.stat().st_size == len("before\n") + 30
+    (head.programs / "tail").unlink()
+    assert head.yarn.outcome(0) == head.yarn.outcome(0) == Outcome(0)
+    assert head.log.read_text() == LOG

@@ -119,6 +119,18 @@ async def test_cursor_starts_at_last_point_and_moves_by_points() -> None:
         assert "step 0" not in (await seen(pilot)).split("\n")[0]
 
 
+@pytest.mark.parametrize("width", [40, 41, 42, 43])
+async def test_mark_cursor_and_tick_are_in_one_column(width: int) -> None:
+    app = ChartApp(Look("loss", x_name="run"))
+    async with app.run_test(size=(width, 12)) as pilot:
+        app.chart.show([curve("a", [5.0])])
+        await pilot.press("right")
+        lines = (await seen(pilot)).split("\n")
+        mark = next(line.index("●") for line in lines[1:] if "●" in line)
+        assert lines[-2][mark] == "┴"
+        assert lines[1].rindex("│") == mark
+
+
 async def test_cursor_moves_by_columns_over_dense_points() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 12)) as pilot:

@@ -13,9 +13,13 @@ from tests.ui.textual_internals import strips_of
 from tests.ui.waiting import until
 from tui_workbench.core import directories
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.ui.commands import screen_commands
+from tui_workbench.ui.commands.available_commands import CommandState, is_in_palette
+from tui_workbench.ui.commands.command import Command, Scope
 from tui_workbench.ui.commands.help import HelpScreen, Section, sections
 from tui_workbench.ui.commands.main_commands import EVERYWHERE, FILES, JOBS, TARGETS
 from tui_workbench.ui.commands.palette import PaletteScreen, command_rows
+from tui_workbench.ui.commands.registry import COMMANDS
 from tui_workbench.ui.themes import themes
 from tui_workbench.ui.widgets.pieces import draw_row
 from tui_workbench.ui.widgets.row_list import RowList
@@ -95,13 +99,34 @@ async def test_palette_lists_every_command_of_the_panes(project: Project) -> Non
 async def test_palette_shows_descriptions_in_full_at_80_columns(project: Project, key: str) -> None:
     async with opened(project, (80, 24)) as pilot:
         await pilot.press(key)
-        states = [state._replace(reason="") for state in screen_of(pilot).all_commands()]
-        rows = command_rows(states).values()
-        await palette(pilot)
-        width = pilot.app.screen.query_one(RowList).scrollable_content_region.width
-        colors = themes.load_theme("slate").palette
-        drawn = {row.name.text: draw_row(row, width, colors, colors.background).text for row in rows}
-        assert [text for text, line in drawn.items() if text not in line] == []
+        assert await cut_descriptions(pilot, screen_of(pilot).all_commands()) == []
+
+
+async def test_palette_has_room_for_every_description(project: Project) -> None:
+    async with opened(project, (80, 24)) as pilot:
+        await pilot.press("2")
+        commands = [command for command in COMMANDS.values() if is_in_palette(command)]
+        here = screen_of(pilot).all_commands()  # includes the longest names
+        on_main = [CommandState(command, pilot.app, "") for command in commands if not is_of_other_screen(command)]
+        elsewhere = [CommandState(command, pilot.app, "") for command in commands if is_of_other_screen(command)]
+        assert await cut_descriptions(pilot, here + on_main) == []
+        await pilot.press("escape")
+        await until(lambda: len(pilot.app.screen_stack) == 1)
+        assert await cut_descriptions(pilot, elsewhere) == []
+
+
+def is_of_other_screen(command: Command) -> bool:
+    return any(command in scope for scope in vars(screen_commands).values() if isinstance(scope, Scope))
+
+
+async def cut_descriptions(pilot: Pilot[list[Run]], states: list[CommandState]) -> list[str]:
+    """Open the palette, and return the descriptions that its rows have no room for."""
+    await palette(pilot)
+    width = pilot.app.screen.query_one(RowList).scrollable_content_region.width
+    colors = themes.load_theme("slate").palette
+    rows = command_rows([state._replace(reason="") for state in states]).values()
+    drawn = {row.name.text: draw_row(row, width, colors, colors.background).text for row in rows}
+    return [text for text, line in drawn.items() if text not in line]
 
 
 @pytest.mark.parametrize(("key", "pane"), [("1", "Files"), ("2", "Targets")])

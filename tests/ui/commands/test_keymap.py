@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.keys import _character_to_key
 
+import tui_workbench
+from tests.ui.test_formatting import make_run
 from tui_workbench.cli import run
 from tui_workbench.core import directories
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.ui.commands.command import shown_key, use_keys
+from tui_workbench.core.model import RunState
+from tui_workbench.ui.commands.command import key_label, shown_key, use_keys
 from tui_workbench.ui.commands.keymap import key_name, load_keymap, read_keymap
 from tui_workbench.ui.commands.registry import COMMANDS, SCOPES
+from tui_workbench.ui.formatting import reason_of
 from tui_workbench.ui.start import use_keymap
 
 if TYPE_CHECKING:
@@ -197,3 +202,22 @@ def test_shown_key_follows_the_keymap(keymap_file: Path) -> None:
     assert shown_key("run.start", "ctrl+r") == "?"
     assert shown_key("view.zoom", "z") == "ctrl+p view.zoom"
     assert shown_key("jobs.cancel", "x") == "x"
+
+
+def test_hint_to_retry_follows_the_keymap(keymap_file: Path) -> None:
+    keymap_file.write_text("jobs.reconnect: f6\n")
+    assert use_keymap() is None
+    run = make_run(RunState.UNKNOWN)._replace(reason="unreachable since 14:03:12: no route to host")
+    assert reason_of(run).endswith("press f6 in Jobs to retry now.")
+
+
+def test_hints_have_the_default_keys_of_their_commands() -> None:
+    package = Path(tui_workbench.__file__).parent
+    shown = {
+        (ast.literal_eval(call.args[0]), ast.literal_eval(call.args[1]))
+        for path in package.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "shown_key"
+    }
+    assert len(shown) > 10
+    assert shown == {(name, key_label(COMMANDS[name].default_keys)) for name, _ in shown}

@@ -102,6 +102,7 @@ async def test_tab_shows_figures_evidence_and_gaps(proven: Project, size: tuple[
         words = table_of(pilot)
         for said in ("proven", "48:10", "80 %", "97 %", "4.2 GiB", "38:32", "61 Wh", "name: Tesla T4", "line 3"):
             assert said in words, said
+        assert "Incomplete" in words
         assert "no samples for 12 s" in words
         assert all(len("".join(piece.text for piece in line)) <= size[0] - 2 for line in screen(pilot).gpu.text.lines)
 

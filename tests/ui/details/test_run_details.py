@@ -131,7 +131,7 @@ async def test_binary_file_is_described(past: Project) -> None:
 async def test_log_tab_shows_the_log(past: Project) -> None:
     async with details(past, 5) as pilot:
         await pilot.press("3")
-        await until(lambda: "epoch 1" in seen(pilot))
+        await until(lambda: "\n epoch 1" in seen(pilot))  # aligned with the other tabs
 
 
 async def test_plan_shows_steps_with_durations(past: Project) -> None:

@@ -23,6 +23,7 @@ from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.gpu.feed import LISTENERS, folder_of
 from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
 from tui_workbench.ui.details.run_details import RunDetailsScreen
+from tui_workbench.ui.gpu.gpu_view import GpuDetails
 from tui_workbench.ui.gpu.monitor_pane import MonitorPane
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.machines.machine import CheckScreen
@@ -169,6 +170,8 @@ async def test_machine_without_gpus_can_be_checked_again(project: Project, gpus:
         await pilot.press("7")
         await until(lambda: "the NVIDIA driver lists no GPU" in seen(pilot))
         assert "t diagnoses the machine" in seen(pilot)
+        assert not pane(pilot).query_one(GpuDetails).display
+        assert "7 GPUs" not in seen(pilot)  # the title of the screen is enough
         await pilot.press("t")
         await until(lambda: isinstance(pilot.app.screen, CheckScreen))
         gpus.write(gpu(0, util=83))

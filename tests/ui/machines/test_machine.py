@@ -276,6 +276,7 @@ async def test_new_host_key_is_asked_about_during_the_check(project: Project, gp
     async with opened(project) as pilot:
         await check_box(pilot)
         await until(lambda: machine_screen(pilot).view.phase is Phase.QUESTION)
+        await until(lambda: "cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -" in seen(pilot))
         await pilot.press("y")
         assert "box is ready." in await done(pilot)
 

@@ -199,6 +199,9 @@ class TestEdits:
             ("a.runconfig", RUNCONFIG, "Framework", "Fortran"),
             ("spark_dependencies.yml", SPARK, "1", "a:b"),
             ("spark_dependencies.yml", "version: 1\n", "version", "one"),
+            ("spark_dependencies.yml", "version: 1\n", "version", "--5"),
+            ("spark_dependencies.yml", "version: 1\n", "version", "²"),
+            ("spark_dependencies.yml", "version: 1\n", "version", "1" * 5000),
         ],
     )
     def test_invalid_value_is_refused_and_changes_nothing(

@@ -147,6 +147,15 @@ async def test_long_lines_continue_in_the_next_row() -> None:
         await until(lambda: 2 < len(_shown(pilot, view)) < rows)
 
 
+async def test_scroll_bar_hides_no_character_of_a_wrapped_line() -> None:
+    view = TextView(wraps=True)
+    async with TextApp(view).run_test(size=(40, 6)):
+        await until(lambda: view.size.width > 0)
+        view.show([(Piece(f"folder {'y' * 30}/work"),)] * 5)
+        await until(lambda: view.show_vertical_scrollbar)
+        assert "".join(line.strip() for line in lines_of(view)[:2]) == f"folder {'y' * 30}/work"
+
+
 def test_word_that_is_too_long_is_split() -> None:
     rows = wrap_pieces((Piece("in ", bold=True), Piece("y" * 50)), 20, 4)
     assert all(width_of(row) <= 20 for row in rows)

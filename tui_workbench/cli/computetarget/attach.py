@@ -11,8 +11,7 @@ from tui_workbench.cli.shared.output import emit, is_text, notify, write_lines
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.core.plaintext import visible
-from tui_workbench.core.progress import counted
+from tui_workbench.core.plaintext import counted, visible
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.attach import CLUSTER, LOCAL_DOCKER, REMOTE, SLURM, TYPES, Attachment, AttachRequest
@@ -59,17 +58,7 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     add("-n", "--name", metavar="NAME", required=True, help="the name of the new target")
     add("-a", "--address", metavar="HOST[:PORT]", default="", help="host name, IP address or alias in ~/.ssh/config")
     add("-u", "--username", metavar="USER", default="", help="default: the user that ssh would choose")
-    login = parser.add_argument_group("login (default: as ssh does, with your agent, keys and ~/.ssh/config)")
-    add = login.add_argument
-    add("--private-key-file", metavar="FILE", default="", help="log in with this key")
-    add("--private-key-passphrase", metavar="TEXT", nargs="?", const=ASK,
-        help="the passphrase of the key; without TEXT, you are asked for it")  # fmt: skip
-    add("-k", "--use-azureml-ssh-key", dest="workbench_key", action="store_true",
-        help="log in with the workbench's own key: create it if missing, and install it on the machine")  # fmt: skip
-    add("-w", "--password", metavar="TEXT", nargs="?", const=ASK,
-        help="log in with a password; without TEXT, you are asked for it")  # fmt: skip
-    add("--password-stdin", action="store_true", help="read the password from stdin")
-    HOST_KEYS(login)
+    _configure_login(parser)
     machine = parser.add_argument_group("target")
     machine.add_argument(
         "--image", metavar="IMAGE", default="", help="the base image of containers (default: depends on the GPU)"
@@ -86,6 +75,20 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     _configure_slurm(parser)
     machine.add_argument("--no-check", action="store_true", help="write the files without contacting the machine")
     RESULT(parser)
+
+
+def _configure_login(parser: argparse.ArgumentParser) -> None:
+    login = parser.add_argument_group("login (default: as ssh does, with your agent, keys and ~/.ssh/config)")
+    add = login.add_argument
+    add("--private-key-file", metavar="FILE", default="", help="log in with this key")
+    add("--private-key-passphrase", metavar="TEXT", nargs="?", const=ASK,
+        help="the passphrase of the key; without TEXT, you are asked for it")  # fmt: skip
+    add("-k", "--use-azureml-ssh-key", dest="workbench_key", action="store_true",
+        help="log in with the workbench's own key: create it if missing, and install it on the machine")  # fmt: skip
+    add("-w", "--password", metavar="TEXT", nargs="?", const=ASK,
+        help="log in with a password; without TEXT, you are asked for it")  # fmt: skip
+    add("--password-stdin", action="store_true", help="read the password from stdin")
+    HOST_KEYS(login)
 
 
 def _configure_slurm(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tui_workbench.cli.doctor.answer import Answer, broken, limited, ok, run_program
 from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.base.secrets import SecretStore
 from tui_workbench.targets.checks.check_engine import check_version
 from tui_workbench.targets.checks.result import CheckFailed
@@ -98,7 +99,7 @@ def agent() -> Answer:
     try:
         reply = _request(path, _LIST_KEYS) if path else b""
         number = struct.unpack(">I", reply[5:9])[0] if reply[4:5] == bytes([_KEYS]) else 0
-        message = f"{number} key{'' if number == 1 else 's'}" if path else "not running"
+        message = counted(number, "key") if path else "not running"
     except (OSError, struct.error) as error:
         number, message = 0, f"no answer at {path} ({error})"
         path = ""

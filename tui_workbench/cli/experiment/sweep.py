@@ -22,7 +22,7 @@ from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, notify, write
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run, RunRequest, RunState
-from tui_workbench.core.progress import counted
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.history_record import history_record

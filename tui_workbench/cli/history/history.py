@@ -14,7 +14,7 @@ from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.cli.shared.terminal import TerminalFilter
 from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.files import open_regular
-from tui_workbench.core.progress import counted
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
 from tui_workbench.runs.store.annotations import Annotations, with_tags

@@ -49,7 +49,7 @@ class OutputStream:
 
     If `plain`, only lines of text are written. `path` is the file to copy (default: output.log), and `offset` the
     position of the first byte to copy. `take_over` gives a controller to a run that has none (default:
-    `give_controller`). The context manager resets the terminal's colors at the end.
+    `resuming.take_over`). The context manager resets the terminal's colors at the end.
     """
 
     def __init__(
@@ -231,6 +231,6 @@ class _PreparationReport:
 
 
 def _give_controller(directory: RunDirectory) -> bool:
-    from tui_workbench.runs.lifecycle.queueing import give_controller
+    from tui_workbench.runs.lifecycle.resuming import take_over
 
-    return give_controller(directory)
+    return take_over(directory)

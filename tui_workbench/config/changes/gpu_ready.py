@@ -97,8 +97,8 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
     """
     context = ProjectContext(root)
     target, configurations = _resolve(context, name)
-    if image and image_names.parse_image(image) is None:
-        raise UsageError(f"invalid image name {image!r}", remedy="Write REPOSITORY:TAG in lowercase.")
+    if image:
+        image_names.require_image(image)
     if not target.kind.has_gpus and not target.kind.has_scheduler:
         message = f"runs on the Spark cluster {target.name!r} cannot use GPUs"
         raise ConfigurationError(message, remedy="Choose a Docker target.", file=target.path)

@@ -15,6 +15,7 @@ from tui_workbench.config.schema.slurm_options import OVERRIDE, requested_gpus
 from tui_workbench.config.yaml_edit.values import GPUS_WORD
 from tui_workbench.core import target_types
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, slurm_options
+from tui_workbench.core.plaintext import counted
 
 KEY = "ProcessesPerNode"
 
@@ -44,7 +45,7 @@ def _target(subject: Subject) -> Iterator[Finding]:
     has_cuda = image_names.is_gpu_image(image)
     gpus = subject.values.get("gpus")
     asks = gpus != "0" if gpus else bool(subject.values.get("nvidiaDocker"))
-    if has_cuda and not asks:
+    if has_cuda and not asks and not gpus:
         message = "the image has CUDA, but without nvidiaDocker: true the container gets no GPU"
         remedy = "Set nvidiaDocker: true, or use an image without CUDA."
         at = subject.nodes.get("nvidiaDocker", subject.nodes[key])
@@ -134,7 +135,7 @@ def _processes(subject: Subject) -> Iterator[Finding]:
         remedy = f"Set {setting}, or write a number of processes."
         yield subject.finding("processes-without-gpu", message, remedy, KEY)
     elif count and wanted != GPUS_WORD and int(wanted) > count:
-        gpus = f"{count} GPU{'' if count == 1 else 's'}"
+        gpus = counted(count, "GPU")
         message = f"`{KEY}` is {wanted}, but runs on {target.name} get {gpus}: NCCL refuses to share a GPU"
         remedy = f"Set {KEY}: gpus, or give the target {wanted} GPUs."
         yield subject.finding("more-processes-than-gpus", message, remedy, KEY, set_field(KEY, GPUS_WORD))
@@ -161,8 +162,8 @@ def _gpus_given(target: ComputeTarget, configuration: RunConfiguration) -> int |
     gpus = target.gpus
     if gpus.isdigit():
         return int(gpus)
-    if gpus == "free" or gpus.startswith("["):
-        return gpus.count(",") + 1
+    if gpus == "free" or target.named_gpus:
+        return len(target.named_gpus) or 1
     return 0 if target.kind.runs_in_container and not target.gives_gpus else None
 
 

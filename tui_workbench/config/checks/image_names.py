@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from tui_workbench.core.errors import UsageError
+
 DEFAULT_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
 """A current public image with CUDA and PyTorch. CUDA 13 needs NVIDIA driver 580 or newer."""
 
@@ -31,6 +33,13 @@ def parse_image(reference: str) -> Image | None:
     if match is None or not re.match(_PATH, match["name"]):
         return None
     return Image(match["name"], match["tag"] or "", match["digest"] or "")
+
+
+def require_image(reference: str) -> None:
+    """Raise UsageError if Docker would not accept an image reference."""
+    if parse_image(reference) is None:
+        remedy = "Write REPOSITORY:TAG, with the repository in lowercase."
+        raise UsageError(f"invalid image name {reference!r}", remedy=remedy)
 
 
 def image_parts(reference: str) -> Image:

@@ -193,7 +193,8 @@ def newest_line(one: Requirement, python: Version, cuda: Version | None = None) 
 def is_old_tensorflow(one: Requirement, python: Version) -> bool:
     """Return True for TensorFlow 1.0 to 1.14, whose GPU build is a separate package.
 
-    A requirement without a version means TensorFlow 1 if the pinned Python is 3.5 or older.
+    A requirement without a version means TensorFlow 1 if the pinned Python is 3.5 or older, as in projects of Azure ML
+    Workbench. Without a version, pip would install TensorFlow 2.3, with which their scripts fail.
     """
     if one.name not in ("tensorflow", "tensorflow-gpu"):
         return False

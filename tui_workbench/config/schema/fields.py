@@ -117,7 +117,8 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "userManagedEnvironment",
-        "True: runs use the target's Python. False: an environment is built from the conda dependencies file.",
+        "True: runs use the target's Python. False, only for type `local`: an environment is built from the conda "
+        "dependencies file.",
         BOOLEAN,
         default=True,
     ),

@@ -76,7 +76,7 @@ def _next_step(
     step, quoted = steps.pop(0)
     if isinstance(step, int) or quoted:
         return step
-    if node is not None and node.kind == LIST and step.lstrip("-").isdigit():
+    if node is not None and node.kind == LIST and step.removeprefix("-").isdecimal():
         return int(step)
     field = kind.field_at(tuple(path))
     if field is not None and field.type == field_types.MAPPING and len(path) == len(field.path):

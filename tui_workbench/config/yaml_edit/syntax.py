@@ -183,7 +183,7 @@ def parse(text: str, path: str = "") -> Tree:
     Raises ConfigurationError with line, column and remedy if the text is invalid, too large or too deeply nested, or if
     its aliases expand too far.
     """
-    _refuse_size(len(text), path)
+    _refuse_size(len(text.encode("utf-8", "surrogatepass")), path)
     try:
         tree = _Builder(text, path).build()
     except parser_library().YAMLError as error:

@@ -79,23 +79,6 @@ def resume(waiting: Iterable[RunDirectory]) -> list[str]:
     return [directory.run_id for directory in directories if not directory.is_waiting]
 
 
-def give_controller(directory: RunDirectory) -> bool:
-    """Start a controller for a run that has none, or start a queued run if the limits allow it.
-
-    Return True if the run had no controller, or if the queued run was started. Raises ImportedRun, and WorkbenchError
-    if no controller can be started.
-    """
-    directory.own_record()
-    if directory.is_waiting:
-        with contextlib.suppress(WorkbenchError):  # the queue is not usable now, and the run continues to wait
-            return bool(resume([directory]))
-        return False
-    lock = ControllerLock.acquire(directory)
-    if lock is not None:
-        _hand_over(directory, lock)
-    return lock is not None
-
-
 def leave(directory: RunDirectory) -> None:
     """Start the queued runs that can start after the end of this run. Raises StorageError."""
     if directory.others_may_wait:
@@ -301,10 +284,5 @@ def _has_controller(ticket: _Ticket) -> bool:
 
 
 def _try_to_hand_over(directory: RunDirectory, lock: ControllerLock) -> None:
-    with contextlib.suppress(WorkbenchError):  # no process could be started; the next caller retries
-        _hand_over(directory, lock)
-
-
-def _hand_over(directory: RunDirectory, lock: ControllerLock) -> None:
-    with lock:
+    with contextlib.suppress(WorkbenchError), lock:  # no process could be started; the next caller retries
         hand_over(directory, lock, target_for(directory.own_record().spec.target))

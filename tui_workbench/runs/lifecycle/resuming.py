@@ -43,7 +43,7 @@ def resume_runs(project: Project, run_ids: Iterable[str]) -> list[str]:
     resumed = _resume_waiting(project, directories)
     for directory in directories:
         try:
-            if directory.run_id not in resumed and take_over(project, directory):
+            if directory.run_id not in resumed and take_over(directory):
                 resumed.append(directory.run_id)
         except WorkbenchError:
             # The run is not this user's, was removed, or the disk is full. It stays unchanged.
@@ -51,11 +51,15 @@ def resume_runs(project: Project, run_ids: Iterable[str]) -> list[str]:
     return resumed
 
 
-def take_over(project: Project, directory: RunDirectory) -> bool:
-    """See `Runs.take_over`."""
+def take_over(directory: RunDirectory) -> bool:
+    """Start a controller for a run that has none, or start a queued run if the limits allow it.
+
+    If the script has ended, this process completes the run. Return True if the run had no controller, or if the queued
+    run was started. Raises ImportedRun, and WorkbenchError if no controller can be started.
+    """
     spec = directory.own_record().spec
     if directory.is_waiting:
-        return bool(_resume_waiting(project, [directory]))
+        return bool(_resume_waiting(Project(spec.project_root), [directory]))
     lock = ControllerLock.acquire(directory)
     if lock is None:
         return False

@@ -159,7 +159,8 @@ class _EventLog:
                     self._skips = False
                 if len(self._rest) > LONGEST_LINE:
                     self._rest, self._skips, self._is_cut = b"", True, True
-            self._is_cut = self._is_cut or (self._offset >= SPARK_BYTES and bool(file.read(1)))
+            # Of a longer file on another machine, only SPARK_BYTES are fetched.
+            self._is_cut = self._is_cut or self._offset >= SPARK_BYTES
 
     def _take(self, line: bytes) -> None:
         if done := _TASK_DONE.match(line):

@@ -12,7 +12,12 @@ TAIL_BYTES = 1 << 17
 
 # Ivy names a package as `group#artifact;version`.
 _UNRESOLVED = re.compile(r"unresolved dependency: ([\w.-]+)#([\w.-]+);([\w.-]+): not found")
-_OLD_JAVA = re.compile(r"UnsupportedClassVersionError|Unrecognized option: --add-|Unrecognized VM option")
+# The first three messages are those of a Java that is too old, the others of one that is too new.
+_OTHER_JAVA = re.compile(
+    r"UnsupportedClassVersionError|Unrecognized option: --add-|Unrecognized VM option|"
+    r"Unsupported class file major version|does not export sun\.nio\.ch|getSubject is not supported"
+)
+_NO_YARN = "either HADOOP_CONF_DIR or YARN_CONF_DIR must be set"
 _NO_MASTER = re.compile(r"All masters are unresponsive|Could not parse Master URL: '([^'\n]+)'")
 
 
@@ -23,8 +28,10 @@ def spark_failure(path: str) -> str:
         text = read_end(path, TAIL_BYTES).decode("utf-8", "replace")
     if packages := list(dict.fromkeys(":".join(found) for found in _UNRESOLVED.findall(text))):
         return f"Spark cannot download {', '.join(packages)}: check the repositories and the network"[:MOST_CHARACTERS]
-    if _OLD_JAVA.search(text):
-        return "its Java does not work with this Spark: Spark 4 needs Java 17 or newer, Spark 2 needs Java 8"
+    if _OTHER_JAVA.search(text):
+        return "its Java does not work with this Spark: set JAVA_HOME to Java 17 (Spark 3.3 or newer) or 8 (older)"
+    if _NO_YARN in text:
+        return "HADOOP_CONF_DIR is not set: set it in EnvironmentVariables to the folder of YARN's configuration"
     if found := _NO_MASTER.search(text):
         return f"invalid Spark master {found[1]!r}" if found[1] else "the Spark master does not answer"
     return ""

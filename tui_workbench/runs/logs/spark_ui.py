@@ -25,7 +25,7 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
 
 # Source: yarn.Client of Spark, which reports the state of the application each second, and its address on changes.
 _REPORTED = re.compile(rb"Application report for (application_\d{1,20}_\d{1,10}) \(state: \w+\)")
-_TRACKING = re.compile(rb"tracking URL: http://([A-Za-z0-9][A-Za-z0-9.-]{0,252})(?::(\d{1,5}))?(/[\w./-]{0,500})\s")
+_TRACKING = re.compile(rb"tracking URL: (https?)://([A-Za-z0-9][A-Za-z0-9.-]{0,252})(?::(\d{1,5}))?(/[\w./-]{0,500})\s")
 _YARN = "yarn"
 
 
@@ -45,15 +45,17 @@ def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
     if application.end or not run.is_active:
         return None
     tracked = _tracking_address(run.log_path) if application.master == _YARN else None
-    if tracked is None and not _HOST.fullmatch(application.ui_host):
+    port = _port_in(run.log_path) or application.ui_port
+    scheme, host, port, path = tracked or ("http", application.ui_host, port, "")
+    if not port or not _HOST.fullmatch(host):
         return None
-    host, port, path = tracked or (application.ui_host, _port_in(run.log_path) or application.ui_port, "")
     words = ""
     with suppress(WorkbenchError):
         words = target_for(RunDirectory(run.directory).read_record().spec.target).host.ssh_words
     if not words:
-        return SparkAddress(f"http://{host}:{port}{path}")
-    return SparkAddress(f"http://localhost:{port}{path}", f"ssh -N -L {port}:{host}:{port} {words}")
+        return SparkAddress(f"{scheme}://{host}:{port}{path}")
+    here = port if port >= 1024 else port + 8000  # only root may listen on a lower port
+    return SparkAddress(f"{scheme}://localhost:{here}{path}", f"ssh -N -L {here}:{host}:{port} {words}")
 
 
 def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> list[SparkApplication]:
@@ -64,13 +66,13 @@ def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> 
     return [SparkApplication(found[1].decode("ascii"), master=_YARN, has_events=False)] if found else []
 
 
-def _tracking_address(path: str) -> tuple[str, int, str] | None:
-    """Return host, port and path of the tracking URL of YARN, which redirects to the user interface of Spark."""
+def _tracking_address(path: str) -> tuple[str, str, int, str] | None:
+    """Return the parts of the tracking URL of YARN, which redirects to the user interface of Spark."""
     found = _TRACKING.findall(_head_of(path))
     if not found:
         return None
-    host, port, rest = (each.decode("ascii", "replace") for each in found[-1])
-    return host, min(int(port or 80), (1 << 16) - 1), rest
+    scheme, host, port, rest = (each.decode("ascii", "replace") for each in found[-1])
+    return scheme, host, min(int(port or (443 if scheme == "https" else 80)), (1 << 16) - 1), rest
 
 
 def _port_in(path: str) -> int:

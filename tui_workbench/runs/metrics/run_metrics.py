@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.files import load_json, open_regular
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import root_of_state
 from tui_workbench.runs.metrics.discovery import Discovery, Root, Window
 from tui_workbench.runs.metrics.output import MAYBE_METRIC, MOST_POINTS, Output
@@ -146,13 +147,10 @@ class RunMetrics:
         for source in (self._logged, self._output, *self._files.values()):
             name, columns = os.path.relpath(source.path, self._directory), source.columns
             if columns.unreadable:
-                ending = "" if columns.unreadable == 1 else "s"
-                found.append(f"{name}: {columns.unreadable:,} unreadable record{ending}")
+                found.append(f"{name}: {counted(columns.unreadable, 'unreadable record')}")
             if columns.dropped_points:
-                ending = "" if columns.dropped_points == 1 else "s"
-                found.append(
-                    f"{name}: more than {MAX_NAMES:,} metric names; {columns.dropped_points:,} value{ending} left out"
-                )
+                values = counted(columns.dropped_points, "value")
+                found.append(f"{name}: more than {MAX_NAMES:,} metric names; {values} left out")
             if columns.dropped_items:
                 found.append(
                     f"{name}: more than {MAX_ITEMS:,} lists, tables and other items, or more than "
@@ -238,7 +236,7 @@ def _order(file: Reader) -> tuple[float, str]:
     """Return a sort key for files. Event files are sorted by creation time, which their names contain."""
     parts = os.path.basename(file.path).split(".tfevents.")
     digits = parts[-1].split(".")[0] if len(parts) > 1 else ""
-    return (float(digits) if digits.isdigit() else math.inf, file.path)
+    return (float(digits) if digits.isdecimal() else math.inf, file.path)
 
 
 TABLE_ENDINGS = frozenset((".csv", ".tsv", ".jsonl", ".ndjson"))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tui_workbench.config.schema.data_references import IGNORE_FILE, data_in_project, reference_problem
 from tui_workbench.core.errors import ConfigurationError, LargeFiles, storage_errors
 from tui_workbench.core.model import Plan, RunConfiguration, RunSpec, Step
+from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import COMPUTE_SUFFIX, Project, line_of_key
 from tui_workbench.runs.snapshots.file_copy import can_clone
@@ -150,8 +151,7 @@ def room_of(state_directory: str) -> int:
 def describe(contents: Contents) -> str:
     """Return a one-line description for the plan."""
     count, size = contents.snapshot.files, contents.snapshot.size
-    files = "file" if count == 1 else "files"
-    texts = [f"the snapshot, {count:,} {files} ({size_text(size)})" if count else "the snapshot"]
+    texts = [f"the snapshot, {counted(count, 'file')} ({size_text(size)})" if count else "the snapshot"]
     for title, paths in (
         ("ignored files copied", [_with_size(part) for part in contents.copied]),
         ("data linked", list(contents.linked)),

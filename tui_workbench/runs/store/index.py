@@ -289,7 +289,7 @@ class RunIndex:
             # If the file is read-only or locked, or the disk is full, use a copy in memory.
             if self._connection.in_transaction:
                 self._execute("ROLLBACK")
-            memory = sqlite3.connect(":memory:", isolation_level=None)
+            memory = index_file.connect(":memory:")
             self._connection.backup(memory)
             self._connection.close()
             self._connection = memory

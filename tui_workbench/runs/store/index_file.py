@@ -65,6 +65,8 @@ def run_from_text(text: str) -> Run:
 def connect(place: str) -> sqlite3.Connection:
     """Open or create the tables. Raises DatabaseError if the file has other content."""
     connection = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
+    # SQLite's own `lower` changes only ASCII letters.
+    connection.create_function("casefold", 1, lambda text: str(text).casefold(), deterministic=True)
     try:
         if connection.execute("PRAGMA user_version").fetchone()[0]:
             if connection.execute("SELECT form FROM seen").fetchone() != (FORM,):

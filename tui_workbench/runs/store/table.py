@@ -168,10 +168,9 @@ def _on_text(column: str, operator: str, value: str) -> Condition | None:
         folded = value.casefold()
         return Condition(sql if operator == "=" else f"NOT {sql}", (f"\n{folded}\n", f"\n{folded}="))
     if operator == ":":
-        text = value.casefold() if column in ("tags", "note") else value
-        return Condition(f"instr(lower({column}), lower(?))", (text,))
+        return Condition(f"instr(casefold({column}), ?)", (value.casefold(),))
     if operator in ("=", "!="):
-        return Condition(f"{column} {operator} ? COLLATE NOCASE", (value,))
+        return Condition(f"casefold({column}) {operator} ?", (value.casefold(),))
     return Condition(f"{column} {operator} ?", (value,))
 
 

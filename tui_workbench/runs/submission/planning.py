@@ -240,7 +240,7 @@ def _target_of(project: Project, target: ComputeTarget) -> ComputeTarget:
 
 def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:
     """Return an error if runs on the target need no environment, or None if an environment can be prepared."""
-    if target.kind.uses_interpreter and not target.builds_environment:
+    if not target.builds_environment:
         return UsageError(
             f"nothing to prepare: runs on target {target.name!r} use your own Python",
             remedy="Install the packages into that Python.",

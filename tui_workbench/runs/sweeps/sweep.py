@@ -110,19 +110,14 @@ def create(project: Project, request: RunRequest, members: tuple[Member, ...], m
 def make_members(project: Project, group: str, made: Callable[[Run], object] | None = None) -> bool:
     """Create and queue the missing runs of a sweep.
 
-    Return False if another process is creating them. Raises the errors of `create_run`. A later call creates the
-    runs that are still missing.
+    Return False if another process is creating them. Raises the errors of `read` and `create_run`. A later call creates
+    the runs that are still missing.
     """
-    try:
-        file = open_regular(_path(project, group, _REQUEST))
-    except OSError as error:
-        raise RunNotFound(
-            f"no sweep {group!r}", remedy="`workbench-tui history list` lists the runs and their sweeps."
-        ) from error
-    with file:
+    sweep = read(project, group)
+    with open_regular(_path(project, group, _REQUEST)) as file:
         if not locks.try_lock(file.fileno()):
             return False
-        _make(project, read(project, group), made)
+        _make(project, sweep, made)
     return True
 
 

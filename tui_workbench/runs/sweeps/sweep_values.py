@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import UsageError, storage_error
+from tui_workbench.core.plaintext import counted
 
 _DISTRIBUTIONS = ("uniform", "loguniform", "randint")
 
@@ -160,9 +161,8 @@ def _table_rows(path: str, text: str, delimiter: str) -> Iterator[tuple[int, dic
             if not row:
                 continue
             if len(row) != len(names):
-                columns = len(names)
-                plural = "" if columns == 1 else "s"
-                raise _bad_line(path, reader.line_num, f"expected {columns} value{plural}, found {len(row)}")
+                what = f"expected {counted(len(names), 'value')}, found {len(row)}"
+                raise _bad_line(path, reader.line_num, what)
             cells = {name: value.strip() for name, value in zip(names, row, strict=True)}
             yield reader.line_num, {name: value for name, value in cells.items() if value}
     except csv.Error as error:

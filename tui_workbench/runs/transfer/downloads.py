@@ -15,6 +15,7 @@ from functools import partial
 
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError, storage_errors
 from tui_workbench.core.files import open_regular, replacing
+from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, Meter, meter, size_text
 from tui_workbench.runs.snapshots.file_copy import copy_content
 from tui_workbench.runs.store.rundir import (
@@ -80,7 +81,7 @@ def outside_outputs_text(directory: str) -> str:
     sizes = [os.lstat(os.path.join(directory, path)).st_size for path in files_outside_outputs(directory)]
     if not sizes:
         return ""
-    return f"created {len(sizes):,} file{'s' if len(sizes) > 1 else ''} ({size_text(sum(sizes))}) outside {OUTPUTS}/"
+    return f"created {counted(len(sizes), 'file')} ({size_text(sum(sizes))}) outside {OUTPUTS}/"
 
 
 def outside_copy_text(directory: str) -> str:
@@ -89,15 +90,15 @@ def outside_copy_text(directory: str) -> str:
         names = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return ""
-    strays = [name for name in names if name not in _FOLDERS and not name.endswith((".part", ".new"))]
-    sizes = [
-        os.lstat(os.path.join(directory, path)).st_size for name in strays for path in files_below(directory, name)
-    ]
-    if not sizes:
+    strays = [name for name in sorted(names) if name not in _FOLDERS and not name.endswith((".part", ".new"))]
+    paths = [path for name in strays for path in files_below(directory, name)]
+    if not paths:
         return ""
+    size = sum(os.lstat(os.path.join(directory, path)).st_size for path in paths)
+    folders = " and ".join(dict.fromkeys(f"../{path.split(os.sep)[0]}" for path in paths))
     return (
-        f"the script wrote {size_text(sum(sizes))} to ../{strays[0]}, outside its working copy; the files are in "
-        f"{os.path.join(directory, strays[0])}. Use a path in the project, or an absolute path"
+        f"the script wrote {size_text(size)} to {folders}, outside its working copy; the files are in {directory}. "
+        "Use a path in the project, or an absolute path"
     )
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.files import make_folders, open_below, open_regular, replacing_below
+from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.snapshots.file_copy import copy_content
 from tui_workbench.runs.snapshots.ignore import IgnoreFile, parse
 from tui_workbench.runs.snapshots.project_files import NEVER_TAKEN
@@ -35,8 +36,7 @@ class CopyResult(NamedTuple):
     @property
     def text(self) -> str:
         """A summary such as `copied 2 files into the project; refused out/x: a link is in its place`."""
-        count = len(self.copied)
-        texts = [f"copied {count:,} file{'' if count == 1 else 's'} into the project"]
+        texts = [f"copied {counted(len(self.copied), 'file')} into the project"]
         if self.same:
             texts.append(f"{len(self.same):,} unchanged")
         if self.saved:

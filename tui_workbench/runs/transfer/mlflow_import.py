@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import StorageError, UsageError, WorkbenchError, storage_errors
-from tui_workbench.core.files import load_json, make_folders, write_below
+from tui_workbench.core.files import load_json, make_folders, open_regular, write_below
 from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunSpec, RunState
 from tui_workbench.core.progress import metered
 from tui_workbench.projects.project import Project
@@ -131,14 +131,19 @@ def _import(project: Project, source: _Source) -> str:
     start = _start(source.meta)
     run_id = _free_id(project, start)
     final = os.path.join(project.runs_directory, run_id)
+    # Errors of the source are raised here, so that they are not taken for errors of the new directory.
+    metrics = _lines(_metrics(source.part(store.METRICS)))
+    artifacts = store.files_by_name(source.part(store.ARTIFACTS))
+    for _, path in artifacts:
+        open_regular(path).close()
     with storage_errors("create", final), new_directory(project, run_id) as (directory, lock):
         record = _record(project, source, run_id, next_run_number(project))
         directory.write_record(record)
-        _write(directory.path, EVENTS, _events(source, start))
-        _write(directory.path, METRICS, _metrics(source.part(store.METRICS)))
-        _write(directory.path, ORIGIN, [{"source": source.folder, "run_id": source.identifier}])
-        _copy_artifacts(source.part(store.ARTIFACTS), directory.path)
-        _annotate(source, directory.path)
+        write_below(directory.path, EVENTS, _lines(_events(source, start)))
+        write_below(directory.path, METRICS, metrics)
+        write_below(directory.path, ORIGIN, _lines([{"source": source.folder, "run_id": source.identifier}]))
+        write_below(directory.path, FILE, _lines([_annotations(source)]))
+        _copy_artifacts(artifacts, directory.path)
         publish(directory, record)
     lock.release()
     return run_id
@@ -180,7 +185,7 @@ def _metrics(folder: str) -> Iterable[dict[str, Any]]:
             yield {"name": name, "step": step, "value": json_number(value), "time": moment}
 
 
-def _annotate(source: _Source, directory: str) -> None:
+def _annotations(source: _Source) -> dict[str, Any]:
     every = store.read_values(source.part(store.TAGS))
     tags = {
         name: value[:LONGEST_TEXT]
@@ -192,12 +197,12 @@ def _annotate(source: _Source, directory: str) -> None:
     if source.experiment:
         tags["mlflow.experiment"] = source.experiment
     note = every.get(store.NOTE_TAG, "")[:LONGEST_TEXT]
-    _write(directory, FILE, [{"schema": SCHEMA, "tags": tags, "note": note}])
+    return {"schema": SCHEMA, "tags": tags, "note": note}
 
 
-def _copy_artifacts(source: str, directory: str) -> None:
+def _copy_artifacts(artifacts: list[tuple[str, str]], directory: str) -> None:
     make_folders(directory, OUTPUTS)
-    for name, path in store.files_by_name(source):
+    for name, path in artifacts:
         # The log is an artifact of runs that the workbench exported.
         copy_file(path, os.path.join(directory, name if name == OUTPUT else f"{OUTPUTS}/{name}"))
 
@@ -210,9 +215,9 @@ def _elsewhere(source: _Source) -> list[str]:
     return [f"{source.folder}: its artifacts are in {masked_address(place)} and were not copied"]
 
 
-def _write(directory: str, name: str, values: Iterable[Any]) -> None:
-    """Write a file with a line of JSON for each value."""
-    write_below(directory, name, "".join(json.dumps(value) + "\n" for value in values).encode())
+def _lines(values: Iterable[Any]) -> bytes:
+    """Return a line of JSON for each value."""
+    return "".join(json.dumps(value) + "\n" for value in values).encode()
 
 
 def _known(project: Project) -> set[str]:

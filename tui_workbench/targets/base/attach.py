@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.config.changes.change_set import ChangeSet, FileChange
 from tui_workbench.config.changes.lifecycle import COMPUTE, RUNCONFIG, check_name
-from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, parse_image
+from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, require_image
 from tui_workbench.config.option_texts import typed_values
 from tui_workbench.config.schema import fields
 from tui_workbench.core.directories import CONFIG_DIRECTORY
@@ -307,10 +307,8 @@ def _check(root: str, request: AttachRequest) -> None:
         _check_address(request)
     if request.type == SLURM:
         typed_values(fields.COMPUTE, _slurm_values(request))
-    if request.image and parse_image(request.image) is None:
-        raise UsageError(
-            f"invalid image name {request.image!r}", remedy="Write REPOSITORY:TAG, with the repository in lowercase."
-        )
+    if request.image:
+        require_image(request.image)
     if request.private_key and not os.path.isfile(os.path.expanduser(request.private_key)):
         raise UsageError(
             f"private key not found: {request.private_key}",

@@ -35,7 +35,6 @@ import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
-from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.targets.base import machine_info
@@ -192,13 +191,9 @@ class Target(abc.ABC):
     def prepare_environment(self, spec: RunSpec) -> str:
         """Build the environment of a run if it is missing, and return its name.
 
-        Raises ConfigurationError if the target does not build environments.
+        Only for targets that build environments.
         """
-        raise ConfigurationError(
-            f"nothing to prepare: targets of type {self.target.type} use your own Python",
-            remedy="Install the packages into that Python.",
-            file=self.target.path,
-        )
+        raise NotImplementedError
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         """Return the items that runs of a project left on the target, except those of the runs in `active`."""

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import tui_workbench
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import RunConfiguration, RunSpec
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base.spark import Spark, framework_reason, submit_words
 from tui_workbench.targets.hosts import supervisor
@@ -89,7 +90,7 @@ def script_command(
         launcher = (f"{sdk}/{LAUNCHER}", f"{run_directory}/{supervisor.RANKS}", *words)
     # The interpreter would read a name with a leading hyphen as an option.
     script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
-    before = (interpreter, *launcher) if spark is None else submit_words(spec, spark, run_directory)
+    before = (interpreter, *launcher) if spark is None else submit_words(spec, spark, interpreter, run_directory)
     return (*before, script, *spec.arguments)
 
 
@@ -102,7 +103,7 @@ def describe_launcher(spec: RunSpec) -> str:
         return ""
     if processes == "gpus":
         return " under torchrun, a process for each GPU"
-    return f" under torchrun, {processes} process{'' if processes == '1' else 'es'}"
+    return f" under torchrun, {counted(int(processes), 'process')}"
 
 
 def prefix_env(

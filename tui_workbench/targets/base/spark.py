@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tui_workbench.config.spark_dependencies import SparkDependencies, secret_property, spark_dependencies_of
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.masking import is_secret_name, mask_text, mask_words
+from tui_workbench.core.masking import mask_text, mask_value, mask_words
 from tui_workbench.core.model import RunConfiguration, RunSpec, Step
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts import supervisor
@@ -31,8 +31,9 @@ YARN = "yarn"
 SDK_ARCHIVE = "sdk.zip"
 """The SDK in a run's directory on the head node, for a driver on another node."""
 
-_DEPLOY_MODE_KEY, _CLUSTER_MODE = "yarnDeployMode", "cluster"
+DEPLOY_MODE_KEY, _CLUSTER_MODE = "yarnDeployMode", "cluster"
 _TAGS, _PYTHON_FILES = "spark.yarn.tags", "spark.submit.pyFiles"
+_PYTHONS = {"PYSPARK_PYTHON": "spark.pyspark.python", "PYSPARK_DRIVER_PYTHON": "spark.pyspark.driver.python"}
 
 LONGEST_TAG = 100
 """Maximum number of characters in a tag (YARN's APPLICATION_MAX_TAG_LENGTH)."""
@@ -45,8 +46,7 @@ SEARCHED = ("SPARK_HOME", "JAVA_HOME", "PATH")
 
 _EVENT_LOG = ("spark.eventLog.enabled", "spark.eventLog.dir")
 
-# Spark writes the system property sun.java.command, with the arguments of the driver, into its event log.
-_REDACTION = "spark.redaction.regex=(?i)secret|password|token|access[.]?key|sun[.]java[.]command"
+_REDACTION, _REDACTED = "spark.redaction.regex", "(?i)secret|password|token|access[.]?key"
 
 _CORE = re.compile(r"spark-core_(\d+(?:\.\d+)*)-(.+)\.jar")
 _SCALA = re.compile(r"[^:]+:[^:]*_(\d+\.\d+):")
@@ -69,20 +69,23 @@ else
         [ -n "$found" ] || found=$(command -v -- "$each")
     done
 fi
-if [ -n "$found" ]; then
+if [ -f "$found" ] && [ -x "$found" ]; then
     found=$(readlink -f -- "$found")
     near=${found%/*/*}
     for each in "$near" "$near"/lib/python*/site-packages/pyspark; do
         for jar in "$each"/jars/spark-core_*.jar; do
-            [ -e "$jar" ] && home=$each core=${jar##*/}
+            [ -e "$jar" ] && [ -e "$each/bin/spark-class" ] && home=$each core=${jar##*/}
         done
     done
+else
+    found=''
 fi
 if [ -n "$JAVA_HOME" ]; then java=$(command -v -- "$JAVA_HOME/bin/java"); else java=$(command -v java); fi
 printf '%s\\n' "$found" "$home" "$core" "$java"
 """
 """$1: the interpreter, $2: the value of sparkSubmitLocation. Prints four lines: the path of `spark-submit`, the folder
-of Spark, the file name of its core library, and the path of `java`. The line of a missing part is empty."""
+of Spark, the file name of its core library, and the path of `java`. The line of a missing part is empty. `spark-submit`
+can be a wrapper in the folder `bin` of a distribution, which may have its own `jars` but no `spark-class`."""
 
 
 class Spark(NamedTuple):
@@ -160,7 +163,8 @@ def require_spark(spec: RunSpec, spark: Spark, where: str, *, spark_remedy: str,
 
 def pip_remedy(interpreter: str) -> str:
     """Return the advice to install Spark for an interpreter, with the command."""
-    return f"Install Spark with `{shlex.join((interpreter, '-m', 'pip', 'install', 'pyspark'))}`, or set SPARK_HOME."
+    command = shlex.join((interpreter, "-m", "pip", "install", "pyspark"))
+    return f"Install Spark with `{command}`. If SPARK_HOME is set, correct or remove it."
 
 
 def conda_remedy(spec: RunSpec, package: str) -> str:
@@ -168,7 +172,10 @@ def conda_remedy(spec: RunSpec, package: str) -> str:
     return f"Add `{package}` to {spec.run_configuration.conda_file}."
 
 
-JAVA_REMEDY = "Install Java, on Debian and Ubuntu with `sudo apt-get install default-jre-headless`, or set JAVA_HOME."
+JAVA_REMEDY = (
+    "Install Java, on Debian and Ubuntu with `sudo apt-get install default-jre-headless`. If JAVA_HOME is set, correct "
+    "or remove it."
+)
 
 
 def framework_reason(configuration: RunConfiguration) -> str:
@@ -224,7 +231,7 @@ def driver_is_in_cluster(spec: RunSpec) -> bool:
 def wants_cluster_mode(spec: RunSpec) -> bool:
     """Return True if the driver of a run is to be in the cluster, provided that the master is YARN."""
     target = spec.target
-    is_wanted = target.kind.reads(_DEPLOY_MODE_KEY) and target.yarn_deploy_mode == _CLUSTER_MODE
+    is_wanted = target.kind.reads(DEPLOY_MODE_KEY) and target.yarn_deploy_mode == _CLUSTER_MODE
     return is_wanted and spec.run_configuration.uses_spark
 
 
@@ -233,15 +240,17 @@ def tag_of(run_id: str) -> str:
     return run_id[-LONGEST_TAG:]
 
 
-def submit_words(spec: RunSpec, spark: Spark, run_directory: str) -> tuple[str, ...]:
+def submit_words(spec: RunSpec, spark: Spark, interpreter: str, run_directory: str) -> tuple[str, ...]:
     """Return `spark-submit` and its options, up to the script. Raises ConfigurationError.
 
     `run_directory` is the path as `spark-submit` sees it.
     """
     dependencies = dependencies_of(spec)
-    properties = dict(dependencies.configuration)
+    pythons = {**variables(interpreter, spark), **spec.run_configuration.environment_variables}
+    # Options have precedence over the files spark-env.sh and spark-defaults.conf of the machine, variables have not.
+    properties = {**{each: pythons[name] for name, each in _PYTHONS.items()}, **dependencies.configuration}
     properties.pop(MASTER_PROPERTY, "")
-    mode: tuple[str, ...] = ()
+    mode: tuple[str, ...] = ("--deploy-mode", "client")
     if driver_is_in_cluster(spec):
         files = filter(None, (properties.pop(_PYTHON_FILES, ""), f"{run_directory}/{SDK_ARCHIVE}"))
         mode = ("--deploy-mode", _CLUSTER_MODE, "--py-files", ",".join(files))
@@ -258,11 +267,12 @@ def submit_words(spec: RunSpec, spark: Spark, run_directory: str) -> tuple[str, 
             "spark.eventLog.buffer.kb": "8",
             **properties,
         }
+    if mask_words(spec.arguments) != list(spec.arguments):
+        # Spark writes the system property sun.java.command, with the arguments of the driver, into its event log.
+        properties[_REDACTION] = f"{properties.get(_REDACTION, _REDACTED)}|sun[.]java[.]command"
     words = [spark.submit or SUBMIT, "--master", master_of(spec), *mode]
     for name, value in properties.items():
         words += ["--conf", f"{name}={value}"]
-    if mask_words(spec.arguments) != list(spec.arguments):
-        words += ["--conf", _REDACTION]
     packages, _ = packages_for(dependencies, spark)
     if packages:
         words += ["--repositories", ",".join(dependencies.repositories)] if dependencies.repositories else []
@@ -277,10 +287,10 @@ def _cluster_properties(spec: RunSpec, given: Mapping[str, str]) -> dict[str, st
     """
     configuration = spec.run_configuration
     own = configuration.environment_variables
-    if secret := next(filter(is_secret_name, own), ""):
+    if secret := next((name for name, value in own.items() if mask_value(name, value) != value), ""):
         raise ConfigurationError(
             f"the variable {secret} is a secret, which other users could read in the command line of Spark",
-            remedy=f"Set `{_DEPLOY_MODE_KEY}: client` in {spec.target.name}.compute, or remove the variable.",
+            remedy=f"Set `{DEPLOY_MODE_KEY}: client` in {spec.target.name}.compute, or remove the variable.",
             file=configuration.path,
             line=line_of_key(configuration.path, configuration.key("EnvironmentVariables")),
         )
@@ -302,7 +312,7 @@ def packages_for(dependencies: SparkDependencies, spark: Spark) -> tuple[list[st
 def variables(interpreter: str, spark: Spark) -> dict[str, str]:
     """Return the variables that make Spark use this interpreter and the files of this installation."""
     home = {"SPARK_HOME": spark.home} if spark.home else {}
-    return {"PYSPARK_PYTHON": interpreter, "PYSPARK_DRIVER_PYTHON": interpreter, **home}
+    return {**dict.fromkeys(_PYTHONS, interpreter), **home}
 
 
 def plan_step(spec: RunSpec, spark: Spark) -> Step:

@@ -147,7 +147,7 @@ def _machine(
         slurm = SlurmChecks(target, host)
         checks |= {result.SLURM: slurm.slurm, result.RUN_ROOT: slurm.run_root, result.DISK: slurm.disk}
     if target.kind.spark_master:
-        checks |= {result.SPARK: lambda: spark(target, host), result.YARN: lambda: yarn(target, host)}
+        checks |= {result.SPARK: lambda: spark(implementation), result.YARN: lambda: yarn(target, host)}
     checks[result.READY] = lambda: ready(implementation)
     if target.kind.runs_here:
         checks[result.PYTHON] = lambda: local_python(implementation)
@@ -198,17 +198,14 @@ _PASSED = {
 def _fix(target: ComputeTarget, error: TargetUnreachable) -> tuple[str, bool]:
     """Return the command that fixes or explains a failed login, and True if it must be run on the other machine."""
     name = shlex.quote(target.name)
-    if isinstance(error, HostKeyRefused):
-        if error.known:
-            # The key of a jump host may have changed; only the error names the host.
-            found = re.search(r"ssh-keygen -R '[^']+'", error.remedy)
-            return (found.group() if found else ""), False
-        accept = f"workbench-tui computetarget check {name} --accept-host-key {error.presented}"
-        return (accept if error.presented else ""), False
+    if isinstance(error, HostKeyRefused) and error.presented and not error.known:
+        return f"workbench-tui computetarget check {name} --accept-host-key {error.presented}", False
     if isinstance(error, SecretNeeded):
         return f"workbench-tui computetarget login {name}", False
-    if isinstance(error, LoginRefused):
-        return f"ssh-copy-id {login_of(target).all_words}", False
+    if isinstance(error, HostKeyRefused | LoginRefused):
+        # Only the error knows whether the target, a jump host or the configuration is wrong.
+        found = re.search(r"`(ssh[^`]*)`", error.remedy)
+        return (found[1] if found else ""), False
     if isinstance(error, ConnectionLost) and error.failed_check == result.NAME:
         return f"workbench-tui config set {shlex.quote(target.name + '.compute')} address HOST", False
     if isinstance(error, ConnectionLost) and error.failed_check == result.PORT:

@@ -143,10 +143,10 @@ class EngineChecks:
         """Explain an error of the engine at the start of a container with GPUs. Other errors are returned unchanged."""
         if not isinstance(error, EngineRefused):
             return error
-        message, remedy = start_failure(error.said, host=self._host.label, image=self._target.base_docker_image)
+        message, remedy = start_failure(error, host=self._host.label, image=self._target.base_docker_image)
         if "could not select device driver" in error.said:
             return _no_toolkit(message)
-        return CheckFailed(message, remedy, "nvidia-smi")
+        return CheckFailed(message, remedy, "nvidia-smi" if "nvidia-container-cli" in error.said else "")
 
 
 def check_version(facts: EngineFacts) -> CheckResult:

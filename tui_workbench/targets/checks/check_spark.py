@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.base import spark as launcher
+from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.checks.result import OK, SPARK, WARNING, YARN, CheckFailed, CheckResult
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.hosts.host import Host
@@ -17,10 +19,10 @@ _NODES = re.compile(r"^Total Nodes:(\d+)", re.MULTILINE)  # Hadoop's NodeCLI
 _NOT_FOUND = 127
 
 
-def spark(target: ComputeTarget, host: Host) -> CheckResult:
+def spark(target: Target) -> CheckResult:
     """Check that `spark-submit` and Java exist. Raises ConfigurationError or TargetUnreachable."""
-    spec, python = spec_of(target), target.python_location
-    location = target.spark_submit_location
+    spec, host = spec_of(target.target), target.host
+    python, location = target.interpreter_of(spec), spec.target.spark_submit_location
     found = launcher.parse_found(host.run(launcher.find_words(spec, python, location, {})).text)
     launcher.require_spark(
         spec, found, host.label, spark_remedy=launcher.pip_remedy(python), java_remedy=launcher.JAVA_REMEDY
@@ -44,5 +46,5 @@ def yarn(target: ComputeTarget, host: Host) -> CheckResult:
             file=target.path,
         )
     nodes = _NODES.search(done.text)
-    count = nodes[1] if nodes else "0"
-    return CheckResult(YARN, OK, f"YARN answers and has {count} node{'' if count == '1' else 's'}")
+    count = int(nodes[1]) if nodes else 0
+    return CheckResult(YARN, OK, f"YARN answers and has {counted(count, 'node')}")

@@ -22,7 +22,7 @@ from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.spark import variables as spark_variables
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome
 from tui_workbench.targets.docker.create_command import mount_option
-from tui_workbench.targets.docker.engine import Container
+from tui_workbench.targets.docker.engine import Container, EngineRefused
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUTS, WORKING_COPY
 
@@ -52,6 +52,14 @@ with open(path, "r+b") as file:
 count = int(parts[0]) + 1
 getattr(os, "environb", os.environ).update(part.split(b"=", 1) for part in parts[1:count])
 os.execv(parts[count], parts[count:])
+"""
+
+# Without this variable, Spark reports the address of its user interface with the name of the container, which only the
+# container itself can resolve.
+_REACHABLE_SPARK = """\
+: "${SPARK_LOCAL_HOSTNAME:=$(sed -n "/^[0-9.]*[[:space:]].*$(cat /etc/hostname)/{s/[[:space:]].*//p;q;}" /etc/hosts)}"
+[ -z "$SPARK_LOCAL_HOSTNAME" ] || export SPARK_LOCAL_HOSTNAME
+exec "$@"
 """
 
 # The size limit of /dev/shm. With Docker's default of 64 MiB, data loaders fail with a bus error.
@@ -183,6 +191,8 @@ def configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
         environment, argv = {}, (place.python, "-c", _LAUNCH, f"{RUN_IN_CONTAINER}/{LAUNCH_FILE}")
     if place.mode == FILE_MODE:
         argv, environment = run_environment.prefix_env(argv, environment)
+        if place.spark is not None:
+            argv = (SHELL, "-c", _REACHABLE_SPARK, "sh", *argv)
         argv = (SHELL, "-c", supervisor.CONTAINER_TEXT, "sh", RUN_IN_CONTAINER, folder, *argv)
     result = {
         "Image": place.image,
@@ -251,7 +261,7 @@ def docker_command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
 def _gpus_option(spec: RunSpec, place: Placement) -> str:
     """Return the value of `docker run --gpus`. Free GPUs are chosen only when the run starts."""
     words = spec.target.gpus or "all"
-    ids = place.gpus or ([word.strip() for word in words.strip("[]").split(",")] if words[0] == "[" else ())
+    ids = place.gpus or spec.target.named_gpus
     # Docker parses the option as CSV, so a list of IDs must be one quoted cell.
     return f'"device={",".join(ids)}"' if ids else "1" if words == "free" else words
 
@@ -272,7 +282,7 @@ def outcome(
         reason = supervisor.describe_exit(exit_code)
         return Outcome(exit_code, f"{reason}{ONE_WAS}{starved}" if memory and exit_code else reason)
     if restarted:
-        return Outcome(None, f"{host} was restarted during the run; submit it again")
+        return Outcome(None, f"{host} was restarted during the run; submit the run again")
     # A container that is being removed has no exit code.
     if container is None or container.exit_code is None:
         return Outcome(None, f"its container on {host} was removed by another program")
@@ -280,7 +290,7 @@ def outcome(
     if memory:
         return Outcome(code, starved)
     if _is_later(engine_started, container.started_at):
-        reason = f"the Docker engine on {host} was restarted, which ended the run; submit it again"
+        reason = f"the Docker engine on {host} was restarted, which ended the run; submit the run again"
         return Outcome(code or None, reason)
     if container.labels.get(MODE_LABEL) == ENGINE_MODE:
         return Outcome(code, supervisor.describe_exit(code))
@@ -294,8 +304,9 @@ def _is_later(first: str, second: str) -> bool:
     return bool(first and second) and datetime.fromisoformat(first) > datetime.fromisoformat(second)
 
 
-def start_failure(said: str, *, host: str, image: str) -> tuple[str, str]:
+def start_failure(error: EngineRefused, *, host: str, image: str) -> tuple[str, str]:
     """Return a message and a remedy for the engine's error at the start of a container."""
+    said = error.said
     if "could not select device driver" in said:
         return (
             f"the Docker engine on {host} cannot give GPUs to a container: the NVIDIA runtime is missing",
@@ -313,7 +324,7 @@ def start_failure(said: str, *, host: str, image: str) -> tuple[str, str]:
             f"a folder for the container does not exist on {host}: {said}",
             "If `DataReferences` lists the path, correct it there. Otherwise, submit the run again.",
         )
-    return (f"the Docker engine on {host} cannot start the container: {said}", "")
+    return error.message, error.remedy
 
 
 def _is_text(value: str) -> bool:

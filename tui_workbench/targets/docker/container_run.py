@@ -66,10 +66,9 @@ class ContainerRun:
             found = self.container()
             if found is not None and found.state == "created":
                 self._engine.remove(found.id)
-            message, remedy = containers.start_failure(
-                refused.said, host=self._host.label, image=self._spec.target.base_docker_image
-            )
-            raise WorkbenchError(message, remedy=remedy or refused.remedy) from refused
+            image_name = self._spec.target.base_docker_image
+            message, remedy = containers.start_failure(refused, host=self._host.label, image=image_name)
+            raise WorkbenchError(message, remedy=remedy) from refused
 
     def _create_and_start(self, place: containers.Placement) -> None:
         spec, run = self._spec, self._run

@@ -58,7 +58,6 @@ class Image(NamedTuple):
     command: tuple[str, ...]
     entrypoint: tuple[str, ...]
     user: str
-    size: int  # bytes, including shared layers
     architecture: str
     tags: tuple[str, ...] = ()
     own_size: int = -1  # bytes of its last layer; -1 if it is not known
@@ -92,7 +91,6 @@ def image_from(found: Mapping[str, Any]) -> Image:
         command=tuple(config.get("Cmd") or ()),
         entrypoint=tuple(config.get("Entrypoint") or ()),
         user=config.get("User") or "",
-        size=int(found.get("Size") or 0),
         architecture=str(found.get("Architecture", "")),
         tags=tuple(found.get("RepoTags") or ()),
     )
@@ -433,7 +431,7 @@ def _raise_for_status(response: requests.Response) -> None:
         raise _errors().create_api_error_from_http_exception(error) from error
 
 
-def refused(label: str, action: str, said: str, status: int = 0) -> WorkbenchError:
+def refused(label: str, action: str, said: str, status: int = 0) -> EngineRefused:
     """Return the error for a refused call. Any call can fail because of a full disk, which has its own message."""
     if "no space left on device" in said:
         return EngineRefused(

@@ -156,9 +156,7 @@ def probe(
     name = f"workbench-probe-{os.urandom(6).hex()}"
     host: dict[str, Any] = {"NetworkMode": "none", "LogConfig": LOG}
     if gpus_of is not None:
-        gpus = gpus_of.gpus
-        named = [word.strip() for word in gpus[1:-1].split(",")] if gpus.startswith("[") else []
-        host |= {"ShmSize": SHM_BYTES, "DeviceRequests": [gpu_request(named)]}
+        host |= {"ShmSize": SHM_BYTES, "DeviceRequests": [gpu_request(gpus_of.named_gpus)]}
     configuration = {
         "Image": image,
         "Entrypoint": [],

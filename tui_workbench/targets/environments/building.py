@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError, StorageError, WorkbenchError
 from tui_workbench.core.model import RunSpec
-from tui_workbench.core.progress import counted
+from tui_workbench.core.plaintext import counted
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.container import KIND_LABEL, PREFIX, PROJECT_LABEL
@@ -143,7 +143,7 @@ class Builder:
             python = f"{CONDA_PREFIX}/bin/python"
         if recipe.pip:
             installer, command = ("uv", self._uv_command) if self._uses_uv() else ("pip", self._pip_command)
-            title = f"install {len(recipe.pip)} package{'s' if len(recipe.pip) > 1 else ''} with {installer}"
+            title = f"install {counted(len(recipe.pip), 'package')} with {installer}"
             steps.append(BuildStep(title, command(inputs, python), environment))
         return steps
 

@@ -24,6 +24,7 @@ from tui_workbench.core.errors import ConfigurationError, StorageError
 from tui_workbench.core.files import write_atomically
 from tui_workbench.core.locks import cache_lock
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.plaintext import counted
 from tui_workbench.core.waiting import Interrupted, wait_ready
 from tui_workbench.targets.base.interpreter import python_version
 from tui_workbench.targets.base.values import Report
@@ -172,7 +173,7 @@ class _Build:
             command = [uv, "venv", "--python", self._managed.base, "--no-project", self._managed.folder]
             steps.append((title, lambda: self._run(title, command)))
         if self._recipe.pip:
-            pip = f"install {len(self._recipe.pip)} package{'s' if len(self._recipe.pip) > 1 else ''} with uv"
+            pip = f"install {counted(len(self._recipe.pip), 'package')} with uv"
             steps.append((pip, lambda: self._run(pip, self._pip_command(uv))))
         report_steps(self._report, steps)
 
@@ -245,7 +246,7 @@ class _Build:
                 platforms=[rattler.Subdir.current(), "noarch"],
                 virtual_packages=[found.into_generic() for found in rattler.VirtualPackage.detect()],
             )
-            self._report.line(f"  {len(records)} packages from {', '.join(channels)}")
+            self._report.line(f"  {counted(len(records), 'package')} from {', '.join(channels)}")
             cache = Path(user_cache_directory(), "conda")
             await rattler.install(records, target_prefix=self._managed.folder, cache_dir=cache, show_progress=False)
         except _rattler_errors() as error:

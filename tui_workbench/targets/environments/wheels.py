@@ -30,8 +30,9 @@ from typing import NamedTuple
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError, storage_error
 from tui_workbench.core.files import replacing
+from tui_workbench.core.plaintext import counted
 from tui_workbench.core.processes import find_program, run
-from tui_workbench.core.progress import Meter, counted, meter
+from tui_workbench.core.progress import Meter, meter
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.environments.environment import Package, Recipe

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.files import read_below, write_below
 from tui_workbench.core.model import ComputeTarget, RunSpec
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Host
@@ -108,7 +109,7 @@ def describe(target: ComputeTarget) -> str:
     count = wanted_count(target)
     if count:
         return "take one free GPU" if count == 1 else f"take {count} free GPUs"
-    return f"use the GPUs {target.gpus[1:-1]}"
+    return f"use the GPUs {', '.join(target.named_gpus)}"
 
 
 def take(host: Host, spec: RunSpec, directory: str) -> tuple[ChosenGpu, ...]:
@@ -206,7 +207,7 @@ def _named(
     target: ComputeTarget, seen: Sequence[_GpuState], slices: Sequence[str], label: str
 ) -> tuple[ChosenGpu, ...]:
     found = []
-    for word in (part.strip() for part in target.gpus.strip("[]").split(",")):
+    for word in target.named_gpus:
         match = next((each for each in seen if word in (str(each.number), each.uuid)), None)
         if match is not None:
             found.append(ChosenGpu(match.number, match.uuid))
@@ -235,7 +236,7 @@ def _reserve(
     holders = {uuid: posixpath.basename(holder) for uuid, _, holder in rows if holder}
     said = [_occupied(each, holders) for each in seen]
     raise WorkbenchError(
-        f"{host.label} has fewer than {count} free GPU{'' if count == 1 else 's'}: "
+        f"{host.label} has fewer than {counted(count, 'free GPU')}: "
         f"{'; '.join(filter(None, said)) or f'{len(seen)} in total'}",
         remedy="Wait until enough GPUs are free, request fewer GPUs, or name GPUs in `gpus`.",
         file=target.path,
@@ -247,5 +248,5 @@ def _occupied(device: _GpuState, holders: Mapping[str, str]) -> str:
     if device.uuid in holders:
         return f"GPU {device.number} is taken by {holders[device.uuid]}"
     if device.processes:
-        return f"GPU {device.number} has {device.processes} process{'' if device.processes == 1 else 'es'} on it"
+        return f"GPU {device.number} has {counted(device.processes, 'process')} on it"
     return f"GPU {device.number} has {device.used:.0f} MiB in use" if device.used >= IN_USE_MIB else ""

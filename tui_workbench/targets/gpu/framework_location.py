@@ -122,7 +122,10 @@ class Interpreter:
 def variables_of(spec: RunSpec, others: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables of a run, and of `others` with lower priority, that affect its framework."""
     configured = spec.run_configuration.environment_variables
-    return {**_named_gpus(spec.target), **_relevant(others or {}), **_relevant(configured)}
+    # Free GPUs are chosen only when the run starts.
+    named = ",".join(spec.target.named_gpus)
+    visible = {VISIBLE: named, ORDER: "PCI_BUS_ID"} if named else {}
+    return {**visible, **_relevant(others or {}), **_relevant(configured)}
 
 
 def prepare_command(spec: RunSpec) -> str:
@@ -149,14 +152,6 @@ def spec_of(target: ComputeTarget, configuration: RunConfiguration | None = None
 
 def _relevant(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name.startswith(_RELEVANT) and not is_secret_name(name)}
-
-
-def _named_gpus(target: ComputeTarget) -> dict[str, str]:
-    """Return the variables for GPUs that the target names. Free GPUs are chosen only when the run starts."""
-    if not target.gpus.startswith("["):
-        return {}
-    named = ",".join(word.strip() for word in target.gpus[1:-1].split(","))
-    return {VISIBLE: named, ORDER: "PCI_BUS_ID"}
 
 
 # -- the cache -------------------------------------------------------------------------------------------------------

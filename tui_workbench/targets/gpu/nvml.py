@@ -185,8 +185,8 @@ class Nvml:
             if event is None:
                 break
             index = self._ask("DeviceGetIndex", event.device)
-            index = -1 if index is None else int(index)
-            found.append(Note(now, f"Xid {event.eventData} on GPU {index}", index))
+            where, number = ("an unknown GPU", -1) if index is None else (f"GPU {index}", int(index))
+            found.append(Note(now, f"Xid {event.eventData} on {where}", number))
         return found
 
 

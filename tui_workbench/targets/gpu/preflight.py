@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, is_gpu_image
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
+from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.checks.result import (
     BROKEN,
@@ -272,15 +273,16 @@ class Preflight:
             raise self._unseen(f"{best.name} sees no GPU, but the driver lists {len(self._gpus.found)}{said}")
         if best.computed and (self._which != ALL or best.computed == count):
             each = "" if self._which != ALL else " on each" if count > 1 else " on it"
-            return CheckResult(COMPUTES, OK, f"{best.name} sees {_counted(count)}; a matrix product{each} was correct")
-        text = f"{best.name} computes on {best.computed} of {_counted(count)}: {best.problem}"
-        if best.is_busy or best.computed:
+            return CheckResult(
+                COMPUTES, OK, f"{best.name} sees {counted(count, 'GPU')}; a matrix product{each} was correct"
+            )
+        text = f"{best.name} computes on {best.computed} of {counted(count, 'GPU')}: {best.problem}"
+        if best.is_busy:
             return CheckResult(COMPUTES, WARNING, text, "Another program may use the memory of a GPU.", "nvidia-smi")
-        raise CheckFailed(
-            text,
-            "The message of the framework shows the cause. If the driver hangs, restart the machine.",
-            "nvidia-smi",
-        )
+        remedy = "The message of the framework shows the cause. If the driver hangs, restart the machine."
+        if best.computed:
+            return CheckResult(COMPUTES, WARNING, text, remedy, "nvidia-smi")
+        raise CheckFailed(text, remedy, "nvidia-smi")
 
     def _unseen(self, message: str) -> CheckFailed:
         remedy = "Check that CUDA_VISIBLE_DEVICES is not set there and that the CUDA libraries are installed."
@@ -307,10 +309,6 @@ class Preflight:
             "Make it larger; in a container, start the container with --shm-size=8g.",
             "sudo mount -o remount,size=8G /dev/shm",
         )  # fmt: skip
-
-
-def _counted(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
 _LIBRARIES = {

@@ -113,9 +113,10 @@ class Completed(NamedTuple):
 
     @property
     def complaint(self) -> str:
-        """The last line of stderr, or the exit code, for an error message."""
+        """The last line of stderr that is not in a Java stack trace, or the exit code, for an error message."""
         lines = self.stderr.decode("utf-8", "replace").strip().split("\n")
-        return lines[-1].strip() or f"exit code {self.code}"
+        said = [line for line in lines if not line.startswith(("\tat ", "\t... "))]
+        return said[-1].strip() or f"exit code {self.code}"
 
 
 class Entry(NamedTuple):

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from tui_workbench.core.errors import StorageError, storage_error
+from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, meter, size_text
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.process_io import ProcessIO
@@ -97,10 +98,10 @@ class SyncReport(NamedTuple):
 
     @property
     def text(self) -> str:
-        removed = f", {_count(self.deleted)} removed" if self.deleted else ""
+        removed = f", {counted(self.deleted, 'file')} removed" if self.deleted else ""
         if not self.changed:
             return f"nothing to send{removed}"
-        return f"sent {_count(self.changed)}, {size_text(self.size)}{removed}"
+        return f"sent {counted(self.changed, 'file')}, {size_text(self.size)}{removed}"
 
 
 @contextlib.contextmanager
@@ -173,12 +174,12 @@ class Difference(NamedTuple):
     @property
     def text(self) -> str:
         """A phrase for a plan, with the number of files, their size and the largest of them."""
-        removed = f", {_count(len(self.superfluous))} removed" if self.superfluous else ""
+        removed = f", {counted(len(self.superfluous), 'file')} removed" if self.superfluous else ""
         if not self.missing:
             return f"no files{removed or ', all are up to date'}"
         largest = sorted(self.missing, key=lambda entry: -entry.size)[:SHOWN_FILES]
         named = ", ".join(f"{entry.path} {size_text(entry.size)}" for entry in largest if entry.size)
-        text = f"{_count(len(self.missing))}, {size_text(sum(entry.size for entry in self.missing))}"
+        text = f"{counted(len(self.missing), 'file')}, {size_text(sum(entry.size for entry in self.missing))}"
         return f"{text}{f' (largest: {named})' if named else ''}{removed}"
 
 
@@ -195,10 +196,6 @@ def difference(host: Host, listing: Sequence[Entry], destination: str) -> Differ
             return Difference((), ())
         batch = _Batch(wanted, _read_held(process, packed=_can_pack(answer)), "", "")
         return Difference(tuple(batch.missing), tuple(batch.superfluous))
-
-
-def _count(files: int) -> str:
-    return f"{files:,} file{'s' if files != 1 else ''}"
 
 
 def digest(listing: Sequence[Entry]) -> str:

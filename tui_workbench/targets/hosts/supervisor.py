@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from tui_workbench.core.files import read_below
 from tui_workbench.core.moments import current_boot_id
+from tui_workbench.core.plaintext import counted
 
 OUTPUT = "output.log"
 PID = "pid"
@@ -160,8 +161,9 @@ def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
     if not count:
         return ""
     shown = ", ".join(sorted(set(names))[:MOST_NAMES])
-    processes = "1 background process" if count == 1 else f"{count} background processes"
-    return f"the script left {processes} running, now ended" + (f": {shown}" if shown else "")
+    return f"the script left {counted(count, 'background process')} running, now ended" + (
+        f": {shown}" if shown else ""
+    )
 
 
 def process_stat(pid: int) -> tuple[str, str]:

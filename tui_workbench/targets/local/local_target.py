@@ -99,8 +99,6 @@ class LocalTarget(Target):
             self._spark(spec, managed.python, os.environ)
 
     def prepare_environment(self, spec: RunSpec) -> str:
-        if self._environments is None:
-            return super().prepare_environment(spec)
         managed = self._environment(spec)
         if managed is None:
             return find_interpreter(self.target)

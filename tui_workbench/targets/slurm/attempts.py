@@ -1,4 +1,4 @@
-"""Find in slurm.log why Slurm started a job again."""
+"""Read the attempts of a job from slurm.log, and find why Slurm started it again."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _CAUSES = (
     ("NODE FAILURE", "a node of the job failed"),
     ("JOB REQUEUE", "the job was requeued"),
 )
+_BEGINNING = ATTEMPT_LINE.partition("%")[0]
 
 
 def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str]) -> str:
@@ -34,6 +35,12 @@ def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str])
 def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bool:
     """Return True if slurm.log says that Slurm ended the last attempt."""
     return bool(attempts) and bool(last_cause(lines[max(0, _place(lines, max(attempts), attempts)) :]))
+
+
+def last_attempt(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of the last attempt; all lines of a job that cannot start again."""
+    start = max((number for number, line in enumerate(lines, 1) if line.startswith(_BEGINNING)), default=0)
+    return lines[start:]
 
 
 def last_cause(lines: Sequence[str]) -> str:

@@ -48,10 +48,11 @@ ATTEMPT_LINE = "workbench-tui: attempt %s on node %s"
 # The claim redirects `printf`, because in `sh` a failed redirection of a special built-in such as `exec` or `:` ends
 # the shell. Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only
 # the script's bytes. Since Slurm 22.05, srun does not inherit --cpus-per-task from sbatch. srun needs slurmctld, which
-# may be restarting, so srun is called again until the step has begun and has written to its file in `unfinished`. A
-# slurmctld that was killed may have no record that it started the job. Then the job is pending again, and this start
-# must leave no files, because the next start executes the step. srun exits with 0 even if a node has failed, so each
-# task removes its file in `unfinished` when it ends; a file that is left shows the failure.
+# may be restarting, so srun is called again until the step has begun and has written to its file in `unfinished`. The
+# job ID of one task of an array is also that of the array, so squeue gets the other ID, such as `12_3`. A slurmctld
+# that was killed may have no record that it started the job. Then the job is pending again, and this start must leave
+# no files, because the next start executes the step. srun exits with 0 even if a node has failed, so each task removes
+# its file in `unfinished` when it ends; a file that is left shows the failure.
 _BATCH = """\
 #!{shell}
 run={run}
@@ -93,10 +94,11 @@ execute() {{
     code=$?
 }}
 {sampler}execute
+job=${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${{SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}}
 left={tries} again=yes
 while [ "$code" -ne 0 ] && ! has_begun && [ "$left" -gt 0 ]; do
     left=$((left - 1))
-    state=$(squeue -h -j "$SLURM_JOB_ID" -o %T 2>&1)
+    state=$(squeue -h -j "$job" -o %T 2>&1)
     case $state$again in
         RUNNINGyes) again= && execute ;;
         PENDING*) abandon ;;
@@ -115,7 +117,9 @@ printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || {{ [ -s "$run/{PID}"
 """
 
 # The job has the same ID in each attempt. Another job with the same name must not execute the run. The step of a run
-# that has ended is removed, so that its job does nothing if an administrator requeues it later.
+# that has ended is removed, so that its job does nothing if an administrator requeues it later. An attempt may still
+# run on a node that slurmctld considers failed. It must not write its exit code as that of this attempt, so each
+# attempt makes a new file.
 _CLAIM_ATTEMPT = f"""\
 [ -e "$run/{STEP}" ] || exit 0
 printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || [ "$(head -n 1 "$run/{PID}")" = "$SLURM_JOB_ID" ] || exit 0
@@ -123,6 +127,7 @@ number=$((${{SLURM_RESTART_COUNT:-0}} + 1))
 attempt=$run/{ATTEMPTS}/$number
 mkdir -p "$run/{ATTEMPTS}" || exit 1
 mkdir "$attempt" 2>/dev/null || {{ [ -d "$attempt" ] && exit 0; exit 1; }}
+rm -f "$run/{EXIT}"
 printf '%s %s\\n' "$(($(wc -c <"$run/{OUTPUT}")))" "$SLURMD_NODENAME" >"$attempt/{BEGIN}" || exit 1
 printf '{ATTEMPT_LINE}\\n' "$number" "$SLURMD_NODENAME"
 """

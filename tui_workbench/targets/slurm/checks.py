@@ -19,6 +19,9 @@ from tui_workbench.targets.slurm.trying import accepted, writable
 JOB_SECONDS = 120
 """Time limit for the start and the end of a job of one second."""
 
+VISIBLE_SECONDS = 60
+"""Time limit for a file from a compute node to appear on the login node: NFS caches folders for up to a minute."""
+
 _NOT_SHARED, _NO_PYTHON, _LATE = 66, 127, 75
 
 # $1: runRoot, $2: the interpreter or "", $3: seconds, then the options of sbatch. The job reads a file that the login
@@ -36,12 +39,12 @@ printf '%s\\n' '#!/bin/sh' 'try=$1 python=$2' '[ -s "$try/login" ] || exit {_NOT
     'printf "%s %s\\n" "$SLURMD_NODENAME" "$version" >"$try/new" && mv "$try/new" "$try/node"' >"$try/job"
 job=$(sbatch --parsable --job-name=wb-check --chdir=/ --output=/dev/null --export=NONE "$@" --time=1 \\
     "$try/job" "$try" "$python") || exit
-job=${{job%%;*}}
+job=${{job%%;*}} node=
 while [ "$left" -gt 0 ]; do
     [ ! -s "$try/node" ] || {{ cat "$try/node"; exit 0; }}
     set -- $(squeue -h -t all -j "$job" -o '%T %r %N')
     case $1 in
-        COMPLETED | '') [ "$left" -gt 5 ] && left=5 ;;
+        COMPLETED) [ -n "$node" ] || {{ node=$3 left={VISIBLE_SECONDS}; }} ;;
         FAILED | NODE_FAIL | BOOT_FAIL | CANCELLED | TIMEOUT)
             echo "$1 $3" >&2
             code=$(scontrol show job "$job" | sed -n 's/.*ExitCode=\\([0-9]*\\):.*/\\1/p')
@@ -50,8 +53,9 @@ while [ "$left" -gt 0 ]; do
     sleep 1
     left=$((left - 1))
 done
+[ -z "$node" ] || {{ echo "$1 $node" >&2; exit {_NOT_SHARED}; }}
 scancel "$job"
-echo "$1 $2" >&2
+echo "${{1:-squeue does not answer}} $2" >&2
 exit {_LATE}
 """
 
@@ -93,7 +97,7 @@ class SlurmChecks:
         python = "" if self._target.setup or "/" not in self._target.python_location else self._target.python_location
         root = self._host.home()
         arguments = (root, python, str(JOB_SECONDS), *resource_words(self._target.slurm))
-        done = self._host.ask(_TRY, *arguments, timeout=JOB_SECONDS + 60.0)
+        done = self._host.ask(_TRY, *arguments, timeout=JOB_SECONDS + VISIBLE_SECONDS + 60.0)
         if done.code == 0:
             node, _, version = done.text.partition(" ")
             return CheckResult(JOB, OK, f"node {node} shares {root}{version and f' and has {version}'}")

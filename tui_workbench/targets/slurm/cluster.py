@@ -5,11 +5,45 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
-from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, Completed, Host, HostProcess
 
 # $1: a path that may begin with `~`. Prints it as an absolute path.
 _EXPAND = 'case $1 in "~") printf %s "$HOME" ;; "~/"*) printf %s "$HOME/${1#"~/"}" ;; *) printf %s "$1" ;; esac'
+
+TRANSIENT = (
+    "Unable to contact slurm controller",
+    "Unable to connect to slurm controller",
+    "Socket timed out",
+    "Connection refused",
+    "Connection reset",
+    "Connection timed out",
+    "Communication connection failure",
+    "Communication shutdown failure",
+    "Zero Bytes were transmitted",
+    "Message receive failure",
+    "Message send failure",
+    "missing socket error",
+    "Transport endpoint",
+    "Resource temporarily unavailable",
+    "Slurm temporarily unable to accept job",
+    "standby mode",
+    "Slurm controller not responding",
+    "Incompatible versions",
+    "Protocol authentication error",
+)
+"""Parts of errors of Slurm's commands after which another attempt may succeed (slurm_errno.c)."""
+
+
+class SlurmSilent(TargetUnreachable):
+    """Slurm does not answer, so the state of a job is unknown."""
+
+
+def raise_if_silent(label: str, complaint: str) -> None:
+    """Raise SlurmSilent if another attempt may succeed after this error of a command of Slurm."""
+    if any(part in complaint for part in TRANSIENT):
+        remedy = "Try again later. `sinfo` on that machine shows whether Slurm answers."
+        raise SlurmSilent(f"Slurm on {label} does not answer: {complaint}", remedy=remedy)
 
 
 class LoginHost(Host):
@@ -61,9 +95,10 @@ class LoginHost(Host):
         return self.run(["sh", "-c", script, "sh", *arguments], timeout=timeout)
 
     def ask_slurm(self, script: str, *arguments: str, timeout: float) -> str:
-        """Return the output of a script that must succeed. Raises WorkbenchError with the output on stderr."""
+        """Return the output of a script that must succeed. Raises SlurmSilent, or WorkbenchError if a command fails."""
         done = self.ask(script, *arguments, timeout=timeout)
         if done.code != 0:
-            remedy = "Try again later. `sinfo` on that machine shows whether Slurm answers."
-            raise WorkbenchError(f"Slurm on {self.label} does not answer: {done.complaint}", remedy=remedy)
+            raise_if_silent(self.label, done.complaint)
+            remedy = "Check that `squeue` and `sinfo` work on that machine."
+            raise WorkbenchError(f"a command of Slurm failed on {self.label}: {done.complaint}", remedy=remedy)
         return done.text

@@ -38,27 +38,19 @@ class ContainerWords(NamedTuple):
 def container_words(target: ComputeTarget, root: str, directory: str) -> ContainerWords:
     """Return the arguments for a run in `directory`, below `root`. Raises ConfigurationError if this is impossible."""
     image = target.base_docker_image
+    if target.container in ("pyxis", "apptainer") and (":" in root or "," in root):
+        message = f"{target.container} cannot mount runRoot {root}, because it contains `:` or `,`"
+        raise _refusal(target, "runRoot", message, "Set `runRoot` to a path without these characters.")
     if target.container == "pyxis":
-        if ":" in root or "," in root:
-            message = f"pyxis cannot mount runRoot {root}, because it contains `:` or `,`"
-            raise _refusal(target, "runRoot", message, "Set `runRoot` to a path without these characters.")
         mounts = f"--container-mounts={root}:{root}"
         workdir = f"--container-workdir={directory}"
         return ContainerWords(
             (f"--container-image={_enroot_image(target)}", mounts, workdir, "--no-container-entrypoint")
         )
     if target.container == "apptainer":
-        if ":" in root or "," in root:
-            message = f"apptainer cannot bind runRoot {root}, because it contains `:` or `,`"
-            raise _refusal(target, "runRoot", message, "Set `runRoot` to a path without these characters.")
         name = image if "://" in image or image.startswith(("/", "./")) else f"docker://{image}"
         return ContainerWords((), ("apptainer", "exec", "--nv", "--bind", root, "--pwd", directory, name))
-    if target.container == "oci":
-        if not image.startswith("/"):
-            message = f"container is oci, but baseDockerImage {image!r} is not the absolute path of a bundle"
-            raise _refusal(target, "baseDockerImage", message, "Set it to the absolute path of an OCI bundle's folder.")
-        return ContainerWords((f"--container={image}",))
-    return ContainerWords()
+    return ContainerWords((f"--container={_oci_bundle(target)}",)) if target.container == "oci" else ContainerWords()
 
 
 def container_support(host: LoginHost, target: ComputeTarget) -> str:
@@ -86,6 +78,14 @@ def _enroot_image(target: ComputeTarget) -> str:
     registry, slash, name = image.partition("/")
     is_registry = slash and (registry == "localhost" or "." in registry or ":" in registry)
     return f"{registry}#{name}" if is_registry and "#" not in image else image
+
+
+def _oci_bundle(target: ComputeTarget) -> str:
+    image = target.base_docker_image
+    if not image.startswith("/"):
+        message = f"container is oci, but baseDockerImage {image!r} is not the absolute path of a bundle"
+        raise _refusal(target, "baseDockerImage", message, "Set it to the absolute path of an OCI bundle's folder.")
+    return image
 
 
 def _refusal(target: ComputeTarget, key: str, message: str, remedy: str) -> ConfigurationError:

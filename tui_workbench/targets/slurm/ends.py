@@ -11,7 +11,7 @@ from tui_workbench.core.files import open_below, read_below, write_below
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.slurm import states
-from tui_workbench.targets.slurm.attempts import last_cause
+from tui_workbench.targets.slurm.attempts import last_attempt, last_cause
 from tui_workbench.targets.slurm.batch import NOT_STARTED, SETUP_FAILED, SLURM_LOG
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.squeue import CLEAN, parse_accounting
@@ -31,7 +31,8 @@ TERMINATED = 143
 
 NEAR_LIMIT = "Slurm sent SIGTERM because the job was close to its time limit: increase `time`, or save checkpoints"
 
-_FORGOTTEN = "Slurm no longer knows the job: slurmctld may have failed before it saved the job"
+_FORGOTTEN = "Slurm no longer knows the job"
+_NOT_SAVED = ": slurmctld may have failed before it saved the job"
 _NOTHING_WRITTEN = (
     "the compute node wrote no slurm.log, so it may not share `runRoot`: "
     "`workbench-tui computetarget check NAME --job` checks this"
@@ -59,14 +60,14 @@ def accounting(host: LoginHost, job_ids: Sequence[str]) -> dict[str, tuple[str, 
 
 def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
     """Return the outcome of a run with an exit code whose job ended in `state` ("" if unknown)."""
-    failed_setup = _setup_failure(directory)
-    lines = tail(directory)
+    lines = last_attempt(tail(directory))
     if NOT_STARTED in lines[-3:]:
         said = next((line for line in reversed(lines) if line.startswith("srun: error: ")), "")
         return Outcome(None, "; ".join(filter(None, ("Slurm did not start the script", said))), has_failed=True)
     cause = states.describe_end(state) if code else ""
     if code >= KILLED_FROM and not cause and (found := last_cause(lines)):
         cause = f"{found}; with `requeue: true` below `slurm`, the script would run again"
+    failed_setup = next((line.partition(": ")[2] for line in lines if line.startswith(SETUP_FAILED)), "")
     reason = failed_setup or "; ".join(filter(None, (cause, supervisor.describe_exit(code))))
     return Outcome(code, reason)
 
@@ -75,18 +76,15 @@ def outcome_without_code(state: str, code: int | None, directory: str, *, has_st
     """Return the outcome of a run without an exit code, by Slurm's state and exit code ("" and None if unknown)."""
     if code:
         return outcome_with_code(code, state, directory)
-    said = (tail(directory) or [""])[-1]
-    reason = states.describe_end(state) or (f"the job ended in the state {state}" if state else _FORGOTTEN)
+    said = (last_attempt(tail(directory)) or [""])[-1]
+    forgotten = _FORGOTTEN if has_started else _FORGOTTEN + _NOT_SAVED
+    reason = states.describe_end(state) or (f"the job ended in the state {state}" if state else forgotten)
     details = "its exit code was not written" if has_started else "its script did not start"
     if said:
         details += f"; slurm.log: {said}"
     elif state == "FAILED" and not has_started:
         details += f"; {_NOTHING_WRITTEN}"
     return Outcome(None, f"{reason}; {details}", has_failed=bool(state) and state != "COMPLETED")
-
-
-def _setup_failure(directory: str) -> str:
-    return next((line.partition(": ")[2] for line in tail(directory) if line.startswith(SETUP_FAILED)), "")
 
 
 def tail(directory: str) -> list[str]:

@@ -250,23 +250,27 @@ class FollowedRun:
         """Return True if only sacct may know how the job ended."""
         if self._account is not None or not self.job_id or not self._is_over(now):
             return False
-        code = self.files.exit_code
+        code = self._exit_code
         return code is None or (code >= ends.KILLED_FROM and not self._end_state and not math.isinf(self._gone_since))
 
     def outcome(self, now: float) -> Outcome | None:
         """Return the outcome of the run; None until its end is certain and its output is copied."""
         if not self._is_over(now) or not self.is_copied:
             return None
-        code = self.files.exit_code
-        # If a job ends while it waits for another start, its exit code is that of an interrupted attempt.
-        is_between = self._may_restart and (
-            self._is_put_back or was_interrupted(self.files.attempts, ends.tail(self.directory))
-        )
-        if code is not None and not is_between:
+        code = self._exit_code
+        if code is not None:
             found = ends.outcome_with_code(code, self._end_state, self.directory)
             return found._replace(reason=f"{ends.NEAR_LIMIT}; {found.reason}") if self._was_warned(found) else found
         _, code = self._account or ("", None)
         return ends.outcome_without_code(self._end_state, code, self.directory, has_started=bool(self.files.job_id))
+
+    @property
+    def _exit_code(self) -> int | None:
+        """The exit code of a run that is over; None if the job ended while it waited for another start."""
+        is_between = self._may_restart and (
+            self._is_put_back or was_interrupted(self.files.attempts, ends.tail(self.directory))
+        )
+        return None if is_between else self.files.exit_code
 
     def _was_warned(self, outcome: Outcome) -> bool:
         """Return True if the script was ended by the SIGTERM that Slurm sends before the time limit."""

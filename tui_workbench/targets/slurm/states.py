@@ -30,8 +30,8 @@ _ENDS = {
 }
 """Causes of the end of a job, by state; "" for a state that names no cause."""
 
-ENDED = frozenset(_ENDS)
-"""The job has ended. An unknown state does not count as ended."""
+ENDED = frozenset(_ENDS) - {"REVOKED"}
+"""The job has ended. An unknown state is not an end. A REVOKED job runs on another cluster of the federation."""
 
 _REASONS = {
     "AssociationJobLimit": "your account has reached its limit of running jobs",

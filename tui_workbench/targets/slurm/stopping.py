@@ -6,11 +6,11 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.supervisor import EXIT, PID
-from tui_workbench.targets.slurm.cluster import LoginHost
-from tui_workbench.targets.slurm.options import job_name
+from tui_workbench.targets.slurm.cluster import LoginHost, SlurmSilent
+from tui_workbench.targets.slurm.options import JOB_PREFIX, job_name
 from tui_workbench.targets.slurm.squeue import CLEAN
 from tui_workbench.targets.slurm.states import ENDED
-from tui_workbench.targets.slurm.submission import CANCELED, JOB, SlurmSilent
+from tui_workbench.targets.slurm.submission import CANCELED, JOB
 
 PATIENCE_SECONDS = 60
 """Time beyond the grace period for Slurm to end a job; it sends SIGKILL after KillWait, which is 30 s by default."""
@@ -25,8 +25,10 @@ _UNKNOWN = 75  # EX_TEMPFAIL
 
 # $1: run directory, $2: name of the job, $3: tenths of a second between SIGTERM and SIGKILL, $4: seconds for the job to
 # end after that. A submission that is still on its way finds `canceled` and submits nothing. SIGTERM is sent to the
-# step: if the whole job were canceled, Slurm would kill it after KillWait, whatever the grace period is. Prints
-# `forced` if the script was killed, `ended` if not, and nothing without a job.
+# step: if the whole job were canceled, Slurm would kill it after KillWait, whatever the grace period is. The job ID of
+# one task of an array is also that of the array, so a task is canceled by its other ID, such as `12_3`. The job of
+# another run is not canceled: a slurmctld that lost its last jobs gives their IDs to other jobs. Prints `forced` if the
+# script was killed, `ended` if not, and nothing without a job.
 _STOP = f"""\
 {CLEAN}
 cd -- "$1" 2>/dev/null || exit 0
@@ -46,12 +48,17 @@ touch {CANCELED} 2>/dev/null
     exec 9>&-
 }}
 for file in {PID} {JOB}; do [ -n "$job" ] || job=$(head -n 1 "$file" 2>/dev/null); done
-if [ -z "$job" ]; then
-    [ -e attempted ] || exit 0
-    job=$(ask -u "$(id -un)" -n "$name" -o '%A|%T|%r') || exit
-    job=$(printf '%s\\n' "$job" | grep -v '|FAILED|BadConstraints$' | head -n 1 | cut -d'|' -f1)
-    [ -n "$job" ] || exit 0
+if [ -n "$job" ]; then
+    set -- -j "$job"
+elif [ -e attempted ]; then
+    set -- -u "$(id -un)" -n "$name"
+else
+    exit 0
 fi
+found=$(ask "$@" -o '%A|%i|%T|%r|%j') || exit
+job=$(printf '%s\\n' "$found" | grep "^${{job:-[0-9]*}}|" | grep -v '|FAILED|BadConstraints|' |
+    sed -n -e "/|$name\\$/p" -e '/|{JOB_PREFIX}/!p' | head -n 1 | cut -d'|' -f2)
+[ -n "$job" ] || exit 0
 is_listed() {{
     state=$(ask -j "$job" -o %T) || exit
     case $state in

@@ -16,10 +16,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
+from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.targets.hosts.host import Completed, Host, is_disk_full
 from tui_workbench.targets.hosts.host_run import COPY_SECONDS, Placing
 from tui_workbench.targets.slurm.batch import STEP
+from tui_workbench.targets.slurm.cluster import TRANSIENT, SlurmSilent
 from tui_workbench.targets.slurm.options import VALUES
 from tui_workbench.targets.slurm.squeue import CLEAN
 
@@ -41,29 +42,6 @@ _MISSING = 69  # EX_UNAVAILABLE
 
 MOST_MESSAGES = 5
 """Maximum number of lines of sbatch's output that an error quotes."""
-
-_TRANSIENT = (
-    "Unable to contact slurm controller",
-    "Unable to connect to slurm controller",
-    "Socket timed out",
-    "Connection refused",
-    "Connection reset",
-    "Connection timed out",
-    "Communication connection failure",
-    "Communication shutdown failure",
-    "Zero Bytes were transmitted",
-    "Message receive failure",
-    "Message send failure",
-    "missing socket error",
-    "Transport endpoint",
-    "Resource temporarily unavailable",
-    "Slurm temporarily unable to accept job",
-    "standby mode",
-    "Slurm controller not responding",
-    "Incompatible versions",
-    "Protocol authentication error",
-)
-"""Parts of errors of Slurm's commands after which another attempt may succeed (slurm_errno.c)."""
 
 # The file of an array task contains the path of the run's directory. `job` in the folder of an array contains `refused`
 # if Slurm refused the array. $said is the output of the last Slurm command.
@@ -184,10 +162,6 @@ class Submitted(NamedTuple):
     task: str = ""  # the job as a task of an array, such as `12_3`
 
 
-class SlurmSilent(TargetUnreachable):
-    """Slurm does not answer, so the state of a job is unknown."""
-
-
 class SubmissionRefused(WorkbenchError):
     """sbatch refused the job."""
 
@@ -219,7 +193,7 @@ class Submission(NamedTuple):
         """The script that submits, and its arguments."""
         sizes = [str(len(self.step)), str(len(self.batch))]
         array = map(str, self.array or [""] * len(ArrayTask._fields))
-        return [_SUBMIT, self.directory, *sizes, self.name, "|".join(_TRANSIENT), *array, *self.options]
+        return [_SUBMIT, self.directory, *sizes, self.name, "|".join(TRANSIENT), *array, *self.options]
 
 
 def submit(host: Host, job: Submission) -> Submitted:
@@ -319,11 +293,6 @@ def _present(key: str, words: Sequence[str]) -> str:
     """Format the value of an option for a sentence."""
     option = f"{VALUES[key]}="
     return next((f" ({word.removeprefix(option)})" for word in reversed(words) if word.startswith(option)), "")
-
-
-def is_transient(text: str) -> bool:
-    """Return True if another attempt may succeed after this error of Slurm's commands."""
-    return any(part in text for part in _TRANSIENT)
 
 
 def messages(done: Completed) -> list[str]:

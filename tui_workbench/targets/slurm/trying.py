@@ -8,18 +8,11 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Problem, RunSpec
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.hosts.host import Completed
-from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.cluster import LoginHost, raise_if_silent
 from tui_workbench.targets.slurm.containers import container_support
 from tui_workbench.targets.slurm.options import resource_words
 from tui_workbench.targets.slurm.squeue import CLEAN, seconds_between
-from tui_workbench.targets.slurm.submission import (
-    ANSWER_SECONDS,
-    NO_SBATCH,
-    SlurmSilent,
-    is_transient,
-    messages,
-    remedy_of,
-)
+from tui_workbench.targets.slurm.submission import ANSWER_SECONDS, NO_SBATCH, messages, remedy_of
 
 # The arguments are options of sbatch. Prints the time of the login node.
 _TEST = f"""\
@@ -81,9 +74,7 @@ def _tried(host: LoginHost, words: tuple[str, ...]) -> Completed:
         raise WorkbenchError(f"{host.label} has no sbatch", remedy=NO_SBATCH)
     if done.code != 0:
         text = "; ".join(messages(done)) or f"exit code {done.code}"
-        if is_transient(text):
-            remedy = "Try again later. `sinfo` on that machine shows whether Slurm answers."
-            raise SlurmSilent(f"Slurm on {host.label} does not answer: {text}", remedy=remedy)
+        raise_if_silent(host.label, text)
         raise WorkbenchError(f"sbatch refuses the options below `slurm`: {text}", remedy=remedy_of(text, words))
     return done
 

@@ -118,7 +118,7 @@ class RemoteTarget(Target):
         self.interpreter()
         run.make_folders(*([run.file(supervisor.SPARK)] if self._spark(spec) is not None else ()))
         if spark.driver_is_in_cluster(spec):
-            yarn.send_sdk(run)
+            yarn.prepare(self.host, run, spec)
         run.send(tree(), self.report)
         run.keep_record()
 

@@ -51,7 +51,7 @@ class Login(NamedTuple):
     def host_and_port(self) -> tuple[str, int]:
         """The parts of `address`; port 0 if missing. Accepts `[::1]:22` and `::1`."""
         host, colon, port = self.address.rpartition(":")
-        if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
+        if not colon or not port.isdecimal() or (":" in host and not host.endswith("]")):
             host, port = self.address, "0"
         return host.strip("[]"), int(port)
 

@@ -14,9 +14,10 @@ import re
 import zipfile
 from typing import NamedTuple
 
-from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.core.errors import ConfigurationError, TargetUnreachable
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import visible
+from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import spark
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts.host import Completed, Host
@@ -44,6 +45,7 @@ _FIELD = re.compile(r"^\s*(State|Final-State|Diagnostics) : (.*)$", re.MULTILINE
 _EXIT_CODE = re.compile(r"User application exited with (?:status )?(\d{1,3})\b")
 
 # $1: run directory, $2: application, $3: bytes. YARN collects the log some seconds after the end of the application.
+# Until then `yarn logs` prints nothing, but may exit with 0. `-am 1` means the only attempt; `-am ALL` prints a notice.
 # The log is complete before it is appended. A request that is killed while it appends is continued by the next one:
 # `driver.start` contains the size of output.log before the first byte. The lock makes a second request wait for the
 # first, which continues if its connection is lost.
@@ -57,7 +59,7 @@ flock -w 300 9 2>/dev/null || [ $? -ne 1 ] || { echo 'another request fetches th
 trap 'rm -f driver.new driver.err' EXIT
 [ -s driver.log ] || {
     for pause in 1 2 4 8 0; do
-        yarn logs -applicationId "$id" -am ALL -log_files stdout,stderr >driver.new 2>driver.err &&
+        yarn logs -applicationId "$id" -am 1 -log_files stdout,stderr >driver.new 2>driver.err &&
             [ -s driver.new ] && break
         sleep "$pause"
     done
@@ -118,8 +120,18 @@ def outcome_of(application: str, report: ApplicationReport) -> Outcome:
     return Outcome(None, reason, has_failed=True)
 
 
-def send_sdk(run: HostRun) -> None:
-    """Write the SDK into the run's directory, for a driver on another node. Raises WorkbenchError."""
+def prepare(host: Host, run: HostRun, spec: RunSpec) -> None:
+    """Look for `yarn`, and write the SDK into the run's directory, for a driver on another node.
+
+    Raises WorkbenchError.
+    """
+    if host.run(["sh", "-c", "command -v yarn"]).code:
+        raise ConfigurationError(
+            f"`yarn` is not on the PATH of an SSH login on {host.label}",
+            remedy=f"Add its folder to the PATH of SSH logins, or set `{spark.DEPLOY_MODE_KEY}: client`.",
+            file=spec.target.path,
+            line=line_of_key(spec.target.path, spark.DEPLOY_MODE_KEY),
+        )
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in sdk_files().items():

@@ -5,6 +5,7 @@ Curves differ in mark and color, so that they can be told apart without colors. 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
@@ -26,6 +27,7 @@ from tui_workbench.ui.charts.chart_scale import (
     ticks,
     time_ticks,
 )
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.terminal.safetext import truncate_middle
 from tui_workbench.ui.themes.themes import Palette, style
 from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
@@ -131,7 +133,7 @@ class Picture:
         self._scale, self._labels = self._y_axis(self.y)
         self._x_name = look.x_name or view.by
         wide = max(map(cell_len, self._labels.values()), default=1)
-        self._left = min(max(wide, len(self._x_name)), max(0, width // 2)) + 2
+        self._left = min(max(wide + 1, len(self._x_name)), max(0, width // 2)) + 2
         self._columns = max(2, width - self._left - 1)
         self._strokes = [self._strokes_of(curve.xs, curve.smooth) for curve in self.curves]
         smoothed = [curve for curve in self.curves if curve.smooth is not curve.ys]
@@ -145,9 +147,8 @@ class Picture:
         legend, body = self._legend(cursor), self._empty_body() if self.is_empty else self._body()
         lines = (*legend, *body, *self._x_axis())
         strips = [draw_line(line, self._width, palette, palette.background) for line in lines]
-        place = -1.0 if cursor is None or self.is_empty else self.x.place(cursor)
-        at = self._left + round(place * (self._columns - 1))
-        if 0 <= place <= 1 and at < self._width:
+        at = -1 if cursor is None or self.is_empty else self._left + self._column(cursor)
+        if self._left <= at < min(self._width, self._left + self._columns):
             for row in range(len(legend), len(legend) + self._rows):
                 strips[row] = _with_cursor(strips[row], at, palette)
         return strips[: self._height]
@@ -256,11 +257,12 @@ class Picture:
     def _empty_body(self) -> Iterator[Sequence[Piece]]:
         words = "No values logged."
         if any(curve.left_out for curve in self.curves):
-            words = "All values are ≤ 0. l switches to a linear scale." if self._view.log else "No finite values."
+            linear = f"{shown_key('chart.log', 'l')} switches to a linear scale."
+            words = f"All values are ≤ 0. {linear}" if self._view.log else "No finite values."
         elif self._view.window is not None:
-            words = "No values in this part. = shows the whole axis."
+            words = f"No values in this part. {shown_key('chart.all', '=')} shows the whole axis."
         elif any(curve.curve.values for curve in self.curves):
-            words = "The times of these values are unknown. x shows them by step."
+            words = f"The times of these values are unknown. {shown_key('chart.by', 'x')} shows them by step."
         for row in range(self._rows):
             yield (Piece(f"  {words}" if row == self._rows // 2 else "", "muted"),)
 
@@ -282,6 +284,10 @@ class Picture:
         rows = [round((1 - scale.place(value)) * (self._rows * DOTS_DOWN - 1)) // DOTS_DOWN for value in values]
         return scale, {min(self._rows - 1, max(0, row)): text for row, text in zip(rows, texts, strict=True)}
 
+    def _column(self, x: float) -> int:
+        """Return the column in which a point at `x` is drawn."""
+        return math.floor(self.x.place(x) * (self._columns * DOTS_ACROSS - 1) + 0.5) // DOTS_ACROSS
+
     def _x_axis(self) -> list[Sequence[Piece]]:
         by_time = self._x_name == TIME and not self._look.x_name
         most = max(2, min(10, self._columns // 12))
@@ -292,7 +298,7 @@ class Picture:
         line, rule = [" "] * self._columns, ["─"] * self._columns
         end = -2
         for value, text in zip(values, texts, strict=True):
-            place = round(self.x.place(value) * (self._columns - 1))
+            place = self._column(value)
             start = max(0, min(place - len(text) // 2, self._columns - len(text)))
             if start > end + 1 and start + len(text) <= self._columns:
                 line[start : start + len(text)] = text

@@ -37,7 +37,7 @@ FORM = Scope("form", "The form of a configuration file", (
     quiet("form.first", "home,g", "go_to_end(-1)", "First", "Go to the first row."),
     quiet("form.last", "end,G", "go_to_end(1)", "Last", "Go to the last row."),
     Command("form.edit", "enter", "edit", "Edit", "Edit the value, or toggle the switch."),
-    Command("form.toggle", "space", "switch", "Toggle", "Toggle a switch, or select the next value."),
+    Command("form.toggle", "space", "switch", "Toggle", "Switch to the next value."),
     Command("form.add", "a", "add", "Add", "Add an entry to the list or map."),
     Command("form.clear", "d,delete,backspace", "clear", "Clear", "Remove the value or entry. Undo restores it."),
     Command("form.fix", "f", "fix", "Fix", "Fix the problem in this row. Undo reverts the fix."),

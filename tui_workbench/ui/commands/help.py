@@ -47,7 +47,7 @@ class HelpScreen(DialogScreen[None], inherit_bindings=False):
         super().__init__(self._text)
         self._text.can_focus = False
         self._text.border_title = Content("Help")
-        self._text.border_subtitle = Content("esc close")
+        self._text.border_subtitle = Content(f"{shown_key('help.close', 'esc')} close")
 
     def action_close(self) -> None:
         self.dismiss(None)

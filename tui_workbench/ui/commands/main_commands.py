@@ -72,7 +72,7 @@ LIST_FILTER = Scope("list filter", "The filter of a list", (
     quiet("list.filter", "slash", "filter", "Filter", "Show only rows matching all typed words."),
     Command("list.keep_filter", "enter", "keep_filter", "Done", "Return to the filtered rows."),
     Command("list.clear_filter", "escape", "clear_filter", "Clear filter",
-        "Show all rows again. / and enter restore the filter."),
+        "Show all rows again. The Filter command restores the filter."),
 ), about="Targets, runs, a run's files and metrics, plans and text views.")
 
 FILES = Scope("files", "1 Files", (
@@ -154,11 +154,11 @@ LOG = Scope("log", "4 Log", (
 
 LOG_SEARCH = Scope("log search", "Search in a log", (
     Command("log_search.keep", "enter", "keep", "Go to match",
-        "Go to the match in the log. n and N go to the next and previous match."),
+        "Go to the match in the log. Next and Previous go to the other matches."),
     Command("log_search.next", "down,f3", "step(1)", "Next", "Go to the next match."),
     Command("log_search.previous", "up,shift+f3", "step(-1)", "Previous", "Go to the previous match."),
     Command("log_search.mode", "alt+r,f4", "toggle_mode", "Regex", "Toggle regular expressions."),
-    Command("log_search.cancel", "escape", "cancel", "Cancel", "End the search and return to the line where it began."),
+    Command("log_search.cancel", "escape", "cancel", "Cancel", "End the search and return to its start."),
 ))
 
 RUN_BAR = Scope("run bar", "0 Run bar", (

@@ -11,7 +11,7 @@ from textual.app import App
 from textual.content import Content
 
 from tui_workbench.ui.commands.available_commands import CommandState
-from tui_workbench.ui.commands.command import key_label
+from tui_workbench.ui.commands.command import key_label, shown_key
 from tui_workbench.ui.commands.screen_commands import PALETTE
 from tui_workbench.ui.widgets.dialog_screen import DialogScreen
 from tui_workbench.ui.widgets.pane import Pane
@@ -41,7 +41,8 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
         self._current = current
         self.choices.list.can_focus = False
         self.choices.border_title = Content(title)
-        self.choices.border_subtitle = Content("enter choose, esc close")
+        choose, close = shown_key("palette.choose", "enter"), shown_key("palette.close", "esc")
+        self.choices.border_subtitle = Content(f"{choose} choose, {close} close")
 
     def on_mount(self) -> None:
         self.choices.show_choices(self._rows, self._current)

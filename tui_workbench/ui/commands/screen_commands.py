@@ -69,7 +69,7 @@ PLAN = Scope("plan", "The plan of a run", (
 PREPARING = Scope("preparing", "Building an environment", (
     Command("preparing.stop", "x", "stop", "Stop", "Stop building the environment."),
     Command("preparing.leave", "escape,q", "leave", "Back", "Return to the previous screen. The build continues."),
-    quiet("preparing.close", "enter", "leave", "Continue", "Continue with the run or plan that needs the environment."),
+    quiet("preparing.close", "enter", "leave", "Continue", "Continue with the run or plan."),
 ))
 
 SECRET = Scope("secret", "Entering a secret", (
@@ -114,15 +114,15 @@ HISTORY = Scope("history", "Screens of runs", (
 ), about="All runs, run details and comparison.")
 
 DASHBOARD = Scope("dashboard", "6 All runs", (
-    Command("dashboard.open", "enter", "open", "Details", "Show the details of the run; expand or collapse a group."),
+    Command("dashboard.open", "enter", "open", "Details", "Show the run's details, or toggle the group."),
     Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run for comparison and charts."),
     Command("dashboard.compare", "c", "compare", "Compare",
         "Compare the marked runs. Without marks, compare this run with the next one."),
     Command("dashboard.filter", "slash", "filter", "Filter", "Show runs matching words or conditions like loss<0.1."),
     Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
     Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),
-    Command("dashboard.group", "b", "group", "Group", "Group by script, target, state or sweep, or not at all."),
-    Command("dashboard.charts", "m", "charts", "Charts", "Switch the charts: one value per run, curves, or none."),
+    Command("dashboard.group", "b", "group", "Group", "Group by script, target, state, sweep or nothing."),
+    Command("dashboard.charts", "m", "charts", "Charts", "Show one value per run, curves, or no charts."),
     Command("dashboard.readme", "i", "readme", "Readme", "Switch between the project's readme and the table."),
     quiet("dashboard.archived", "v", "archived", "Archived", "Show or hide archived runs."),
     quiet("dashboard.run", "ctrl+r", "run", "Run", "Run the script of the run bar and show its log."),
@@ -134,7 +134,7 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
 ONE_RUN = Scope("one run", "One run", (
     Command("one_run.again", "r", "rerun", "Rerun", "Run again with the same files and configuration."),
     Command("one_run.edit", "e", "rerun_edited", "Edit and rerun", "Run again with other arguments or configuration."),
-    Command("one_run.restore", "u", "restore", "Restore", "Preview the project files that a restore would change."),
+    Command("one_run.restore", "u", "restore", "Restore", "Restore the run's project files, after a preview."),
     Command("one_run.shell", "w", "shell", "Shell", "Open a shell in the run's copy of the project."),
     Command("one_run.tag", "t", "tag", "Tag", "Edit the tags of the run."),
     Command("one_run.note", "n", "note", "Note", "Edit the note about the run."),
@@ -157,7 +157,7 @@ COLUMN_CHOICE = Scope("column choice", "Column list", (
 ))
 
 RESTORE = Scope("restore", "Restoring files of a run", (
-    Command("restore.go", "enter", "restore", "Restore", "Save the current files, then restore the run's files."),
+    Command("restore.go", "enter", "restore", "Restore", "Restore the run's files. The current files are saved first."),
     Command("restore.undo", "ctrl+z", "undo", "Undo", "Undo the last restore."),
 ))
 

@@ -14,6 +14,7 @@ from typing import Any
 from textual import on, work
 
 from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import ask
@@ -44,7 +45,6 @@ from tui_workbench.ui.dashboard.dashboard_data import (
 )
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.files.readme import ReadmeScreen
-from tui_workbench.ui.formatting import count
 from tui_workbench.ui.run_messages import RunBarRequested, RunRequested
 from tui_workbench.ui.runs.compare import CompareScreen
 from tui_workbench.ui.runs.history_screen import HistoryScreen
@@ -204,7 +204,7 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     def _show_head(self) -> None:
         query, marked = self.query_shown, len(self._marks)
-        after = [Piece(f"  {count(self._runs, 'run')}", "muted")] if self._runs >= 0 else []
+        after = [Piece(f"  {counted(self._runs, 'run')}", "muted")] if self._runs >= 0 else []
         if query.filter:
             text = truncate_middle(safe_text(query.filter), max(8, self.size.width // 3))
             after.append(Piece(f" with {text}", "accent"))

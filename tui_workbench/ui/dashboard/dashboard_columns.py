@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import open_regular, write_below
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.history_record import Facts
 from tui_workbench.runs.store.table import Group, RunRow
 from tui_workbench.ui.charts.chart_scale import short_number
 from tui_workbench.ui.commands.screen_commands import COLUMN_CHOICE
-from tui_workbench.ui.formatting import count, duration, elapsed, moment, run_state, verdict_label, verdict_look
+from tui_workbench.ui.formatting import duration, elapsed, moment, run_state, verdict_label, verdict_look
 from tui_workbench.ui.gpu.gpu_lines import watt_hours
 from tui_workbench.ui.runs.run_table import TableColumn, TableRow
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
@@ -114,7 +115,7 @@ class RowMaker:
         if isinstance(line, RunRow):
             return TableRow(line.run.run_id, tuple(self._cell(key, line) for key in self._keys), value=line)
         value, total, active = line.group.value, line.group.total, line.group.active
-        text = count(total, "run") + (f", {active:,} active" if active else "")
+        text = counted(total, "run") + (f", {active:,} active" if active else "")
         pieces = (
             Piece("▸ " if line.folded else "▾ ", "muted"),
             Piece(safe_text(value[:LONGEST_CELL]) or f"no {self._group}", "text", bold=True),
@@ -263,7 +264,7 @@ class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
     def _row(self, key: str) -> Row:
         shown = key in self._chosen
         place = f"{self._chosen.index(key) + 1:>3}" if shown else "   "
-        runs = (Piece(count(self._run_counts[key], "run"), "muted"),) if key in self._run_counts else ()
+        runs = (Piece(counted(self._run_counts[key], "run"), "muted"),) if key in self._run_counts else ()
         before = (Piece("☑" if shown else "☐", "accent" if shown else "muted"), Piece(f"{place}  ", "muted"))
         return Row(key, Piece(_name(key), "text" if shown else "muted"), before=before, right=runs)
 

@@ -67,9 +67,10 @@ class RunView(RunContainer, inherit_bindings=False):
     RunView > Vertical { height: 1fr; }
     RunView > Vertical > * { display: none; }
     RunView > Vertical > .-shown { display: block; }
+    RunView LogView { margin: 0 0 0 1; }
     """
     heading = "Run details"
-    about = "Metrics, files and other details of a run. 1 to 7 select a tab, 9 the Spark tab of a Spark run."
+    about = "Metrics, files and other details of a run."
 
     def __init__(self, project: Project, run: Run) -> None:
         self._row = RunRow(run, NO_FACTS)

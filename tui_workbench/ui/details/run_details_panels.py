@@ -15,6 +15,7 @@ from textual.containers import Horizontal, Vertical
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.usage import GpuCurves
 from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict
@@ -27,7 +28,7 @@ from tui_workbench.ui.charts.chart_drawing import Look, look_of
 from tui_workbench.ui.charts.chart_scale import number
 from tui_workbench.ui.commands.screen_commands import GPU_PANEL, METRICS
 from tui_workbench.ui.details.run_details_read import error_lines, gpu_of, logged_lines
-from tui_workbench.ui.formatting import count, duration, verdict_look
+from tui_workbench.ui.formatting import duration, verdict_look
 from tui_workbench.ui.gpu.gpu_lines import NOT_REPORTED, amount, size, watt_hours
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece, Row, hanging
@@ -64,7 +65,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     """
     BINDINGS = METRICS.bindings
     heading = "Metrics"
-    about = "All metrics logged by the script. space adds a curve to the chart, or removes it."
+    about = "All metrics logged by the script."
 
     def __init__(self, *, id: str) -> None:
         self.list, self.chart, self.text = RowList(has_filter=True), Chart(), TextView()
@@ -198,7 +199,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
     GpuPanel Chart { display: none; }
     GpuPanel Chart.-shown { display: block; }
     """
-    about = "The GPU verdict of the run, its evidence, and figures of each device. m shows the next chart."
+    about = "The GPU verdict of the run, its evidence, and figures of each device."
 
     def __init__(self, *, id: str) -> None:
         self.text = TextView()
@@ -305,7 +306,7 @@ def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
             lines.append((Piece(f"{sign} ", role), Piece(f"{safe_text(each.framework)}, {place}", "muted")))
             lines += [(Piece(f"    {safe_text(text)}", "string"),) for text in each.quote]
     if verdict.unseen:
-        lines += [(), (Piece("Not observed", "accent", bold=True),)]
+        lines += [(), (Piece("Incomplete", "accent", bold=True),)]
         for text in verdict.unseen:
             lines += hanging((Piece("▲ ", "warning"),), text[:LONGEST], width + 1)
     return lines
@@ -363,7 +364,7 @@ def machine_lines(recorded: GpuCurves) -> list[Line]:
         (Piece("Machine  ", "accent", bold=True), Piece(safe_text(f"{names}   {text}"[:LONGEST]), "muted")),
     ]
     if recorded.left_out:
-        lines.append((Piece(f"▲ {count(recorded.left_out, 'further sample')} not drawn", "warning"),))
+        lines.append((Piece(f"▲ {counted(recorded.left_out, 'further sample')} not drawn", "warning"),))
     return lines
 
 

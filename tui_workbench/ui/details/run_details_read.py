@@ -17,12 +17,12 @@ from typing import Any
 from tui_workbench.core.errors import RunNotFound, WorkbenchError
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.model import Run, Step
+from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_files
 from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
 from tui_workbench.runs.transfer.downloads import artifact_path, attachments
 from tui_workbench.ui.charts.chart_scale import number, span_label
-from tui_workbench.ui.formatting import count
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import Line
@@ -229,7 +229,7 @@ def environment_of(run: Run) -> list[Line]:
         lines += _section(name, found.get(name), "warning" if name == "problems" else "text")
     packages = found.get("packages")
     if isinstance(packages, dict):
-        lines += [(), (Piece(count(len(packages), "package"), "accent", bold=True),)]
+        lines += [(), (Piece(counted(len(packages), "package"), "accent", bold=True),)]
         lines += [_label(str(name), str(version), 28) for name, version in packages.items()]
     return lines
 
@@ -254,7 +254,7 @@ def gpu_of(run: Run) -> list[Line]:
         return [(Piece("The GPUs of the machine were not recorded.", "muted"),)]
     if not gpus:
         return [(Piece("The machine had no NVIDIA GPU, or nvidia-smi was not installed.", "warning"),)]
-    title = (Piece(f"{count(len(gpus), 'GPU')} in the machine", "accent"),)
+    title = (Piece(f"{counted(len(gpus), 'GPU')} in the machine", "accent"),)
     return [title, *chain.from_iterable(_section(f"GPU {place}", gpu) for place, gpu in enumerate(gpus))]
 
 

@@ -8,11 +8,11 @@ from functools import partial
 from typing import NamedTuple
 
 from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.logs.spark_events import FailedTask, SparkApplication, SparkEvents, SparkStage
 from tui_workbench.runs.logs.spark_ui import SparkAddress, address_of, with_application_of_yarn
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.charts.chart_scale import span_label
-from tui_workbench.ui.formatting import count
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
 from tui_workbench.ui.widgets.text_view import MIN_WIDTH, Line, TextView
@@ -96,7 +96,7 @@ def spark_lines(shown: Shown, width: int, now: float) -> list[Line]:
 def _head(application: SparkApplication, address: SparkAddress | None, width: int, now: float) -> Iterator[Line]:
     facts = [f"Spark {application.version}" if application.version else "", application.master]
     if application.executors:
-        facts.append(f"{count(application.executors, 'executor')}, {count(application.cores, 'core')}")
+        facts.append(f"{counted(application.executors, 'executor')}, {counted(application.cores, 'core')}")
     facts.append(_took(application.start, application.end or now))
     title = Piece(f"{safe_text(application.name) or safe_text(application.identifier)}  ", "accent", bold=True)
     yield from hanging((title,), ", ".join(filter(None, facts)), width, "muted")
@@ -136,7 +136,7 @@ def _stage_lines(application: SparkApplication, width: int, now: float) -> Itera
         if stage.failure:
             yield from hanging((Piece(" " * (number + 4)),), stage.failure, width, "error")
     if application.more_stages:
-        yield (Piece(f"  and {count(application.more_stages, 'later stage')}", "muted"),)
+        yield (Piece(f"  and {counted(application.more_stages, 'later stage')}", "muted"),)
 
 
 def _number(stage: SparkStage) -> str:

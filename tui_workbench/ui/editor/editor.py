@@ -18,6 +18,7 @@ from textual.message import Message
 
 from tui_workbench.core.errors import StorageError
 from tui_workbench.core.text_files import TextFile, read_text_file, reread
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.editor_commands import EDITOR
 from tui_workbench.ui.commands.jump_places import JumpPlace
 from tui_workbench.ui.editor.border_tabs import BorderTabs
@@ -33,7 +34,7 @@ if TYPE_CHECKING:  # importing a text area and its grammars takes 130 ms, too lo
 
 DISK_INTERVAL = 1.0  # seconds between checks of the open files on disk
 PRELOAD_AFTER = 1.0  # seconds after the start until a thread imports the text area
-EMPTY = "Select a file and press enter"
+EMPTY = f"Select a file and press {shown_key('files.open', 'enter')}"
 MIDDLE_BUTTON = 2
 
 

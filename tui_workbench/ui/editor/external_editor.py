@@ -87,7 +87,7 @@ def copy_to_read(path: str) -> str:
         if (size := os.path.getsize(path)) > LARGEST_COPY:
             raise StorageError(
                 f"the file is too large to copy for an editor: {size >> 20:,} MB",
-                remedy="Press / to search the file here.",
+                remedy="Search the log in the workbench instead.",
                 file=path,
             )
         folder = tempfile.mkdtemp(prefix="workbench-")
@@ -136,6 +136,6 @@ def enter_editor(app: App[Any], edit: Edit) -> None:
         with app.suspend():
             processes.run(argv, output=None, log_start=True)
     except SuspendNotSupported as error:
-        raise UsageError("cannot open an editor in this terminal", remedy="Edit the file in pane 3 instead.") from error
+        raise UsageError("cannot open an editor in this terminal", remedy="Edit the file in Editor instead.") from error
     except OSError as error:
         raise StorageError(f"cannot start the editor {argv[0]}: {error.strerror}", remedy=_REMEDY) from error

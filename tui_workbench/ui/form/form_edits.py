@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tui_workbench.config.changes.file_edits import parse_value
 from tui_workbench.config.document import Document
 from tui_workbench.config.schema import field_types
 from tui_workbench.config.schema.field_types import Field
@@ -161,13 +162,6 @@ def _row(field: Field, text: str) -> dict[str, str]:
 def _typed(field: Field, text: str) -> Any:
     if field.type == field_types.GPUS and text.lstrip().startswith("["):
         return plain_value(parse(text).root)
-    if field.type == field_types.INTEGER:
-        if not text.lstrip("+-").isdigit():
-            raise UsageError(f"{field.key} must be a whole number, not {text!r}", remedy="Write digits only.")
-        return int(text)
-    if field.type == field_types.CHOICE:
-        word = field.understand(text)
-        if not word:
-            raise UsageError(f"{field.key} cannot be {text!r}", remedy=f"Choose one of: {', '.join(field.choices)}.")
-        return word
+    if field.type in (field_types.INTEGER, field_types.CHOICE):
+        return field.understand(text) or parse_value(field, field.path, text, field.key)
     return text

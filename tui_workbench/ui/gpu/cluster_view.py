@@ -15,6 +15,7 @@ from textual.timer import Timer
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import ClusterGpus, ClusterPartition, JobGpus
 from tui_workbench.ui.blocking import OneAtATime, in_thread
@@ -153,5 +154,5 @@ def _partition_line(partition: ClusterPartition, cells: int) -> Line:
 
 
 def _job_line(job: JobGpus, title: str, cells: int) -> Line:
-    text = f"  {job.nodes}  {job.gpus} GPU{'' if job.gpus == 1 else 's'}  {job.left} left"
+    text = f"  {job.nodes}  {counted(job.gpus, 'GPU')}  {job.left} left"
     return (Piece(" ○ ", "success"), Piece(fitted(safe_text(title), cells)), Piece(safe_text(text), "muted"))

@@ -13,9 +13,11 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.targets.gpu.fleet import CELL_SECONDS, MachineState, RecentCurves
 from tui_workbench.targets.gpu.sample import Device, Process, Reading
-from tui_workbench.ui.formatting import count
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.formatting import run_title
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_middle
 from tui_workbench.ui.widgets.pieces import Piece, hanging, width_of
 from tui_workbench.ui.widgets.text_view import Line
@@ -51,7 +53,7 @@ def owner_of(process: Process, state: MachineState, known: KnownRuns) -> Owner:
     held = [known.held[name, process.pid] for name in state.targets if (name, process.pid) in known.held]
     if run_id := process.run or "".join(held[:1]):
         run = known.runs.get(run_id)
-        title = f"{run.script_name} [{run.run_number}]" if run is not None else run_id
+        title = run_title(run) if run is not None else run_id
         glyph, role = ("●", "running") if run_id == known.selected else ("○", "success")
         return Owner(safe_text(title[:LONGEST]), role, glyph, run_id)
     if state.machine is not None and state.machine.hides_processes and not process.user:
@@ -112,7 +114,7 @@ def problem_lines(state: MachineState, width: int) -> list[Line]:
     return []
 
 
-_REMEDY = "t diagnoses the machine, r retries"
+_REMEDY = f"{shown_key('gpus.check', 't')} diagnoses the machine, {shown_key('gpus.retry', 'r')} retries"
 
 
 UTILIZATION, MEMORY, POWER = "success", "function", "number"  # colors of the three curves
@@ -161,7 +163,7 @@ class GpuState(NamedTuple):
         if not self.is_reported and self.state.sample is not None:
             found.append(("✗ stopped responding", "error"))
         if ecc:
-            found.append((f"✗ {ecc} ECC error{'s' if ecc > 1 else ''}", "error"))
+            found.append((f"✗ {counted(ecc, 'ECC error')}", "error"))
         for note in reversed(self.state.notes):
             if note.device == self.device.number:
                 when = time.strftime("%H:%M", time.localtime(note.time))
@@ -341,7 +343,7 @@ def machine_line(state: MachineState, width: int) -> Line:
     pieces = [Piece(f" {truncate_middle(', '.join(state.targets), max(12, width // 3))}", "accent", bold=True)]
     texts = [safe_text(state.address[:LONGEST]) or "this machine"]
     if machine is not None and machine.devices:
-        texts.append(count(len(machine.devices), "GPU"))
+        texts.append(counted(len(machine.devices), "GPU"))
         texts += [f"driver {machine.driver}"] if machine.driver else []
         texts += [f"CUDA {machine.cuda}"] if machine.cuda else []
         texts += [machine.source]

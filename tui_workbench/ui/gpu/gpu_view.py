@@ -45,14 +45,14 @@ MOST_GRAPH, LEAST_GRAPH = 8, 2
 EMPTY: tuple[str, ...] = (
     "No compute targets yet.",
     "",
-    "Press a in Compute targets to attach a machine over SSH, or local Docker.",
+    f"Press {shown_key('targets.attach', 'a')} in Compute targets to attach a machine over SSH, or local Docker.",
 )
 WITH_SPAN = 7  # minimum height of the details that shows the time span of the graphs
 
 NOTHING_FOUND = (
     "No machine matches the filter.",
     "",
-    f"Press {shown_key('gpus.clear', 'esc')} to clear the filter. "
+    f"Press {shown_key('gpus.clear', 'esc')} to clear the filter.",
     "Examples: machines, names, users, runs, busy, idle, free.",
 )
 

@@ -16,10 +16,10 @@ from textual.message import Message
 
 from tui_workbench.core import target_types
 from tui_workbench.core.model import ComputeTarget, Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.gpu.usage import own_processes
 from tui_workbench.targets.gpu.fleet import Fleet, MachineState
 from tui_workbench.ui.commands.screen_commands import MONITOR
-from tui_workbench.ui.formatting import count
 from tui_workbench.ui.gpu import gpu_lines
 from tui_workbench.ui.gpu.cluster_view import ClusterView
 from tui_workbench.ui.gpu.gpu_lines import KnownRuns
@@ -169,7 +169,7 @@ class MonitorPane(Pane):
         """Show the details only if the GPUs in the list have no graphs."""
         width, height = self.content_size
         has_graphs = bool(graph_height(self._states, width, height))
-        has_gpus = any(map(_gpu_count, self._states)) or not self._clusters.display
+        has_gpus = any(map(_gpu_count, self._states))
         self._details.set_class(height >= WITH_DETAILS and not has_graphs and has_gpus, "-shown")
 
     # --- Commands
@@ -315,11 +315,11 @@ def summary(states: Sequence[MachineState]) -> str:
     readings = [reading for state in states if state.sample and not state.problem for reading in state.sample.readings]
     busy = sum((reading.utilization or 0.0) >= gpu_lines.BUSY_PERCENT for reading in readings)
     power = sum(reading.power or 0.0 for reading in readings)
-    parts = [count(devices, "GPU")] if devices else []
+    parts = [counted(devices, "GPU")] if devices else []
     parts += [f"{busy} busy"] if busy else []
     parts += [gpu_lines.watts(power)] if power else []
     missing = sum(bool(state.problem) and not gpu_lines.has_no_gpus(state) for state in states)
-    parts += [f"{count(missing, 'machine')} unavailable"] if missing else []
+    parts += [f"{counted(missing, 'machine')} unavailable"] if missing else []
     return ", ".join(parts)
 
 

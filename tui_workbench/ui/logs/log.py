@@ -16,6 +16,7 @@ from textual.timer import Timer
 
 from tui_workbench.core import target_types
 from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
 from tui_workbench.runs.logs.rank_files import rank_log
@@ -25,7 +26,7 @@ from tui_workbench.runs.store.rundir import WORKING_COPY, Attempt, RunDirectory
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import LOG
-from tui_workbench.ui.formatting import WARNING, capitalized, count, is_before_script, reason_of, run_state, run_title
+from tui_workbench.ui.formatting import WARNING, capitalized, is_before_script, reason_of, run_state, run_title
 from tui_workbench.ui.logs.log_search_row import LogSearchRow
 from tui_workbench.ui.logs.log_session import NO_LINE, LogSession
 from tui_workbench.ui.logs.log_view import LogView
@@ -46,8 +47,8 @@ class LogPane(Pane):
     number = 4
     title = "Log"
     about = (
-        "The output and error streams of the selected run. The pane follows the log until you scroll up; G follows it "
-        "again. Control characters are shown as text; the file keeps every byte."
+        "The output and error streams of the selected run. The pane follows new output until you scroll up. Control "
+        "characters are shown as text; the file keeps every byte."
     )
     BINDINGS = LOG.bindings
 
@@ -223,11 +224,11 @@ class LogPane(Pane):
             return ""
         if state.problem is not None:
             return safe_text(state.problem.message)
-        lines = size_text(state.size) if state.line_count is None else count(state.line_count, "line")
+        lines = size_text(state.size) if state.line_count is None else counted(state.line_count, "line")
         if state.pinned:
             return f"following, {lines}" if run.is_active else lines
         if run.is_active and state.new_lines:
-            return f"paused, {count(state.new_lines, 'new line')}"
+            return f"paused, {counted(state.new_lines, 'new line')}"
         number = state.top_number
         place = lines if number is None else f"line {number + 1:,} of {lines.removesuffix(' lines')}"
         return f"paused, {place}" if run.is_active else place
@@ -235,7 +236,7 @@ class LogPane(Pane):
     @on(LogView.Copied)
     def _copied(self, event: LogView.Copied) -> None:
         event.stop()
-        self._show_status(f"copied {count(event.lines, 'line')}")
+        self._show_status(f"copied {counted(event.lines, 'line')}")
 
     # --- The reason for a failure
 

@@ -10,6 +10,7 @@ from textual.message import Message
 from textual.widgets import Input, Label
 
 from tui_workbench.core.errors import UsageError
+from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.logs.log_search import WRONG, Pattern
 from tui_workbench.ui.commands.main_commands import LOG_SEARCH
 from tui_workbench.ui.logs.log_session import SearchState
@@ -116,7 +117,8 @@ def search_text(search: SearchState) -> str:
     """Describe a search: `3 of 17`, `17 lines`, `searching`."""
     if not search.matches:
         return NO_MATCH if search.counted else "searching"
-    count = f"{search.matches:,}{'' if search.counted else '+'}"
     if search.ordinal is None:
-        return f"{count} line{'' if count == '1' else 's'}{', searching' if search.looking else ''}"
-    return f"{search.ordinal:,} of {count}{', wrapped' if search.wrapped else ''}"
+        lines = counted(search.matches, "line") if search.counted else f"{search.matches:,}+ lines"
+        return f"{lines}{', searching' if search.looking else ''}"
+    more = "" if search.counted else "+"
+    return f"{search.ordinal:,} of {search.matches:,}{more}{', wrapped' if search.wrapped else ''}"

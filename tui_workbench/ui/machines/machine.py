@@ -25,6 +25,7 @@ from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.ssh_wire import login_of
 from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import MACHINE, MACHINE_RESULT
 from tui_workbench.ui.formatting import capitalized, error_text
 from tui_workbench.ui.machines.machine_fields import SECRET, attach_fields, request_of
@@ -62,6 +63,9 @@ PHASE_OF_ACTION = {
 }
 
 CONNECTING = ("Connecting...", "muted")
+
+_COPY, _AGAIN = shown_key("machine.copy", "c"), shown_key("machine.again", "r")
+_YES, _NO = shown_key("machine.yes", "y"), shown_key("machine.no", "n")
 
 
 class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
@@ -134,7 +138,7 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
             *remarks,
             (f"The workbench's key is not on {target.address} yet. Run this command there:", "warning"),
             (key.install_command, "accent"),
-            ("c copies the command, r repeats the checks.", "warning"),
+            (f"{_COPY} copies the command, {_AGAIN} repeats the checks.", "warning"),
             command=key.install_command,
         )
 
@@ -244,8 +248,8 @@ class MachineView(DialogView, inherit_bindings=False):
         self.show(
             Phase.QUESTION,
             (f"{error.message.partition(': ')[2]}.", "warning"),
-            ("Compare it on the machine: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", "muted"),
-            ("Accept this host key?  y accepts and remembers it, n rejects it.", "text"),
+            ("Compare it on the machine: cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -", "muted"),
+            (f"Accept this host key?  {_YES} accepts and remembers it, {_NO} rejects it.", "text"),
         )
         accepted = await self._answer
         self.show(Phase.WORKING, CONNECTING)
@@ -373,8 +377,8 @@ def _storage_remark(kept: KeyringResult) -> Remark:
 def _result_remark(checked: Checked) -> Remark:
     name = checked.target.name
     if checked.error is not None:
-        copies = "c copies the fix, " if checked.results[-1].command else ""
-        return f"{name} is not ready. {copies}r repeats the checks.", "warning"
+        copies = f"{_COPY} copies the fix, " if checked.results[-1].command else ""
+        return f"{name} is not ready. {copies}{_AGAIN} repeats the checks.", "warning"
     return f"{name} is ready.", "success"
 
 

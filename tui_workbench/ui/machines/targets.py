@@ -17,6 +17,7 @@ from textual.widgets import Static
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import CHANGES, TARGETS
 from tui_workbench.ui.formatting import BROKEN, READY, UNCHECKED, StateLook
 from tui_workbench.ui.messages import ChangeRequested, EditorRequested, FileChosen
@@ -70,8 +71,8 @@ class TargetsPane(Pane):
     title = "Compute targets"
     short_title = "Targets"
     about = (
-        "Machines and Docker engines that run scripts. Each is a .compute file in aml_config; `a` attaches another. "
-        "`ready`: the interpreter was found or the check (`t`) succeeded. `problem`: the reason is below the list."
+        "Machines and Docker engines that run scripts. Each is a .compute file in aml_config. `ready`: the "
+        "interpreter was found or the check succeeded. `problem`: the reason is below the list."
     )
     BINDINGS = TARGETS.bindings + CHANGES.bindings
     DEFAULT_CSS = """
@@ -128,7 +129,7 @@ class TargetsPane(Pane):
         name_width = min(max((len(name) for name in self._targets), default=0), 16)
         self._list.show_rows(
             [shown.row(name_width) for shown in self._targets.values()],
-            empty=("No compute targets yet.", "Press a to attach a machine."),
+            empty=("No compute targets yet.", f"Press {shown_key('targets.attach', 'a')} to attach a machine."),
         )
         self._show_problem()
         return tuple((name, shown.state) for name, shown in self._targets.items())

@@ -13,6 +13,7 @@ from textual.screen import Screen
 
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.ui import messages, run_messages, screens
 from tui_workbench.ui.changes.project_changes import ProjectChanges
@@ -26,7 +27,6 @@ from tui_workbench.ui.commands.available_commands import (
 from tui_workbench.ui.commands.help import HelpScreen, sections
 from tui_workbench.ui.editor.editor import EditorPane
 from tui_workbench.ui.editor.external_editor import open_in_editor
-from tui_workbench.ui.formatting import count
 from tui_workbench.ui.logs.latest_line import LatestLine
 from tui_workbench.ui.logs.log import LogPane
 from tui_workbench.ui.machines.targets import TargetsPane
@@ -201,7 +201,7 @@ class MainCoordinator:
 
     async def _ask_about_edits(self, files: int) -> None:
         save, discard = Choice("s", "save and quit", SAVE), Choice("d", "discard edits", DISCARD)
-        text = f"Unsaved edits in {count(files, 'file')}."
+        text = f"Unsaved edits in {counted(files, 'file')}."
         answer = await self.questions.choose(text, save, discard, Choice("esc", "cancel", ""), is_awaited=True)
         if answer == DISCARD or (answer == SAVE and not await self.panes.editor.save_all()):
             self._exit()

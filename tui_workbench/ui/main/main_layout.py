@@ -15,6 +15,7 @@ from textual.geometry import NULL_OFFSET, NULL_SPACING, Region, Size
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.widget import Widget
 
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.session_state import Values
 
 PANES = ("files", "targets", "editor", "log", "jobs")  # IDs of the panes, in the order of their numbers
@@ -242,7 +243,7 @@ class Borders:
     def why_not(self) -> str:
         """Return the reason why no border can be moved now, or ""."""
         if self._layout.view.zoomed:
-            return "A zoomed pane has no borders to move. z restores its size."
+            return f"A zoomed pane has no borders to move. {shown_key('view.zoom', 'z')} restores its size."
         if not is_wide(self._area.size):
             return f"Moving borders needs a terminal of at least {WIDE_WIDTH} by {WIDE_HEIGHT}."
         return ""

@@ -13,6 +13,7 @@ from textual import on
 
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.comparing import ComparedRow, Comparison, compare
 from tui_workbench.runs.facade import Runs
@@ -22,8 +23,9 @@ from tui_workbench.ui.charts.chart import Chart
 from tui_workbench.ui.charts.chart_data import read_metrics, run_curves
 from tui_workbench.ui.charts.chart_drawing import Look, look_of
 from tui_workbench.ui.charts.chart_scale import number, span_label
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import COMPARE, HISTORY
-from tui_workbench.ui.formatting import RUN_STATES, count, run_title, verdict_look
+from tui_workbench.ui.formatting import RUN_STATES, run_title, verdict_look
 from tui_workbench.ui.messages import MonitorRequested
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.runs.run_table import RunTable, TableColumn, TableRow
@@ -42,6 +44,8 @@ SECTION_NAMES = {
     "host": "machine",
 }  # fmt: skip
 
+NO_MATCH = (f"No matching row. {shown_key('history.leave', 'esc')} clears the filter.",)
+
 
 class CompareScreen(HistoryScreen, inherit_bindings=False):
     """The comparison of runs in a chart and a table."""
@@ -50,10 +54,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
     DECLARED_COMMANDS = (*COMPARE, *HISTORY)
     AUTO_FOCUS = "RunTable"
     heading = "Comparison"
-    about = (
-        "Differences come first. Values equal to those of the base run are dimmed; b makes the run under the cursor "
-        "the base. enter shows a difference in full, or the diff of a file."
-    )
+    about = "Differences come first. Values equal to those of the base run are dimmed."
     DEFAULT_CSS = """
     CompareScreen > Chart { height: 1fr; min-height: 7; }
     CompareScreen > RunTable { height: 60%; border-top: solid $border-blurred; }
@@ -96,7 +97,7 @@ class CompareScreen(HistoryScreen, inherit_bindings=False):
         self.table.show_columns(columns_of(self.runs, self._base), "", descending=False)
         words = self.filter_row.text.strip()
         rows = rows_of(self._comparison, self._base, show_same=self._shows_same, words=words)
-        self.table.set_rows(len(rows), 0, rows, replace=True, empty=("No matching row. esc clears the filter.",))
+        self.table.set_rows(len(rows), 0, rows, replace=True, empty=NO_MATCH)
         self._fit()
         self.refresh_bindings()
 
@@ -238,7 +239,7 @@ def rows_of(found: Comparison, base: int, *, show_same: bool, words: str = "") -
         rows.append(_heading("none", "no differences"))
     same = [row for row in found.rows if not row.differs and _matches(row, words)]
     if same:
-        rows.append(_heading(SAME, f"{'▾' if show_same else '▸'} {count(len(same), 'equal row')}"))
+        rows.append(_heading(SAME, f"{'▾' if show_same else '▸'} {counted(len(same), 'equal row')}"))
     if show_same:
         rows += [_row(row, base) for row in same]
     rows += [

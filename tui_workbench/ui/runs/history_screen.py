@@ -36,7 +36,7 @@ from tui_workbench.ui.widgets.notice import Notice
 Answer = TypeVar("Answer")
 
 
-class HistoryScreen(Screen[str], inherit_bindings=False):
+class HistoryScreen(Screen[None], inherit_bindings=False):
     """A full screen over the main screen."""
 
     BINDINGS = HISTORY.bindings
@@ -125,7 +125,8 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         if text := self.get_selected_text():
             self.app.copy_to_clipboard(text)
         else:
-            self.say(f"{shown_key('quit.anywhere', 'ctrl+q')} leaves the workbench; esc goes back.")
+            quit_key, back_key = shown_key("quit.anywhere", "ctrl+q"), shown_key("history.leave", "esc")
+            self.say(f"{quit_key} leaves the workbench; {back_key} goes back.")
 
     def action_filter(self) -> None:
         if self.filter_row is not None:
@@ -135,7 +136,7 @@ class HistoryScreen(Screen[str], inherit_bindings=False):
         if self.filter_row is not None and self.filter_row.display:
             self.filter_row.clear()
         else:
-            self.dismiss("")
+            self.dismiss()
 
     def why_not(self, action: str) -> str:
         if action == "undo_step" and not undo_steps(self.app).title:

@@ -22,6 +22,7 @@ from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.submission.planning import prepare_environment
 from tui_workbench.targets.base.values import Report
 from tui_workbench.ui.blocking import in_thread
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import PLAN, PREPARING
 from tui_workbench.ui.formatting import STEP_WORDS, capitalized, duration
 from tui_workbench.ui.logs.log_view import LogView
@@ -84,14 +85,14 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
                 return
             self._plan, unknown = await in_thread(lambda: runs.plan_details(self._request))
         except NotPrepared as error:
-            self._show_status(f"{error.message}. P prepares the environment.", "warning")
+            self._show_status(f"{error.message}. {shown_key('plan.prepare', 'P')} prepares the environment.", "warning")
         except WorkbenchError as error:
             self._show_status(str(error), "error")
         else:
             if unknown:
                 self._show_status(f"Could not check the target: {unknown}", "warning")
             else:
-                self._show_status("The plan is ready. enter runs it.", "success")
+                self._show_status(f"The plan is ready. {shown_key('plan.run', 'enter')} runs it.", "success")
 
     def _show_status(self, text: str, role: str) -> None:
         self._status = (capitalized(text), role)
@@ -247,7 +248,10 @@ class PrepareScreen(DialogScreen[bool], inherit_bindings=False):
     """The screen of a preparation. Its result is True if the environment is ready."""
 
     BINDINGS = PREPARING.bindings
-    DEFAULT_CSS = "PrepareScreen > Vertical { width: 110; height: 80%; }"
+    DEFAULT_CSS = """
+    PrepareScreen > Vertical { width: 110; height: 80%; }
+    PrepareScreen LogView { margin: 0 0 0 1; }
+    """
 
     def __init__(self, preparation: Preparation, *, closes: bool = False) -> None:
         """With `closes`, the screen closes when the environment is ready, because a run waits for the environment."""

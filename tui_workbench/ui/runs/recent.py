@@ -33,7 +33,7 @@ class RecentPane(Pane):
 
     number = 6
     title = "All runs"
-    about = "All runs of the project, newest first. 6 opens the dashboard with charts, filters and commands."
+    about = "All runs of the project, newest first."
     BINDINGS = RECENT.bindings
 
     @dataclass(eq=False)

@@ -17,6 +17,7 @@ from textual.widgets import Input, Static
 
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.shell import Shell, run_shell
@@ -28,7 +29,7 @@ from tui_workbench.ui.blocking import CallQueue, in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, ONE_RUN, RESTORE, RUN_EDIT
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
-from tui_workbench.ui.formatting import count, run_title
+from tui_workbench.ui.formatting import run_title
 from tui_workbench.ui.messages import MonitorRequested
 from tui_workbench.ui.run_messages import RerunRequested
 from tui_workbench.ui.runs.history_screen import HistoryScreen
@@ -344,11 +345,11 @@ class RestoreScreen(HistoryScreen, inherit_bindings=False):
     def _restored(self, done: Restoration) -> None:
         undo_steps(self.app).add(UNDO_TITLE, self._undo_restore)
         key = shown_key("restore.undo", "ctrl+z")
-        self._show_done(f"Restored {count(_changed(done), 'file')}. {key} undoes the restore.")
+        self._show_done(f"Restored {counted(_changed(done), 'file')}. {key} undoes the restore.")
 
     def _undone(self, done: Restoration) -> None:
         undo_steps(self.app).forget(UNDO_TITLE)
-        self._show_done(f"Undone: {count(_changed(done), 'file')} changed back.")
+        self._show_done(f"Undone: {counted(_changed(done), 'file')} changed back.")
 
     def _show_done(self, text: str) -> None:
         if self.is_attached:
@@ -369,7 +370,7 @@ def change_lines(restoration: Restoration) -> list[Line]:
     if not restoration.changes:
         return [(Piece("No changes: the project's files match the run.", "muted"),)]
     lines: list[Line] = [
-        (Piece(f"{count(_changed(restoration), 'file')} to restore. Current versions are saved first.", "muted"),),
+        (Piece(f"{counted(_changed(restoration), 'file')} to restore. Current versions are saved first.", "muted"),),
         (),
     ]
     for change in restoration.changes:

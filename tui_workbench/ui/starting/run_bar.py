@@ -190,7 +190,7 @@ class RunBar(Widget, inherit_bindings=False):
             raise UsageError("the project has no run configuration", remedy="Add a .runconfig file to aml_config/.")
         if not self._script.value:
             raise UsageError(
-                "no script selected", remedy="Choose a script in the run bar, or press s on a file in Files."
+                "no script selected", remedy="Choose a script in the run bar, or with `Use as script` in Files."
             )
         try:
             arguments = tuple(shlex.split(self._arguments.value))
@@ -388,7 +388,8 @@ class RequestLine(Line):
     def pieces(self, width: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
         request = self._request
         if request is None:
-            return [Piece(" No script selected", "muted"), Piece("  0 opens the run bar", "accent")], ()
+            key = shown_key("dashboard.run_bar", "0")
+            return [Piece(" No script selected", "muted"), Piece(f"  {key} opens the run bar", "accent")], ()
         words = (request.run_configuration, request.script, shlex.join(request.arguments), request.slurm)
         room = max(6, (width - _LABEL_CELLS) // (4 if request.slurm else 3))
         left = [Piece(" Run on", "muted")]

@@ -1,4 +1,4 @@
-"""Starting a run: log in on the target, ask questions, build the environment, submit.
+"""Starting a run: log in to the target, ask questions, build the environment, submit.
 
 The invariants: a local run starts without a login; before a remote run, the user is asked for the secrets that its
 login needs; a host key is accepted only with a letter, so that an extra press of enter cannot accept it; a secret goes
@@ -52,7 +52,7 @@ class Login:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def reach(self, target: ComputeTarget | None) -> bool:
-        """Log in on the machine of a target; return False if the user refuses. Raises WorkbenchError.
+        """Log in to the machine of a target; return False if the user refuses. Raises WorkbenchError.
 
         An unreachable machine counts as success: the run then reports the error or waits.
         """
@@ -279,7 +279,7 @@ class Starting:
             await self.prepare()
 
     async def reconnect(self, run: Run) -> None:
-        """Log in on a run's target, and resume the run or fetch its missing files."""
+        """Log in to a run's target, and resume the run or fetch its missing files."""
         if not await self._login.reach(self._state.target(run.target)):
             return
         if not run.lacks_outputs:

@@ -17,6 +17,7 @@ from textual import on
 
 from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
 from tui_workbench.core.trace_reading import (
     ENDED,
     FAILED,
@@ -29,8 +30,9 @@ from tui_workbench.core.trace_reading import (
     short_line,
 )
 from tui_workbench.projects.project import Project
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, TRACE
-from tui_workbench.ui.formatting import count, run_title
+from tui_workbench.ui.formatting import run_title
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.terminal.clipboard import copy
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -42,8 +44,8 @@ from tui_workbench.ui.widgets.text_view import Line, TextView
 POLL_SECONDS = 0.5
 
 NO_CALLS = ("No calls yet.", "Calls to ssh, docker, git and other programs are listed here.")
-NO_CALLS_OF_RUN = ("No calls for this run.", "a shows all calls.")
-NO_MATCH = ("No matching call.", "esc clears the filter.")
+NO_CALLS_OF_RUN = ("No calls for this run.", f"{shown_key('trace.whose', 'a')} shows all calls.")
+NO_MATCH = ("No matching call.", f"{shown_key('history.leave', 'esc')} clears the filter.")
 
 MAX_SHOWN = 5_000
 """Maximum number of calls in the list; the oldest are omitted."""
@@ -64,10 +66,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
     DECLARED_COMMANDS = (*TRACE, *HISTORY)
     AUTO_FOCUS = "RowList"
     heading = "Calls"
-    about = (
-        "Every call to ssh, docker, git and other programs, with its time and result. "
-        "y copies a call as a shell command. Secrets are shown as ***."
-    )
+    about = "Every call to ssh, docker, git and other programs, with its time and result. Secrets are shown as ***."
     DEFAULT_CSS = """
     TraceScreen > RowList { height: 3fr; min-height: 4; }
     TraceScreen > TextView { height: 2fr; min-height: 4; border-top: solid $border-blurred; }
@@ -112,7 +111,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
             return
         self._found = found
         shown, total = len(found.calls), found.total
-        number = count(total, "call") if shown == total else f"{shown:,} of {count(total, 'call')}"
+        number = counted(total, "call") if shown == total else f"{shown:,} of {counted(total, 'call')}"
         failed = (Piece(f"   ✗ {found.failed:,} failed", "error"),) if found.failed else ()
         self.head.show(self.subject, right=(Piece(number, "muted"), *failed))
         empty = NO_CALLS_OF_RUN if self._of_run else NO_CALLS

@@ -202,7 +202,7 @@ class DialogView(ScrollView, can_focus=True, inherit_bindings=False):
         if field.is_secret:
             buffer = _dots(buffer)
         if is_current and (buffer.text or not field.hint):
-            return [label, *draw_typed(buffer, width - self.label_width - 1, palette)]
+            return [label, *draw_typed(buffer, width - self.label_width, palette)]
         if buffer.text:
             return [label, Segment(safe_text(buffer.text), text)]
         cursor = [Segment(" ", style(palette.background, palette.accent)), Segment(" ", text)] if is_current else []

@@ -14,12 +14,13 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.themes.themes import Palette, palette_of, style
 from tui_workbench.ui.undo import undo_steps
 from tui_workbench.ui.widgets.line_buffer import LineBuffer
 from tui_workbench.ui.widgets.pieces import draw_typed
 
-NO_MATCH = ("No matches. esc clears the filter.",)
+NO_MATCH = (f"No matches. {shown_key('list.clear_filter', 'esc')} clears the filter.",)
 
 
 class Filterable(ScrollView, inherit_bindings=False):

@@ -25,7 +25,7 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
 
     heading = "In the text"
     DEFAULT_CSS = """
-    TextView { padding: 0 1; }
+    TextView { padding: 0 1; scrollbar-gutter: stable; }
     TextView.-fitted { height: auto; padding: 0; }
     """
     BINDINGS = READER.bindings + LIST_FILTER.bindings
