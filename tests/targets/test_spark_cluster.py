@@ -28,6 +28,7 @@ from azureml.logging import get_azureml_logger
 get_azureml_logger().log('rate', 0.5)
 print('driver of', os.environ['AZUREML_RUN_ID'], os.environ.get('NAME'), sys.argv[1:])
 """
+VALUE = "a 'b' \"c\" $HOME \\ `id`"
 FAILS = "print('begins'); raise ValueError('row 7 has no label')"
 WAITS = "import os, time\nwhile not os.path.exists('/home/research/go'): time.sleep(0.02)\nprint('went on')\n"
 MARK = "======== The log of the driver, fetched at the end of application_"
@@ -79,7 +80,7 @@ def test_client_mode_is_the_default(box: Remote, yarn: StandInYarn) -> None:
 
 
 def test_driver_in_the_cluster_ends_with_its_final_status(head: Remote, yarn: StandInYarn) -> None:
-    configure(head, "cluster", EnvironmentVariables={"NAME": "a 'b'"})
+    configure(head, "cluster", EnvironmentVariables={"NAME": VALUE})
     head.write(SCRIPT)
     planned = head.run("experiment", "submit", "-c", "box", "--dry-run", "train.py")
     assert "use Spark with master yarn, the driver in the cluster" in planned.out
@@ -88,7 +89,7 @@ def test_driver_in_the_cluster_ends_with_its_final_status(head: Remote, yarn: St
     done = head.run("az", "ml", "experiment", "submit", "-c", "box", "train.py", "0.01")
     assert done.code == 0, done
     run_id = head.history()[0]["run_id"]
-    assert f"driver of {run_id} a 'b' ['0.01']" in done.out.partition(MARK)[2]
+    assert f"driver of {run_id} {VALUE} ['0.01']" in done.out.partition(MARK)[2]
     (application,) = yarn.applications()
     assert yarn.state(application)["tags"] == [run_id.lower()]
     properties = yarn.submitted()["properties"]

@@ -44,7 +44,11 @@ state = {"tags": properties["spark.yarn.tags"].lower().split(","), "state": "RUN
 with open(folder + "/state", "w") as file:
     json.dump(state, file)
 prefix = "spark.yarn.appMasterEnv."
-variables = {name[len(prefix):]: value for name, value in properties.items() if name.startswith(prefix)}
+variables = {
+    # As YARN's ContainerLaunch, which writes a shell script.
+    name[len(prefix):]: subprocess.check_output(["bash", "-c", 'printf %s "' + value + '"'], text=True)
+    for name, value in properties.items() if name.startswith(prefix)
+}
 # On another node, no process of the head node has the run's ID.
 del variables["WORKBENCH_RUN_ID"]
 variables.update(PATH=os.environ["PATH"], PYTHONPATH=options["--py-files"].replace(",", ":"))

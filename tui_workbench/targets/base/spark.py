@@ -295,8 +295,10 @@ def _cluster_properties(spec: RunSpec, given: Mapping[str, str]) -> dict[str, st
             line=line_of_key(configuration.path, configuration.key("EnvironmentVariables")),
         )
     named = {"AZUREML_RUN_ID": spec.run_id, **own, RUN_ID_VARIABLE: spec.run_id}
+    # YARN writes each value between double quotes into a shell script.
+    quoted = {_MASTER_ENVIRONMENT + name: re.sub(r'(["$`\\])', r"\\\1", value) for name, value in named.items()}
     tags = ",".join(filter(None, (given.get(_TAGS, ""), tag_of(spec.run_id))))
-    return {_TAGS: tags, **dict(_OWN_PROPERTIES), **{_MASTER_ENVIRONMENT + name: each for name, each in named.items()}}
+    return {_TAGS: tags, **dict(_OWN_PROPERTIES), **quoted}
 
 
 def packages_for(dependencies: SparkDependencies, spark: Spark) -> tuple[list[str], list[str]]:
