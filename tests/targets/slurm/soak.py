@@ -1,6 +1,6 @@
 """Kill parts of a cluster, and processes of the workbench, at random moments while runs execute on it.
 
-    [SOAK_KEEP=FOLDER] python -m tests.targets.slurm.soak KILLS [SEED]
+    [SOAK_KEEP=FOLDER] [SOAK_REQUEUE=1] python -m tests.targets.slurm.soak KILLS [SEED]
 
 The parts are slurmctld, slurmd, the login node's sshd, and the client: the watcher, the link and a command that
 submits. Every script adds a line to one file when it starts, writes numbered lines, and ends with a code, all known in
@@ -8,7 +8,8 @@ advance. A controller that is killed forgets what it has not saved, and then Slu
 run must have failed or be unknown, with the reason, and its log must contain what the script had written until then.
 It is counted separately, and only if Slurm says so: squeue shows the job with a state of LOST_STATES, or no
 longer knows an accepted job, or srun refuses the step of a job that is ending. SOAK_KEEP is a folder for the files of
-the runs and the logs of the cluster.
+the runs and the logs of the cluster. With SOAK_REQUEUE, jobs are also requeued; then the log must contain the output of
+each attempt.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from tui_workbench.targets.slurm.ends import read_info
 from tui_workbench.targets.slurm.states import ENDED
 
 KEEP = os.environ.get("SOAK_KEEP", "")
+REQUEUES = bool(os.environ.get("SOAK_REQUEUE"))
 ACTIVE_RUNS = 6
 PATIENCE = 400.0
 """Seconds for the last runs to end."""
@@ -93,7 +95,7 @@ class Verdict(NamedTuple):
 class Soak:
     """A test that runs scripts on a cluster and kills processes. `connections` is the folder of the links' sockets."""
 
-    def __init__(self, project: SlurmProject, connections: Path, seed: int) -> None:
+    def __init__(self, project: SlurmProject, connections: Path, seed: int, *, requeues: bool) -> None:
         self.project = project
         self.cluster = project.cluster
         self.kills: Counter[str] = Counter()
@@ -111,8 +113,9 @@ class Soak:
             "watcher": self._kill_watcher,
             "link": self._kill_link,
             "submit": self._kill_submit,
+            **({"attempt": self._requeue} if requeues else {}),
         }
-        project.configure({"slurm": {"partition": "gpu", "time": str(LIMIT_MINUTES)}})
+        project.configure({"slurm": {"partition": "gpu", "time": str(LIMIT_MINUTES), "requeue": requeues}})
         project.write(SCRIPT)
         self.runs = Runs(Project.find(str(project.folder)))
 
@@ -125,7 +128,7 @@ class Soak:
             if self._victims[victim]():
                 self.kills[victim] += 1
                 print(f"{self.kills.total()}: {victim}", flush=True)
-            self._repair_nodes()
+            self._repair()
             self._ask_slurm()
             self.runs.resume()
 
@@ -136,6 +139,7 @@ class Soak:
         deadline = time.monotonic() + patience
         while any(run.is_active for run in self.runs.list(adopt=True)) and time.monotonic() < deadline:
             time.sleep(0.5)
+            self._repair()
             self._ask_slurm()
 
     def verdict(self) -> Verdict:
@@ -154,13 +158,15 @@ class Soak:
         text += run.reason
         has_ended = run.exit_code == code and run.state == (RunState.FAILED if code else RunState.COMPLETED)
         kept = _content(self.project.there(run.run_id) / "output.log")
-        if starts > 1:
+        begins = [0, *(attempt.start for attempt in RunDirectory(run.directory).attempts())]
+        parts = [written[begin:end] for begin, end in zip(begins, [*begins[1:], len(written)], strict=True)]
+        if starts > len(begins):
             found.double_starts.append(text)
         if run.is_active:
             found.unfinished.append(text)
-        elif written != (wanted if has_ended else kept) or not wanted.startswith(written):
+        elif written != kept or (has_ended and parts[-1] != wanted) or not all(map(wanted.startswith, parts)):
             found.lost_bytes.append(f"{text}; {len(written)} of {len(wanted)} bytes, {len(kept)} there")
-        elif has_ended and starts == 1:
+        elif has_ended and starts:
             found.right.append(text)
         elif run.state in (RunState.FAILED, RunState.UNKNOWN) and run.exit_code != 0 and self._is_lost(run):
             found.lost_by_slurm.append(text)
@@ -184,10 +190,18 @@ class Soak:
         self._forgotten |= {run_id for run_id in missing if self._states.get(run_id, "") not in ENDED}
         self._states |= shown
 
-    def _repair_nodes(self) -> None:
-        """Resume drained nodes, as administrators do. Slurm drains a node if a controller has used a job ID twice."""
+    def _repair(self) -> None:
+        """Resume drained nodes and release held jobs, as administrators do.
+
+        Slurm drains a node if a controller has used a job ID twice, and holds a requeued job that it could not start.
+        """
         names = ",".join(self.cluster.nodes)
         self.cluster.command("root", ["scontrol", "update", f"nodename={names}", "state=resume"])
+        for job in self._jobs("PENDING"):
+            self.cluster.command("root", ["scontrol", "release", job])
+
+    def _jobs(self, state: str) -> list[str]:
+        return self.cluster.command("root", ["squeue", "-h", "-t", state, "-o", "%A"]).stdout.split()
 
     def _submit_missing(self) -> None:
         active = sum(run.is_active for run in self.runs.list())
@@ -232,6 +246,10 @@ class Soak:
     def _kill_link(self) -> bool:
         return _kill(link_processes(self._connections))
 
+    def _requeue(self) -> bool:
+        jobs = self._jobs("RUNNING")
+        return bool(jobs) and self.cluster.command("root", ["scontrol", "requeue", jobs[0]]).returncode == 0
+
     def _kill_submit(self) -> bool:
         submit = self.project.start("experiment", "submit", "-c", "cluster", "--detach", "train.py", *self._arguments())
         self._submits.append(submit)
@@ -257,7 +275,7 @@ def main(count: int, seed: int) -> int:
     """Kill `count` times, print the outcomes of the runs, and return 1 if one is an error."""
     print(f"seed {seed}", flush=True)
     with open_folder() as folder, project_on_cluster(folder) as (project, connections):
-        soak = Soak(project, connections, seed)
+        soak = Soak(project, connections, seed, requeues=REQUEUES)
         soak.kill(count)
         soak.finish(PATIENCE)
         verdict = soak.verdict()

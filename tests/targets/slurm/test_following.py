@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -17,8 +18,11 @@ from tui_workbench.runs.lifecycle.step_progress import Progress
 from tui_workbench.runs.store.rundir import EVENTS, RunDirectory
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, Completed, LocalHost
+from tui_workbench.targets.slurm import followed
 from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.followed import FollowedRun
 from tui_workbench.targets.slurm.following import ClusterWatch
+from tui_workbench.targets.slurm.listing import Files
 
 
 class SlowLogin(LoginHost):
@@ -119,6 +123,14 @@ def test_end_between_two_attempts_comes_from_sacct(login: Login) -> None:
     assert outcome.has_failed
 
 
+def test_lost_job_that_sacct_lists_as_running_is_unknown(login: Login, tmp_path: Path) -> None:
+    (tmp_path / "bin" / "sacct").write_text("#!/bin/sh\necho '12|RUNNING|0:0'\n")
+    login.end("exp_1", code="")
+    outcome = login.follow_until("exp_1")
+    assert outcome.reason == "Slurm no longer knows the job; its exit code was not written"
+    assert not outcome.has_failed
+
+
 def test_frequent_interruptions_do_not_stop_the_copy_of_a_log(login: Login) -> None:
     login.watch = ClusterWatch(SlowLogin(LocalHost(), str(login.root)), 1.0)
     login.end("exp_1", "hello", code="")
@@ -141,3 +153,18 @@ def test_frequent_interruptions_do_not_stop_the_copy_of_a_log(login: Login) -> N
         os.close(reading)
         os.close(writing)
     assert log.read_text() == "hello"
+
+
+def test_ended_script_of_a_requeued_job_waits_for_slurm(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed, "EXPLAIN_SECONDS", 0.0)
+    (spec, _) = login.specs
+    progress = Progress(RunDirectory(spec.run_directory), -1, RunState.RUNNING)
+    run = FollowedRun(
+        LoginHost(LocalHost(), str(login.root)), spec.run_id, spec.run_directory, "12", progress,
+        may_restart=True, has_samples=False,
+    )  # fmt: skip
+    run.take_files(Files(exit_code=0))
+    now = time.monotonic()
+    assert not run.wants_explanation(now)
+    assert run.outcome(now) is None
+    assert math.isinf(run.next_time())  # no busy loop until squeue reports the end

@@ -10,9 +10,11 @@ import pytest
 
 from tests.faults.support import until
 from tests.runs.support import record_of
-from tui_workbench.core.model import RunSpec
+from tui_workbench.core.model import RunSpec, SweepTask
 from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.hosts.host_layout import project_key
 from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.slurm_target import SlurmTarget
 from tui_workbench.targets.slurm.stopping import stop
 from tui_workbench.targets.slurm.submission import Submission, SubmissionRefused, submit
 
@@ -20,7 +22,7 @@ from tui_workbench.targets.slurm.submission import Submission, SubmissionRefused
 COMMANDS = {
     "sbatch": "until [ -e {top}/accept ]; do sleep 0.05; done; echo '7|7|PENDING|None|wb-exp_1' >{top}/jobs; echo 7",
     "squeue": "[ ! -s {top}/jobs ] || case $* in *-o\\ %T) echo PENDING ;; *-s*) ;; *) cat {top}/jobs ;; esac",
-    "scancel": "rm -f {top}/jobs",
+    "scancel": 'rm -f {top}/jobs; echo "$@" >>{top}/canceled',
     "flock": 'echo "$3" >>{top}/locks; exec /usr/bin/flock "$@"',
 }
 
@@ -77,3 +79,14 @@ def test_cancel_spares_the_job_of_another_run(run: Submitting, tmp_path: Path) -
     (tmp_path / "jobs").write_text("7|7|PENDING|None|wb-exp_2\n")
     assert stop(run.host, run.spec, 0.0) is None
     assert (tmp_path / "jobs").exists()
+
+
+def test_canceled_sweep_leaves_no_held_tasks(run: Submitting, tmp_path: Path) -> None:
+    spec = run.spec._replace(sweep=SweepTask("sweep-1", 1, 2, 1))
+    target = SlurmTarget(spec.target._replace(run_root=run.host.home()), LocalHost())
+    name = f"sweep-1-{project_key(spec.project_root)}"
+    array = tmp_path / "root" / "arrays" / name
+    array.mkdir(parents=True)
+    (array / "attempted").touch()  # the request was killed before it stored the ID of the array
+    target.release(spec)
+    assert f"-n {name}" in (tmp_path / "canceled").read_text()

@@ -99,11 +99,22 @@ def test_several_requests_submit_once(login: Login) -> None:
 
 
 def test_job_of_the_caller_does_not_change_the_new_job(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SLURM_JOB_ID", "SLURM_CONF", "SBATCH_PARTITION", "PMI_RANK", "PMIX_RANK", "SQUEUE_STATES"):
+    names = "SLURM_JOB_ID SLURM_CONF SBATCH_PARTITION PMI_RANK PMIX_RANK SQUEUE_STATES SINFO_PARTITION"
+    for name in names.split():
         monkeypatch.setenv(name, "of the caller")
     login.submit()
     lines = (login.folder / "environment").read_text().splitlines()
     assert [line for line in lines if line.endswith("=of the caller")] == ["SLURM_CONF=of the caller"]
+
+
+def test_job_has_the_umask_of_the_login(login: Login) -> None:
+    login.command("sbatch", f'umask >"$BOX/umask"; {ACCEPT}')
+    mask = os.umask(0o027)
+    try:
+        login.submit()
+    finally:
+        os.umask(mask)
+    assert (login.folder / "umask").read_text() == "0027\n"
 
 
 @pytest.mark.parametrize("said", ["Socket timed out on send/recv operation", "Unexpected missing socket error"])

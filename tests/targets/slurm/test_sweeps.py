@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.faults.support import WAITS, until
+from tests.targets.slurm.project import SlurmProject
 from tests.targets.slurm.test_slurm_faults import AFTER, held, kill_links
+from tests.targets.slurm_fixtures import login_of
 
 if TYPE_CHECKING:
-    from tests.targets.slurm.project import SlurmProject
+    from tests.slurm_cluster import SlurmCluster
 
 REFUSES_ARRAYS = """\
 case $* in
@@ -61,7 +63,11 @@ def test_sweep_is_one_array(project: SlurmProject) -> None:
     until(lambda: arrays(project) == [], "the end of the array")
 
 
-def test_cancel_spares_the_other_tasks_of_an_array(project: SlurmProject) -> None:
+def test_cancel_spares_the_other_tasks_of_an_array(
+    tmp_path: Path, each_slurm: SlurmCluster, home: Path, connections: Path, key: Path
+) -> None:
+    login_of(each_slurm, home, key)
+    project = SlurmProject(tmp_path / "project", each_slurm)
     ids = sweep(project)
     until(lambda: jobs(project) == [f"wb-{run_id}" for run_id in ids], "three jobs")
     by_job = dict(job.split("|wb-") for job in jobs(project, "%A|%j"))

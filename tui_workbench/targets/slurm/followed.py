@@ -160,7 +160,8 @@ class FollowedRun:
     def take_accounting(self, state: str, code: int | None) -> None:
         """Process the answer of sacct: "" and None if it does not know the job."""
         self._account = (state, code)
-        self._end_state = state or self._end_state
+        if state in states.ENDED:  # sacct may list a job as running that a failed slurmctld has lost
+            self._end_state = state
 
     def lose(self, reason: str) -> None:
         """Report that the state of the run is unknown."""
@@ -224,12 +225,15 @@ class FollowedRun:
 
     def next_time(self) -> float:
         """Return the time of the next action (monotonic clock)."""
-        times = [self._next_look, self._explain_until]
+        # A time that has passed without an end is not due: only news from Slurm can end the run then.
+        times = [self._explain_until] if self._explain_until > time.monotonic() else []
+        if self.files.exit_code is None:
+            times.append(self._next_look)
         if self._live is not None:
             times.append(time.monotonic() + self._live.timeout)
         if not self.is_copied:
             times.append(self.copies_at)
-        return min(times)
+        return min(times, default=math.inf)
 
     def look_due(self, now: float) -> bool:
         """Return True if the job is gone and the files of the run must be read."""

@@ -46,7 +46,6 @@ from tui_workbench.targets.slurm.states import ENDED
 from tui_workbench.targets.slurm.stopping import stop
 from tui_workbench.targets.slurm.submission import (
     ANSWER_SECONDS,
-    JOB,
     ArrayTask,
     Submission,
     Submitted,
@@ -61,8 +60,8 @@ CANCELED = "it was canceled before its script started"
 _SRUN = ("srun", "--input=none", "--unbuffered", "--export=ALL", "--kill-on-bad-exit=1")
 
 # $1: runRoot, $2: run ID, $3: folder of the array of its sweep or an empty argument, $4: number of its task. The step
-# is removed because it contains the variables of the run. The last active task cancels the array, because tasks that
-# were never released would be held forever.
+# is removed because it contains the variables of the run. The last active task cancels the tasks that were never
+# released, which would be held forever. They still have the name of the array.
 _FORGET = f"""\
 {CLEAN}
 rm -rf -- "$1/{STARTED}/$2" "$1/runs/$2/{STEP}" "$1/runs/$2/batch" "$1/runs/$2/submit.lock" "$1/runs/$2/{GPU}"
@@ -71,8 +70,7 @@ exec 8>>lock
 flock -w 20 8 2>/dev/null
 rm -f -- "$4"
 for task in [0-9]*; do [ ! -e "$task" ] || exit 0; done
-id=$(head -n 1 {JOB})
-[ "$id" = refused ] || scancel "$id" 2>/dev/null
+scancel -u "$(id -un)" -n "${{3##*/}}" 2>/dev/null
 rm -rf -- "$3"
 """
 

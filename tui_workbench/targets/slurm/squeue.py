@@ -14,7 +14,7 @@ from tui_workbench.targets.slurm.options import JOB_PREFIX, seconds_of
 from tui_workbench.targets.slurm.states import WAITING, base_state
 
 CLEAN = """\
-for name in $(env | sed -n 's/^\\(S\\(LURM\\|BATCH\\|RUN\\|QUEUE\\|ACCT\\|CANCEL\\)_[A-Za-z0-9_]*\\)=.*/\\1/p
+for name in $(env | sed -n 's/^\\(S\\(LURM\\|BATCH\\|RUN\\|QUEUE\\|ACCT\\|CANCEL\\|INFO\\)_[A-Za-z0-9_]*\\)=.*/\\1/p
                             s/^\\(PMI[A-Za-z0-9_]*\\)=.*/\\1/p'); do
     [ "$name" = SLURM_CONF ] || unset "$name"
 done

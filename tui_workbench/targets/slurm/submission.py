@@ -66,7 +66,7 @@ use_array() {{
     fi
     if [ -z "$id" ]; then
         : >>"$array/attempted" && printf '%s\\n' "$script" >"task.$$" || exit
-        ask sbatch "$@" --hold "--array=$tasks" "--job-name=$sweep" "--output=/dev/null" "--chdir=$array" <"task.$$" &&
+        ask enqueue "$@" --hold "--array=$tasks" "--job-name=$sweep" "--output=/dev/null" "--chdir=$array" <"task.$$" &&
             id=${{said%%;*}} || id=refused
     fi
     printf '%s\\n' "$id" >"$array/{JOB}" || exit
@@ -83,12 +83,13 @@ use_array() {{
 # $1: run directory, $2: size of the step, $3: size of the batch script, $4: name of the job, $5: pattern of temporary
 # errors, $6 to $11: an `ArrayTask` or empty arguments, then the options of sbatch. The input is the step and the batch
 # script; nothing happens unless both are complete. The lock makes a second request wait for the first, which continues
-# if its connection is lost. If flock fails with a code other than 1, the file system has no locks, and none is held. A
-# job that sbatch refused is listed as FAILED, BadConstraints.
+# if its connection is lost. If flock fails with a code other than 1, the file system has no locks, and none is held.
+# sbatch gives its umask to the job. A job that sbatch refused is listed as FAILED, BadConstraints.
 _SUBMIT = f"""\
 {CLEAN}
 run=$1 step=$2 batch=$3 name=$4 transient=$5 array=$6 sweep=$7 tasks=$8 number=$9 log=${{10}} script=${{11}}
 shift 11
+mask=$(umask)
 umask 077
 trap '' HUP PIPE
 cd -- "$run" || exit
@@ -121,6 +122,7 @@ look() {{
     [ -z "$first" ] || [ -z "$array" ] || scontrol release "$first" 2>/dev/null
     [ -z "$first" ] || keep "$first"
 }}
+enqueue() {{ (umask "$mask" && exec sbatch "$@"); }}
 {_ARRAY}[ ! -e {CANCELED} ] || {{ echo 'the run was canceled' >&2; exit {_REFUSED}; }}
 [ ! -s {JOB} ] || keep $(head -n 2 {JOB})
 [ ! -s pid ] || keep "$(head -n 1 pid)"
@@ -128,7 +130,7 @@ command -v sbatch >/dev/null || {{ echo 'sbatch: not found' >&2; exit {_MISSING}
 [ ! -e attempted ] || look
 : >>attempted && mv -f "step.$$" {STEP} || exit
 [ -z "$array" ] || use_array "$@"
-found=$(sbatch "$@" <"batch.$$" 2>"said.$$") && case $found in
+found=$(enqueue "$@" <"batch.$$" 2>"said.$$") && case $found in
     [0-9]*) keep "${{found%%;*}}" ;;
 esac
 cat "said.$$" >&2

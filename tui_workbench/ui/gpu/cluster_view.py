@@ -118,11 +118,11 @@ def cluster_lines(name: str, found: Answer, runs: dict[str, Run], width: int, wo
     head = (Piece(f" {truncate_middle(safe_text(name), max(12, width // 3))}", "accent", bold=True),)
     if isinstance(found, str):
         return [head, (Piece(f" ✗ {truncate_middle(safe_text(found), width - 4)}", "error"),)]
-    if not found.partitions:
-        return [head, (Piece(" · no partition with GPUs", "muted"),)]
-    cells = min(24, max(16, *(len(each.name) for each in found.partitions)))
+    cells = min(24, max([16, *(len(each.name) for each in found.partitions)]))
     partitions = [each for each in found.partitions if _matches(words, name, each.name, _state(each))]
     lines: list[Line] = [head]
+    if not found.partitions:
+        lines.append((Piece(" · no partition with GPUs", "muted"),))
     if partitions:
         lines.append((Piece(f" {fitted('partition', cells)}   GPUs   used   free  yours", "muted"),))
     lines += (_partition_line(each, cells) for each in partitions)
