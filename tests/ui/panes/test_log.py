@@ -328,7 +328,7 @@ class TestPreparation:
             await app.shows("preparing box")
             reason = "unreachable since 14:03:12: box does not answer. " + "Look at it there with this and that. " * 5
             app.pane.show_run(queued._replace(state=RunState.UNKNOWN, reason=reason))
-            await app.shows("? unreachable since 14:03:12")
+            await app.shows("? Unreachable since 14:03:12")
             await app.shows("press r in Jobs to retry now.")
             await app.shows("preparing box")
 

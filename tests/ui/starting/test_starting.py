@@ -129,7 +129,7 @@ async def test_unreachable_run_shows_since_when_and_key_retries(
         gpubox.stop_sshd()
         try:
             await until(lambda: "unknown since" in seen(pilot))
-            await until(lambda: any("unreachable since" in line for line in log_of(pilot)))
+            await until(lambda: any("Unreachable since" in line for line in log_of(pilot)))
             await pilot.press("5")
             await until(lambda: "r Reconnect" in seen(pilot))
         finally:

@@ -35,7 +35,7 @@ def reason_lines(text: str, width: int) -> list[str]:
 
 
 class ReasonLines(Widget, inherit_bindings=False):
-    """The reason for a run's state: `? unreachable since 14:03:12: gpu-box: ...`."""
+    """The reason for a run's state: `? Unreachable since 14:03:12: gpu-box: ...`."""
 
     DEFAULT_CSS = "ReasonLines { height: auto; }"
 
