@@ -78,7 +78,7 @@ def test_distribution_needs_random() -> None:
 
 def test_duplicate_name_is_refused() -> None:
     for combine in (grid, lambda parameters: chosen(parameters, 1, 0)):
-        with pytest.raises(UsageError, match="given twice"):
+        with pytest.raises(UsageError, match="given more than once"):
             combine([parameter("lr=1"), parameter("lr=2")])
 
 
