@@ -70,7 +70,7 @@ def test_device_lost_during_a_run_is_reported(workbench: Workbench, standin: Sta
     verdict = finished(workbench, run_id, tmp_path / "done")
     assert verdict["verdict"] == "proven"
     assert verdict["devices"][0]["number"] == 0
-    assert {"Xid 79 on GPU 0", "GPU 0 is lost: GPU is lost"} <= set(verdict["unseen"])
+    assert {"Xid 79 on an unknown GPU", "GPU 0 is lost: GPU is lost"} <= set(verdict["unseen"])
 
 
 @pytest.mark.parametrize(
