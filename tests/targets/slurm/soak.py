@@ -7,9 +7,9 @@ submits. Every script adds a line to one file when it starts, writes numbered li
 advance. A controller that is killed forgets what it has not saved, and then Slurm itself kills or loses jobs. Such a
 run must have failed or be unknown, with the reason, and its log must contain what the script had written until then.
 It is counted separately, and only if Slurm says so: squeue shows the job with a state of LOST_STATES, or no
-longer knows an accepted job, or srun refuses the step of a job that is ending. SOAK_KEEP is a folder for the files of
-the runs and the logs of the cluster. With SOAK_REQUEUE, jobs are also requeued; then the log must contain the output of
-each attempt.
+longer knows an accepted job, srun refuses the step of a job that is ending, or slurm.log says that Slurm has killed the
+job. SOAK_KEEP is a folder for the files of the runs and the logs of the cluster. With SOAK_REQUEUE, jobs are also
+requeued; then the log must contain the output of each attempt.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ LOST_STATES = frozenset(("BOOT_FAIL", "CANCELLED", "NODE_FAIL", "TIMEOUT"))
 
 REFUSED_STEP = "Job/step already completing or completed"
 """The error of srun if Slurm ends a job before its script has started, for example because of its time limit."""
+
+KILLED_JOB = "error: *** "
+"""The beginning of a message in slurm.log: Slurm has killed the job. A controller that was killed before it saved the
+start of a job does so. Then it starts the job again, and this start does nothing."""
 
 SCRIPT = """\
 import os, sys, time
@@ -176,7 +180,8 @@ class Soak:
     def _is_lost(self, run: Run) -> bool:
         if REFUSED_STEP in run.reason and run.state == RunState.FAILED:
             return True
-        return bool(run.reason) and (run.run_id in self._forgotten or self._states.get(run.run_id) in LOST_STATES)
+        is_named = run.run_id in self._forgotten or self._states.get(run.run_id) in LOST_STATES
+        return bool(run.reason) and (is_named or KILLED_JOB in run.reason)
 
     def _ask_slurm(self) -> None:
         """Record the state of each job, and the accepted jobs that Slurm no longer knows."""

@@ -40,7 +40,7 @@ async def test_restore_shows_changes_makes_them_and_undoes_them(tracked: Project
         assert "- new.py" in seen(pilot)
         assert text(tracked, "hello.py") == "print('changed since')\n"
         await pilot.press("enter")
-        await until(lambda: "ctrl+z undoes it" in seen(pilot))
+        await until(lambda: "ctrl+z undoes the restore" in seen(pilot))
         assert text(tracked, "hello.py") == 'print("hello")\n'
         assert text(tracked, "new.py") == ""
         await until(lambda: "No changes: the project's files match the run." in seen(pilot))

@@ -265,7 +265,7 @@ def remove(tree: Tree, here: Path, parent: Node, index: int) -> list[Splice]:
 
 
 def _lines_out(text: str, start: int, end: int, follows: int) -> list[Splice]:
-    """Remove whole lines. After a dash, the next entry replaces the removed entry."""
+    """Return the splices that remove whole lines. If the entry follows a dash, the next entry takes its place."""
     tail = layout.line_end(text, end)
     if not layout.begins_line(text, start):
         if follows >= 0 and not text[tail:follows].strip():

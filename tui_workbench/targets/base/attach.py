@@ -369,7 +369,7 @@ def _text(values: dict[str, Any]) -> bytes:
 
 
 def _from_home(path: str) -> str:
-    """Return the absolute path, with `~` for the home folder, so that other users can use the target file."""
+    """Return the absolute path with the home folder replaced by `~`, so that the target file works for other users."""
     if path.startswith("~"):
         return path
     path, home = os.path.abspath(path), os.path.expanduser("~")

@@ -386,7 +386,7 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 
 
 def _version(path: str) -> str:
-    """Return the API version of the engine, which refuses much older and newer versions.
+    """Return the engine's API version. An engine refuses requests of a much older or newer version.
 
     `_ping` answers immediately; the call that the package uses starts programs on the engine's host.
     """

@@ -66,7 +66,7 @@ class Poller:
             self._call = BackgroundCall(self._ask)
 
     def finish(self) -> bool:
-        """Read the answer. Return True if squeue has answered and `queue` is new."""
+        """Read the answer. Return True if squeue has answered; then `queue` contains it, even if nothing changed."""
         if self._call is None:
             raise ValueError("no request is pending")
         call, self._call = self._call, None

@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 class HistoryScreen(Screen[None], inherit_bindings=False):
-    """A full screen over the main screen."""
+    """The base class of screens that cover the main screen, such as the comparison and the GPU monitor."""
 
     BINDINGS = HISTORY.bindings
     DEFAULT_CSS = """
