@@ -122,7 +122,13 @@ class Workbench:
         return status
 
     def until_status(self, run_id: str, *wanted: str) -> None:
-        until(lambda: self.status(run_id) in wanted, f"{run_id} to be one of {wanted}")
+        """Wait until the run has one of the states; a failure shows its last state and reason."""
+        try:
+            until(lambda: self.status(run_id) in wanted, f"{run_id} to be one of {wanted}")
+        except AssertionError as error:
+            information = self.info(run_id)
+            error.add_note(f"last state: {information['status']}: {information['reason']}")
+            raise
 
     def write(self, script: str, name: str = "train.py") -> None:
         (self.folder / name).write_text(script)

@@ -50,6 +50,16 @@ class SlurmProject(Workbench):
         """Return the run's directory on the cluster, or the folder of all runs."""
         return self.cluster.run_root / "runs" / run_id
 
+    def until_status(self, run_id: str, *wanted: str) -> None:
+        """Wait until the run has one of the states; a failure also shows what Slurm reports."""
+        try:
+            super().until_status(run_id, *wanted)
+        except AssertionError as error:
+            self.cluster.until_answers()
+            for words in (["squeue", "--states=all"], ["scontrol", "show", "nodes"]):
+                error.add_note(self.cluster.command("root", words).stdout)
+            raise
+
     @property
     def gate(self) -> Path:
         """The scripts of `begin` wait until this file exists."""

@@ -61,7 +61,7 @@ REFUSED_STEP = "Job/step already completing or completed"
 
 KILLED_JOB = "error: *** "
 """The beginning of a message in slurm.log: Slurm has killed the job. A controller that was killed before it saved the
-start of a job does so. Then it starts the job again, and this start does nothing."""
+start of a job does so. Then it starts the job again, and this start does nothing if the script has begun."""
 
 SCRIPT = """\
 import os, sys, time

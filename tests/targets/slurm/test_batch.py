@@ -203,10 +203,32 @@ def test_job_that_is_pending_again_starts_later(job: Job, requeues: bool) -> Non
     assert job.text("output.log") == "ran\n"
 
 
+@pytest.mark.parametrize("requeues", [False, True])
+def test_start_that_slurm_has_killed_is_repeated(job: Job, requeues: bool) -> None:
+    """A controller kills a job if it has no record that it has started it, and starts it again."""
+    job.write("print('ran')")
+    job.command("srun", "kill -KILL $PPID")
+    assert job.start(requeues=requeues).returncode != 0
+    job.command("srun", SRUN)
+    for _ in range(2):
+        assert job.start(requeues=requeues).returncode == 0
+    assert job.text("exit").strip() == "0"
+    assert job.text("output.log") == "ran\n"
+
+
+def test_job_that_runs_on_another_node_is_left_to_it(job: Job) -> None:
+    job.write("print('never')")
+    job.command("srun", "exit 1")
+    job.command("squeue", "echo RUNNINGnode2")
+    assert job.start().returncode == 0
+    assert job.text("exit").strip() == ""
+    assert job.text("output.log") == ""
+
+
 def test_array_task_starts_after_a_restart_of_the_controller(job: Job) -> None:
     job.write("print('ran')")
     job.command("srun", f'[ -e "{job.root}/failed" ] || {{ touch "{job.root}/failed"; exit 1; }}\n{SRUN}')
-    job.command("squeue", "case $* in *12_3*) echo RUNNING ;; *) echo RUNNING; echo PENDING ;; esac")
+    job.command("squeue", "case $* in *12_3*) echo RUNNINGnode1 ;; *) echo RUNNINGnode1; echo PENDING ;; esac")
     assert job.start(SLURM_ARRAY_JOB_ID="12", SLURM_ARRAY_TASK_ID="3").returncode == 0
     assert job.text("output.log") == "ran\n"
 

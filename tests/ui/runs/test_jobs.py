@@ -18,6 +18,7 @@ from tests.ui.waiting import until
 from tui_workbench.core.model import ClusterJob, Run, RunState
 from tui_workbench.runs.gpu.verdict import Verdict, to_json
 from tui_workbench.runs.store.rundir import GPU_VERDICT
+from tui_workbench.ui.formatting import moment
 from tui_workbench.ui.run_messages import CancelConfirmed, ReconnectRequested, RunRequestReused, RunSelected
 from tui_workbench.ui.runs import jobs
 from tui_workbench.ui.runs.jobs import JobsPane
@@ -83,7 +84,7 @@ async def test_each_run_shows_state_script_number_start_and_duration() -> None:
             ["✓", "train.py", "[1]", "completed"],
         ]
         assert [field[-1] for field in fields[1:]] == ["0:41", "0:41"]
-        assert fields[2][4] == time.strftime("%H:%M", time.localtime(NOW - 100))
+        assert " ".join(fields[2][4:-1]) == moment(NOW - 100, time.time())
 
 
 def judged(run: Run, folder: Path, word: str) -> Run:

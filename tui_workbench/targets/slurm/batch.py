@@ -5,8 +5,8 @@ and the step on every node. All paths are on the file system that the nodes and 
 
 ```
 batch       in a sweep: the batch script
-pid         the ID of the job; created exclusively, so that a duplicate job, or a requeued one without `requeue`, ends
-            at once
+pid         the ID of the job; created exclusively, so that a duplicate job ends at once
+begun       exists if the step has begun, so that a job that is requeued without `requeue` ends at once
 exit        the script's exit code
 attempts/N  with `requeue`: a folder for each time that Slurm has started the job, from 1 on
   begin     the size of output.log at the beginning of the attempt, and its first node
@@ -29,7 +29,7 @@ from tui_workbench.targets.gpu.job_samples import SAMPLER
 from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID, RANKS
 from tui_workbench.targets.slurm.containers import ContainerWords
 
-STEP, STARTED, ATTEMPTS, BEGIN, UNFINISHED = "step", "started", "attempts", "begin", "unfinished"
+STEP, BEGUN, STARTED, ATTEMPTS, BEGIN, UNFINISHED = "step", "begun", "started", "attempts", "begin", "unfinished"
 SLURM_LOG = "slurm.log"
 _NO_CONTAINER = ContainerWords()
 
@@ -48,11 +48,13 @@ ATTEMPT_LINE = "workbench-tui: attempt %s on node %s"
 # The claim redirects `printf`, because in `sh` a failed redirection of a special built-in such as `exec` or `:` ends
 # the shell. Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only
 # the script's bytes. Since Slurm 22.05, srun does not inherit --cpus-per-task from sbatch. srun needs slurmctld, which
-# may be restarting, so srun is called again until the step has begun and has written to its file in `unfinished`. The
-# job ID of one task of an array is also that of the array, so squeue gets the other ID, such as `12_3`. A slurmctld
-# that was killed may have no record that it started the job. Then the job is pending again, and this start must leave
-# no files, because the next start executes the step. srun exits with 0 even if a node has failed, so each task removes
-# its file in `unfinished` when it ends; a file that is left shows the failure.
+# may be restarting, so srun is called again until the step has begun. The job ID of one task of an array is also that
+# of the array, so squeue gets the other ID, such as `12_3`. srun exits with 0 even if a node has failed, so each task
+# removes its file in `unfinished` when it ends; a file that is left shows the failure.
+#
+# A slurmctld that was killed may have no record that it started the job. Then the job is pending again: this start must
+# leave no files, or slurmctld kills it. The next start of the job executes the step, unless the step has begun. If the
+# next start is already running on another node, this one must not change its files.
 _BATCH = """\
 #!{shell}
 run={run}
@@ -61,7 +63,10 @@ id={run_id}
 attempt= sampler=
 mask=$(umask)
 umask 077
+# The step of a run that has ended is removed, so that a later start of its job does nothing.
+[ -e "$run/{step}" ] || exit 0
 : >>"$run/{output}" || exit 1
+has_begun() {{ [ -e "$run/{begun}" ]; }}
 set -C
 {claim}\
 set +C
@@ -86,7 +91,6 @@ setup_failed() {{
 }}
 {setup}\
 rm -rf "$run/{unfinished}" && mkdir "$run/{unfinished}" && : >"$run/{unfinished}/0" || exit
-has_begun() {{ [ -s "$run/{unfinished}/0" ] || [ ! -e "$run/{unfinished}/0" ]; }}
 execute() {{
     srun --input=none --unbuffered --export=ALL --kill-on-bad-exit=1 \\
         ${{SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"}}{options} -- \\
@@ -98,9 +102,11 @@ job=${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${{SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_
 left={tries} again=yes
 while [ "$code" -ne 0 ] && ! has_begun && [ "$left" -gt 0 ]; do
     left=$((left - 1))
-    state=$(squeue -h -j "$job" -o %T 2>&1)
+    state=$(squeue -h -j "$job" -o %T%B 2>&1)
     case $state$again in
-        RUNNINGyes) again= && execute ;;
+        "RUNNING$SLURMD_NODENAME"yes) again= && execute ;;
+        RUNNING"$SLURMD_NODENAME") left=0 ;;
+        RUNNING*) exit 0 ;;
         PENDING*) abandon ;;
         *"Invalid job id"*) left=0 ;;
         *"error: "*) again=yes && sleep {pause} ;;
@@ -108,27 +114,27 @@ while [ "$code" -ne 0 ] && ! has_begun && [ "$left" -gt 0 ]; do
     esac
 done
 [ "$code" -eq 0 ] || has_begun || echo '{not_started}'
-[ "$code" -ne 0 ] || rmdir "$run/{unfinished}" || exit 1
+[ "$code" -ne 0 ] || rmdir "$run/{unfinished}" 2>/dev/null || exit 1
 end "$code"
 """
 
 _CLAIM = f"""\
-printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || {{ [ -s "$run/{PID}" ] && exit 0; exit 1; }}
+printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" ||
+    {{ [ "$(head -n 1 "$run/{PID}")" = "$SLURM_JOB_ID" ] && ! has_begun; }} ||
+    {{ [ -s "$run/{PID}" ] && exit 0; exit 1; }}
 """
 
-# The job has the same ID in each attempt. Another job with the same name must not execute the run. The step of a run
-# that has ended is removed, so that its job does nothing if an administrator requeues it later. An attempt may still
+# The job has the same ID in each attempt. Another job with the same name must not execute the run. An attempt may still
 # run on a node that slurmctld considers failed. It must not write its exit code as that of this attempt, so each
 # attempt makes a new file.
 _CLAIM_ATTEMPT = f"""\
-[ -e "$run/{STEP}" ] || exit 0
 printf '%s\\n' "$SLURM_JOB_ID" 2>/dev/null >"$run/{PID}" || [ "$(head -n 1 "$run/{PID}")" = "$SLURM_JOB_ID" ] || exit 0
 number=$((${{SLURM_RESTART_COUNT:-0}} + 1))
 attempt=$run/{ATTEMPTS}/$number
 mkdir -p "$run/{ATTEMPTS}" || exit 1
-mkdir "$attempt" 2>/dev/null || {{ [ -d "$attempt" ] && exit 0; exit 1; }}
-rm -f "$run/{EXIT}"
-printf '%s %s\\n' "$(($(wc -c <"$run/{OUTPUT}")))" "$SLURMD_NODENAME" >"$attempt/{BEGIN}" || exit 1
+mkdir "$attempt" 2>/dev/null || {{ [ -d "$attempt" ] && ! has_begun; }} || {{ [ -d "$attempt" ] && exit 0; exit 1; }}
+rm -f "$run/{EXIT}" "$run/{BEGUN}"
+printf '%s %s\\n' "$(($(wc -c <"$run/{OUTPUT}")))" "$SLURMD_NODENAME" >|"$attempt/{BEGIN}" || exit 1
 printf '{ATTEMPT_LINE}\\n' "$number" "$SLURMD_NODENAME"
 """
 
@@ -155,9 +161,9 @@ run={run}
 task=${{SLURM_PROCID:-0}}
 mask=$(umask)
 umask 077
-echo begun >"$run/{unfinished}/$task" || exit
+: >"$run/{unfinished}/$task" || exit
 case $task in
-    0) log=$run/{output} ;;
+    0) log=$run/{output} && : >"$run/{begun}" || exit ;;
     *) log=$run/{ranks}/$task.log && mkdir -p "$run/{ranks}" && : >>"$log" || exit ;;
 esac
 umask "$mask"
@@ -220,6 +226,7 @@ def batch_script(
         pid=PID,
         exit=EXIT,
         step=STEP,
+        begun=BEGUN,
         started=STARTED,
         unfinished=UNFINISHED,
     )
@@ -262,5 +269,6 @@ def step_script(
         command=" ".join(words),
         output=OUTPUT,
         ranks=RANKS,
+        begun=BEGUN,
         unfinished=UNFINISHED,
     )
