@@ -50,7 +50,7 @@ ATTEMPT_LINE = "workbench-tui: attempt %s on node %s"
 # the script's bytes. Since Slurm 22.05, srun does not inherit --cpus-per-task from sbatch. srun needs slurmctld, which
 # may be restarting, so srun is called again until the step has begun. The job ID of one task of an array is also that
 # of the array, so squeue gets the other ID, such as `12_3`. srun exits with 0 even if a node has failed, so each task
-# removes its file in `unfinished` when it ends; a file that is left shows the failure.
+# that succeeds removes its file in `unfinished`; a file that is left shows the failure.
 #
 # A slurmctld that was killed may have no record that it started the job. Then the job is pending again: this start must
 # leave no files, or slurmctld kills it. The next start of the job executes the step, unless the step has begun. If the
@@ -186,7 +186,7 @@ trap : TERM INT HUP
     exec {command}
 ) >>"$log" 2>&1
 code=$?
-rm -f "$run/{unfinished}/$task"
+[ "$code" -ne 0 ] || rm -f "$run/{unfinished}/$task"
 exit "$code"
 """
 
