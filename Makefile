@@ -4,6 +4,7 @@
 #   make check      run only the checks: ruff, mypy and lint-imports
 #   make walk       press random keys on the screens
 #   make bench      run the benchmarks
+#   make gpu        check the workbench on a real NVIDIA GPU
 #   make pages      generate the pages in docs/reference
 #   make pictures   generate the pictures of the documentation
 #   make clean      remove the virtual environment, caches and builds
@@ -24,7 +25,7 @@ unexport PYTHONPATH
 # Install again if the base interpreter of the virtual environment was removed or upgraded.
 $(shell test -x $(VENV)/bin/python || rm -f $(VENV)/.installed-*)
 
-.PHONY: run test check walk bench pages pictures clean
+.PHONY: run test check walk bench gpu gpu-wheels gpu-rehearsal pages pictures clean
 
 run: $(VENV)/.installed-train
 	@PATH="$$(cd $(VENV)/bin && pwd):$$PATH" workbench-tui "$(SAMPLE)"
@@ -48,6 +49,22 @@ bench: $(VENV)/.installed-test
 	    $(VENV)/bin/python -m "benchmarks.$$name" || failed="$$failed $$name"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "over the limit:$$failed" >&2; exit 1; fi
+
+# GPU_PYTHON is an interpreter with a PyTorch for CUDA; it runs the scripts. A machine without network needs only this
+# repository, the folder that `make gpu-wheels` makes elsewhere, and `python3 -m tests.gpu.real OUT --wheels FOLDER`.
+GPU_PYTHON ?= python3
+gpu: $(VENV)/.installed-test
+	@out=$$(mktemp -d) && $(VENV)/bin/python -m tests.gpu.real.suite "$$out" "$$(command -v $(GPU_PYTHON))"; code=$$?; \
+	echo "report: $$out"; [ "$$code" -ne 0 ] || cp "$$out/proved-on.md" docs/reference/; exit "$$code"
+
+# WHEELS_FOR is the version of Python on the GPU machine.
+WHEELS ?= gpu-wheels
+WHEELS_FOR ?= 3.12
+gpu-wheels: $(VENV)/.installed-test
+	$(VENV)/bin/python -m tests.gpu.real.wheels "$(WHEELS)" "$(WHEELS_FOR)"
+
+gpu-rehearsal: $(VENV)/.installed-test
+	@out=$$(mktemp -d) && $(VENV)/bin/python -m tests.gpu.real.rehearsal "$$out"; code=$$?; echo "report: $$out"; exit "$$code"
 
 # Tests check that these pages match the code.
 pages: $(VENV)/.installed-test
