@@ -85,7 +85,7 @@ def multiply_runs(root: Path, count: int) -> None:
 
 
 def compare_commands(folder: Path, measured: Measured) -> None:
-    """Compare commands that only read with the interpreter."""
+    """Compare read-only commands with the start of the interpreter."""
     few = make_project(folder / "few")
     multiply_runs(few, 100)
     bare = [python(), "-c", "pass"]

@@ -3,8 +3,8 @@
     python -m benchmarks.configuration
 
 Checks are compared with PyYAML's C loader, which only parses. On the screen, the time from a key in a long file to the
-problem that it causes is compared with a key in Textual's `TextArea`, and the time to the form of a file with a form of
-Textual's `Input` widgets. No terminal is emulated during these measurements.
+problem that the key causes is compared with a key in Textual's `TextArea`. The time to open the form of a file is
+compared with a form of Textual's `Input` widgets. No terminal is emulated during these measurements.
 """
 
 from __future__ import annotations

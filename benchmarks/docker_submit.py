@@ -1,4 +1,4 @@
-"""Compare the time from the submit command to the first output of a script in a container with `docker run`.
+"""Compare the time from the submit command to the first output of a script in a container with that of `docker run`.
 
 The image has been pulled and inspected, and the project contains only the script. For another machine, the baseline is
 `ssh HOST docker run`, which opens a connection each time. The workbench is measured with and without an open

@@ -1,4 +1,4 @@
-"""Compare the time to build an environment of ten packages with `python -m venv` and `pip install`.
+"""Compare the time to build an environment of ten packages with that of `python -m venv` and `pip install`.
 
 The packages come from an index on this machine, so that the network is not measured. Each round starts with empty
 caches. A second measurement uses the existing environment.

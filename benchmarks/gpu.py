@@ -291,7 +291,7 @@ def write_day(path: Path) -> None:
 
 
 def measure_verdict() -> None:
-    """Compare the verdict of a run of a day, from its last stored sum, with parsing the lines of its samples."""
+    """Compare the verdict of a day-long run, from its last stored sum, with parsing the lines of its samples."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "gpu.jsonl")
         write_day(path)
@@ -310,7 +310,7 @@ def measure_verdict() -> None:
 
 
 def measure_check() -> None:
-    """Compare the GPU checks before a run in a known environment with one `nvidia-smi`."""
+    """Compare the GPU checks before a run in a known environment with one call to `nvidia-smi`."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")

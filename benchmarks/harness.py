@@ -1,7 +1,7 @@
-"""Measure the workbench and a baseline in turns on the same machine.
+"""Measure the workbench and a baseline alternately on the same machine.
 
-Ratios of values that were measured in turns are comparable between machines, because a busy moment affects both. Each
-line names the comparison, both medians, both 95th percentiles, the ratio of the medians, and whether the limit is kept.
+Ratios of values that were measured alternately can be compared between machines: a busy moment affects both. Each line
+names the comparison, both medians, both 95th percentiles, the ratio of the medians, and whether the limit is kept.
 A script ends with `sys.exit(finish())`; its exit status is 1 if a limit was exceeded.
 """
 
@@ -74,7 +74,9 @@ def compare(
     unit: Unit = MILLISECONDS,
     warmup: int = 1,
 ) -> Comparison:
-    """Measure both in turns and print one line. The limit of our median is `limit` x the baseline's median + `margin`.
+    """Measure both alternately and print one line.
+
+    The limit of our median is `limit` x the baseline's median + `margin`.
 
     `margin` is in seconds on a machine where `python -c pass` takes `REFERENCE_START`. Each round measures this, too,
     and a slower machine has a proportionally larger margin. The first `warmup` rounds are not counted. The order of the

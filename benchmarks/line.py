@@ -5,9 +5,9 @@
 Bytes: the workbench runs in pseudo-terminals with 256 colors on a copy of the sample project. All bytes that the
 terminal receives are counted. The baseline is the same program with Textual's own output.
 
-Time: an SSH server on this machine is reached through a relay that delays each byte by 100 ms in each direction,
-because the kernels of build machines have no netem. The baseline is `cat` on the other side, where the terminal echoes
-each key.
+Time: an SSH server on this machine is reached through a relay that delays each byte by 100 ms in each direction. The
+kernels of build machines have no netem, which could do the same. The baseline is `cat` on the other side, where the
+terminal echoes each key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ QUIET = 0.8
 ONE_WAY = 0.1
 BURST = "abcdefghijklmnopqrstuvwxyz0123"
 DELAY_LIMIT, BURST_LIMIT = 1.5, 2.5
-"""Limits of a key and of a burst, as multiples of the delay of the connection."""
+"""Limits of the times of a key and of a burst, as multiples of the delay of the connection."""
 
 SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sample_project")
 

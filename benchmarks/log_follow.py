@@ -2,12 +2,12 @@
 
     python -m benchmarks.log_follow [SECONDS]
 
-Following: the workbench runs in a pseudo-terminal with its log zoomed, in turns with Textual's `Log` on the same file.
+Following: the workbench, in a pseudo-terminal with its log zoomed, and Textual's `Log` follow the same script in turn.
 Lost bytes, lag, the time to respond to a key, and processor time are measured. Each line contains its number and its
 time. The lag of a line ends when this line or a later one is visible.
 
-Duration: a script that prints a million lines, compared with output to a file. Both are unbuffered. The duration of the
-run is read from its run directory; the screen follows the log meanwhile.
+Duration: a script prints a million lines. The baseline is the same script with output to a file. Both are unbuffered.
+The duration of the run is read from its run directory; the screen follows the log meanwhile.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Watcher:
 
 
 def measure_duration() -> None:
-    """Compare the duration of a script with its log open with output to a file."""
+    """Compare the duration of a script whose log is open with its duration when it writes to a file."""
     with tempfile.TemporaryDirectory() as folder:
         project = os.path.join(folder, "project")
         runs = log_programs.write_project(project, MILLION)

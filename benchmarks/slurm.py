@@ -299,8 +299,8 @@ def _measure_queued(project: SlurmProject, connections: Path, count: int) -> Non
         elapsed = time.perf_counter() - begun
         asked = len(calls.read_bytes()) - first
         used = sum(map(processor_seconds, processes)) - before
-    check(f"{count} queued runs, processor of watcher and link", used / elapsed, 0.01, PERCENT)
-    check(f"{count} queued runs, memory of watcher and link", sum(map(proportional_memory, processes)), 60e6, MEGABYTES)
+    check(f"{count} queued runs, processor of watcher and connection", used / elapsed, 0.01, PERCENT)
+    check(f"{count} queued runs, memory of both", sum(map(proportional_memory, processes)), 60e6, MEGABYTES)
     check(f"{count} queued runs, squeue calls in {WINDOW:.0f} s", asked, WINDOW // INTERVAL + 1, COUNT)
     states = {run.state for run in runs.list() if run.is_active}
     note(f"states: {', '.join(sorted(states))}; ssh LOGIN squeue would need {count} calls per interval")

@@ -1,4 +1,4 @@
-"""Compare the time from a submission to the first line of a Spark script with `spark-submit` itself.
+"""Compare the time from a submission to the first line of a Spark script with that of `spark-submit`.
 
 The script prints before it starts a session, so that both programs only start the driver.
 """

@@ -5,8 +5,8 @@
 Lag: a run of type `remote` prints the clock every 5 ms. The time until each line is in the local `output.log` is
 compared with the same script under `ssh`. The machines share a clock. Volume: 1 GB that a run has written, compared
 with `ssh HOST cat FILE > FILE`. Files: 2,000 files with 200 MB in total, sent for the first time, again, and with five
-changes, compared with `rsync -a` over `ssh` with default settings. rsync logs in each time; the workbench uses its open
-connection.
+changes. The baseline is `rsync -a` over `ssh` with default settings, which logs in each time. The workbench uses its
+open connection.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ project. Commands that print data have `-o json`, `table` or `tsv`, `--query` to
 and `--plain` for [screen readers](../accessibility.md).
 
 A command that follows a run exits with the exit code of the run's script, or 130 if the run was
-canceled. Other exit codes are 0 for success, 1 for a failure of this machine, 2 for wrong usage, 3
+canceled. Other exit codes are 0 for success, 1 for an error on this machine, 2 for wrong usage, 3
 for a configuration problem, and 4 if the target is unreachable.
 """
 

@@ -91,7 +91,7 @@ def test_submit_without_terminal_names_the_login_command(attached: Project, proj
     workbench("disconnect", "box", cwd=project_root)
     done = workbench("experiment", "submit", "-c", "box", "hello.py", cwd=project_root)
     assert done.returncode != 0
-    assert "asks for a password, but none is stored" in done.stderr
+    assert "needs a password, but none is stored" in done.stderr
     assert "workbench-tui computetarget login box" in done.stderr
 
 

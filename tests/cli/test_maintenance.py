@@ -102,5 +102,5 @@ def test_clean_continues_after_an_unreachable_target(
 
 def test_sync_of_a_local_target_is_refused(workbench: Workbench, project: DockerProject) -> None:
     (project.configuration / "plain.compute").write_text("type: local\n")
-    workbench.run("history", "sync", "-t", "plain").error(3, "other machines cannot submit runs to target")
+    workbench.run("history", "sync", "-t", "plain").error(3, "has no runs from other machines", "of type local")
     workbench.run("history", "sync").error(2, "-t")

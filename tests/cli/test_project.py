@@ -32,7 +32,7 @@ def test_restore_lists_changes_and_can_be_undone(workbench: Installed) -> None:
     assert workbench.run(*RESTORE, "--run-id", "1").out.startswith("The project is identical to project_")
     assert workbench.run(*RESTORE, "--undo", "--dry-run").out.endswith("2 files would change.\n")
     undone = json.loads(workbench.run(*RESTORE, "--undo", "-o", "json").out)
-    assert undone["restored"].startswith("the state before project_")
+    assert undone["restored"].startswith("the state before the restore of project_")
     assert undone["changes"] == [{"kind": "changed", "path": "hello.py"}, {"kind": "added", "path": "new\x1b.txt"}]
     assert (workbench.folder / "hello.py").read_text() == "print('new')"
 

@@ -69,7 +69,7 @@ def test_identical_colors_are_reported() -> None:
     palette = themes.load_theme("slate").palette
     changed = palette._replace(selected=palette.background, running=palette.error)
     assert list(theme_warnings(changed)) == [
-        "selected equals background and will be invisible",
+        "selected has the same color as background, and is therefore invisible",
         "running and error have the same color",
     ]
 

@@ -50,4 +50,4 @@ def test_process_per_gpu_needs_pytorch_with_gpus(workbench: Workbench) -> None:
     assert refused.code != 0
     assert "ProcessesPerNode is gpus" in refused.err
     result = workbench.run("experiment", "submit", "-c", "local", "--allow-cpu", "train.py", "x")
-    assert "failed: ProcessesPerNode is gpus, and PyTorch sees no GPU\n" in result.err
+    assert "failed: ProcessesPerNode is gpus, but PyTorch sees no GPU\n" in result.err

@@ -150,7 +150,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("script", "reason"),
-    [(LEAVES, "the script left 1 background process running, now ended: sleep"), (HELPERS, "")],
+    [(LEAVES, "the workbench ended 1 background process that the script left running: sleep"), (HELPERS, "")],
     ids=["left", "helpers"],
 )
 def test_reason_names_ended_background_processes(shop: GatedProject, script: str, reason: str) -> None:

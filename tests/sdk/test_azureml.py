@@ -82,7 +82,7 @@ def test_run_context_outside_a_run_is_offline_or_fails(tmp_path: Path) -> None:
     script(RUN, None, directory=tmp_path)
     ask = "from azureml.core.run import Run\ntry: Run.get_context(allow_offline=False)\n"
     refused = f"{ask}except RuntimeError as error: print(error)"
-    assert script(refused, None) == "this script is not a run of the workbench\n"
+    assert script(refused, None) == "not in a run of the workbench: submit the script, or set allow_offline=True\n"
 
 
 # A real azureml package

@@ -244,7 +244,7 @@ def test_10_processes_of_the_script_end_with_it(harness: Harness) -> None:
     assert outcome.exit_code == 5
     assert harness.target().has_ended(spec)
     if harness.has_processes:
-        assert outcome.note.startswith("the script left 1 background process running, now ended")
+        assert outcome.note.startswith("the workbench ended 1 background process that the script left running")
         assert not is_running(int(Path(spec.working_directory, "child").read_text()))
 
 

@@ -98,7 +98,7 @@ def test_unquoted_color_has_a_separate_error(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('accent: "#6cb6ff"', 'accent: "blue"', "accent: invalid color 'blue'. Write it as \"#rrggbb\"."),
-        ('accent: "#6cb6ff"', 'acent: "#6cb6ff"', "unknown name 'acent'. Did you mean accent?"),
+        ('accent: "#6cb6ff"', 'acent: "#6cb6ff"', "unknown name 'acent'. Did you mean 'accent'?"),
         ('accent: "#6cb6ff"', "accent: [1, 2]", "accent must be a single value"),
         ("dark: true", "dark: perhaps", "dark: invalid value 'perhaps'. Write true or false."),
         ('accent: "#6cb6ff"', 'accent: ]"#6cb6ff"', "invalid YAML"),

@@ -1,8 +1,8 @@
 """The command line: a noun, a verb and options. Only the module of the given command is imported.
 
 Exit codes: the exit code of the script for a finished run, 130 if the run was canceled or following it was
-interrupted; otherwise 0, 1 for a failure of this machine, 2 for wrong usage, 3 for a configuration problem, 4 if
-the target is unreachable.
+interrupted; otherwise 0, 1 for an error on this machine, 2 for wrong usage, 3 for a configuration problem, 4 if the
+target is unreachable.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Command(NamedTuple):
 
     @property
     def function(self) -> str:
-        """The suffix of the names of the two functions."""
+        """The part of the function names after `configure_` and `run_`."""
         return self.words[-1].replace("-", "_")
 
 
@@ -55,10 +55,10 @@ COMMANDS = (
     Command("experiment sweep", "experiment.sweep", "run a script with many combinations of arguments"),
     Command("experiment status", "experiment.status", "show the state of a run"),
     Command("experiment cancel", "experiment.cancel", "cancel a run and wait until its processes have ended"),
-    Command("experiment resume", "experiment.maintenance", "watch active runs again, or take over a run"),
+    Command("experiment resume", "experiment.maintenance", "watch active runs again, or take over imported runs"),
     Command("experiment prepare", "experiment.maintenance", "build the environment of a run configuration"),
     Command("experiment collect", "experiment.maintenance", "fetch the missing files of ended runs"),
-    Command("experiment clean", "experiment.maintenance", "remove files, containers and environments of runs"),
+    Command("experiment clean", "experiment.maintenance", "remove unused files, containers and environments"),
     Command("logs", "logs", "print or follow the output of a run"),
     Command("doctor", "doctor.doctor", "check this machine and suggest fixes"),
     Command("completion", "completion", "print the completion script for a shell"),
@@ -69,7 +69,7 @@ COMMANDS = (
     Command("keys", "keys", "list the keys of the screens, and check keys.yaml"),
     Command("status", "status", "show active runs, for tmux or a shell prompt"),
     Command("trace", "trace", "list calls to ssh, docker, git and other programs"),
-    Command("shell", "shell", "open a shell with the variables of runs and `az ml`"),
+    Command("shell", "shell", "open a shell with `az ml` and the variables of runs"),
     Command("history list", "history.history", "list the runs of the project, newest first"),
     Command("history last", "history.history", "show the newest run"),
     Command("history info", "history.history", "show a run, or print one of its artifacts"),
@@ -265,7 +265,7 @@ options:
   -V, --version  show the version
 
 exit codes: the exit code of the script for a finished run, 130 for a canceled
-run; otherwise 0, 1 for a failure of this machine, 2 for wrong usage, 3 for a
+run; otherwise 0, 1 for an error on this machine, 2 for wrong usage, 3 for a
 configuration problem, 4 if the target is unreachable.
 """
 
@@ -288,11 +288,14 @@ def _without_command(arguments: Sequence[str]) -> int:
     if unknown:
         raise UsageError(f"unknown option {unknown[0]}", remedy="See `workbench-tui --help`.")
     if len(names) > 1:
-        raise UsageError(f"expected one project folder, not {len(names)}", remedy="See `workbench-tui --help`.")
+        raise UsageError(
+            f"expected one project folder, not {len(names)}",
+            remedy="Give one folder. Quote a path that contains spaces.",
+        )
     if "TEXTUAL_DRIVER" not in os.environ and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "not a terminal",
-            remedy="Open the screens in a terminal. `workbench-tui --help` lists commands that need none.",
+            remedy="Open the screens in a terminal. `workbench-tui --help` lists commands that work without one.",
         )
     code: int = _load("screens").open_screens(names[0] if names else ".", ascii_only="--ascii" in arguments)
     return code

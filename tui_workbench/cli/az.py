@@ -1,6 +1,6 @@
 """The `az` program of `workbench-tui shell`: translate `az ml` commands of Azure ML Workbench.
 
-Other commands go to the Azure CLI. For an `az ml` command without a counterpart, the error says what to do instead.
+Other commands go to the Azure CLI. For an `az ml` command without a counterpart, the error suggests an alternative.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ LINES: Mapping[tuple[str, ...], Line] = {
     ("project", "sample", "list"): Line(),
 }
 
-_GONE = "Its cloud service was shut down in January 2019"
+_GONE = "The cloud service of Azure ML Workbench was shut down in January 2019"
 REMEDIES: Mapping[str, str] = {
     "account": f"{_GONE}. The workbench needs no account.",
     "workspace": f"{_GONE}. A project is a folder anywhere on this machine.",
     "project update": f"{_GONE}. Use git in the project folder.",
     "project delete": "A project is a folder: remove the folder.",
-    "project list": "Projects are folders; there is no list of them.",
+    "project list": "The workbench keeps no list of projects. Find them: `find ~ -name aml_config`.",
     "experiment diagnostics": "Copy the files of a run: `workbench-tui history download -r ID -d DIR`.",
     "notebook": "Start a notebook server in this shell: `jupyter notebook`.",
-    "datasource": "Read the data files in your script.",
+    "datasource": "The workbench has no data sources: read the data files directly in your script.",
     **dict.fromkeys(
         ("env", "model", "manifest", "image", "service"), f"{_GONE}. The workbench does not deploy models."
     ),

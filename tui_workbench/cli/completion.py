@@ -28,7 +28,7 @@ from tui_workbench.runs.store.table import RunQuery
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 MOST_RUNS = 50
-"""Maximum number of runs that are offered. The newest runs are offered."""
+"""Maximum number of runs, newest first, that are offered as completions."""
 
 _HARMLESS = "[A-Za-z0-9_%+./@][A-Za-z0-9_%+=:,./@-]*"
 

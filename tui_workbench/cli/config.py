@@ -32,7 +32,7 @@ configure_get = options(FILE, KEY, RESULT)
 configure_set = options(
     FILE,
     KEY,
-    option("value", metavar="VALUE", help="a list as '[a, b]', a mapping as '{A: 1}', no value as null"),
+    option("value", metavar="VALUE", help="write a list as '[a, b]', a mapping as '{A: 1}', and no value as null"),
     option("--any-key", action="store_true", help="allow an unknown key"),
     RESULT,
 )

@@ -38,7 +38,7 @@ PROCESS_COLUMNS = ("target", "gpu", "pid", "process", "user", "run", "script", "
 DEFAULT_WAIT = 20.0
 POLL_SECONDS = 0.1
 FRESH_SECONDS = 3.0
-"""Samples that were taken more than this number of seconds before the start of the command do not count."""
+"""Maximum age of a sample at the start of the command, in seconds. Older samples are ignored."""
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
@@ -190,7 +190,7 @@ def _titles(project: Project) -> Titles:
 
 
 def gpu_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
-    """Return one record per GPU, and one with the problem per machine without GPUs."""
+    """Return a record for each GPU, and for each machine without GPUs a record with its problem."""
     found: list[Record] = []
     for state in states:
         devices = state.machine.devices if state.machine else ()
@@ -235,7 +235,7 @@ def _gpu(state: MachineState, device: Device, latest: Reading | None, titles: Ti
 
 
 def process_records(states: Sequence[MachineState], titles: Titles) -> list[Record]:
-    """Return one record per process, and one with the problem per unreachable machine."""
+    """Return a record for each process, and for each unreachable machine a record with its problem."""
     found: list[Record] = []
     for state in states:
         if state.problem or state.sample is None:
@@ -290,9 +290,9 @@ def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None
 
 
 def _run_spec(arguments: argparse.Namespace) -> RunSpec:
-    """Return the run to check.
+    """Return the run to check: of the given run configuration, or else of the given target.
 
-    Without a run configuration, it is a run on the given target. A given target overrides that of a run configuration.
+    If both are given, the target overrides that of the run configuration.
     """
     project = Project.find(arguments.project)
     if arguments.run_configuration:

@@ -16,7 +16,7 @@ from tui_workbench.runs.facade import Runs
 configure_create = options(
     option("name", metavar="NAME", nargs="?", default="", help="2 to 32 letters, digits and hyphens"),
     option("-n", "--name", dest="name_option", metavar="NAME", default="", help="the same as NAME"),
-    option("--path", metavar="DIR", default=".", help="the parent of the new project folder (default: here)"),
+    option("--path", metavar="DIR", default=".", help="the parent of the new folder (default: the current folder)"),
     option("--template", "--from", metavar="NAME|DIR|URL", default=DEFAULT_TEMPLATE,
            help="a template, folder or repository (default: %(default)s)"),
     option("-u", "--template-url", metavar="URL", default="", help="a git repository to copy"),
@@ -36,8 +36,8 @@ configure_add = options(
     output(),
     epilog="""\
 Adds aml_config/ with a configuration for this machine and for Docker, unless
-the folder has one already. No other file is changed. A project of Azure ML
-Workbench opens unchanged.""",
+the folder has one already. No other file is changed. Projects of Azure ML
+Workbench need no changes.""",
 )
 configure_restore = options(
     option("-r", "--run-id", dest="run", metavar="ID", default="", help="the ID or number of the run"),

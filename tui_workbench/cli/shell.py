@@ -19,7 +19,7 @@ from tui_workbench.runs.shell import Shell
 configure_shell = options(
     option("-c", "--run-configuration", metavar="NAME", default="",
            help="the .runconfig to use (default: the first that runs on this machine)"),
-    option("-r", "--run", metavar="ID", default="", help="open the shell in the working copy of this run"),
+    option("-r", "--run", metavar="ID", default="", help="open the shell in a copy of the files of this run"),
     PROJECT,
     option("script", metavar="COMMAND", nargs="?", default="", help="a command to run instead of a shell"),
     option("arguments", metavar="ARGS", nargs="...", help="the arguments of the command"),
@@ -27,15 +27,15 @@ configure_shell = options(
     usage="%(prog)s [-c NAME | -r ID] [--project DIR] [-- COMMAND [ARGS...]]",
     epilog="""\
 Opens your shell in the project folder, with the variables of the run
-configuration and the modules for logging. The interpreter of a local target is
-first on the PATH; for other targets, the shell uses your own Python. Commands
-of Azure ML Workbench work in this shell:
+configuration. Scripts can import `workbench` and `azureml.logging`. The
+interpreter of a local target is first on the PATH; for other targets, the shell
+uses your own Python. Commands of Azure ML Workbench work in this shell:
 
     az ml experiment submit -c local train.py
 
-Other `az` commands go to the Azure CLI. With -r the shell opens in a copy of
-the run's project files, with the files that the run changed; the run itself is
-not changed.
+Other `az` commands go to the Azure CLI. With -r, the shell opens in a copy of
+the run's project files, including the files that the run changed. The run
+itself is not changed.
 
 examples:
   workbench-tui shell

@@ -31,10 +31,10 @@ ACTIVE = (RunState.RUNNING, RunState.FINALIZING, RunState.PREPARING, RunState.QU
 LONGEST_NAME = 40
 
 configure_status = options(
-    option("--line", action="store_true", help="print one short line; nothing outside a project"),
+    option("--line", action="store_true", help="print one short line, and nothing outside a project"),
     PROJECT,
     epilog="""\
-Prints one line per active run, or the newest run if none is active.
+Prints one line per active run, or the newest run if no run is active.
 
 example for ~/.tmux.conf:
   set -g status-right "#(cd '#{pane_current_path}' && workbench-tui status --line)\"""",

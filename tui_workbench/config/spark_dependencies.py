@@ -55,7 +55,7 @@ def load_spark_dependencies(path: str) -> SparkDependencies:
 
 
 def secret_property(configuration: Mapping[str, str]) -> str:
-    """Return the first property with a secret value, or "". Other users can see the properties of a Spark driver."""
+    """Return the name of the first property with a secret value, or "". Other users can read the command of Spark."""
     given = ((name, value) for name, value in configuration.items() if value.lower() not in _SWITCHES)
     return next((name for name, value in given if _SECRET.search(name) or mask_text(value) != value), "")
 

@@ -6,7 +6,7 @@ WorkbenchError            exit 1   something on this machine failed (disk full, 
 │   ├── ProjectNotFound            the folder is not a project
 │   ├── RunNotFound                unknown run ID
 │   ├── LargeFiles                 files of the project are too large to copy for each run
-│   └── ImportedRun                the run was submitted elsewhere and cannot be changed
+│   └── ImportedRun                the run was submitted elsewhere and cannot be started or canceled
 ├── ConfigurationError    exit 3   a file of the project is invalid
 │   ├── NotPrepared                the environment is not built, and runs may not build it
 │   └── NoGpu                      a run that requires a GPU would train on the CPU
@@ -15,7 +15,7 @@ WorkbenchError            exit 1   something on this machine failed (disk full, 
 └── NeverStarted          exit 1   the script of a run was not started
 ```
 
-The command line exits with the code of the script for a finished run, and with 130 for a canceled run.
+A command that waits for a run exits with the exit code of its script, and with 130 if the run was canceled.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class WorkbenchError(Exception):
 
 
 class UsageError(WorkbenchError):
-    """The command, a key or an argument is wrong."""
+    """The command or one of its arguments is wrong."""
 
     exit_code = 2
 
@@ -79,7 +79,7 @@ class ProjectNotFound(UsageError):
 
 
 class RunNotFound(UsageError):
-    """The project has no run with this ID."""
+    """The project has no run or sweep with this ID, or its record cannot be read."""
 
 
 class LargeFiles(UsageError):
@@ -96,7 +96,7 @@ class LargeFiles(UsageError):
 
 
 class ImportedRun(UsageError):
-    """The run was not submitted by this user on this machine, and cannot be changed."""
+    """The run was not submitted by this user on this machine, so it cannot be started, resumed or canceled."""
 
 
 class ConfigurationError(WorkbenchError):
@@ -121,7 +121,7 @@ class TargetUnreachable(WorkbenchError):
     """The compute target does not answer, or refuses the login."""
 
     exit_code = 4
-    permanent = False  # True if no further attempt can succeed before the user has fixed the cause
+    permanent = False  # True if no attempt can succeed until the user has fixed the cause
 
 
 class StorageError(WorkbenchError):
@@ -133,7 +133,7 @@ class NeverStarted(WorkbenchError):
 
 
 def storage_error(verb: str, path: str, error: OSError) -> StorageError:
-    """Return the error for an operation on a file (`verb`: `read`, `write`) that raised `error`."""
+    """Return the error for an operation on a file (`verb`, such as `read`) that raised `error`."""
     reason = error.strerror or str(error)
     cause, remedy = CAUSES.get(error.errno or 0, (reason, "Check the disk and the folder's permissions."))
     return StorageError(f"cannot {verb}: {cause}", remedy=remedy, file=path)
@@ -157,7 +157,10 @@ CAUSES: Mapping[int, tuple[str, str]] = {
     errno.ENOENT: ("no such file or folder", "Check the name, and that the folder of the file exists."),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "Correct the path."),
     errno.EISDIR: ("this is a folder", "Choose a file in the folder."),
-    errno.ELOOP: ("the symbolic links form a loop", "Correct the symbolic links."),
+    errno.ELOOP: (
+        "a symbolic link is not allowed here, or symbolic links form a loop",
+        "Replace the link with a regular file or folder.",
+    ),
     errno.ENAMETOOLONG: ("the name is too long", "Choose a shorter name."),
     errno.EMFILE: ("too many files are open", "Raise the limit with `ulimit -n`, then start the program again."),
 }

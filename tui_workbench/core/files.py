@@ -6,7 +6,7 @@ content. `write_atomically` is for the user's files: it follows a symbolic link,
 A script, a container or an archive can replace any file of a run with a link. The functions `..._below` therefore take
 a folder (`top`, which must not be a link) and a relative name, and open each part of the name without following links.
 They raise OSError for a link (ELOOP or ENOTDIR), and for a pipe or device, without blocking. Only the user can access
-the files and folders that they create.
+the files and folders that these functions create.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 from tui_workbench.core.errors import storage_error
 
 LARGEST = 4 << 20
-"""Maximum size in bytes of a file that is read as a whole. Parsed JSON needs 25 times this amount of memory."""
+"""Maximum size in bytes of a file that is read as a whole. Parsed JSON can need 25 times as much memory."""
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -155,7 +155,7 @@ def write_if_changed(path: str, data: bytes, mode: int = 0o666) -> None:
 def write_atomically(path: str, data: bytes, *, mode: int | None = None) -> Signature:
     """Write `data` to `path` atomically and durably; a symbolic link is followed. Return the signature of the file.
 
-    An existing file keeps its permissions, unless `mode` is given, and if possible its owner. Other hard links to the
+    An existing file keeps its owner if possible, and its permissions unless `mode` is given. Other hard links to the
     file keep the old content. If the file cannot be written, StorageError is raised and the old file is kept.
     """
     real = os.path.realpath(path)
@@ -166,7 +166,7 @@ def write_atomically(path: str, data: bytes, *, mode: int | None = None) -> Sign
             _take_over_attributes(file.fileno(), real, mode)
             file.write(data)
             file.flush()
-            # The rename changes none of the parts of a signature.
+            # The rename does not change the signature.
             written = signature_of(os.fstat(file.fileno()))
     except OSError as error:
         raise storage_error("write", path, error) from error

@@ -1,7 +1,7 @@
 """Locks between processes, based on `flock`.
 
-A lock belongs to an open file description. A child process can inherit it, and the lock is released when the last
-process closes the file or exits. On a file system without locks, `lock` and `try_lock` raise OSError.
+A lock belongs to an open file description. A child process can inherit it, and the lock is released when the last of
+these processes closes the file or exits. On a file system without locks, `lock` and `try_lock` raise OSError.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def is_locked(descriptor: int) -> bool:
 def held(descriptor: int, pause: Callable[[], object] | None = None) -> Iterator[int]:
     """Hold the lock of an open file, and close the file at the end.
 
-    `pause` is called between two attempts to acquire the lock, and may raise an exception. If it is None, the call
-    blocks until the lock is free.
+    `pause` is called between two attempts to acquire the lock, and may raise an exception. If `pause` is None, the
+    call blocks until the lock is free.
     """
     try:
         if pause is None:

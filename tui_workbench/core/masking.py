@@ -69,7 +69,7 @@ def mask_text(text: str) -> str:
 
 
 def mask_value(name: str, value: str) -> str:
-    """Mask the whole value of a variable if its name suggests a secret, otherwise the secrets in the value."""
+    """Mask the value of a variable if its name suggests a secret. Otherwise, mask only the secrets in the value."""
     return MASK if is_secret_name(name) else mask_text(value)
 
 

@@ -11,7 +11,7 @@ from tui_workbench.core import target_types
 from tui_workbench.core.target_types import TargetType
 
 MIN_POLL_SECONDS = 15
-"""Minimum time between two queries of a Slurm controller, in seconds."""
+"""Minimum time between two queries to a Slurm controller, in seconds."""
 
 
 class Problem(NamedTuple):
@@ -71,7 +71,7 @@ class ComputeTarget(NamedTuple):
 
     @property
     def named_gpus(self) -> tuple[str, ...]:
-        """The numbers and IDs of `gpus: [0, 1]`; empty for another value."""
+        """The items of a list such as `gpus: [0, 1]`; empty for other values."""
         return tuple(word.strip() for word in self.gpus[1:-1].split(",")) if self.gpus.startswith("[") else ()
 
     @property
@@ -130,7 +130,7 @@ class RunConfiguration(NamedTuple):
         return "" if first == "$file" else first
 
     def key(self, name: str) -> str:
-        """Return the name of a key in this file, which may have the SDK form."""
+        """Return the name that this file uses for a key. It differs if the file has the SDK form."""
         return SDK_KEYS.get(name, name) if self.is_sdk_form else name
 
 
@@ -172,7 +172,7 @@ class RunState:
 
 
 class SweepTask(NamedTuple):
-    """The position of a run in its sweep. A scheduler can run the sweep as a job array."""
+    """The position of a run in its sweep, for schedulers that run the sweep as a job array."""
 
     name: str  # unique among the sweeps of the project, including removed ones
     number: int  # of the run, from 1
@@ -181,7 +181,7 @@ class SweepTask(NamedTuple):
 
 
 class RunRequest(NamedTuple):
-    """A request for a run. `script` replaces `$file`, `arguments` the rest of the ArgumentVector."""
+    """A request for a run. `script` replaces `$file`, and `arguments` replace the rest of the ArgumentVector."""
 
     run_configuration: str
     script: str = ""
@@ -190,7 +190,7 @@ class RunRequest(NamedTuple):
     exact_arguments: bool = False  # do not replace empty arguments with those of the ArgumentVector
     origin: str = ""  # ID of the run to repeat, whose snapshot and values are the defaults
     environment: tuple[tuple[str, str], ...] = ()  # in addition to EnvironmentVariables; no secrets
-    group: str = ""  # ID of its sweep
+    group: str = ""  # name of the sweep of the run
     member: int = 0  # number in the group, from 1
     group_limit: int = 0  # maximum number of runs of the group at the same time; 0 for no limit
     allow_cpu: bool = False  # use the CPU even if the run configuration requires a GPU
@@ -213,7 +213,7 @@ class RunSpec(NamedTuple):
     run_configuration: RunConfiguration
     target: ComputeTarget
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
-    gpu_check_due: bool = False  # the run requires a GPU, which could not be checked at submission
+    gpu_check_due: bool = False  # the run requires a GPU, but this could not be checked at submission
     sweep: SweepTask | None = None
 
     @property
@@ -255,7 +255,7 @@ class Plan(NamedTuple):
 
 
 NOT_ALL_HERE = "some files have not been fetched: run `workbench-tui experiment collect`"
-"""The reason, or a part of the reason, of a run with `lacks_outputs`."""
+"""The `reason` of a run with `lacks_outputs`, or the last part of it."""
 
 
 class ClusterJob(NamedTuple):

@@ -1,7 +1,7 @@
 """Timestamps that measure elapsed time even if the clock is changed.
 
 A moment holds the time of the clock, and the time since boot, which cannot be changed. Elapsed time is computed from
-the time since boot, or after a restart from the clock.
+the time since boot, or, after a restart, from the clock.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from typing import Any, NamedTuple
 
 SET = 2.0
-"""Minimum difference in seconds between the clock and the time since boot that shows that the clock was changed."""
+"""Minimum deviation in seconds, between the clock and the time since boot, at which the clock counts as changed."""
 
 
 class Moment(NamedTuple):

@@ -1,7 +1,7 @@
 """Format text for people: plurals, and the replacement of characters that are unsafe for terminals.
 
-The screens replace characters with `ui.terminal.safetext`, the command line with `cli.shared.terminal`. In addition,
-`SafeStream` filters all output of standard streams to terminals, including tracebacks.
+The screens replace characters with `ui.terminal.safetext`, and the command line with `cli.shared.terminal`. In
+addition, `SafeStream` filters all output of standard streams to terminals, including tracebacks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNSAFE = f"[\\x00-\\x1f{INVISIBLE}]+"
 
 
 def glyph(character: str) -> str:
-    """Return the replacement of an unsafe character: `␛`, `<9B>` for an undecodable byte, or `<U+202E>`.
+    """Return the replacement for an unsafe character: `␛`, `<9B>` for an undecodable byte, or `<U+202E>`.
 
     Variation selectors are removed: terminals disagree on the width of the character before them.
     """
@@ -77,7 +77,7 @@ def counted(number: int, noun: str) -> str:
 
 
 class SafeStream(io.TextIOWrapper):
-    """A standard stream to a terminal that passes only text, line endings, tabs and colors."""
+    """A standard stream that passes only text, line endings, tabs and colors to the terminal."""
 
     @classmethod
     def over(cls, stream: TextIO) -> SafeStream:

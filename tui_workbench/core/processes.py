@@ -63,7 +63,7 @@ def search_folders(path: str) -> list[str]:
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with only trusted folders in `PATH`, for a program that starts others."""
+    """Return the environment with only trusted folders in `PATH`, for a program that starts other programs."""
     path = os.pathsep.join(search_folders(environment.get("PATH", os.defpath)))
     return {**environment, "PATH": path or os.defpath}
 
@@ -93,9 +93,9 @@ def run(
         input: The bytes for stdin.
         output: PIPE to return stdout and stderr, DEVNULL, or None to connect the program to the terminal.
         passed: Descriptors that the program inherits.
-        timeout: In seconds; raises subprocess.TimeoutExpired.
-        on_written: Called every REPORT_SECONDS with the number of bytes that the program has written; `timeout` has
-            no effect then. For programs that do not report their progress.
+        timeout: The maximum time in seconds; then, subprocess.TimeoutExpired is raised.
+        on_written: For programs that do not report their progress: called every REPORT_SECONDS with the number of
+            bytes that the program has written. If it is given, `timeout` has no effect.
         log_start: Also log the start.
 
     Raises OSError if the program cannot be started.

@@ -26,7 +26,7 @@ UPDATE_SECONDS = 0.1
 """Minimum time between two updates of a listener."""
 
 MEANINGFUL_SECONDS = 2.0
-"""The time left is not estimated before a task has run for this time."""
+"""Minimum time in seconds that a task must have run before its time left is estimated."""
 
 LONGEST_LEFT = 99 * 3600.0
 """Longest time left that is shown, in seconds."""
@@ -75,7 +75,7 @@ class Progress(NamedTuple):
 
     @property
     def speed(self) -> str:
-        """The rate: `45 MB/s`, `3.2/s`; empty if unknown or below a byte per second."""
+        """The rate: `45 MB/s`, `3.2/s`; empty if unknown or below one byte per second."""
         if self.rate <= 0 or self.seconds < 1 or (self.unit == BYTES and self.rate < 1):
             return ""
         if self.unit != BYTES:
@@ -90,7 +90,7 @@ class Progress(NamedTuple):
         if left is None:
             return ""
         if left < 60:
-            # Round to 5 s: the estimate is not more exact.
+            # Round to 5 s, because the estimate is not more precise.
             return f"{max(5 * math.ceil(left / 5), 5) if left > 10 else math.ceil(left)} s left"
         if left < 3600:
             return f"{left / 60:.0f} min left"
@@ -108,7 +108,7 @@ class Progress(NamedTuple):
 
 
 Listener = Callable[[Progress | None], object]
-"""Called with progress, and with None at the end of each task."""
+"""Called with the progress of a task, and with None when the task ends."""
 
 _of_thread = threading.local()
 _of_process: Listener | None = None
@@ -126,7 +126,7 @@ def bar(fraction: float | None, cells: int, *, full: str = "█", empty: str = "
 
 
 class Meter:
-    """Progress of a task, reported to a listener. The task ends with the context."""
+    """Progress of a task, reported to a listener. The task ends when the context exits."""
 
     def __init__(self, label: str, unit: str, total: float, listener: Listener | None) -> None:
         self._listener = listener
@@ -194,7 +194,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def listen(listener: Listener) -> None:
-    """Report progress of threads without a listener to `listener`."""
+    """Report to `listener` the progress of all threads that have no listener of their own."""
     global _of_process
     _of_process = listener
 

@@ -17,21 +17,21 @@ class TargetType(NamedTuple):
     """The capabilities of a target type. The defaults describe an unknown type."""
 
     name: str
-    label: str = ""  # precedes the machine in lists, as in `Docker on gpubox`
-    keys: tuple[str, ...] = ()  # keys and sections that only some types read, and this type reads
+    label: str = ""  # text before the name of the machine in lists, as in `Docker on gpubox`
+    keys: tuple[str, ...] = ()  # keys and sections that this type reads and some other types ignore
     required: tuple[str, ...] = ()  # keys that a `.compute` file must have
     is_remote: bool = False  # runs execute in a copy of the project on another machine; see `ComputeTarget.uses_ssh`
     runs_in_container: bool = False
     uses_interpreter: bool = False  # scripts run with the Python at `pythonLocation`
-    builds_environments: bool = False  # always builds them from the conda dependencies file
-    can_build_environments: bool = False  # builds them if `userManagedEnvironment` is false
+    builds_environments: bool = False  # always builds environments from the conda dependencies file
+    can_build_environments: bool = False  # builds environments if `userManagedEnvironment` is false
     has_gpus: bool = False  # the workbench can read the GPUs of its machine
-    has_scheduler: bool = False  # a scheduler chooses nodes and GPUs after submission, so they cannot be checked before
-    spark_master: str = ""  # default master of runs with Spark; "" for the cores of the machine
+    has_scheduler: bool = False  # a scheduler chooses nodes and GPUs, so they cannot be checked at submission
+    spark_master: str = ""  # default master of runs with Spark; "" to use the cores of the machine
 
     @property
     def runs_here(self) -> bool:
-        """True if scripts are processes of this machine and not in a container."""
+        """True if scripts run as processes on this machine, outside containers."""
         return self.uses_interpreter and not self.is_remote and not self.runs_in_container
 
     def reads(self, key: str) -> bool:

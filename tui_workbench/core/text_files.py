@@ -106,7 +106,7 @@ def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HE
     if found.size > largest:
         data = data[: data.rfind(b"\n") + 1] or data
         file = _decode(path, data, found, lenient=True)
-        return file._replace(too_large=True, read_only=f"it is larger than {largest >> 20} MB")
+        return file._replace(too_large=True, read_only=f"it is larger than {largest >> 20} MiB")
     file = _decode(path, data, found)
     if not file.read_only and not allowed:
         file = file._replace(read_only=_NO_PERMISSION)
@@ -114,7 +114,7 @@ def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HE
 
 
 def reread(file: TextFile) -> TextFile | None:
-    """Return the current version of a file, or None if it was deleted; fast if its signature has not changed.
+    """Return the current version of a file, or None if it was deleted. Fast if its signature has not changed.
 
     Raises StorageError if it cannot be read.
     """
@@ -188,7 +188,7 @@ def _read(path: str, largest: int, head: int) -> tuple[bytes, Signature, bool]:
             data = file.read(wanted)
     finally:
         os.close(descriptor)
-    # /proc and growing files report a smaller size than they deliver.
+    # Files in /proc and growing files can contain more bytes than their reported size.
     found = found._replace(size=max(found.size, len(data))) if len(data) > largest else found
     allowed = os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
     return data, found, allowed

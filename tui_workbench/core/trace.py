@@ -2,7 +2,7 @@
 
 Each line of JSON is written by one append, so that many processes can share a file. `trace.jsonl` in the user's state
 directory holds the newest calls of all processes. `trace.jsonl` in a run directory holds the calls made for the run.
-The size of both files is limited. Secrets that this process knows are masked, and a failed write never raises an
+The size of both files is limited. Secrets that this process knows are masked, and a failed write raises no
 exception. `trace_reading` reads the files.
 """
 
@@ -30,7 +30,7 @@ LARGEST_FILE = 4 << 20
 
 LONGEST_WORD = 16 << 10
 LONGEST_STDERR = 2 << 10
-"""Maximum length of a word of a command, and of the end of stderr, in bytes."""
+"""Maximum length of a word of a command, and of the end of stderr, in characters."""
 
 SHORTEST_SECRET = 6
 """Minimum length of a masked value. Shorter values occur in many texts by chance."""
@@ -70,7 +70,7 @@ def hide(values: Iterable[str]) -> None:
 
 
 def hide_variables(variables: Mapping[str, str]) -> None:
-    """Mask the values of variables with the name of a secret."""
+    """Mask the values of variables whose names suggest a secret."""
     # A path is not a secret, whatever the name of its variable, and would be masked in many lines.
     hide(value for name, value in variables.items() if is_secret_name(name) and not value.startswith("/"))
 
@@ -153,8 +153,8 @@ class Call:
     def end(self, code: int | None, stderr: bytes | str = b"", *, error: str = "", note: str = "") -> None:
         """Log the end of the call; only the first call of this method has an effect.
 
-        `code` is the exit code, if there is one, `error` the reason why the program could not be started, and `note`
-        any other result.
+        `code` is the exit code, or None if there is none. `error` is the reason why the program could not be started,
+        and `note` is any other result.
         """
         if self._is_over:
             return
@@ -205,7 +205,7 @@ def _short(line: dict[str, Any]) -> dict[str, Any]:
 def _is_logged(line: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
     """Return True for the 1st, 2nd, 4th, 8th... call of this process with the same words and result.
 
-    Otherwise, polling would fill the file of the run.
+    If every call were logged, polling would fill the file of the run.
     """
     key = hash((line["kind"], tuple(line["words"]), result.get("code"), result.get("error"), result.get("state")))
     if len(_repeated) > _MOST_REPEATED:

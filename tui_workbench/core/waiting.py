@@ -1,4 +1,4 @@
-"""Wait for descriptors, between attempts, and for calls in threads.
+"""Wait for descriptors and for calls in threads, and pause between attempts.
 
 The parameter `interrupted` is a descriptor. When it becomes readable, the wait ends; -1 means that no descriptor can
 end the wait.
@@ -24,7 +24,7 @@ class Interrupted(Exception):
 
 def wait_ready(readers: Iterable[int], writers: Iterable[int] = (), timeout: float | None = None) -> set[int]:
     """Return the descriptors that are ready or have an error; an empty set after `timeout` seconds."""
-    # select.select fails for descriptors above 1023, which the screens with many open files can reach.
+    # select.select fails for descriptors above 1023, which a process with many open files can reach.
     poll = select.poll()
     for descriptor in readers:
         poll.register(descriptor, select.POLLIN)
@@ -56,7 +56,7 @@ class Backoff:
 
 
 class BackgroundCall:
-    """A call in a thread, with the context variables of the caller; `descriptor` becomes readable when it ends."""
+    """A call in a thread that has the caller's context variables. `descriptor` becomes readable when the call ends."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call

@@ -90,7 +90,7 @@ class Project:
         """Create the state directory, with a `.gitignore` for itself. Raises StorageError."""
         ignore = os.path.join(self.state_directory, ".gitignore")
         try:
-            # Written first, so that git never sees other files. An attempt on a full disk leaves an empty file.
+            # Written first, so that git never sees other files. If the disk is full, a failed attempt leaves it empty.
             if not os.path.exists(ignore) or not os.path.getsize(ignore):
                 os.makedirs(self.state_directory, FOLDER_MODE, exist_ok=True)
                 write_below(self.state_directory, ".gitignore", b"*\n")
@@ -106,11 +106,11 @@ class Project:
             ) from error
 
     def targets(self) -> list[ComputeTarget]:
-        """Return all compute targets by name; invalid ones have `problem` set."""
+        """Return all compute targets, sorted by name; invalid ones have `problem` set."""
         return self._entries(COMPUTE_SUFFIX, _load_compute, partial(ComputeTarget, type=""))
 
     def run_configurations(self) -> list[RunConfiguration]:
-        """Return all run configurations by name; invalid ones have `problem` set."""
+        """Return all run configurations, sorted by name; invalid ones have `problem` set."""
         return self._entries(RUN_CONFIGURATION_SUFFIX, _load_run_configuration, partial(RunConfiguration, target=""))
 
     def target(self, name: str) -> ComputeTarget:
@@ -207,7 +207,7 @@ def root_of_state(state_directory: str) -> str:
 
 
 def line_of_key(path: str, key: str) -> int:
-    """Return the line of a key in a file, or 0 if it was not found."""
+    """Return the line of a key in a file, or 0 if it is not found."""
     key = key.rpartition(".")[2]
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):

@@ -48,8 +48,8 @@ class Runs(History):
 
         If this process has only one thread, set `single_threaded`: the controller is then a fork and starts faster.
         `on_started` is called with the run after its script was started or the run was queued. Raises
-        ConfigurationError, UsageError, StorageError, or WorkbenchError if no controller can be started; no run remains
-        then, even if `on_started` was called.
+        ConfigurationError, UsageError, StorageError, or WorkbenchError if no controller can be started. After an error,
+        no run remains, even if `on_started` was called.
         """
         return launch.submit(self.project, request, single_threaded=single_threaded, on_started=on_started)
 

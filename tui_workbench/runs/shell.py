@@ -45,9 +45,10 @@ class Shell(NamedTuple):
 
 
 def project_shell(project: Project, run_configuration: str = "", *, is_interactive: bool = True) -> Shell:
-    """Return a shell in the project for a run configuration, by default `local` or another one for this machine.
+    """Return a shell in the project for a run configuration.
 
-    Raises ConfigurationError or StorageError.
+    The default is `local`, or else the first run configuration for this machine. Raises ConfigurationError or
+    StorageError.
     """
     configuration = project.run_configuration(run_configuration) if run_configuration else _first_here(project)
     if configuration is None:

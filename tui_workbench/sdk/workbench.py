@@ -41,7 +41,7 @@ def log(name: "str", value: "Any", step: "Optional[float]" = None) -> "None":
 
     A number becomes a point of a curve, at `step` or at the step after the last point. Scalars of NumPy, PyTorch,
     TensorFlow and JAX are numbers, and so are NaN and infinities. A list or array is logged as by `log_list`, a dict as
-    by `log_row`. A value can also be a string; other types raise TypeError.
+    by `log_row`. A value can also be a string or a Boolean; other types raise TypeError.
     """
     if type(value) is not float:
         value = _plain(value)
@@ -122,7 +122,7 @@ def tag(name: "str", value: "Any" = None) -> "None":
 def upload(path: "Any", name: "Optional[str]" = None) -> "None":
     """Copy a file or folder to the outputs of the run, as `name`. Files in `outputs/` need no upload.
 
-    Raises FileNotFoundError, and ValueError for a name outside the outputs.
+    Raises FileNotFoundError if `path` does not exist, and ValueError if `name` is outside the outputs.
     """
     source = _path(path)
     if not os.path.exists(source):
@@ -153,7 +153,7 @@ def upload_content(name: "str", content: "Any") -> "None":
 
 
 def in_run() -> "bool":
-    """Return True if the script is a run of the workbench."""
+    """Return True if this process belongs to a run of the workbench."""
     return bool(os.environ.get("WORKBENCH_RUN_DIRECTORY"))
 
 
@@ -262,7 +262,7 @@ def _log_item(kind: "str", name: "str", value: "Any", step: "Optional[float]") -
 
 
 def _write(kind: "str", name: "str", fields: "str") -> "None":
-    """Append a line with `fields`, JSON members as text; `kind` is "" for a number or string."""
+    """Append a line. `fields` are JSON members as text; `kind` is "" for a number or string."""
     start = '{"kind":"%s","name":' % kind if kind else '{"name":'
     _journal.write('%s%s,%s,"time":%.6f}\n' % (start, _names.get(name) or _name(name), fields, time.time()))
 

@@ -191,7 +191,7 @@ def run(folder: "str", command: "List[str]") -> "int":
         os.makedirs(folder)
     except FileExistsError:
         pass
-    # By default torchrun leaves folders in /tmp. Error files of its @record are kept with the run.
+    # By default, torchrun leaves folders in /tmp. The error files that its `@record` writes are kept with the run.
     scratch = os.path.join(folder, _TORCHRUN)
     os.environ.setdefault("PET_LOG_DIR", scratch)
     reading, writing = os.pipe()

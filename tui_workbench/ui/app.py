@@ -37,7 +37,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
     """The workbench on a project. Its result is the list of runs that are active when the user leaves."""
 
     TITLE = "workbench-tui"
-    ENABLE_COMMAND_PALETTE = False  # the workbench has its own palette, which lists the registry of commands
+    ENABLE_COMMAND_PALETTE = False  # the workbench has its own palette, which lists the commands of the registry
     BINDINGS = APP.bindings
     CSS = """
     .pane { border: round $border-blurred; border-title-color: $text-muted; border-subtitle-color: $text-muted; }
@@ -108,7 +108,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         return line_filters(self.current_theme, self.terminal, usual)
 
     def pop_screen(self) -> AwaitComplete:
-        # Its workers are canceled first, because its widgets are removed before the screen.
+        # The workers of the screen are canceled first, because its widgets are removed before the screen.
         closing = self.screen
         for worker in list(self.workers):
             if worker is not active_worker.get(None) and closing in (worker.node, *worker.node.ancestors):

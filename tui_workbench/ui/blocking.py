@@ -23,8 +23,8 @@ from tui_workbench.ui.terminal.safetext import safe_text
 
 Result = TypeVar("Result")
 
-GRACE = 0.3  # seconds for which the ending event loop waits for threads
-LONGEST_HOLD = 10.0  # seconds for which the exit waits for work that must not be interrupted
+GRACE = 0.3  # seconds that the event loop waits for threads when it ends
+LONGEST_HOLD = 10.0  # seconds that the exit waits for work that must not be interrupted
 
 
 class QuickShutdownExecutor(ThreadPoolExecutor):

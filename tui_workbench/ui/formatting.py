@@ -159,5 +159,5 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def file_names(paths: Collection[str]) -> str:
-    """Return the base names of files as a list in a sentence, as untrusted text."""
+    """Return the base names of files, separated by commas, as untrusted text."""
     return ", ".join(sorted(os.path.basename(path) for path in paths))

@@ -1,7 +1,7 @@
 """Messages that panes and threads post to the screen: updates about the project, and requests to do something.
 
-Messages of a single widget are declared in it; this module and `run_messages` declare those that several modules post
-or handle.
+A message of a single widget is declared in the class of the widget. This module and `run_messages` declare the messages
+that several modules post or handle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recovery files, which keep unsaved edits when the terminal, the connection or the machine fails.
 
-Each process of the workbench has its own folder below the user's state directory, with a file for each text, and holds
-the lock file beside the folder. At its start, a process takes over the folders whose locks are free.
+Each process of the workbench has its own folder below the user's state directory, with a file for each text, and locks
+a file beside the folder. At its start, a process takes over the folders whose locks are free.
 
 The invariants: no process touches the folder of a live process; a text is deleted only after the user saved or
 discarded it, or after the process that took it over has written it; only the user can read the texts.
@@ -82,8 +82,8 @@ class Recovery:
         except OSError as error:
             raise StorageError(
                 f"cannot write a recovery file for unsaved edits: {(error.strerror or str(error)).lower()}",
-                remedy="Check the free space and the permissions of the folder. Until then, save often: unsaved edits "
-                "are lost if the terminal or the machine fails.",
+                remedy="Check the free space and the permissions of the folder. Until recovery files can be written, "
+                "save often: unsaved edits are lost if the terminal or the machine fails.",
                 file=self._base,
             ) from error
         self._folder, self._lock = folder, lock
@@ -91,7 +91,7 @@ class Recovery:
     def take_over(self) -> tuple[list[Unsaved], list[StorageError]]:
         """Return the texts of ended processes, oldest first, and the errors of unreadable ones.
 
-        The files stay until `delete_taken`: call `keep` first.
+        The files stay until `delete_taken` is called. Call `keep` before that.
         """
         found: list[Unsaved] = []
         errors: list[StorageError] = []

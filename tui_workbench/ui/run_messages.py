@@ -1,4 +1,7 @@
-"""Requests about runs, the run bar and compute targets. The first frame needs none of them."""
+"""Requests about runs, the run bar and compute targets.
+
+They are not in `messages`, because the first frame does not need them.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class CancelConfirmed(Request):
 
 
 class RunRequested(Request):
-    """A request to start a run, made with its button or key."""
+    """A request to start a run, made with the Run button or key."""
 
 
 class RunBarRequested(Request):

@@ -37,7 +37,7 @@ def dashboard(project: Project, request: RunRequest | None, query: RunQuery | No
 
 
 def dashboard_query(saved: Values) -> RunQuery | None:
-    """Return the saved query of the dashboard, or None if it was not opened."""
+    """Return the saved query of the dashboard, or None if none was saved."""
     from tui_workbench.ui.dashboard.dashboard_data import saved_query
 
     return saved_query(saved)

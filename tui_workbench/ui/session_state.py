@@ -17,7 +17,7 @@ from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.core.files import write_atomically
 
 SCHEMA = 1  # version of the file format; later versions of the program may write a higher number
-LARGEST = 1 << 20  # limit in bytes; the workbench writes no larger file
+LARGEST = 1 << 20  # limit in bytes; a larger file counts as damaged
 
 
 class Values:
@@ -103,8 +103,8 @@ def save_session(root: str, values: Mapping[str, object]) -> None:
     except OSError as error:
         raise StorageError(
             f"cannot create the folder: {(error.strerror or str(error)).lower()}",
-            remedy="Check the free space and the permissions of its parent folder. Until then, the state of the "
-            "screens is not saved.",
+            remedy="Check the free space and the permissions of its parent folder. Without the folder, the state "
+            "of the screens is not saved.",
             file=os.path.dirname(path),
         ) from error
     whole = {"schema": SCHEMA, "project": os.path.realpath(root), **values}

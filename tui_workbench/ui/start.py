@@ -14,7 +14,7 @@ from tui_workbench.ui.terminal.capabilities import detect_terminal, textual_envi
 def run(project_path: str, *, ascii_only: bool = False) -> int:
     """Show a project until the user leaves, and return the exit code.
 
-    The project is at `project_path` or in the nearest parent folder that is a project.
+    The project is the folder `project_path`, or the nearest parent folder that is a project.
 
     Raises ProjectNotFound, and UnsupportedTerminal when the terminal cannot show the screens. `ascii_only` limits the
     screens to ASCII on any terminal.

@@ -27,7 +27,7 @@ from tui_workbench.ui.files.changed_files import ChangedFiles
 
 IDLE_SECONDS, ACTIVE_SECONDS = 1.0, 0.2  # seconds between polls, without and with active runs
 CONFIGURATION_SUFFIXES = (".compute", ".runconfig", ".yml", ".yaml")
-PROGRESS_NS = 3_000_000_000  # minimum time between reads because of preparation progress; each read lists all runs
+PROGRESS_NS = 3_000_000_000  # minimum time between reads of all runs for new preparation progress
 
 FileSignature = tuple[str, int, int]  # path, time of change in ns, size; zeros for a missing file
 Arguments = ParamSpec("Arguments")
@@ -47,7 +47,9 @@ class Listener(Protocol):
 
 
 class ProjectWatcher:
-    """A thread that reports changes in a project to a listener until `stop`. The first poll reports everything.
+    """A thread that reports changes in a project to a listener until `stop`.
+
+    The first poll reports the configuration, the runs and the branch.
 
     `call_later` schedules a call on the event loop and must be callable from any thread.
     """

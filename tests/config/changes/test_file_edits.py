@@ -158,7 +158,7 @@ def test_set_parses_text_by_the_type_of_the_field(root: Path, name: str, key: st
             "box.compute",
             "nvidiadocker",
             "true",
-            "unknown field 'nvidiadocker' in box.compute. Did you mean nvidiaDocker?",
+            "unknown field 'nvidiadocker' in box.compute. Did you mean 'nvidiaDocker'?",
         ),
         ("box.compute", "zzz", "true", "unknown field 'zzz' in box.compute. Fields: type"),
         (
@@ -329,4 +329,4 @@ def test_missing_file_is_fixed_only_with_the_same_name(tmp_path: Path) -> None:
     asked = file_edits.fix(str(folder / "b.runconfig"))
     assert (asked.fixed, (folder / "b.runconfig").read_text()) == ((), before)
     (left,) = (one for one in asked.left if one.code == "missing-file")
-    assert left.remedy.startswith("Did you mean aml_config/dsvm_spark_dependencies.yml or aml_config/hdi_sp")
+    assert left.remedy.startswith("Did you mean 'aml_config/dsvm_spark_dependencies.yml' or 'aml_config/hdi_sp")

@@ -329,7 +329,7 @@ def test_unknown_image_is_kept_with_a_note(tmp_path: Path) -> None:
     root = project(tmp_path, box__compute="type: localdocker\nbaseDockerImage: mine/train:1\n")
     plan = plan_gpu_ready(str(root), "box")
     assert ids(plan) == ["nvidiaDocker"]
-    assert plan.notes[0] == "The name of mine/train:1 does not show whether the image has CUDA. Make sure that it does."
+    assert plan.notes[0] == "Make sure that mine/train:1 has CUDA: the name of the image does not show it."
     assert [image.reference for image in plan.images][:2] == ["mine/train:1", DEFAULT_GPU_IMAGE]
     assert ids(plan_gpu_ready(str(root), "box", image=DEFAULT_GPU_IMAGE)) == ["baseDockerImage", "nvidiaDocker"]
 

@@ -127,7 +127,7 @@ def test_wait_is_in_plan_and_events(place: Place) -> None:
     first, second = place.submit(), place.submit()
     step = RunDirectory(second.directory).read_record().plan.step("queue")
     assert step is not None
-    assert step.title == "wait in the queue: 1 at a time on local"
+    assert step.title == "wait in the queue: 1 run at a time on local"
     place.end(first)
     place.begins(second)
     assert "queue" in RunDirectory(second.directory).status().done

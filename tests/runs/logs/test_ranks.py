@@ -221,15 +221,15 @@ def test_rest_of_the_reason_is_kept(run: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("Traceback\nValueError: Cuda is not available.\n", "ProcessesPerNode is gpus, and PyTorch sees no GPU"),
+        ("Traceback\nValueError: Cuda is not available.\n", "ProcessesPerNode is gpus, but PyTorch sees no GPU"),
         (
             "python: Error while finding module specification for 'torch.distributed.run' "
             "(ModuleNotFoundError: No module named 'torch')\n",
-            "its Python has no PyTorch: install torch there",
+            "the Python of the run has no PyTorch; install torch in it",
         ),
         (
             "python: No module named torch.distributed.run\n",
-            "its PyTorch is older than 1.9, which added torchrun",
+            "the PyTorch of the run is older than 1.9, the first version with torchrun",
         ),
         (
             "Traceback\ntorch.distributed.DistNetworkError: port: 29500, EADDRINUSE\n",
@@ -259,7 +259,7 @@ def test_missing_pytorch_is_reported(tmp_path: Path) -> None:
     with (root / "aml_config" / "local.runconfig").open("a") as file:
         file.write("ProcessesPerNode: 2\n")
     result = Workbench(root).submit("hello.py")
-    assert "failed: its Python has no PyTorch: install torch there\n" in result.err
+    assert "failed: the Python of the run has no PyTorch; install torch in it\n" in result.err
 
 
 def test_rank_file_may_appear_later(workbench: Workbench) -> None:

@@ -185,7 +185,7 @@ def test_event_log_keeps_its_name_here(tmp_path: Path, name: str, local: str) ->
         ("java.lang.RuntimeException: [unresolved dependency: g.h#a_2.11;0.7: not found]", "download g.h:a_2.11:0.7"),
         (
             "Error: java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main",
-            "its Java does not work with",
+            "the Java of the run does not work with",
         ),
         ("IllegalArgumentException: Unsupported class file major version 61", "set JAVA_HOME to Java 17"),
         ("Caused by: java.lang.UnsupportedOperationException: getSubject is not supported", "set JAVA_HOME to Java 17"),

@@ -104,7 +104,7 @@ def test_metric_of_a_rule_wins_over_the_default(root: Path, run: Path) -> None:
     [
         ("output: [", "line 2: "),
         ("- a", "expected a mapping"),
-        ("outputs: true", "unknown key 'outputs'. Keys: output, tensorboard"),
+        ("outputs: true", "unknown key 'outputs'. Known keys: output, tensorboard"),
         ("output: 7", "'output'"),
         ("files: [1]", "'files'"),
         ("lines: ['(unclosed']", "lines, entry 1: missing )"),

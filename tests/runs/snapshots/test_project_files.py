@@ -39,7 +39,7 @@ def test_amlignored_file_is_reported_with_both_remedies(tracked: Project) -> Non
     said = reason(tracked, "raw/set")
     assert said.startswith("FileNotFoundError: ")
     assert said.endswith(
-        "; .amlignore excludes raw from runs: remove its pattern, or declare it as data with `DataReferences: [raw]`"
+        "; .amlignore excludes raw from runs: remove that pattern, or declare raw as data with `DataReferences: [raw]`"
     )
 
 
@@ -60,7 +60,7 @@ def test_file_of_another_run_is_reported_with_that_run(tracked: Project) -> None
 
 
 def test_project_outputs_and_environments_are_reported(tracked: Project) -> None:
-    assert "runs do not get outputs/ of the project" in reason(tracked, "outputs/old.pt")
+    assert "outputs/ of the project is never copied for runs" in reason(tracked, "outputs/old.pt")
     assert "venv is a virtual environment" in reason(tracked, "venv/pyvenv.cfg")
 
 

@@ -83,7 +83,7 @@ def test_packages_for_another_scala_are_left_out(tmp_path: Path) -> None:
     )
     spec = spec_of(tmp_path, text)
     assert options(words(spec), "--packages") == ["g:fitting_2.13:1,g:java:6.2.1.jre8"]
-    assert "omit com.ms:mmlspark_2.11:0.7: not for Scala 2.13" in spark.plan_step(spec, FOUND).title
+    assert "omit com.ms:mmlspark_2.11:0.7, not built for Scala 2.13" in spark.plan_step(spec, FOUND).title
     # Before Spark is known, all packages are planned.
     assert "mmlspark_2.11" in options(words(spec, spark.UNKNOWN), "--packages")[0]
 

@@ -184,4 +184,6 @@ def test_start_failures_are_explained(said: str, message: str) -> None:
 def test_unexplained_start_failure_keeps_its_fix() -> None:
     target = spec().target._replace(nvidia_docker=True)
     error = EngineChecks(target, LocalHost()).refusal(refused("this machine", "start the container", "something new"))
-    assert error.remedy == "Check its state there with `docker info`."
+    assert error.remedy == (
+        "Correct the cause that the engine names. `docker info` on its machine shows the state of the engine."
+    )

@@ -88,7 +88,7 @@ def image_title(project: DockerProject) -> str:
 def test_plan_names_the_cause_of_a_build(project: DockerProject, index: PackageIndex) -> None:
     index.add("tinyother", "1.0")
     project.packages("tinylib")
-    assert image_title(project).endswith("no environment was built yet")
+    assert image_title(project).endswith("no environment has been built yet")
     name, _ = prepare(project)
     assert image_title(project) == f"use {name} (already on this machine)"
     project.packages("tinylib", "tinyother")
@@ -141,7 +141,7 @@ def test_conda_packages_need_conda_in_the_image(project: DockerProject, conda: t
     with pytest.raises(ConfigurationError, match="needs conda") as caught:
         prepare(project)
     assert caught.value.line == 3
-    assert ("List it under `pip:`" in caught.value.remedy) == conda[0].startswith("numpy")
+    assert ("List the package under `pip:`" in caught.value.remedy) == conda[0].startswith("numpy")
     assert "an image with conda" in caught.value.remedy
 
 

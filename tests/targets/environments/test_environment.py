@@ -143,12 +143,12 @@ def lines(*rest: str, base: str = "python:3.11 sha256:1") -> list[str]:
 @pytest.mark.parametrize(
     ("now", "before", "expected"),
     [
-        (lines("pip six"), None, "no environment was built yet"),
+        (lines("pip six"), None, "no environment has been built yet"),
         (lines(base="python:3.12 sha256:2"), lines(), "the base has changed to python:3.12"),
         (lines("pip six"), lines(), "c.yml:7: `six` is new"),
         (lines("conda numpy=1"), lines("conda numpy=2"), "c.yml:5: `numpy=1` is new"),
         (lines(), lines("pip six"), "c.yml: `six` was removed"),
-        (lines(), ["form 0", *lines()[1:]], "another version of the workbench built it"),
+        (lines(), ["form 0", *lines()[1:]], "the existing environment was built by another version of the workbench"),
         (lines("pip a", "pip b"), lines("pip b", "pip a"), "the order of the packages changed"),
         (lines("pip option --pre"), lines(), "c.yml: `--pre` is new"),
     ],

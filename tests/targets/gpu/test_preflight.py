@@ -220,7 +220,10 @@ def test_failed_product_is_reported(here: Here) -> None:
 @pytest.mark.parametrize(
     ("errors", "remedy"),
     [
-        (("CUDA out of memory. Tried to allocate 2.00 MiB",), "Another program may use the memory of a GPU."),
+        (
+            ("CUDA out of memory. Tried to allocate 2.00 MiB",),
+            "Another program may use the memory of a GPU. The command lists the programs.",
+        ),
         (("", "CUDA error: an illegal memory access was encountered"), "The message of the framework shows the cause."),
     ],
     ids=["full", "one of two fails"],

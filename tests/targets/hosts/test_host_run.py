@@ -73,7 +73,7 @@ def test_copy_removed_during_fetch_is_not_an_error(run: Ended, host: Host, monke
 def test_copy_is_created_atomically(run: Ended, gpubox: Machine) -> None:
     with (
         gpubox.replaced("/usr/bin/rm", '[ -e removed ] && exit 1; exec "$ORIGINAL" "$@"'),
-        pytest.raises(WorkbenchError, match="cannot remove the copy"),
+        pytest.raises(WorkbenchError, match=r"cannot remove the run.s working copy"),
     ):
         run.remove_copy()
     assert not (run.there / "work").exists()

@@ -127,7 +127,7 @@ def test_plan_explains_why_the_environment_is_built(project: DockerProject, inde
         return step.title
 
     project.packages("tinylib")
-    assert title().endswith("no environment was built yet")
+    assert title().endswith("no environment has been built yet")
     prepare_environment(project.runs.project, "docker", "", Report())
     assert title().startswith("use ")
     project.packages("tinylib", "tinydep")

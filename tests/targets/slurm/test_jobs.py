@@ -53,7 +53,7 @@ def test_check_runs_a_job_on_request(project: SlurmProject) -> None:
     done = project.run("computetarget", "check", "cluster", "--job")
     assert done.code == 0, done
     assert "a job with the options of the target is accepted; it would start at once" in done.out
-    assert "shares " in done.out.split("\n")[-2]
+    assert "can use " in done.out.split("\n")[-2]
 
 
 def test_check_finds_a_folder_that_nodes_do_not_share(project: SlurmProject) -> None:

@@ -53,7 +53,7 @@ def test_commands_of_the_page_work_as_typed(shell: Shell, slurm_accounting: Slur
     assert "attached" in shell.type(attach).lower()
     checked = shell.type(check)
     assert "it would start at once on node" in checked
-    assert f"shares {slurm_accounting.run_root}" in checked
+    assert f"can use {slurm_accounting.run_root}" in checked
     assert "trained with gpu" in shell.type(submit)
     assert "trained with gpu" in shell.type(overridden)
     (newest, _) = json.loads(shell.type("workbench-tui history list"))

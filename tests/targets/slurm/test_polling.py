@@ -30,7 +30,7 @@ def test_silent_controller_means_that_slurm_is_unreachable(tmp_path: Path, monke
 
 def test_failing_squeue_is_not_a_silent_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_squeue(tmp_path, "echo 'squeue: Permission denied' >&2; exit 126", monkeypatch)
-    with pytest.raises(WorkbenchError, match="a command of Slurm failed on this machine: squeue: Permission denied"):
+    with pytest.raises(WorkbenchError, match="a Slurm command failed on this machine: squeue: Permission denied"):
         LoginHost(LocalHost(), str(tmp_path)).ask_slurm(SQUEUE, timeout=60.0)
 
 

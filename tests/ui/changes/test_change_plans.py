@@ -73,7 +73,7 @@ def test_duplicate_is_byte_identical(root: Path) -> None:
 
 def test_rename_shows_the_new_name_and_changed_references(root: Path) -> None:
     change = rename(str(root), str(root / "aml_config/box.compute"))
-    assert planned(change).done == "That is already its name."
+    assert planned(change).done == "The file already has this name."
     plan = planned(change, name="gpu")
     assert shown(plan) == [
         "aml_config/box.compute → aml_config/gpu.compute",

@@ -112,7 +112,7 @@ def test_invalid_entries_are_reported_and_the_rest_applies() -> None:
         (5, 12, "'s' cannot be the key of file.save: it types text there"),
         (6, 18, "'r' cannot be the key of log_search.mode: it types text there"),
     ]
-    assert keymap.errors[0].remedy == "Did you mean view.zoom?"
+    assert keymap.errors[0].remedy == "Did you mean 'view.zoom'?"
     assert all(error.remedy for error in keymap.errors)
 
 
@@ -189,7 +189,7 @@ def test_keys_command_lists_keys_and_errors(keymap_file: Path, capsys: pytest.Ca
     assert run(["keys", "--query", "[?id=='run.start'].keys | [0]", "--json"]) == 3
     told = capsys.readouterr()
     assert told.out == '"f5"\n'
-    assert told.err == (f"workbench-tui: {keymap_file}:2:13: unknown command 'view.zooom'. Did you mean view.zoom?\n")
+    assert told.err == (f"workbench-tui: {keymap_file}:2:13: unknown command 'view.zooom'. Did you mean 'view.zoom'?\n")
     keymap_file.unlink()
     assert run(["keys"]) == 0
     assert "Run the selected script." in capsys.readouterr().out

@@ -74,7 +74,7 @@ class TestOpening:
         [
             ("binary", b"\x7fELF\0\x1b[2J", "Read-only: it is binary"),
             ("latin", b"gr\xfc\xdfe\n", "Read-only: it is not UTF-8"),
-            ("large", b"0123456789\n" * 200_000, "Read-only: it is larger than 2 MB. Only the beginning is shown."),
+            ("large", b"0123456789\n" * 200_000, "Read-only: it is larger than 2 MiB. Only the beginning is shown."),
             ("private", "\U000fb000".encode(), "Read-only: it contains private-use"),
         ],
     )

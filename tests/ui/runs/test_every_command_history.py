@@ -212,7 +212,7 @@ async def test_run_details_commands(past: Project) -> None:
         await driver.does("details.fetch", lambda: "Copy outputs/model.txt into" in seen(pilot))
         await pilot.press("escape")
         await until(lambda: screen.outputs.has_focus_within)
-        await driver.does("details.promote", lambda: "Promote outputs/model.txt as asset" in seen(pilot))
+        await driver.does("details.promote", lambda: "Save outputs/model.txt as asset" in seen(pilot))
         await pilot.press("escape")
         await until(lambda: screen.outputs.has_focus_within)
         made = os.path.join(past.root, "outputs/model.txt")

@@ -73,7 +73,7 @@ async def test_run_without_snapshot_cannot_be_restored(past: Project) -> None:
 async def test_shell_without_a_suitable_terminal_shows_an_error(tracked: Project) -> None:
     async with dashboard(tracked) as pilot:
         await pilot.press("w")
-        await until(lambda: "cannot open a shell in this terminal" in seen(pilot))
+        await until(lambda: "cannot open a shell in a browser" in seen(pilot))
     async with opened(tracked) as pilot:
         await pilot.press("5", "exclamation_mark")
-        await until(lambda: "cannot open a shell in this terminal" in seen(pilot))
+        await until(lambda: "cannot open a shell in a browser" in seen(pilot))

@@ -284,8 +284,8 @@ def _kept(kept: KeyringResult) -> str:
     if kept.in_keyring:
         return "stored the secret in the keyring"
     return (
-        f"the secret is kept in memory only ({kept.reason}); "
-        "after a day without use, or a restart, you are asked for it again"
+        f"the secret is kept in memory only ({kept.reason}); you are asked for it again after 12 hours without "
+        "use, or after a restart of this machine"
     )
 
 

@@ -27,7 +27,7 @@ HOST_KEYS = option(
 )  # fmt: skip
 RESULT = output(TEXT, example="[?state=='broken']")
 
-JOB = option("--job", action="store_true", help="on Slurm, also run a job of one second that uses runRoot")
+JOB = option("--job", action="store_true", help="on Slurm, also run a one-second job that writes to runRoot")
 
 configure_check = options(option("name", metavar="NAME", help="the compute target"), JOB, HOST_KEYS, RESULT)
 
@@ -100,6 +100,6 @@ def exit_code(checks: list[CheckResult]) -> int:
 
 
 def _can_log_in(check: CheckResult) -> bool:
-    """Return True if the check failed because of a question that the user can answer now."""
+    """Return True if a missing secret or an unknown host key made the check fail, and the user can be asked."""
     is_new_key = isinstance(check.error, HostKeyRefused) and not check.error.known
     return (is_new_key or isinstance(check.error, SecretNeeded)) and can_ask()

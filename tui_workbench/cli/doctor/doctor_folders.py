@@ -82,7 +82,7 @@ def disk(paths: list[str]) -> Answer:
     message = f"{free / 1e9:.1f} GB free at {abbreviate_home(place)}"
     if free >= LOW_SPACE:
         return ok("disk", message)
-    remedy = "Find the largest files, or run `workbench-tui experiment clean`:"
+    remedy = "Run `workbench-tui experiment clean`, or find the largest files:"
     command = f"du -xh {place} | sort -h | tail"
     if free >= NO_SPACE:
         return limited("disk", message, "Snapshots and outputs of runs may not fit.", remedy, command)

@@ -1,7 +1,7 @@
 """Checks of the terminal, from the environment and from a query to the terminal.
 
-Terminals answer the query immediately or never. The answer is read within `QUERY_SECONDS`, so that no program reads it
-as keys.
+Terminals answer the query immediately or never. The check waits for the answer, for at most `QUERY_SECONDS`, so that no
+other program reads the answer as keys.
 """
 
 from __future__ import annotations
@@ -131,11 +131,12 @@ def _examined(environment: Mapping[str, str]) -> Terminal:
 
 def clipboard(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
     """Check that copied text reaches the clipboard of the user's desktop."""
-    cost = "Copied text stays in the workbench; it can be saved to a file."
     if environment.get("TERM") == "linux":
+        cost = "Copied text is saved to a file, and can be pasted only in the workbench."
         return limited("clipboard", "the Linux console has no clipboard", cost, _OTHER_TERMINAL)
     if environment.get("TMUX"):
         if _tmux("set-clipboard") == "off":
+            cost = "Copied text can be pasted only in the workbench and in tmux."
             return limited("clipboard", "switched off in tmux", cost, "", "tmux set-option -g set-clipboard on")
         return ok("clipboard", "tmux passes copied text to its terminal")
     if reply.clipboard:
@@ -152,7 +153,8 @@ def focus(environment: Mapping[str, str], reply: TerminalReply) -> Answer:
             return limited("focus", "tmux does not report focus changes", cost, "", command)
         return ok("focus", "tmux reports focus changes if its terminal does")
     if reply.focus is False:
-        return limited("focus", "the terminal does not report focus changes", cost, "Most other terminals do.")
+        remedy = "Use another terminal: most terminals report focus changes."
+        return limited("focus", "the terminal does not report focus changes", cost, remedy)
     message = "reported by the terminal" if reply.focus else "unknown whether the terminal reports focus changes"
     return ok("focus", message)
 

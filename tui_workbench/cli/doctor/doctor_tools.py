@@ -127,7 +127,7 @@ def configuration() -> Answer:
         return ok("ssh config", "~/.ssh/config is valid")
     message = "reading ~/.ssh/config takes too long" if done is None else done.complaint.rpartition("\n")[2]
     return limited(
-        "ssh config", message, "Machines cannot be reached over SSH.", "See how ssh reads it:", "ssh -G localhost"
+        "ssh config", message, "Machines cannot be reached over SSH.", "See how ssh reads the file:", "ssh -G localhost"
     )
 
 
@@ -187,8 +187,11 @@ def keyring() -> Answer:
     found = SecretStore().look(TIME_LIMIT)
     if found.in_keyring:
         return ok("keyring", f"stores secrets ({found.reason})")
-    cost = "Passwords and passphrases are kept in memory, and asked for again after a day or a restart."
-    return limited("keyring", found.reason, cost, "Install one, or log in with keys:", _install("gnome-keyring"))
+    cost = (
+        "Passwords and passphrases are kept in memory only. You are asked for them again after 12 hours without use, "
+        "or after a restart of this machine."
+    )
+    return limited("keyring", found.reason, cost, "Log in with keys, or install a keyring:", _install("gnome-keyring"))
 
 
 def _install(package: str) -> str:

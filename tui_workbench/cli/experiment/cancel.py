@@ -21,7 +21,7 @@ configure_cancel = options(
     option("--all", action="store_true", help="with --group, also cancel active runs"),
     option("--grace", metavar="SECONDS", type=seconds, default=DEFAULT_GRACE,
            help="grace period before the remaining processes are killed (default: %(default)g)"),
-    option("-y", "--yes", action="store_true", help="do not ask if other runs wait for this run to complete"),
+    option("-y", "--yes", action="store_true", help="cancel without asking, even if other runs wait for this run"),
     # Azure ML Workbench required the target.
     option("-t", "--target", help="ignored: the record of the run names its target"),
     output(),
@@ -37,7 +37,7 @@ def run_cancel(arguments: argparse.Namespace) -> int:
     if bool(arguments.run) == bool(arguments.group):
         raise UsageError(
             "expected either --run or --group",
-            remedy="Use `--run ID` or `--group SWEEP`. `workbench-tui history list` prints both (`sweep_id`).",
+            remedy="Use `--run ID` or `--group SWEEP`. `workbench-tui history list` prints `run_id` and `sweep_id`.",
         )
     if arguments.group:
         canceled = runs.stop_group(arguments.group, all_of_it=arguments.all, grace=arguments.grace)

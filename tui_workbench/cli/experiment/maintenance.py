@@ -28,7 +28,7 @@ from tui_workbench.targets.base.values import Report
 CLEAN_COLUMNS = ("target", "kind", "name", "size", "note", "removed", "problem")
 
 configure_prepare = options(
-    option("-c", "--run-configuration", metavar="NAME", required=True, help="the .runconfig to prepare"),
+    option("-c", "--run-configuration", metavar="NAME", required=True, help="the run configuration to prepare"),
     option("-t", "--target", metavar="TARGET", default="", help="override Target of the run configuration"),
     PROJECT,
     epilog="""\
@@ -64,7 +64,7 @@ started.""",
 
 
 class Printer(Report):
-    """A report of a target that prints to stderr."""
+    """A receiver of a target's progress reports that prints them to stderr."""
 
     def begin(self, step: str, title: str) -> None:
         self.line(title)
@@ -141,7 +141,7 @@ def _size(number: int) -> str:
 
 
 def run_sync(arguments: argparse.Namespace) -> int:
-    """Add the runs that other machines submitted to the target to the history, and print them."""
+    """Fetch the runs that other machines submitted to the target, and print their records."""
     project = Project.find(arguments.project)
     ensure_login(project.target(arguments.target))
     adopted = adopt_runs(project, arguments.target)
@@ -194,7 +194,7 @@ def _description(directory: RunDirectory) -> str:
     try:
         now = target_for(target).plan(record.spec)
     except WorkbenchError as error:
-        return f"{text}Its target cannot run it now: {visible(str(error))}\n"
+        return f"{text}The target cannot execute the run now: {visible(str(error))}\n"
     start, recorded = now.step("start"), record.plan.step("start")
     if start is not None and (recorded is None or recorded.command != start.command):
         text += f"This machine would now execute a different plan:\n{plan_text(now)}"

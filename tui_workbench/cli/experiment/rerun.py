@@ -18,14 +18,14 @@ configure_rerun = options(
         "--run-configuration",
         metavar="NAME",
         default="",
-        help="instead of the recorded run configuration",
+        help="use this run configuration instead of the recorded one",
     ),
     option(
         "-t",
         "--target",
         metavar="TARGET",
         default="",
-        help="instead of the recorded target",
+        help="run on this target instead of the recorded one",
     ),
     option("--script", dest="other_script", metavar="SCRIPT", default="", help="run another script of the snapshot"),
     option(

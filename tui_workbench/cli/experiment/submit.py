@@ -39,7 +39,7 @@ configure_submit = options(
     DETACH,
     DRY_RUN,
     option("--keep-outputs", metavar="PATTERN", action="append", default=[],
-           help="when the run completes, copy files that match, such as `data/*.bin`, into the project; repeatable"),
+           help="when the run completes, copy files that match (such as `data/*.bin`) into the project; repeatable"),
     option("--after", metavar="RUN[:CONDITION]", default="",
            help="start when another run completes (ok, the default), ends (any) or fails (failed)"),
     SLURM,
@@ -56,7 +56,7 @@ following; the run continues.
 
 exit codes:
   the exit code of the script; 130 if the run was canceled or Ctrl-C was pressed;
-  1 if the end of the run is unknown; before the start of the run, 2 for wrong
+  1 if the result of the run is unknown; before the start of the run, 2 for wrong
   usage, 3 for a configuration problem, 4 if the target is unreachable
 
 examples:

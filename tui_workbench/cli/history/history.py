@@ -95,7 +95,7 @@ def _metric_columns(records: Sequence[dict[str, Any]]) -> list[str]:
     counts = Counter(key for record in records for key in record if metric_name(key))
     shown = sorted(counts, key=lambda key: (-counts[key], key))[:MOST_METRIC_COLUMNS]
     if len(counts) > len(shown):
-        notify(f"{counted(len(counts) - len(shown), 'more metric')}: use `-o json`")
+        notify(f"omitted {counted(len(counts) - len(shown), 'metric')}; `-o json` prints all metrics")
     return sorted(shown)
 
 

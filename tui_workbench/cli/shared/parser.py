@@ -76,7 +76,9 @@ def options(
     return configure
 
 
-PROJECT = option("--project", metavar="DIR", default=".", help="the project folder (default: here or a parent folder)")
+PROJECT = option(
+    "--project", metavar="DIR", default=".", help="the project folder (default: the current folder or a parent)"
+)
 RUN = option("-r", "--run", metavar="ID", required=True, help="the ID or number of the run")
 OPTIONAL_RUN = option("-r", "--run", metavar="ID", default="", help="the ID or number of the run")
 

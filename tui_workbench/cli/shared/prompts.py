@@ -76,12 +76,12 @@ def secret_from_stdin() -> str:
 def warn_of_visible_secret(option: str) -> None:
     sys.stderr.write(
         f"workbench-tui: warning: other users of this machine can see a secret on the command line, and the shell "
-        f"history keeps it. Use {option} without a value to be asked for it.\n"
+        f"history keeps it. Use {option} without a value to be asked for the secret.\n"
     )
 
 
 def is_accepted(error: HostKeyRefused) -> bool:
-    """Ask the user to trust an unknown host key. Return False for a changed key and without a terminal."""
+    """Ask the user to trust an unknown host key. Return False for a changed key, or without a terminal."""
     if error.known or not error.presented or not can_ask():
         return False
     with open(TERMINAL, "r+b", buffering=0) as terminal:

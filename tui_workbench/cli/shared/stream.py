@@ -23,7 +23,7 @@ from tui_workbench.runs.store.rundir import EVENTS, OUTPUT, ControllerLock, RunD
 CHUNK = 1 << 20
 FASTEST_POLL, SLOWEST_POLL = 0.002, 0.05
 POLL_GROWTH = 1.3
-"""Factor by which the poll interval grows while the log does not change. The end is noticed without polling."""
+"""Factor by which the poll interval grows while the log does not change. A wait also ends when the controller ends."""
 
 QUEUE_SECONDS = 1.0
 """Seconds between checks of a queued run."""
@@ -70,7 +70,7 @@ class OutputStream:
         self._next_queue_check = 0.0
         self._is_at_line_start = True
         self.problem: StorageError | None = None
-        """The error that reading the log raised."""
+        """The error of reading the log, or None."""
         sys.stdout.flush()
         self._out = sys.stdout.fileno()
         self._filter = PlainFilter() if plain else TerminalFilter() if os.isatty(self._out) else None

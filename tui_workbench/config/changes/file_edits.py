@@ -171,7 +171,7 @@ def _opened(path: str) -> Document:
 def _unknown_key(document: Document, key: str) -> UsageError:
     names = [field.key for field in document.kind.fields if not field.is_old]
     near = get_close_matches(key, names, 1, 0.6) or [name for name in names if name.lower() == key.lower()]
-    remedy = f"Did you mean {near[0]}?" if near else f"Fields: {', '.join(names)}. For another key, use `--any-key`."
+    remedy = f"Did you mean {near[0]!r}?" if near else f"Fields: {', '.join(names)}. For another key, use `--any-key`."
     return UsageError(f"unknown field {key!r} in {os.path.basename(document.path)}", remedy=remedy)
 
 

@@ -64,7 +64,7 @@ class GpuReadyPlan(NamedTuple):
 
     @property
     def is_ready(self) -> bool:
-        """True if no change is necessary, and runs certainly have CUDA."""
+        """True if no change is necessary, no problem is left, and runs certainly have CUDA."""
         return not self.hunks and not self.problems and self.is_certain
 
     def problems_after(self, without: Collection[str] = ()) -> tuple[Finding, ...]:
@@ -101,7 +101,7 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
         image_names.require_image(image)
     if not target.kind.has_gpus and not target.kind.has_scheduler:
         message = f"runs on the Spark cluster {target.name!r} cannot use GPUs"
-        raise ConfigurationError(message, remedy="Choose a Docker target.", file=target.path)
+        raise ConfigurationError(message, remedy="Choose a target of another type.", file=target.path)
     planning = _Planning(context, target, configurations, image)
     hunks = tuple(planning.hunks())
     # An invalid run configuration may also use the target.
@@ -246,9 +246,7 @@ class _Planning:
     def _target_hunks(self) -> Iterator[Hunk]:
         path = self.target.path
         if self.image == self.target.base_docker_image and image_names.is_gpu_image(self.image) is None:
-            self.notes.append(
-                f"The name of {self.image} does not show whether the image has CUDA. Make sure that it does."
-            )
+            self.notes.append(f"Make sure that {self.image} has CUDA: the name of the image does not show it.")
         if self.image != self.target.base_docker_image:
             reason = "The packages need a CUDA version that the image does not have."
             if not image_names.is_gpu_image(self.target.base_docker_image):
@@ -261,7 +259,7 @@ class _Planning:
             yield _set_hunk(path, "nvidiaDocker", True, "Otherwise the container gets no GPU.")
 
     def _request_hunks(self) -> Iterator[Hunk]:
-        """Yield a request for a GPU from Slurm, unless every run configuration sets its number of GPUs."""
+        """Yield the hunk that requests a GPU from Slurm, unless every run configuration sets its number of GPUs."""
         deciding = ["gpus" in one.slurm or requested_gpus(one.slurm) != 0 for one in self.configurations]
         if requested_gpus(self.target.slurm) == 0 and not (deciding and all(deciding)):
             reason = "Otherwise Slurm gives the jobs no GPU."
@@ -298,7 +296,7 @@ class _Planning:
             wanted = {"environment.docker.gpuSupport": True, "environment.docker.baseImage": self.image}
             for key, value in wanted.items():
                 if document.get(key) not in (None, value):
-                    yield _set_hunk(path, key, value, "It must match the target.", suffix)
+                    yield _set_hunk(path, key, value, "The value must match the target.", suffix)
 
     def _package_hunks(self, path: str) -> Iterator[Hunk]:
         if not os.path.isfile(path):
@@ -320,7 +318,7 @@ class _Planning:
 
 
 def _package_edits(requirements: list[Requirement], image: str) -> dict[Path, tuple[SetValue | Unset, str, str]]:
-    """Return, by path of the package, an edit to a Linux build for the CUDA of the image, its title and its reason."""
+    """Return the edits that select Linux builds for the CUDA of the image, with title and reason, by package path."""
     python = python_of(requirements)
     found: dict[Path, tuple[SetValue | Unset, str, str]] = {}
     for each in gpu_edits(requirements, python):
@@ -338,7 +336,7 @@ def _package_edits(requirements: list[Requirement], image: str) -> dict[Path, tu
         if line:
             text = f"{text.strip()}=={show_version(line)}.*"
             title = f"write {text}"
-            reason = f"{reason} This version fits the image; without a version, pip installs another.".strip()
+            reason = f"{reason} This version fits the image; without a pin, pip would install another version.".strip()
         if text != one.text:
             found[one.path] = (SetValue(one.path, text), title, reason)
     return found

@@ -103,7 +103,7 @@ def declare_data(configuration: str, paths: Sequence[str]) -> ChangeSet:
     document = Document.open(configuration)
     if document.kind is fields.SDK_RUNCONFIG:
         message = "a run configuration in the SDK form has no DataReferences"
-        remedy = f"List the files in {IGNORE_FILE} to exclude them, or use a run configuration in another form."
+        remedy = f"List the files in {IGNORE_FILE} to exclude them, or use a run configuration with the key `Target`."
         raise ConfigurationError(message, remedy=remedy, file=configuration)
     known = list(document.get(("DataReferences",)) or ())
     document.set(("DataReferences",), [*known, *(path for path in paths if path not in known)])

@@ -61,7 +61,7 @@ def _target(subject: Subject) -> Iterator[Finding]:
         yield subject.finding("gpu-image-missing", message, remedy, key, set_field(key, better))
     removed = images.removed_reason(image)
     if removed:
-        remedy = "Keep a copy in your own registry, or use another image."
+        remedy = "Use another image, or a copy of this image in your own registry."
         yield subject.finding("image-removed", removed, remedy, key)
     yield from _age(subject, key, image, wants_gpu=asks or bool(has_cuda))
 
@@ -132,17 +132,19 @@ def _processes(subject: Subject) -> Iterator[Finding]:
     if count == 0 and wanted == GPUS_WORD:
         message = f"`{KEY}` is gpus, but {target.name} gives its runs no GPU, so they fail"
         setting = "Slurm.gpus" if target.kind.has_scheduler else f"gpus or nvidiaDocker of {target.name}"
-        remedy = f"Set {setting}, or write a number of processes."
+        remedy = f"Set {setting}, or set {KEY} to a number."
         yield subject.finding("processes-without-gpu", message, remedy, KEY)
     elif count and wanted != GPUS_WORD and int(wanted) > count:
         gpus = counted(count, "GPU")
-        message = f"`{KEY}` is {wanted}, but runs on {target.name} get {gpus}: NCCL refuses to share a GPU"
+        message = f"`{KEY}` is {wanted}, but runs on {target.name} get {gpus}: NCCL does not let processes share a GPU"
         remedy = f"Set {KEY}: gpus, or give the target {wanted} GPUs."
         yield subject.finding("more-processes-than-gpus", message, remedy, KEY, set_field(KEY, GPUS_WORD))
     if _lacks_torch(subject, context, target):
         message = f"`{KEY}` needs PyTorch, but runs on {target.name} do not have it"
-        where = "Add torch to the conda dependencies file." if _is_built(target) else "Install torch in its Python."
-        yield subject.finding("no-torch", message, where, KEY)
+        remedy = f"Install torch in the Python of {target.name}."
+        if _is_built(target):
+            remedy = "Add torch to the conda dependencies file."
+        yield subject.finding("no-torch", message, remedy, KEY)
 
 
 def _requested(subject: Subject) -> Iterator[Finding]:

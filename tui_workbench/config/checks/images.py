@@ -79,7 +79,7 @@ def removed_reason(reference: str) -> str:
 
 
 def newest_gpu_of(reference: str) -> str:
-    """Return the newest GPU generation that the CUDA version of an image supports; "" for current versions."""
+    """Return the newest GPU generation that the CUDA version of an image supports; "" from CUDA 11, or if unknown."""
     cuda = cuda_of_image(reference)
     if cuda is None or cuda >= (11, 0):
         return ""
@@ -112,7 +112,7 @@ def stale_reason(reference: str) -> str:
         if tag and mmlspark_version(tag) < _FIRST_LASTING_MMLSPARK:
             return "an early image of 2017, which newer images have replaced"
         if not tag:
-            return "an image of 2017 of unknown version, because it has no tag"
+            return "an image of 2017 whose version is unknown, because it has no tag"
         return "an image of 2017 or 2018, made for the GPUs of that time (Tesla K80)" if "gpu" in tag else ""
     cuda = cuda_of_image(reference)
     if cuda is not None and cuda < (11, 0):
@@ -131,14 +131,14 @@ def mmlspark_version(tag: str) -> Version:
 
 
 def wants_gpu(target: ComputeTarget) -> bool:
-    """Return True if the image or `nvidiaDocker` of a target shows that it uses a GPU."""
+    """Return True if a target uses a GPU, according to its image or `nvidiaDocker`."""
     return target.nvidia_docker or bool(is_gpu_image(target.base_docker_image))
 
 
 # -- requirements of the packages of a project ------------------------------------------------------------------------
 
 _TENSORFLOW_RELEASES: dict[Version, str] = {(1, 13): "1.13.1", (2, 16): "2.16.1"}
-"""The first release of each minor version that does not begin with X.Y.0."""
+"""The first releases of the minor versions that have no release X.Y.0."""
 
 _CNTK_IMAGES: dict[Version, str] = {
     (2, 0): "microsoft/cntk:2.0-gpu-python3.5-cuda8.0-cudnn5.1",
@@ -217,7 +217,7 @@ def fits(image: str, need: Need) -> bool:
     """Return True unless the image certainly lacks the CUDA or cuDNN version that a framework needs."""
     name = short_name(image)
     if need.build.cuda is None:
-        # The tables lack the CUDA version of these releases. They fit the images of TensorFlow and unknown images.
+        # The tables lack the CUDA version of this release. It fits the images of TensorFlow and unknown images.
         return name not in ("pytorch/pytorch", "microsoft/mmlspark", "microsoft/cntk", "cntk/release")
     if packages.TITLES[need.package] == "CNTK" and name in ("tensorflow/tensorflow", "pytorch/pytorch"):
         return False
@@ -226,7 +226,7 @@ def fits(image: str, need: Need) -> bool:
 
 
 def fitting_image(current: str, needs: Iterable[Need]) -> str:
-    """Return the GPU image to replace `current`: the first candidate that fits all needs, or the first candidate."""
+    """Return the GPU image to replace `current`: the first candidate that fits all needs, or else the first."""
     wanted = list(needs)
     candidates = image_candidates(current, wanted)
     return next((one for one in candidates if all(fits(one, need) for need in wanted)), candidates[0])
@@ -257,7 +257,7 @@ def _own_image(need: Need) -> str:
 
 
 def is_kept(image: str, needs: Iterable[Need]) -> bool:
-    """Return True if a target can keep its image, because it may have CUDA and may fit all needs."""
+    """Return True if an image may have CUDA and may fit all needs, so that a target can keep the image."""
     if not image or is_gpu_image(image) is False or parse_image(image) is None:
         return False
     return all(fits(image, need) for need in needs)

@@ -86,7 +86,7 @@ def _missing_file(subject: Subject, context: ProjectContext, key: str, file: str
     if candidates:
         # The user must confirm a file that has another name.
         fix = set_field(key, candidates[0], is_choice=not same)
-        remedy = f"Did you mean {' or '.join(candidates[:3])}?"
+        remedy = f"Did you mean {' or '.join(map(repr, candidates[:3]))}?"
     message = f"the project has no file {file!r}"
     return subject.finding("missing-file", message, remedy, key, fix, severity=severity)
 

@@ -34,7 +34,7 @@ class _Parsed(NamedTuple):
 
 
 class ProjectContext:
-    """A project, as the checks of one of its configuration files see it. `root` is its folder."""
+    """The configuration files of the project in the folder `root`, for checks of one of the files."""
 
     def __init__(self, root: str) -> None:
         self.root = root

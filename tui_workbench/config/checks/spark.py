@@ -46,7 +46,7 @@ def _packages(subject: Subject) -> Iterator[Finding]:
         found = _SCALA.fullmatch(str(row.get("artifact", "")))
         if found:
             message = f"{row['artifact']} is for Scala {found[1]} (Spark 2); runs with a newer Spark omit it"
-            remedy = "Use the package for the Scala of your Spark, or remove it."
+            remedy = "Use the package for the Scala version of your Spark, or remove it."
             yield subject.finding("old-scala", message, remedy, key, at=item)
 
 
@@ -72,7 +72,10 @@ def _run(subject: Subject) -> Iterator[Finding]:
         message = (
             f"runs start Spark, but {target.base_docker_image} and {configuration.conda_file} have no {missing[0]}"
         )
-        remedy = "Use an image with Spark and Java, such as spark:python3, or add pyspark and openjdk."
+        remedy = (
+            "Use an image with Spark and Java, such as spark:python3, or add pyspark and openjdk to "
+            f"{configuration.conda_file}."
+        )
         yield subject.finding("no-spark", message, remedy, key)
 
 

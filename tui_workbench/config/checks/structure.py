@@ -49,7 +49,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _missing(subject, fault)
     ellipsis = subject.tree.ellipsis
     if ellipsis >= 0:
-        message = "`...` precedes the first key: other YAML readers reject this"
+        message = "`...` precedes the first key: other YAML readers reject the file"
         fix = Fix("remove the line", (_line_out(subject.tree.text, ellipsis),))
         yield subject.finding("ellipsis", message, "Remove the line.", "", fix, at=(ellipsis, ellipsis + 3))
     yield from _unknown_keys(subject)
@@ -321,7 +321,7 @@ def _address(subject: Subject) -> Iterator[Finding]:
     if user and not subject.values.get("username"):
         edits.append(SetValue(("username",), user.partition(":")[0]))
     message = f"`address` contains more than a host: {_without_password(address)!r}"
-    remedy = "Write HOST or HOST:PORT, and the user in username."
+    remedy = "Write only HOST or HOST:PORT. Write the user in `username`."
     yield subject.finding("bad-address", message, remedy, "address", Fix(f"set address: {host}", tuple(edits)))
 
 
@@ -334,7 +334,7 @@ def _old_cluster(subject: Subject) -> Iterator[Finding]:
             edits.insert(0, SetValue(("type",), target_types.CLUSTER.name))
             # The finding of the other old key removes that key after `type` is set.
         message, fix = f"`{key}` is an old form of `type: cluster`", Fix("write type: cluster", tuple(edits))
-        yield subject.finding("old-form", message, "Write type: cluster.", key, fix)
+        yield subject.finding("old-form", message, "Write `type: cluster`.", key, fix)
 
 
 # -- run configurations ----------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def _old_runconfig(subject: Subject) -> Iterator[Finding]:
     if root is not None and root.flow and root.entries and "#" not in subject.tree.text:
         # The conversion would lose comments.
         fix = Fix("convert to YAML", (WriteAsYaml(),))
-        message = "the file is JSON, the form before September 2017"
+        message = "the file is JSON, the format before September 2017"
         remedy = "Convert it to YAML, which allows comments. JSON still works."
         yield subject.finding("json-form", message, remedy, "", fix, at=(root.start, root.start + 1))
     old, new = "CondaFile", "CondaDependenciesFile"
@@ -358,7 +358,7 @@ def _old_runconfig(subject: Subject) -> Iterator[Finding]:
         ("ManagedEnvironment", "the target's type replaces it"),
     ):
         if key in subject.nodes:
-            message = f"`{key}` is an old form from before September 2017: {why}"
+            message = f"`{key}` is an old field from before September 2017: {why}"
             yield subject.finding("old-form", message, "Remove it.", key, remove_field(key))
 
 
@@ -382,5 +382,5 @@ def _variables(subject: Subject, key: str) -> Iterator[Finding]:
             yield subject.finding("placeholder", message, "Enter the real value.", key, at=value, severity=WARNING)
         elif is_secret_name(name.text) and len(value.text) >= 8 and not value.text.startswith("AzureMlSecret="):
             message = f"`{name.text}` looks like a secret in plain text"
-            remedy = "Keep secrets outside the project, for example in the keyring or the environment of the machine."
+            remedy = "Do not share this file, or let the script read the secret from a file outside the project."
             yield subject.finding("secret-in-file", message, remedy, key, at=value)

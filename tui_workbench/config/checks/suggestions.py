@@ -111,7 +111,7 @@ def _interpreters(context: ProjectContext | None) -> Iterator[Suggestion]:
 
 
 def _paths(kind: str, typed: str, root: str) -> Iterator[Suggestion]:
-    """Yield the entries of the folder in `typed`, which can be relative to the project."""
+    """Yield the entries of the folder part of `typed`, a path that can be relative to the project."""
     folder = typed.rpartition("/")[0] + "/" if "/" in typed else ""
     base = os.path.join(root, os.path.expanduser(folder))
     if kind in ("conda-file", "spark-file") and not folder:

@@ -97,8 +97,8 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "gpus",
-        "GPUs of a run: `all`, a number of free GPUs, `free` for one, or a list of numbers or IDs as in nvidia-smi. "
-        "A free GPU is used by no process and by none of your other runs.",
+        "GPUs of a run: `all`, a number of free GPUs, `free` for one free GPU, or a list of numbers or IDs from "
+        "nvidia-smi. A free GPU is used by no process and by none of your other runs.",
         GPUS,
         example="free",
         source="workbench",
@@ -227,7 +227,7 @@ _RUNCONFIG_FIELDS = (
     ),
     Field(
         "PrepareEnvironment",
-        "Builds the environment as part of the run. If false, it must already be built.",
+        "Builds the environment as part of the run. If false, the environment must already be built.",
         BOOLEAN,
         default=False,
     ),
@@ -370,13 +370,19 @@ _SDK_FIELDS = (
     Field("script", "Script to run.", completion="file"),
     Field("arguments", "Arguments of the script.", STRINGS, default=()),
     Field("target", "Name of the compute target to run on.", required=True, nullable=False, completion="target"),
-    Field("framework", "Starts the script with Python or Spark.", CHOICE, default="PySpark", choices=FRAMEWORKS),
+    Field(
+        "framework",
+        "Starts the script with Python, or with spark-submit.",
+        CHOICE,
+        default="PySpark",
+        choices=FRAMEWORKS,
+    ),
     Field("prepareEnvironment", "Builds the environment as part of the run.", BOOLEAN, default=False),
     Field("environment.environmentVariables", "Environment variables of the run.", MAPPING, default={}),
     Field("environment.python.userManagedDependencies", "Uses the target's Python.", BOOLEAN, default=False),
     Field(
         "environment.python.interpreterPath",
-        "Python interpreter, with userManagedDependencies.",
+        "Python interpreter, used only with `userManagedDependencies: true`.",
         default="python",
         completion="python",
     ),
@@ -426,14 +432,14 @@ _SETTINGS_FIELDS = (
     ),
     Field(
         "notification_sequence",
-        "Escape sequence for notifications; `auto` depends on the terminal.",
+        "Escape sequence for notifications; `auto` chooses the sequence for the terminal.",
         CHOICE,
         default="auto",
         choices=("auto", "osc9", "osc777"),
     ),
     Field(
         "window_title",
-        "Shows running runs in the window title.",
+        "Shows the number of active runs in the window title.",
         CHOICE,
         default="on",
         choices=("on", "off"),

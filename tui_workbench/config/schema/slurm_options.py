@@ -1,6 +1,6 @@
 """Declare the options of Slurm jobs: `slurm` of a compute target, and `Slurm` of a run configuration.
 
-Source of the forms of `time` and `mem`: sbatch(1), sections `--time` and `--mem`.
+Source of the formats of `time` and `mem`: sbatch(1), sections `--time` and `--mem`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _SPAN = re.compile(r"(\d+) ?(d|h|m|min)", re.IGNORECASE)
 
 
 def corrected(field: Field, text: str) -> str:
-    """Convert a memory size such as `32 GB` or a time such as `4h` to the form of Slurm. Return "" for other texts."""
+    """Convert a memory size such as `32 GB` or a time such as `4h` to Slurm's format. Return "" for other texts."""
     if field.pattern == MEMORY and (size := _UNITS.fullmatch(text.strip())):
         return size[1] + size[2].upper()
     if field.pattern == TIME and (span := _SPAN.fullmatch(text.strip())):

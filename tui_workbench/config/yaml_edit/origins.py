@@ -16,7 +16,7 @@ class _Origin(NamedTuple):
     """The value at a path before its first edit."""
 
     node: Node | None  # None if it was not set
-    raw: str  # the text after the colon, or of an item
+    raw: str  # the text after the colon of a key, or the text of an item
     text: str  # the whole text
     revision: int
 
@@ -49,7 +49,7 @@ class Origins:
             self._origins = {each: origin for each, origin in origins if len(each) == depth or each[:depth] != parent}
 
     def restored(self, tree: Tree, path: Path, value: Any) -> str | None:
-        """Return the text with the original bytes of `path`, or None if they are unknown or do not mean `value`."""
+        """Return the text with the original bytes of `path`, or None if they are unknown or stand for another value."""
         origin = self._origins.get(path)
         if origin is None or origin.node is None or not means(origin.node, value):
             return None

@@ -54,7 +54,7 @@ def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable
 
 
 def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
-    """Return a predicate that is True for `tree` with `was` removed and a wanted node at `path`."""
+    """Return a predicate that is True for a tree equal to `tree` without `was` and with a wanted node at `path`."""
     expected = image(tree.root, was)
 
     def is_good(after: Tree) -> bool:
@@ -65,7 +65,7 @@ def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path |
 
 
 def sets(tree: Tree, path: Path, value: Any) -> Callable[[Tree], bool]:
-    """Return a predicate that is True for `tree` with `value` at `path`."""
+    """Return a predicate that is True for a tree equal to `tree` with `value` at `path`."""
     return reads(tree, path, lambda node: means(node, value), path)
 
 
@@ -89,8 +89,9 @@ def removes(tree: Tree, path: Path) -> Callable[[Tree], bool]:
 def image(node: Node | None, without: Path | None = None) -> Any:
     """Return the content of a tree, for comparison, without positions and without the path `without`.
 
-    A map is a tuple of (key, image), because keys can be duplicate. A list is a tuple of images. A scalar is its text
-    with the properties that determine its type. A missing value is None. Collections that become empty are omitted.
+    A map is a tuple of pairs (key, image), because a key can occur twice. A list is a tuple of images. A scalar is its
+    text with the properties that determine its type. A missing value is None. Collections that become empty are
+    omitted.
     """
     if node is None or without == ():
         return None

@@ -3,7 +3,7 @@
 `text[node.start:node.end]` is a value without trailing comments and blank lines. A tree has at most `MAX_DEPTH` levels,
 and its aliases expand to at most `MAX_EXPANSION` nodes.
 
-libyaml, or the parser of PyYAML in Python, reports events with marks. `index` of a mark counts characters, without a
+libyaml, or the pure Python parser of PyYAML, reports events with marks. `index` of a mark counts characters, without a
 byte order mark; only reader errors of libyaml count bytes, so their position is searched for. `line` counts NEL, LS and
 PS as line breaks, unlike editors, so lines are computed from the index. The end mark of a block collection follows its
 trailing comments, and that of a block scalar its blank lines, so both ends are computed.
@@ -283,9 +283,8 @@ class _Builder:
             node = self._node(event, depth + 1)
             parent.size += node.size
             if parent.size > MAX_EXPANSION:
-                remedy = "Remove values, or replace aliases with short values."
                 message = f"the file has more than {MAX_EXPANSION:,} values, with aliases expanded"
-                raise self._error(node.start, message, remedy)
+                raise self._error(node.start, message, "Remove values, or replace aliases with short values.")
             if parent.kind == LIST:
                 parent.items.append(node)
             elif key is not None:
@@ -294,8 +293,9 @@ class _Builder:
             elif node.kind == SCALAR:
                 key = node
             else:
-                remedy = "Quote the key if it begins with [ or {."
-                raise self._error(node.start, "a key must be text, not a list or map", remedy)
+                raise self._error(
+                    node.start, "a key must be text, not a list or map", "Quote the key if it begins with [ or {."
+                )
         if parent.flow:
             parent.end = event.end_mark.index
         elif parent.entries:

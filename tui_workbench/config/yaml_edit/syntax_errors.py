@@ -131,10 +131,10 @@ MAX_DEPTH = 40
 """Maximum number of nested levels. Typical files have up to four."""
 
 TOO_DEEP = (f"more than {MAX_DEPTH} levels of nesting", "Use fewer levels.")
-_ESCAPE = ("unknown escape in a double-quoted value", "Use single quotes, or double the backslash.")
+_ESCAPE = ("unknown escape sequence in a double-quoted value", "Use single quotes, or double the backslash.")
 _MEANINGS = (
     ("mapping values are not allowed", "a second `key: value` on one line", "Start a new line, or quote the value."),
-    ("could not find expected ':'", "this line has no `key:`", "Write `key: value`, or indent it under its key."),
+    ("could not find expected ':'", "this line has no `key:`", "Write `key: value`, or indent the line under its key."),
     ("did not find expected key", *_ALIGN),
     ("expected <block end>", *_ALIGN),
     ("did not find expected '-' indicator", *_NO_ITEM),

@@ -170,7 +170,8 @@ def _boolean(value: _Value) -> bool | None:
 def _integer(value: _Value) -> int | None:
     least = value.field.minimum
     if not _INTEGER.fullmatch(value.node.text):
-        value.wrong(_expected(value.field))
+        example = f", for example {value.field.example}" if value.field.example else ""
+        value.wrong(_expected(value.field), f"Write {_expected(value.field)}{example}.")
     elif least is not None and int(value.node.text) < least:
         value.wrong(f"{least} or more")
     else:
@@ -201,7 +202,8 @@ def _choice(value: _Value) -> str | None:
 def is_placeholder(text: str, *, secret: bool = False) -> bool:
     """Return True if a text contains a placeholder such as `<ipAddress>`.
 
-    A secret may contain brackets. It is a placeholder only if the brackets enclose all of it, or if it is a reference.
+    A secret may contain brackets, so it is a placeholder only if the brackets enclose all of it. This does not apply to
+    the reference to a secret.
     """
     if secret and not text.startswith("AzureMlSecret="):
         return _PLACEHOLDER.fullmatch(text.strip()) is not None
@@ -218,7 +220,7 @@ def _matches(value: _Value) -> bool:
 
 
 def _is_free(value: _Value) -> bool:
-    """Return True if a text is not a reserved option or a prefix of one; otherwise add a fault."""
+    """Return True if a text is not a reserved option or an abbreviation of one; otherwise add a fault."""
     word = value.node.text.partition("=")[0]
     reserved = next((option for option in value.field.reserved if option.startswith(word)), "")
     if reserved:

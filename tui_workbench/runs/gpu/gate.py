@@ -1,4 +1,4 @@
-"""Check that a run that requests a GPU would not train on the CPU, before it starts.
+"""Before a run that requests a GPU starts, check that it would not train on the CPU.
 
 The check covers the driver, the GPUs and, if the environment exists, the framework. Otherwise, the framework is checked
 after the environment is built and before the script starts. Other problems, such as an unreachable machine, are
@@ -32,7 +32,7 @@ class GpuCheck(NamedTuple):
 
 
 def check_gpu(spec: RunSpec) -> GpuCheck:
-    """Check the target of a run. This blocks for seconds if a framework must be loaded."""
+    """Check the target of a run. This can block for seconds, because a framework may have to be loaded."""
     if spec.target.kind.has_scheduler:
         return _check_request(spec)
     try:

@@ -33,7 +33,7 @@ from tui_workbench.runs.gpu.verdict import (
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, RunDirectory
 
 SHORTEST_SECONDS = 3.0  # minimum time for the verdict `not used`; a process needs about a second to load CUDA
-SHARED_PART = 0.1  # the verdict is `shared` if other processes used the GPU for a larger part of the time
+SHARED_PART = 0.1  # the verdict is `shared` if other processes used the GPU for more than this part of the time
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
@@ -85,7 +85,8 @@ def _decide_unheld(usage: Usage, evidence: Sequence[Evidence], variables: Mappin
     if against and not speaks_for:
         return NOT_USED, f"{UNUSED}{against}", against
     if usage.machine.hides_processes:
-        return UNKNOWN, f"the owners of GPU processes are not visible in a container{_meanwhile(usage)}", ""
+        text = "the machine is a container without the host's process IDs, so the owners of GPU processes are unknown"
+        return UNKNOWN, f"{text}{_meanwhile(usage)}", ""
     if watched < SHORTEST_SECONDS:
         short = "it ended before its processes could be observed on a GPU"
         return UNKNOWN, short if usage.samples else "no GPU samples were taken while it ran", ""
@@ -132,7 +133,7 @@ def _unseen(usage: Usage, held: Mapping[int, DeviceUse]) -> tuple[str, ...]:
     if usage.unseen >= 1.0:
         said.append(f"no samples for {time_text(usage.unseen)}")
     if usage.machine.hides_processes:
-        said.append("the driver's process IDs are not those of this container")
+        said.append("the host's process IDs are not visible in the container (Docker shows them with `--pid=host`)")
     for number, use in sorted(held.items()):
         if use.peak is None:
             said.append(f"the driver does not report the memory of processes on GPU {number}")

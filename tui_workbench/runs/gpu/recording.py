@@ -1,8 +1,8 @@
 """Record the GPU samples of a run in `gpu.jsonl`, and enforce the GPU policies of its run configuration.
 
 A thread of the controller reads the samples of the machine and stores those of the run. A problem with the samples is
-recorded, and does not affect the run. Only a policy of the run configuration ends a run: a required GPU, a limit of
-idle time, or a limit of duration. Values that the driver does not report never end a run.
+recorded, and does not affect the run. Only a policy of the run configuration ends a run: a required GPU, a limit on
+idle time, or a limit on the duration. Values that the driver does not report never end a run.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from tui_workbench.targets.hosts.host_for import host_of
 
 LOOK_SECONDS = 1.0  # seconds between two attempts to reach the machine or to read samples
 STOP_SECONDS = 5.0  # seconds to wait for the thread at the run's end; a call to the machine may be in progress
-# The processes of the run are inspected after these seconds, and then every FACTS_EVERY seconds, until one of them was
-# observed on a GPU.
+# The processes of the run are inspected at these times, in seconds since the first sample, and then every FACTS_EVERY
+# seconds, until one of them was observed on a GPU.
 FACTS_AFTER = (5.0, 30.0, 120.0)
 FACTS_EVERY = 300.0
 
@@ -122,7 +122,7 @@ class Recorder:
             self._enforce_without_samples(has_no_gpu=False)
             return
         if os.path.lexists(self._directory.file(GPU_SAMPLES)):
-            self._open()  # skip samples that are stored already, because those of the job are read from the start
+            self._open()  # load the totals: samples of the job are read from the start, and stored ones are skipped
         with JobSamples(self._directory.path, self._stopped.is_set) as feed:
             has_gpu = self._follow(feed, lambda: self._keep_facts(feed.take_facts()))
             if feed.machine is None:

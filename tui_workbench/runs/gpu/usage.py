@@ -2,8 +2,8 @@
 
 `gpu.jsonl` in the run directory has one line for each sample, in the format of `targets/gpu/sample.py`, except that the
 `user` of a process is OWN for processes of the run. After every SUM_EVERY samples, a line contains the totals so far,
-so that only the end of a long file must be read. Time without samples is neither use nor idle time. Charts continue
-where they last read the file.
+so that only the end of a long file must be read. Time without samples is neither use nor idle time. `GpuCurves` reads
+only the lines that are new since its last refresh.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class DeviceUse:
         self.work = 0.0  # seconds times utilization, by all processes
         self.first_memory: float | None = None
         self.peak_all: float | None = None
-        self.held = 0.0  # seconds with a process of the run on the device; below, all but ecc count only this time
+        # Seconds with a process of the run on the device. The values below, except `ecc`, cover only this time.
+        self.held = 0.0
         self.busy = 0.0
         self.untold = 0.0  # seconds in which the driver did not report the utilization
         self.gpu_seconds = 0.0
@@ -141,7 +142,7 @@ class DeviceUse:
             return
         self.shared += passed
         for other in others:
-            # A machine may report only the ID of other users' processes.
+            # A machine may report only the IDs of other users' processes.
             name = f"{other.name or 'a process'} ({other.user})" if other.user else other.name or "unknown process"
             if name not in self.others and len(self.others) < _MOST_OTHERS:
                 self.others.append(name)
@@ -259,7 +260,7 @@ def read_usage(path: str) -> Usage | None:
 
 
 def own_processes(directory: str) -> frozenset[int]:
-    """Return the IDs of the run's processes in the last sample in `directory`. Blocks."""
+    """Return the IDs of the run's processes in the last sample in `directory`. This blocks."""
     try:
         lines = read_end(os.path.join(directory, GPU_SAMPLES), 1 << 16).split(b"\n")[:-1]
     except OSError:

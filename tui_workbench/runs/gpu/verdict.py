@@ -32,10 +32,10 @@ class DeviceFigures(NamedTuple):
     name: str
     uuid: str
     seconds: float  # time in which processes of the run held memory of the device
-    peak_memory: float | None  # MiB, of its processes
+    peak_memory: float | None  # MiB, of processes of the run
     mean_utilization: float | None  # %, of the device in that time
     p95_utilization: float | None
-    own_utilization: float | None  # %, share of its processes
+    own_utilization: float | None  # %, share of processes of the run
     gpu_seconds: float  # seconds times utilization
     energy: float  # Wh, of the device in that time
     shared_seconds: float
@@ -45,7 +45,7 @@ class DeviceFigures(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A verdict. `word` is one of the five constants above, `text` a line with the figures."""
+    """A verdict. `word` is one of the five constants above, and `text` is a line with the figures."""
 
     word: str
     text: str

@@ -41,7 +41,7 @@ from tui_workbench.targets.base.values import ProjectNames
 
 
 def adopt_runs(project: Project, name: str) -> list[str]:
-    """Add the project's runs on a target to the history if they are missing there, and return their IDs.
+    """Add the project's runs on a target to the history, and return the IDs of those that it did not contain.
 
     The added runs are active until a controller has checked them. Raises ConfigurationError, TargetUnreachable or
     StorageError.
@@ -50,8 +50,8 @@ def adopt_runs(project: Project, name: str) -> list[str]:
     implementation = target_for(target)
     if not implementation.keeps_runs:
         raise ConfigurationError(
-            f"other machines cannot submit runs to target {name!r}",
-            remedy="Choose a target on another machine.",
+            f"target {name!r} has no runs from other machines, because it is of type {target.type}",
+            remedy="Choose a target that several machines use, such as one of type remote or slurm.",
             file=target.path,
         )
     project.prepare_state()
@@ -107,10 +107,11 @@ def refuse_unless_new(directory: RunDirectory) -> None:
         unknown = set(os.listdir(directory.path)) - _FILES_BEFORE_START
     rerun = f"Run it again instead: `workbench-tui experiment rerun -r {directory.run_id}`."
     if unknown or os.path.islink(directory.file(WORKING_COPY)):
-        foreign = sorted(unknown)[:3] or [WORKING_COPY]  # the working copy is a symbolic link
+        foreign = sorted(unknown)[:3] or [WORKING_COPY]  # without unknown files, the working copy is a symbolic link
         names = ", ".join(map(visible, foreign))
         raise ImportedRun(
-            f"cannot take over run {directory.run_id}, because it has files that `submit` does not create: {names}",
+            f"cannot take over run {directory.run_id}: its directory contains files or links that `submit` does not "
+            f"create ({names})",
             remedy=rerun,
         )
     if status.state != RunState.QUEUED or status.begun or status.ending is not None:

@@ -29,7 +29,7 @@ BUILDING_SECONDS = 10.0  # minimum age at which a folder with a free lock counts
 
 @contextlib.contextmanager
 def new_directory(project: Project, run_id: str) -> Iterator[tuple[RunDirectory, ControllerLock]]:
-    """Create the folder of a new run, for `publish`. An error in the context removes it.
+    """Create the folder of a new run, for `publish`. If the context raises an exception, the folder is removed.
 
     The lock of the run is held. After `publish`, the caller must release it. Raises StorageError.
     """
@@ -136,7 +136,7 @@ def uninterrupted() -> Iterator[None]:
         # A signal mask does not help, because it applies to one thread and another thread would get the signal.
         before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     except ValueError:
-        yield  # Ctrl-C only interrupts the main thread
+        yield  # this is not the main thread, and Ctrl-C interrupts only the main thread
         return
     try:
         yield

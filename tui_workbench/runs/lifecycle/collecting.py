@@ -57,9 +57,9 @@ CACHE = "__pycache__"
 
 
 def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = True) -> list[str]:
-    """Move `outputs/` of an ended run out of the working copy, remove unchanged files, and return the others.
+    """Move `outputs/` of an ended run out of the working copy, remove unchanged files, and list the others.
 
-    `since_ns` is the time at which the copy was complete, in nanoseconds of the file system's time. Files that were
+    `since_ns` is the time at which the copy was complete, in nanoseconds of the file system's clock. Files that were
     changed, renamed or linked later belong to the run. Without `drop_unchanged`, only bytecode is removed. The returned
     paths are relative to the copy. Can be called again after an interruption. Raises OSError.
     """

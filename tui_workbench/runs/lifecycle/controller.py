@@ -72,9 +72,9 @@ class Helpers:
 class Controller:
     """Executes the steps of a run. The caller holds the lock of the run.
 
-    The descriptor `interrupted` becomes readable when there may be a cancel request; -1 means none. Pass `lock` if this
-    process drives only this run: the controller then also watches the run directory, records the GPUs and collects the
-    provenance. Without `patient`, each method raises TryLater if the target is unreachable.
+    The descriptor `interrupted` becomes readable when there may be a cancel request; -1 means no descriptor. Pass
+    `lock` if this process drives only this run: the controller then also watches the run directory, records the GPUs
+    and collects the provenance. Without `patient`, each method raises TryLater if the target is unreachable.
     """
 
     def __init__(
@@ -161,7 +161,10 @@ class Controller:
         self._wrap_up(self._wait())
 
     def _wait(self) -> Ending:
-        """Wait for the end of the script. Raises Interrupted to cancel, WorkbenchError if the outcome is unknown."""
+        """Wait for the end of the script.
+
+        Raises Interrupted to cancel the run, and WorkbenchError if the outcome is unknown.
+        """
         while True:
             try:
                 outcome = self.target.wait(self.record.spec, self._interrupted)

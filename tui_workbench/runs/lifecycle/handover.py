@@ -40,7 +40,7 @@ def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, sta
         folder = WatchFolder.of(target)
         with folder.locked():
             folder.add(directory)
-            lock.release()  # for the watcher
+            lock.release()  # so that the watcher can acquire it
             folder.call_watcher(start)
 
 

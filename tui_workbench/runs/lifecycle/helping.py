@@ -19,7 +19,7 @@ READING_SECONDS = 5.0  # maximum duration of a round of reading metrics
 
 
 class Helping:
-    """The helpers of a watcher's runs. Methods are called in the main thread; `post` calls a function there."""
+    """The helpers of a watcher's runs. Call the methods in the main thread. `post` calls a function in this thread."""
 
     def __init__(self, post: Callable[[Callable[[], object]], object]) -> None:
         self._post = post
@@ -56,7 +56,7 @@ class Helping:
             threading.Thread(target=read, args=(recorders,), daemon=True).start()
 
     def _start_collecting(self) -> None:
-        """Collect the provenance of the next run in a thread, one run at a time. A machine may need minutes."""
+        """Collect the provenance of the next run in a thread, one run at a time. This can take minutes."""
 
         def end() -> None:
             self.is_collecting = False

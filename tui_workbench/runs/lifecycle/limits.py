@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import append_below, load_json
 from tui_workbench.core.model import ComputeTarget, RunRequest, RunSpec, Step
+from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.lifecycle.building import save_environment
 from tui_workbench.runs.store.rundir import DEPENDENTS, QUEUE_ENTRY, WAITING, RunDirectory
 
@@ -79,8 +80,8 @@ def is_limited(target: ComputeTarget, request: RunRequest) -> bool:
 
 def step_of(target: ComputeTarget, request: RunRequest, after: Dependency | None) -> Step:
     """Return the step of the plan in which the run waits in the queue."""
-    limits = [f"{limit} at a time on {target.name}" for limit in (limit_of(target),) if limit]
-    limits += [f"{request.group_limit} at a time in its sweep"] if request.group_limit else []
+    limits = [f"{counted(limit, 'run')} at a time on {target.name}" for limit in (limit_of(target),) if limit]
+    limits += [f"{counted(request.group_limit, 'run')} at a time in its sweep"] if request.group_limit else []
     limits += [after.words] if after is not None else []
     return Step(STEP, f"wait in the queue: {', '.join(limits)}")
 

@@ -67,7 +67,7 @@ def enter(project: Project, directory: RunDirectory, lock: ControllerLock) -> bo
 
 
 def resume(waiting: Iterable[RunDirectory]) -> list[str]:
-    """Queue waiting runs that are not queued, and advance the queue. Return the IDs of runs that have started.
+    """Add waiting runs that are missing from the queue, advance the queue, and return the IDs of started runs.
 
     Raises StorageError.
     """
@@ -124,9 +124,9 @@ class _Queue:
         return added
 
     def claim(self, directories: Iterable[RunDirectory]) -> bool:
-        """Claim runs that were queued on a machine without active runs of this user. Return True if there were any.
+        """Move runs to the queue of this machine if the machine that queued them has no active run of this user.
 
-        Such a machine was renamed, or was a container that has been replaced.
+        The other machine was renamed, or was a container that has been replaced. Return True if a run was moved.
         """
         here = os.uname().nodename
         claimed = False
@@ -264,7 +264,7 @@ class _Queue:
 
 
 def _ticket_name(directory: RunDirectory) -> str:
-    """Return a unique name that sorts by the time of submission, which is the end of the run ID."""
+    """Return a unique name that sorts by the time of submission. The run ID ends with this time."""
     moment = directory.run_id.rpartition("_")[2]
     return f"{moment:0>16.16}-{zlib.crc32(os.fsencode(directory.path)):08x}"
 

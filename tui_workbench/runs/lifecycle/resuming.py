@@ -1,7 +1,7 @@
 """Resume or cancel a run from a process other than its controller.
 
-A run has no controller if the controller was killed or the machine was restarted. To cancel a run, a request is written
-to the run directory. Then its controller, a new controller or this process ends the run.
+A run has no controller if the controller was killed or the machine was restarted. `cancel` writes a request to the run
+directory. Then the run's controller, a new controller or this process ends the run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def resume_runs(project: Project, run_ids: Iterable[str]) -> list[str]:
             if directory.run_id not in resumed and take_over(directory):
                 resumed.append(directory.run_id)
         except WorkbenchError:
-            # The run is not this user's, was removed, or the disk is full. It stays unchanged.
+            # The run stays unchanged: it is not this user's own, it was removed, or the disk is full.
             continue
     return resumed
 
@@ -74,7 +74,7 @@ def take_over(directory: RunDirectory) -> bool:
 
 
 def _resume_waiting(project: Project, directories: Iterable[RunDirectory]) -> list[str]:
-    """Queue waiting runs that are not queued, and return the IDs of the runs that have started."""
+    """Add waiting runs that are missing from the queue, and return the IDs of the runs that have started."""
     waiting = [directory for directory in directories if directory.is_waiting and directory.is_own]
     if not waiting:
         return []

@@ -128,7 +128,7 @@ def detach(directory: RunDirectory, lock: ControllerLock, start: Start = spawn, 
         process = f"the controller of run {directory.run_id}" if module == CONTROLLER else "the watcher of the runs"
         raise WorkbenchError(
             f"cannot start {process}: {error.strerror}",
-            remedy="Close programs or raise the process limit, then try again.",
+            remedy="Close programs, or raise the limit of processes with `ulimit -u`, then try again.",
         ) from error
     finally:
         lock.release()

@@ -62,7 +62,7 @@ class Progress(Report):
         self._directory.append_event("step", step=step, status="done", seconds=seconds, **facts)
 
     def show(self, progress: LongProgress | None) -> None:
-        """Write the progress of the current step, or remove it if None."""
+        """Write the progress of the current step, or remove the file if `progress` is None."""
         with contextlib.suppress(OSError):  # progress is not essential
             if progress is None:
                 unlink_below(self._directory.path, PROGRESS)

@@ -40,8 +40,9 @@ class TargetLifecycle:
     """The steps of a controller on the target of a run. `target.report` writes progress to the run directory.
 
     Targets with `starts_at_once` need no preparation and no fetching. The descriptor `interrupted` becomes readable
-    when there may be a cancel request; -1 means none. While the target is unreachable, the steps wait, or without
-    `patient` raise TryLater. `is_known` means that the target has answered for another run, so its address is correct.
+    when there may be a cancel request; -1 means no descriptor. While the target is unreachable, the steps wait, or
+    without `patient` raise TryLater. `is_known` means that the target has answered for another run, so its address is
+    correct.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class TargetLifecycle:
         self.close = target.close
 
     def watch_directory(self) -> None:
-        """Interrupt waits for the target if the run directory is removed."""
+        """If the run directory is removed, interrupt all waits for the target."""
         if self._target.starts_at_once:
             return
 

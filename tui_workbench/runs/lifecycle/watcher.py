@@ -4,10 +4,10 @@ It executes the steps of many controllers. Steps that block (prepare, start, can
 One `RunGroup` waits for the ends of all scripts. A waiting run needs only the descriptor of its lock and a small
 object. All decisions are made in the main thread, to which other threads post calls.
 
-The watcher holds the lock of each run, so that other processes find a controller. When it is woken, and every few
-seconds, it looks for new runs, cancel requests and removed run directories. It ends LINGER_SECONDS after its last run.
-Each step is recorded in the run directory, so that a new watcher can continue if a watcher is killed. `handover` starts
-the process.
+The watcher holds the lock of each run, so that other processes start no controller for it. When it is woken, and every
+few seconds, it looks for new runs, cancel requests and removed run directories. It ends LINGER_SECONDS after its last
+run. Each step is recorded in the run directory, so that a new watcher can continue if a watcher is killed. `handover`
+starts the process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_JOBS = 4  # maximum number of concurrent jobs; an SSH server allows few ses
 LOOK_SECONDS = 5.0  # maximum time between two scans of the folders
 SHORTEST_LOOK_SECONDS = 0.1  # minimum time, because a scan of many runs takes milliseconds
 LINGER_SECONDS = 5.0  # the watcher ends after this time without runs; the next run often follows soon
-SPARE_DESCRIPTORS = 200  # number of descriptors that the locks of runs do not use
+SPARE_DESCRIPTORS = 200  # number of descriptors that the locks of runs must leave free
 FIRST_RETRY, LONGEST_RETRY = 0.5, 300.0  # seconds between two attempts after an error
 EVENT = "watcher"  # name of the step in events that record an error of the watcher
 
@@ -105,7 +105,7 @@ class Watcher:
             self._group.close()
 
     def _wait(self, now: float) -> None:
-        """Wait for calls of other threads, and for the next time at which a task is due."""
+        """Wait for calls from other threads, but only until the next task is due."""
         due = [self._look_at, *(run.retry_at for run in self._failed)]
         if self._queued and self._jobs == 0:
             due.append(self._paused_until)

@@ -32,7 +32,7 @@ class LogLine(NamedTuple):
     stop: int  # offset of its newline, or the end of the file
     end: int  # offset of the next line
     data: bytes  # without the newline; a part of a line longer than `LINE_CAP`
-    cut: int = 0  # number of omitted bytes: positive at the end of the line, negative at its start (progress bars)
+    cut: int = 0  # number of omitted bytes: positive if the end of the line is omitted, negative if its start is
 
 
 class LogFile:

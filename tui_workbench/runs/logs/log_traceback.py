@@ -56,7 +56,7 @@ def read_traceback(log: LogFile, offset: int) -> Traceback | None:
     header = _HEADER_LINE.match(lines[0]) if lines else None
     if header is None:
         return None
-    # Only a rank is certainly a prefix. Other text before the header may be the end of another output.
+    # Only `[rankN]: ` is certainly a prefix. Other text before the header may be the end of another output.
     marked = _RANK.search(header["prefix"])
     prefix = marked[0] if marked is not None else header["prefix"]
     exception, frame = _read(lines[1:], prefix + "| " if header["group"] else prefix)

@@ -26,9 +26,12 @@ TAIL_BYTES = 1 << 17  # bytes at the end of torchrun's output that are read; the
 _ROOT_CAUSE = re.compile(r"Root Cause.*?\n\s*rank\s*: (\d+).*?\n\s*exitcode\s*: (-?\d+)", re.DOTALL)
 
 _KNOWN = (
-    (re.compile(r"ValueError: Cuda is not available"), "ProcessesPerNode is gpus, and PyTorch sees no GPU"),
-    (re.compile(r"No module named '?torch'?(?!\.)"), "its Python has no PyTorch: install torch there"),
-    (re.compile(r"No module named '?torch\.distributed\.run"), "its PyTorch is older than 1.9, which added torchrun"),
+    (re.compile(r"ValueError: Cuda is not available"), "ProcessesPerNode is gpus, but PyTorch sees no GPU"),
+    (re.compile(r"No module named '?torch'?(?!\.)"), "the Python of the run has no PyTorch; install torch in it"),
+    (
+        re.compile(r"No module named '?torch\.distributed\.run"),
+        "the PyTorch of the run is older than 1.9, the first version with torchrun",
+    ),
 )
 """Errors of torchrun that the script did not cause, with their meaning."""
 

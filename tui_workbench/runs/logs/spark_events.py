@@ -23,7 +23,7 @@ MOST_STAGES = 2_000
 MOST_FAILED_TASKS = 200
 LONGEST_TEXT = 1_000
 LONGEST_LINE = 8 << 20
-"""Maximum size of an event in bytes. The event of a stage contains all its data sets."""
+"""Maximum size of an event in bytes. The event of a stage describes all its RDDs."""
 
 _BLOCK = 1 << 20
 _LARGEST_NUMBER = 1 << 53
@@ -47,7 +47,7 @@ class SparkStage(NamedTuple):
     name: str  # action and line of the script
     tasks: int
     done: int = 0
-    failed: int = 0  # failed attempts of tasks
+    failed: int = 0  # number of failed task attempts
     start: float = 0.0
     end: float = 0.0
     failure: str = ""
@@ -159,7 +159,7 @@ class _EventLog:
                     self._skips = False
                 if len(self._rest) > LONGEST_LINE:
                     self._rest, self._skips, self._is_cut = b"", True, True
-            # Of a longer file on another machine, only SPARK_BYTES are fetched.
+            # Only the first SPARK_BYTES of a longer file are fetched from another machine.
             self._is_cut = self._is_cut or self._offset >= SPARK_BYTES
 
     def _take(self, line: bytes) -> None:

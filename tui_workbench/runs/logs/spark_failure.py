@@ -12,7 +12,7 @@ TAIL_BYTES = 1 << 17
 
 # Ivy names a package as `group#artifact;version`.
 _UNRESOLVED = re.compile(r"unresolved dependency: ([\w.-]+)#([\w.-]+);([\w.-]+): not found")
-# The first three messages are those of a Java that is too old, the others of one that is too new.
+# The first three messages come from a Java that is too old, and the others from a Java that is too new.
 _OTHER_JAVA = re.compile(
     r"UnsupportedClassVersionError|Unrecognized option: --add-|Unrecognized VM option|"
     r"Unsupported class file major version|does not export sun\.nio\.ch|getSubject is not supported"
@@ -29,7 +29,10 @@ def spark_failure(path: str) -> str:
     if packages := list(dict.fromkeys(":".join(found) for found in _UNRESOLVED.findall(text))):
         return f"Spark cannot download {', '.join(packages)}: check the repositories and the network"[:MOST_CHARACTERS]
     if _OTHER_JAVA.search(text):
-        return "its Java does not work with this Spark: set JAVA_HOME to Java 17 (Spark 3.3 or newer) or 8 (older)"
+        return (
+            "the Java of the run does not work with this Spark: set JAVA_HOME to Java 17 for Spark 3.3 or newer, "
+            "or to Java 8 for older versions"
+        )
     if _NO_YARN in text:
         return "HADOOP_CONF_DIR is not set: set it in EnvironmentVariables to the folder of YARN's configuration"
     if found := _NO_MASTER.search(text):

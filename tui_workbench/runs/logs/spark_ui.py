@@ -1,4 +1,4 @@
-"""Find the address of the Spark user interface of an active run, and make the Spark part of a history record."""
+"""Find the address of the Spark user interface of an active run, and create the Spark part of a history record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PORT = re.compile(
 )
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
 
-# Source: yarn.Client of Spark, which reports the state of the application each second, and its address on changes.
+# Source: yarn.Client of Spark. It reports the state of the application every second, and its address on changes.
 _REPORTED = re.compile(rb"Application report for (application_\d{1,20}_\d{1,10}) \(state: \w+\)")
 _TRACKING = re.compile(rb"tracking URL: (https?)://([A-Za-z0-9][A-Za-z0-9.-]{0,252})(?::(\d{1,5}))?(/[\w./-]{0,500})\s")
 _YARN = "yarn"
@@ -39,7 +39,7 @@ class SparkAddress(NamedTuple):
 def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
     """Return the current address of an application's user interface, or None. This blocks.
 
-    The run determines the host and the port. A host must be a name or an IPv4 address, because the user may copy
+    The script can write any host into its log. The host must be a name or an IPv4 address, because the user may copy
     the command to a shell.
     """
     if application.end or not run.is_active:

@@ -28,7 +28,8 @@ MAYBE_METRIC = re.compile(
 LIMIT = 8 << 20
 """Maximum number of new bytes that one refresh reads, which takes two seconds if each line contains a metric.
 
-If there are more, half of this number is read from their start and half from their end. The bytes between are counted.
+If there are more, half of this number is read from their start and half from their end. The bytes in between are
+counted.
 """
 
 REST = 1 << 20  # LIMIT for a reader that has followed the log, because the end of the run waits for its last read
@@ -95,7 +96,7 @@ _SPARK_LOG = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:TRACE|DEBUG|INFO|WAR
 """The beginning of a line of Spark's log, such as `26/01/31 12:00:00 INFO DAGScheduler: ...`."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
-# The text that can follow a metric. A unit, a colon (of a time) and a slash (of a path) cannot.
+# The text that can follow a metric. A unit, a colon (as in a time) and a slash (as in a path) cannot follow it.
 _END = r"(?=%?(?:$|[\s,;|)\]}(\"']|\.(?:\s|$)))(?!,\d{3}(?!\d))"
 _VALUE = re.compile(rf"(\s*[:=]\s*|\s+)({_NUMBER})(?:/(\d+))?(%?){_END}")
 """A number after a separator: a colon, an equals sign, or only spaces."""
@@ -119,7 +120,7 @@ _QUALIFIERS = frozenset(
         "mean", "best", "final", "running", "top", "total",
     )
 )  # fmt: skip
-"""Words that belong to the name of a metric if they precede it and a space: `test accuracy`."""
+"""Words that belong to the name of a metric if it follows them after a space: `test accuracy`."""
 
 _OTHERS = (
     "epoch epochs step steps iter iters iteration iterations batch batches eta time elapsed remaining sec secs second "

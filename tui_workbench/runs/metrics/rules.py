@@ -126,7 +126,7 @@ class Rules:
                 for number, entry in enumerate(value, 1):
                     self._add_line(number, entry)
             else:
-                unknown = f"unknown key {key!r}. Keys: {', '.join(KEYS)}"
+                unknown = f"unknown key {key!r}. Known keys: {', '.join(KEYS)}"
                 self.mistakes.append(f"invalid value of {key!r}" if key in KEYS else unknown)
 
     def _add_line(self, number: int, entry: Any) -> None:

@@ -136,7 +136,7 @@ class RunMetrics:
         return list_series(lists[-1].value) if lists else Series(array("d"), array("d"), array("d"))
 
     def items(self, kind: str) -> list[LoggedItem]:
-        """Return the logged items of a kind in `values.KINDS`, such as lists, tables, images or tags, in order."""
+        """Return the logged items of a kind in `values.KINDS`, such as lists or images, in the order of logging."""
         return [self._placed(item) for item in self._items() if item.kind == kind]
 
     def notes(self) -> list[str]:

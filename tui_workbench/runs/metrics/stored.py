@@ -1,8 +1,8 @@
 """Store the metrics of an ended run: a summary, and a cache of the curves of large runs.
 
 `metrics.json` is the summary, for people and other programs. `metrics.cache` contains all curves as binary numbers, so
-that a million points open in the time that reading 24 MB takes. It can be deleted. The controller writes both files
-atomically. They are valid as long as their source files are unchanged.
+that opening a million points takes no longer than reading 24 MB. The cache can be deleted. The controller writes both
+files atomically. They are valid as long as their source files are unchanged.
 
 Format of the cache: MAGIC, length of the header (8 bytes, little-endian), header (JSON), items (JSON), and the steps,
 values and times of each curve. The header contains the number of points of each curve, the number of bytes of the

@@ -8,11 +8,11 @@
 ```
 
 NaN and infinities are the strings "NaN", "Infinity" and "-Infinity", so that each line is valid JSON. Invalid lines are
-counted and skipped. A torn line, which a full disk can cause, does not affect the next line.
+counted and skipped. An incomplete line, which a full disk can cause, does not affect the next line.
 
-A table is CSV with a header, or one JSON object per line. Each numeric column is a metric. Columns such as `step` and
-`epoch` contain the step, columns such as `time` the time. The form `{"name": ..., "value": ...}` is also
-read. Cells without a number are skipped.
+A table is CSV with a header, or one JSON object per line. Each numeric column is a metric. A column such as `step` or
+`epoch` contains the step, and a column such as `time` contains the time. A JSON object can also contain the name and
+the value of one metric: `{"name": ..., "value": ...}`. Cells without a number are skipped.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ STEPS = ("global_step", "step", "_step", "trainer/global_step", "iteration", "it
 
 TIMES = ("time", "timestamp", "_timestamp", "wall_time", "created", "datetime", "date")
 NAMES = ("name", "metric", "key", "tag")
-"""Columns with the name of a metric, in a table with one value in each row."""
+"""Keys with the name of a metric, in JSON objects that contain one metric each."""
 
 EARLIEST = 1e8  # minimum of a time in seconds since the epoch; a smaller number is a duration
 DEPTH = 3  # maximum level of nested objects; metric names are keys joined by slashes
 
 
 class TableFile(Reader):
-    """The metrics in a table in CSV or JSON lines."""
+    """The metrics in a CSV or JSON Lines file."""
 
     source = FILE
 
@@ -163,7 +163,7 @@ class SdkFile(Reader):
             record = json.loads(line)
         except (ValueError, RecursionError):
             self.columns.unreadable += 1
-            # A torn line has no newline, so the next record is on the same line.
+            # An incomplete line has no newline, so the next record is on the same line.
             start = line.rfind(b'{"name":', 1)
             if start > 0:
                 self._take_line(line[start:])

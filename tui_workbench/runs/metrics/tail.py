@@ -72,7 +72,7 @@ class Tail:
         With `piece`, read about this number of bytes and skip none. The next call continues after them.
         """
         self.restarted = False
-        # The file can be missing during a rename. The data that was read is valid until another file appears.
+        # The file can be missing during a rename. The data that was read stays valid until another file appears.
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             stack.callback(os.close, descriptor)

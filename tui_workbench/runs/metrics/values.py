@@ -77,8 +77,8 @@ def json_number(value: float) -> float | str:
 
 
 LONGEST_LINE = 2000
-"""Maximum length in bytes of a line of output that is searched for metrics. A longer line is data, and regular
-expressions could take a long time.
+"""Maximum length in bytes of a line of output that is searched for metrics. A longer line is probably data, and
+regular expressions could take a long time.
 """
 
 
@@ -200,7 +200,7 @@ class Columns:
         return found
 
     def add(self, name: str, step: float | None, value: float, time: float, *, again: bool = False) -> None:
-        """Add a point of a curve. With `again`, the point replaces a last point of the same step."""
+        """Add a point of a curve. With `again`, the point replaces the last point if both have the same step."""
         curve = self.curve(name)
         if curve is None:
             self.dropped_points += 1

@@ -1,4 +1,4 @@
-"""Manage the files that a run gets from its project: snapshots, working copies, ignore files, restore, provenance.
+"""Manage the files that a run gets from its project, restore snapshots, and collect the provenance of runs.
 
 Files that a run produces belong to `runs.transfer`.
 """

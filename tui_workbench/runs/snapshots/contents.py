@@ -47,7 +47,7 @@ class Contents(NamedTuple):
     uncloned: tuple[Part, ...] = ()  # the parts of `copied` that cannot share blocks
     linked: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()  # unreadable files, and files with a long path
+    skipped: tuple[str, ...] = ()  # unreadable files, and files whose paths are too long
     secret: tuple[str, ...] = ()  # configuration files with a password
     files: tuple[str, ...] = ()  # the files of the snapshot
     items: tuple[Item, ...] = ()  # the items for `working_copy.fill`
@@ -177,7 +177,7 @@ def notes_on(contents: Contents) -> list[str]:
         folder, whole = contents.largest_folder, contents.snapshot
         notes.append(
             f"the snapshot has {whole.files:,} files ({size_text(whole.size)}), including {_with_size(folder)}; "
-            f"to exclude {folder.path}, add `/{folder.path}` to {IGNORE_FILE}; to link it, add "
+            f"to exclude {folder.path}, add `/{folder.path}` to {IGNORE_FILE}; to link it instead, add "
             f"`DataReferences: [{folder.path}]` to the run configuration"
         )
     return notes
@@ -234,8 +234,8 @@ def _large_files(message: str, parts: tuple[Part, ...], configuration_path: str)
         f"{message}: {named}",
         paths=tuple((part.path, part.size) for part in parts),
         remedy=f"To link them instead of copying them, add `{line}` to "
-        f"{configuration_path or 'the run configuration'}. To exclude them from runs, add `/{parts[0].path}` to "
-        f"{IGNORE_FILE}.",
+        f"{configuration_path or 'the run configuration'}. To exclude them from runs, add patterns such as "
+        f"`/{parts[0].path}` to {IGNORE_FILE}.",
         configuration=configuration_path,
     )
 
@@ -253,7 +253,7 @@ def check_files(project: Project, spec: RunSpec, origin: str) -> Contents:
 
 
 def plan_files(spec: RunSpec, plan: Plan, *, is_again: bool) -> Plan:
-    """Return the plan with the files that the run would get, and an error if these files prevent the start of the run.
+    """Return the plan with the files that the run would get, and with an error if they prevent the start of the run.
 
     Raises StorageError.
     """

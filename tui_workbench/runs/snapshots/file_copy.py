@@ -1,4 +1,4 @@
-"""Copy files with little disk space: holes are kept, and blocks are shared if the file system supports this."""
+"""Copy files. To save disk space, holes are kept, and blocks are shared if the file system supports this."""
 
 from __future__ import annotations
 

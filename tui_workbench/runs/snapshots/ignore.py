@@ -76,7 +76,7 @@ def is_excluded(path: str, *, is_folder: bool, files: Sequence[IgnoreFile]) -> b
 
 
 def pattern_of(path: str) -> str:
-    """Return the pattern that only matches this path, which is relative to the folder of the ignore file."""
+    """Return a pattern that matches only this path, which is relative to the folder of the ignore file."""
     escaped = "".join(f"\\{c}" if c in "\\*?[" else c for c in path)
     return f"/{escaped[:-1]}\\ " if escaped.endswith(" ") else f"/{escaped}"
 

@@ -215,7 +215,7 @@ def missing_file_cause(spec: RunSpec, name: str) -> str:
     if not os.path.lexists(os.path.join(spec.project_root, path)):
         return _made_by_another(spec, path)
     if path.split(os.sep)[0] == OUTPUTS:
-        return f"runs do not get {OUTPUTS}/ of the project; keep input files in another folder"
+        return f"{OUTPUTS}/ of the project is never copied for runs; keep input files in another folder"
     if is_never_taken(path):
         return f"{path} is never copied for runs; keep input files in another folder"
     return _not_copied(spec, path)
@@ -277,7 +277,7 @@ def _not_copied(spec: RunSpec, path: str) -> str:
     kind = kinds.get(top, "")
     if kind == Kind.LEFT_OUT:
         return (
-            f"{IGNORE_FILE} excludes {top} from runs: remove its pattern, or declare it as data with "
+            f"{IGNORE_FILE} excludes {top} from runs: remove that pattern, or declare {top} as data with "
             f"`DataReferences: [{top}]`"
         )
     if kind == Kind.ENVIRONMENT:

@@ -2,8 +2,8 @@
 
 The provenance consists of the snapshot, the state and uncommitted changes of the user's own repository, packages,
 interpreter or image, machine, GPUs, and the seeds in arguments and variables. A child of the controller with low
-priority collects it while the script runs, and writes it once. For a value that could not be collected, a problem with
-the reason is recorded. Secrets in addresses are masked.
+priority collects it while the script runs, and writes it once. For a value that could not be collected, the reason is
+recorded. Secrets in addresses are masked.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def write_provenance(directory: RunDirectory, record: Record) -> None:
 
 
 def collect(record: Record) -> tuple[dict[str, Any], bytes]:
-    """Return the contents of `provenance.json` and `git.diff`. Blocks for seconds."""
+    """Return the contents of `provenance.json` and `git.diff`. This can take several seconds."""
     spec = record.spec
     git, diff = _git_of_origin(record) or git_state(spec.project_root)
     try:

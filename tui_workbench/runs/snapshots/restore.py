@@ -98,7 +98,7 @@ def undoable(project: Project) -> str:
 def _words(entry: _Entry) -> str:
     if entry.is_undo:
         return "the state before the undo" if entry.is_complete else entry.what
-    return f"the state before {entry.what}"
+    return f"the state before the restore of {entry.what}"
 
 
 def _store(project: Project, record: Record | None = None) -> SnapshotStore:
@@ -107,7 +107,9 @@ def _store(project: Project, record: Record | None = None) -> SnapshotStore:
     references = tuple(each for one in (*project.run_configurations(), *then) for each in one.data_references)
     store = SnapshotStore(project.root, project.state_directory, data_in_project(project.root, references))
     if not store.available:
-        raise UsageError("restoring needs git, which is not on the PATH", remedy="Install git.")
+        raise UsageError(
+            "restoring needs git, which is not on the PATH", remedy="Install git, or add its folder to the PATH."
+        )
     return store
 
 

@@ -56,7 +56,7 @@ _REMEDY = (
 
 
 class Snapshot(NamedTuple):
-    """A commit in the hidden repository; "" without git. `kind` is `git`, `copy` or `none`."""
+    """A snapshot of kind `git`, `copy` or `none`. Only one of kind `git` has a commit in the hidden repository."""
 
     kind: str
     commit_id: str = ""
@@ -195,13 +195,13 @@ class SnapshotStore:
     def tree(self, contents: Contents | None = None) -> str:
         """Return the tree ID of the current project. Raises StorageError or LargeFiles."""
         contents = contents or self._current_contents()
-        # Git reads files completely, so a restore must refuse large files too.
+        # A restore must also refuse large files, because git reads each file completely.
         refuse_large(contents._replace(copied=(), uncloned=()))
         with self.exclusive():
             try:
                 self._update_index(contents.files)
             except StorageError:
-                # Retry without the index, which is only a cache and may be damaged. A file may also have changed.
+                # The index is only a cache and may be damaged, or a file was removed. Retry without the index.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self._index)
                 self._update_index(self._current_contents().files)

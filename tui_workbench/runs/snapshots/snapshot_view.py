@@ -1,6 +1,7 @@
 """Read the snapshots of runs: their files, the content of a file, and the diff of two snapshots.
 
-Only plumbing commands of git are used, without configuration, because repositories are not trusted. Nothing is written.
+Only plumbing commands of git are used, without configuration, because repositories are not trusted. The repositories
+are not changed.
 """
 
 from __future__ import annotations

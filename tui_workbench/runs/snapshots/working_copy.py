@@ -33,7 +33,7 @@ def clone_files(root: str, working_copy: str, paths: Iterable[tuple[str, bool]],
     """Clone files of the project, given as path and executable flag, and return the paths that were not cloned.
 
     A file is not cloned if its blocks cannot be shared, or if it may have changed since `before_ns`, a time of the file
-    system before git read the files.
+    system's clock before git read the files.
     """
     left: list[str] = []
     for path, executable in paths:
@@ -143,7 +143,7 @@ def _leads_out(path: str) -> bool:
 
 
 def files_of_run(record: Record) -> list[Entry]:
-    """Return the files and links in the working copy of a run to send to a target. Raises StorageError."""
+    """Return the files and links in the working copy of a run that are sent to a target. Raises StorageError."""
     spec = record.spec
     state_directory = os.path.dirname(os.path.dirname(spec.run_directory))
     files = snapshot_files(state_directory, record.commit_id) if record.snapshot == "git" else []

@@ -1,12 +1,13 @@
 """Annotations of runs (tags, a note, and whether a run is pinned or archived), and the tags that a script logged.
 
 The annotations of a run are in a small file in the run directory. It is written atomically under a lock, so that no
-change of another process is lost, and keys of later versions are kept. A line in the journal of the project makes the
+change by another process is lost, and keys of later versions are kept. A line in the journal of the project makes the
 index read the run again. The line is written before the file while the lock is held, so that a reader that finds the
 line and a free lock also finds the new file. A file that cannot be parsed is reported as a problem and never
 overwritten.
 
-The tags of a script are lines of `metrics.jsonl`. The last line with a name applies, and user tags override it.
+The tags of a script are lines of `metrics.jsonl`. For each name, the last line applies, unless the user has set a tag
+of this name.
 """
 
 from __future__ import annotations

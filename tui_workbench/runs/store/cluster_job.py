@@ -27,7 +27,7 @@ def write_job(directory: str, job: ClusterJob) -> None:
 
 
 def read_job(directory: str) -> ClusterJob:
-    """Return the stored state; empty if it is missing or malformed. The values of the file are not trusted."""
+    """Return the stored state, or an empty state if it is missing or malformed. The file is not trusted."""
     try:
         found = json.loads(read_below(directory, JOB, LARGEST))
     except (OSError, ValueError, RecursionError):

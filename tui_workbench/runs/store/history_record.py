@@ -69,7 +69,7 @@ def state_word(state: str) -> str:
 
 
 def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
-    """Return the record of a run. Times are ISO 8601 in UTC, the duration is `H:MM:SS.ffffff`; both can be None."""
+    """Return the record of a run, with times as ISO 8601 in UTC, and the duration as `H:MM:SS.ffffff`."""
     annotations = facts.annotations
     record: dict[str, Any] = {
         "run_id": run.run_id,

@@ -161,7 +161,7 @@ class RunIndex:
 
     @_rebuilds
     def column(self, query: RunQuery, name: str, limit: int = 1000) -> list[tuple[str, int, Any]]:
-        """Return ID, number and value of a column or metric for the newest matching runs, oldest first.
+        """Return the ID, number and value of a column or metric for the newest matching runs, oldest first.
 
         Runs without a value are omitted.
         """
@@ -199,7 +199,7 @@ class RunIndex:
         try:
             return index_file.connect(path)
         except sqlite3.OperationalError:
-            return index_file.connect(":memory:")  # locked for long, not permitted, or disk full
+            return index_file.connect(":memory:")  # the file stays locked or is not writable, or the disk is full
         except sqlite3.DatabaseError:
             return index_file.connect(":memory:") if new_file else self._open(path, new_file=True)
 
@@ -231,7 +231,7 @@ class RunIndex:
             self._store(rows, gone, stable, journal)
 
     def _journal(self, seen: int, seen_mtime: int) -> tuple[tuple[int, int], set[str]]:
-        """Return size and mtime of the journal of annotations, and the runs that it lists after `seen` bytes."""
+        """Return the size and mtime of the journal of annotations, and the runs that it lists after `seen` bytes."""
         size = mtime = 0
         data = b""
         try:

@@ -1,6 +1,7 @@
 """The file of the run index: its tables, how to open it, and how to store runs.
 
-If the file is damaged, or from another version or program, SQLite's errors are raised, and callers create it again.
+If the file is damaged, or from another version or program, SQLite raises an error, and the caller creates the file
+again.
 
 The table `runs` contains complete runs as JSON. `listed` and `metrics` contain the same data in columns, for filters
 and sorting.

@@ -78,7 +78,7 @@ class Ending(NamedTuple):
 class Attempt(NamedTuple):
     """Another execution of the script by the target, after the first."""
 
-    number: int  # from 2 on
+    number: int  # 2 or more
     start: int  # size of the log in bytes at the start of this attempt
     reason: str  # why the previous attempt ended
 

@@ -191,7 +191,7 @@ def _on_metric(name: str, operator: str, value: str, word: str) -> Condition | N
 
 
 def _number_of(column: str, value: str) -> float | None:
-    """Parse a number; a duration becomes seconds, a time seconds since the epoch."""
+    """Parse a number. Durations are converted to seconds, and times to seconds since the epoch."""
     if column == "duration":
         if clock := re.fullmatch(_CLOCK, value):
             return int(clock[1] or 0) * 3600 + int(clock[2]) * 60 + float(clock[3])

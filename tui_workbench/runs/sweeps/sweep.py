@@ -2,8 +2,8 @@
 
 A sweep consists of a file with the requested runs (members), and of the runs, whose `group` is the name of the sweep.
 All runs use the snapshot and the configuration from the start of the sweep, because later members repeat the first. If
-the creating process is killed, another process creates the missing runs. The queue (`queueing`) limits the number of
-active runs.
+the process that creates them is killed, another process creates the missing runs. The queue (`queueing`) limits the
+number of active runs.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def create(project: Project, request: RunRequest, members: tuple[Member, ...], m
 def make_members(project: Project, group: str, made: Callable[[Run], object] | None = None) -> bool:
     """Create and queue the missing runs of a sweep.
 
-    Return False if another process is creating them. Raises the errors of `read` and `create_run`. A later call creates
-    the runs that are still missing.
+    Return False if another process is creating them. Raises the errors of `read` and `create_run`. After an error, a
+    later call creates the runs that are still missing.
     """
     sweep = read(project, group)
     with open_regular(_path(project, group, _REQUEST)) as file:
@@ -162,7 +162,7 @@ def _present(project: Project, group: str) -> dict[int, RunDirectory]:
 
 
 def resume_unfinished(project: Project) -> None:
-    """Start a process for each interrupted sweep of this user, which creates the missing runs of the sweep."""
+    """For each interrupted sweep of this user, start a process that creates the missing runs."""
     try:
         names = os.listdir(os.path.join(project.state_directory, FOLDER))
     except OSError:
@@ -196,7 +196,7 @@ def stop(project: Project, group: str) -> list[str]:
     """
     read(project, group)
     _mark(project, group, _STOPPED)
-    # A process that is creating runs stops at the mark. Wait until it has created its current run.
+    # A process that is creating runs checks this mark before each run. Wait until it has stopped.
     with open_regular(_path(project, group, _REQUEST)) as file:
         locks.lock(file.fileno())
     present = sorted(_present(project, group).items(), reverse=True)

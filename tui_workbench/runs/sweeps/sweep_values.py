@@ -166,7 +166,7 @@ def _table_rows(path: str, text: str, delimiter: str) -> Iterator[tuple[int, dic
             cells = {name: value.strip() for name, value in zip(names, row, strict=True)}
             yield reader.line_num, {name: value for name, value in cells.items() if value}
     except csv.Error as error:
-        raise _bad_line(path, reader.line_num, str(error)) from error
+        raise _bad_line(path, reader.line_num, str(error), "Check that every quotation mark is closed.") from error
 
 
 def _json_rows(path: str, text: str, *, by_line: bool) -> Iterator[tuple[int, dict[str, str]]]:

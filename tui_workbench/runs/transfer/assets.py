@@ -91,12 +91,13 @@ def asset_of(project: Project, link: str) -> Asset:
     if not os.path.lexists(link):
         raise UsageError(
             f"link file not found: {link}",
-            remedy="Choose a link file: `workbench-tui asset list` lists those of the project.",
+            remedy="Choose another file: `workbench-tui asset list` lists the link files of the project.",
         )
     if (found := _read_link(link)) is None:
         raise UsageError(
             f"{link} is not a link file",
-            remedy='A link file has the format {"assetSource": ..., "name": ..., "version": ...}.',
+            remedy='Choose a file with the format {"assetSource": ..., "name": ..., "version": ...}. '
+            "`workbench-tui asset list` lists the link files of the project.",
         )
     name, version = found
     folder = os.path.join(project.state_directory, STORE, name, str(version), CONTENT)

@@ -1,8 +1,8 @@
 """Export runs to MLflow's file store or to a CSV table.
 
-The file store allows fewer characters in names than the workbench. Invalid names are changed, and stay unique. Changed
-names and cut values are reported. A run that was exported before is replaced. Other files in the destination are not
-changed.
+The file store allows fewer characters in names than the workbench. Invalid names are replaced by valid, unique names.
+Changed names and cut values are reported. A run that was exported before is replaced. Other files in the destination
+are not changed.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class _Source(NamedTuple):
 
 
 def import_mlflow(project: Project, source: str) -> ImportReport:
-    """Import the runs of an `mlruns` folder. Raises StorageError, and UsageError for another folder."""
+    """Import the runs of an `mlruns` folder. Raises StorageError, and UsageError if the folder contains no runs."""
     notes: list[str] = []
     sources = sorted(_sources(source, notes), key=lambda each: _start(each.meta))
     if not sources and not notes:

@@ -1,4 +1,4 @@
-"""The API of the SDK of Azure ML Workbench, based on `workbench`. An installed azureml package takes precedence.
+"""The Python API of Azure ML Workbench, based on `workbench`. An installed azureml package takes precedence.
 
 If a package or namespace azureml is installed, importing this package loads the installed one. Only missing modules
 come from this folder, such as `azureml.logging`, which no available version of azureml contains.

@@ -2,7 +2,8 @@
 
 `connect` tries the login, and `write` writes both files in one step that can be undone. An existing file is never
 replaced. Secrets are never in the files: they are held in memory until `write` stores them in the keyring. `connect`
-raises an error if it needs a secret or the user's consent to a host key; the caller asks the user and calls it again.
+raises an error if it needs a secret or the user's consent to a host key; the caller asks the user, then calls `connect`
+again.
 The link is the process that holds the SSH connection (see `ssh_link`).
 """
 
@@ -126,8 +127,8 @@ class Attachment:
     def connect(self) -> None:
         """Log in, install the workbench's key if requested, and look for a GPU.
 
-        Raises TargetUnreachable. After HostKeyRefused with an empty `known`, accept the key and call this again; after
-        SecretNeeded, give the secret and call this again.
+        Raises TargetUnreachable. After HostKeyRefused with an empty `known`, accept the key, and after SecretNeeded,
+        give the secret; then call this method again.
         """
         login = self._login()
         if login is not None:
@@ -136,7 +137,7 @@ class Attachment:
             except SecretNeeded as error:
                 # The usual remedy names a command that needs an attached target.
                 if error.reference == self._password:
-                    error.remedy = "Enter the correct password, or attach with a key if the server allows no passwords."
+                    error.remedy = "Enter the correct password. If the server allows no passwords, attach with a key."
                 raise
             if self.install_by_hand is not None:
                 return
@@ -147,7 +148,7 @@ class Attachment:
     def write(self, apply: Callable[[ChangeSet], None] = ChangeSet.apply) -> Attached:
         """Write both files with `apply`, and store the secrets that later logins need.
 
-        Raises ConfigurationError if one of the files exists by now, StorageError if writing fails.
+        Raises ConfigurationError if one of the files exists by now, and StorageError if writing fails.
         """
         store, login = SecretStore(), self._login()
         references = (login.password, login.passphrase) if login is not None else ()
@@ -294,7 +295,7 @@ def _slurm_values(request: AttachRequest) -> dict[str, Any]:
 
 
 def _forget(host: SshHost) -> None:
-    """End a link that holds a secret. A link without secrets may also serve other targets."""
+    """End a link that holds a secret. A link without secrets is kept, because it may also serve other targets."""
     if host.login.password or host.login.passphrase:
         host.disconnect()
 
@@ -312,7 +313,7 @@ def _check(root: str, request: AttachRequest) -> None:
     if request.private_key and not os.path.isfile(os.path.expanduser(request.private_key)):
         raise UsageError(
             f"private key not found: {request.private_key}",
-            remedy="Give the path of a private key, such as ~/.ssh/id_ed25519.",
+            remedy="Give the path of a private key. `ls ~/.ssh/id_*` lists the keys with the usual names.",
         )
     _refuse_existing(root, request.name)
 
@@ -337,7 +338,7 @@ def _refuse_existing(root: str, name: str) -> None:
 
 def _check_address(request: AttachRequest) -> None:
     for what, value in (("address", request.address), ("username", request.username)):
-        # If the user copies a command from a remedy, ssh would read a leading dash as an option.
+        # In a command that the user copies from a remedy, ssh would read a leading dash as an option.
         if value.startswith("-") or any(c.isspace() or not c.isprintable() for c in value):
             remedy = "Remove spaces, control characters and a leading dash."
             raise UsageError(f"invalid {what} {value!r}", remedy=remedy)

@@ -1,7 +1,7 @@
 """Detach a target and remove its secrets, or move secrets from its file to the keyring.
 
 Detaching moves the files to the trash in one step. It removes secrets from the keyring and from the process that holds
-the SSH connection, unless another target refers to them. Nothing changes on the machine.
+the SSH connection, unless another target refers to them. Nothing changes on the target's machine.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ for name, read in (("packages", packages), ("python", python)):
 print("workbench-machine-info:" + json.dumps(found))
 """
 
-# Prints lines: name, system and release, machine, processors, kilobytes of memory.
+# Prints five lines: name, system and release, machine, number of processors, kilobytes of memory.
 _HOST = """\
 uname -n; uname -sr; uname -m; getconf _NPROCESSORS_ONLN
 sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo

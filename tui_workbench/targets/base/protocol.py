@@ -11,14 +11,15 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
 4. `wait` returns the exit code of the script, even if the run ended before the call.
 5. If the exit code is unknown, `wait` returns None and the reason.
 6. When `wait` returns, `output.log` holds every byte of stdout and stderr in order.
-7. `stop` asks the processes of the run to end and kills them after `grace`. When it returns, no process is left.
+7. `stop` asks the processes of the run to end and kills them after `grace` seconds. When it returns, none is left.
 8. `stop` does nothing for a run that has ended or never began.
 9. Arguments, variables and names reach the script unchanged, whatever characters they contain.
 10. A run ends with its script: when `wait` has returned an exit code, no process with the run's ID is left. A process
     that removed the ID from its environment, such as a service, may continue.
 11. `wait` and `stop` can be called from any process, at any time, and again after an interruption.
 12. `prepare` can be called again at any time, even after its caller was killed.
-13. After `collect`, all files of the run are in its directory on this machine. It can be called again until `release`.
+13. After `collect`, all files of the run are in its directory on this machine. `collect` can be called again until
+    `release`.
 14. After `release`, the run uses no memory, processes or working copy on the target.
 15. Every call raises TargetUnreachable if the target does not answer, and can then be repeated. Only `wait` keeps
     trying: it calls `report.lost` and later `report.regained`.
@@ -136,7 +137,7 @@ class Target(abc.ABC):
         """
 
     def group_key(self) -> str:
-        """Return a name that all targets share, in any project, whose runs one group can follow."""
+        """Return a name that is the same for all targets, in any project, whose runs one group can follow."""
         return f"{self.target.kind.name} {self.target.username}@{self.target.address}"
 
     def group(self) -> RunGroup:
@@ -204,5 +205,5 @@ class Target(abc.ABC):
         raise NotImplementedError
 
     def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
-        """Return the ID and run.json of each run of a project that has a folder on the host, from any machine."""
+        """Return the ID and run.json of each of the project's runs on the host, whichever machine submitted it."""
         return [(run.run_id, run.record) for run in run_folders(self.host) if run.project == project.name]

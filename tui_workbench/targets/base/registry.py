@@ -49,16 +49,21 @@ def _from_another_package(target: ComputeTarget) -> Target:
         raise
     except Exception as error:  # the code of another package may raise anything
         raise ConfigurationError(
-            f"cannot load the target type {target.type!r}: {type(error).__name__}: {error}",
+            f"cannot load the target type {target.type!r} ({type(error).__name__}: {error})",
             remedy="Reinstall or update the package that adds this type.",
             file=target.path,
         ) from error
     if factory is None:
-        raise ConfigurationError(
-            f"unknown target type {target.type!r}",
-            remedy="Use another type, or install the package that adds this type.",
-            file=target.path,
+        from difflib import get_close_matches
+
+        names = target_types.names()
+        near = get_close_matches(target.type, names, 1)
+        remedy = (
+            f"Did you mean {near[0]!r}? If another package adds this type, install that package."
+            if near
+            else f"Set `type` to one of: {', '.join(names)}. If another package adds this type, install that package."
         )
+        raise ConfigurationError(f"unknown target type {target.type!r}", remedy=remedy, file=target.path)
     if not isinstance(implementation, Target):
         raise ConfigurationError(
             f"the package for target type {target.type!r} is not compatible with this version of the workbench",

@@ -52,7 +52,7 @@ def require_python(configuration: RunConfiguration) -> None:
         key = configuration.key("Framework")
         raise ConfigurationError(
             f"{framework_reason(configuration)}, but targets of this type cannot start Spark",
-            remedy=f"Set `{key}: Python`, or choose another target.",
+            remedy=f"Set `{key}: Python`, or choose a target of another type.",
             file=configuration.path,
             line=line_of_key(configuration.path, key),
         )
@@ -111,8 +111,8 @@ def prefix_env(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Prefix a command with `env NAME=VALUE` for variables that a shell would drop or overwrite.
 
-    Returns the command and the remaining variables. A shell drops variables whose names are not identifiers. Of the
-    names that it overwrites, only those in `reserved` count, if given.
+    Returns the command and the remaining variables. A shell drops variables whose names are not identifiers. If
+    `reserved` is given, only names in it count as overwritten.
     """
     taken = _SHELL_VARIABLES if reserved is None else _SHELL_VARIABLES.intersection(reserved)
     passing = {

@@ -85,7 +85,7 @@ def _ask_keyring(verb: str, reference: str, secret: bytes = b"", seconds: float 
     try:
         done = LocalHost().run(command, stdin=secret, timeout=KEYRING_SECONDS if seconds is None else seconds)
     except ConnectionLost:
-        return _UNUSABLE, b"the keyring does not answer; is it locked?"
+        return _UNUSABLE, b"the keyring does not answer; it may be locked"
     if done.code == _FOUND:
         return done.code, done.stdout
     return done.code, done.stderr.strip().rpartition(b"\n")[2] or b"the keyring failed"

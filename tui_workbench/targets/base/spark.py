@@ -107,18 +107,20 @@ def require_script(spec: RunSpec) -> None:
     key = configuration.key("Framework")
     # spark-submit reads the name as a URI, and runs a file with another suffix as a Java program.
     if not spec.script.endswith(".py") or not {":", "#"}.isdisjoint(spec.script):
-        problem = f"spark-submit cannot run {spec.script!r}"
-        remedy = "Give the script a name that ends in .py and has no `:` or `#`."
-    elif configuration.processes_per_node:
-        problem, remedy = "ProcessesPerNode starts torchrun", "Remove ProcessesPerNode."
-    else:
-        return
-    raise ConfigurationError(
-        f"{framework_reason(configuration)}, but {problem}",
-        remedy=f"{remedy}\nIf the script does not use Spark, set `{key}: Python`.",
-        file=configuration.path,
-        line=line_of_key(configuration.path, key),
-    )
+        raise ConfigurationError(
+            f"{framework_reason(configuration)}, but spark-submit cannot run {spec.script!r}",
+            remedy="Give the script a name that ends in .py and has no `:` or `#`.\n"
+            f"If the script does not use Spark, set `{key}: Python`.",
+            file=configuration.path,
+            line=line_of_key(configuration.path, key),
+        )
+    if configuration.processes_per_node:
+        raise ConfigurationError(
+            f"{framework_reason(configuration)}, but `ProcessesPerNode` starts the script with torchrun",
+            remedy=f"Remove `ProcessesPerNode`.\nIf the script does not use Spark, set `{key}: Python`.",
+            file=configuration.path,
+            line=line_of_key(configuration.path, key),
+        )
 
 
 def find_words(spec: RunSpec, interpreter: str, location: str, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ def require_spark(spec: RunSpec, spark: Spark, where: str, *, spark_remedy: str,
     if not spark.submit and location != SUBMIT:
         raise ConfigurationError(
             f"{LOCATION_KEY}: {location} does not exist or is not executable",
-            remedy="Set it to the path of spark-submit.",
+            remedy=f"Set {LOCATION_KEY} to the path of spark-submit on the machine that executes the run.",
             file=spec.target.path,
             line=line_of_key(spec.target.path, LOCATION_KEY),
         )
@@ -247,7 +249,7 @@ def submit_words(spec: RunSpec, spark: Spark, interpreter: str, run_directory: s
     """
     dependencies = dependencies_of(spec)
     pythons = {**variables(interpreter, spark), **spec.run_configuration.environment_variables}
-    # Options have precedence over the files spark-env.sh and spark-defaults.conf of the machine, variables have not.
+    # Options have precedence over the machine's files spark-env.sh and spark-defaults.conf; variables do not.
     properties = {**{each: pythons[name] for name, each in _PYTHONS.items()}, **dependencies.configuration}
     properties.pop(MASTER_PROPERTY, "")
     mode: tuple[str, ...] = ("--deploy-mode", "client")
@@ -327,5 +329,5 @@ def plan_step(spec: RunSpec, spark: Spark) -> Step:
     if fitting:
         title += f"; get {', '.join(fitting)}"
     if others:
-        title += f"; omit {', '.join(others)}: not for Scala {spark.scala}"
+        title += f"; omit {', '.join(others)}, not built for Scala {spark.scala}"
     return Step("spark", title)

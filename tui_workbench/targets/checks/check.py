@@ -53,7 +53,7 @@ def _machine_checks(target: ComputeTarget) -> tuple[str, ...]:
     if kind.is_remote:
         found += (result.TOOLS,)
     if kind.has_scheduler:
-        # The commands of `setup` may load the interpreter on the nodes.
+        # The commands of `setup` may load the interpreter, so the login node may not have it.
         found += (result.SLURM, result.RUN_ROOT, *(() if target.setup else (result.PYTHON,)), result.DISK)
     elif kind.runs_in_container:
         found += _ENGINE
@@ -71,9 +71,9 @@ def _wants_gpus(target: ComputeTarget) -> bool:
 
 
 def run_checks(target: ComputeTarget, *, with_job: bool = False) -> Iterator[CheckResult]:
-    """Check a target; yield each result immediately. Only the last result can have the state `broken`.
+    """Check a target; yield each result as soon as it is known. Only the last result can have the state `broken`.
 
-    `with_job` also runs a short job on a target with a scheduler.
+    With `with_job`, also run a short job on a target with a scheduler.
     """
     for found in _run(target, None, None):
         yield found
@@ -120,7 +120,7 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
     elif spec is not None:
         unsupported = WorkbenchError(
             f"the workbench cannot check the GPUs of targets of type {target.type}",
-            remedy="Use the tools of that target type.",
+            remedy="To check them, submit a script that runs `nvidia-smi`.",
             file=target.path,
         )
         yield failure(result.GPU, unsupported, host.label)
@@ -129,7 +129,7 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
 def _machine(
     target: ComputeTarget, host: Host, implementation: Target, engine: EngineChecks | None, *, is_gpu_only: bool
 ) -> Iterator[CheckResult]:
-    """Run the checks between the login and the GPUs. With `is_gpu_only`, yield only a failed check of Docker."""
+    """Run the checks between the login and the GPUs. With `is_gpu_only`, yield only a failed Docker check."""
     if is_gpu_only:
         found = run_check(result.DOCKER, engine.docker, host) if engine is not None else None
         if found is not None and found.state == result.BROKEN:

@@ -83,16 +83,20 @@ class EngineChecks:
         if has_toolkit or "nvidia" in self._facts.runtimes:
             return CheckResult(RUNTIME, OK, "the NVIDIA Container Toolkit is installed")
         if self._in_a_container():
-            return CheckResult(RUNTIME, OK, "GPUs work; the NVIDIA Container Toolkit was not found")
+            return CheckResult(
+                RUNTIME, OK, "a container can use the GPUs; the NVIDIA Container Toolkit is not on the PATH"
+            )
         raise _no_toolkit("the NVIDIA Container Toolkit is not installed")
 
     def gpu_container(self) -> CheckResult:
         """Start a container of the target's image with GPUs. Raises CheckFailed or TargetUnreachable."""
         if self._in_a_container():
             return CheckResult(CONTAINER, OK, "a container can use the GPUs")
-        message = f"not checked: the image {self._target.base_docker_image} is not on the engine yet"
+        message = f"not checked: the engine does not have the image {self._target.base_docker_image} yet"
         command = f"workbench-tui experiment prepare -c {shlex.quote(self._target.name)}"
-        return CheckResult(CONTAINER, WARNING, message, "The first run pulls it. To pull it now:", command)
+        return CheckResult(
+            CONTAINER, WARNING, message, "The first run pulls the image. To pull it now, use the command.", command
+        )
 
     def _out_of_reach(self, error: EngineOutOfReach) -> CheckFailed:
         there = not self._host.is_local
@@ -107,7 +111,7 @@ class EngineChecks:
             join = "Add the user to the group (needs admin rights). Then "
             return CheckFailed(error.message, f"{join}{login if there else 'log out and log in again'}.", error.command)
         disconnect = "Close the connection, so that the next command logs in again. Runs continue."
-        logout = "Log out and log in again. Or run the command, and start the workbench from the new shell."
+        logout = "Log out and log in again. Or run the command, and start the workbench in the shell that it opens."
         return CheckFailed(
             f"the user was added to the group {error.group} after this login",
             disconnect if there else logout,
@@ -115,7 +119,10 @@ class EngineChecks:
         )
 
     def _in_a_container(self) -> bool:
-        """Start a container with the target's GPUs; False if the engine does not have the image. Raises CheckFailed."""
+        """Start a container with the target's GPUs, and return True if it can use them; False if the image is missing.
+
+        Raises CheckFailed if the container cannot use the GPUs.
+        """
         if self._is_proved:
             return True
         engine = self.connected
@@ -125,7 +132,7 @@ class EngineChecks:
         try:
             output, code = probe(engine, image.id, ["nvidia-smi", "-L"], {"HOME": "/tmp"}, self._target)
         except EngineRefused as refused:
-            # The engine adds the GPUs before it looks for the program, so they work.
+            # The engine adds the GPUs before it looks for the program, so the GPUs work.
             if "executable file not found" not in refused.said:
                 raise self.refusal(refused) from refused
             code = 0

@@ -13,7 +13,7 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
 
 PYTHON_SECONDS = 20.0
-"""Time limit for an interpreter, which takes seconds on a cold network disk. A slower one is not usable for runs."""
+"""Time limit for an interpreter to start. On a cold network disk this takes seconds; runs cannot use a slower one."""
 
 DISK_BROKEN_BYTES, DISK_WARNING_BYTES = 2 << 30, 20 << 30
 """A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."""
@@ -104,7 +104,7 @@ def disk(host: Host, folders: Sequence[str], command: str, remedy: str) -> Check
     if least < DISK_BROKEN_BYTES:
         raise CheckFailed(
             f"only {least / 1e9:.1f} GB free on {place}",
-            "Remove files of old runs or other files.",
+            "Free some space. The command removes the files of old runs.",
             command,
         )
     if least < DISK_WARNING_BYTES:

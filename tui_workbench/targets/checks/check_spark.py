@@ -13,7 +13,7 @@ from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.hosts.host import Host
 
 YARN_SECONDS = 60.0
-"""Time limit for an answer of YARN, whose client starts a JVM."""
+"""Time limit for an answer from YARN, whose client starts a JVM."""
 
 _NODES = re.compile(r"^Total Nodes:(\d+)", re.MULTILINE)  # Hadoop's NodeCLI
 _NOT_FOUND = 127
@@ -28,7 +28,7 @@ def spark(target: Target) -> CheckResult:
         spec, found, host.label, spark_remedy=launcher.pip_remedy(python), java_remedy=launcher.JAVA_REMEDY
     )
     which = f"Spark {found.version} (Scala {found.scala})" if found.version else "Spark"
-    remedy = f"The workbench builds no environment on this target: install the packages of your scripts for {python}."
+    remedy = f"The workbench builds no environment on this target: install the packages of your scripts into {python}."
     return CheckResult(SPARK, OK, f"{found.submit} is {which}", remedy)
 
 
@@ -41,7 +41,8 @@ def yarn(target: ComputeTarget, host: Host) -> CheckResult:
     if done.code:
         raise CheckFailed(
             f"YARN does not answer: {done.complaint}",
-            "Check that its resource manager is running and that HADOOP_CONF_DIR is the folder of its configuration.",
+            "Check that YARN's resource manager is running. If it is, set HADOOP_CONF_DIR for SSH logins to the folder "
+            "with YARN's configuration.",
             "yarn node -list",
             file=target.path,
         )

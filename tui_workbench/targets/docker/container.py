@@ -71,7 +71,7 @@ ONE_WAS = "; one of its processes was "
 
 
 class Mount(NamedTuple):
-    """A bind mount of a folder or file of the host; without a source, an empty folder that hides the target."""
+    """A bind mount of a folder or file of the host; without a source, an empty folder that hides `target`."""
 
     source: str
     target: str

@@ -56,7 +56,7 @@ def docker_socket(host: Host) -> str:
     if host.is_local and engine and not engine.startswith("unix://"):
         raise ConfigurationError(
             f"DOCKER_HOST is '{engine}', but a local target needs an engine on this machine",
-            remedy="Unset DOCKER_HOST, or attach that machine as a target of type remotedocker.",
+            remedy="Unset DOCKER_HOST, or attach the machine that it names as a target of type remotedocker.",
         )
     match host.check([SHELL, "-c", _PROBE, "sh", SYSTEM_SOCKET]).text.split("\n"):
         case ["usable", socket]:

@@ -71,7 +71,7 @@ class DockerTarget(Target):
         steps = []
         if not self.host.is_local and not place.copied:
             steps.append(Step("sync", f"send changed files to {label}"))
-            steps.append(Step("copy", f"make the run's copy on {label}"))
+            steps.append(Step("copy", f"make the run's working copy on {label}"))
         if choice.chooses(self.target):
             steps.append(Step("gpus", f"{choice.describe(self.target)} on {label}"))
         steps += [

@@ -115,7 +115,7 @@ def container_from(found: Mapping[str, Any]) -> Container:
 
 
 class EngineRefused(WorkbenchError):
-    """The engine refused a call; `status` is the HTTP status, `said` its message."""
+    """The engine refused a call; `status` is the HTTP status, and `said` the engine's message."""
 
     def __init__(self, message: str, *, status: int = 0, said: str = "", remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -386,9 +386,9 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 
 
 def _version(path: str) -> str:
-    """Return the engine's API version. An engine refuses requests of a much older or newer version.
+    """Return the engine's API version. `_ping` is the fastest call that returns it.
 
-    `_ping` answers immediately; the call that the package uses starts programs on the engine's host.
+    An engine refuses requests of a much older or newer version.
     """
     import docker.constants
 
@@ -431,6 +431,9 @@ def _raise_for_status(response: requests.Response) -> None:
         raise _errors().create_api_error_from_http_exception(error) from error
 
 
+_CHECK_ENGINE = "Correct the cause that the engine names. `docker info` on its machine shows the state of the engine."
+
+
 def refused(label: str, action: str, said: str, status: int = 0) -> EngineRefused:
     """Return the error for a refused call. Any call can fail because of a full disk, which has its own message."""
     if "no space left on device" in said:
@@ -442,7 +445,7 @@ def refused(label: str, action: str, said: str, status: int = 0) -> EngineRefuse
             "cache, or `docker system prune` on the engine's machine.",
         )
     message = f"the Docker engine on {label} cannot {action}: {said}"
-    return EngineRefused(message, status=status, said=said, remedy="Check its state there with `docker info`.")
+    return EngineRefused(message, status=status, said=said, remedy=_CHECK_ENGINE)
 
 
 def unreachable(label: str, error: BaseException | None = None) -> TargetUnreachable:
@@ -454,7 +457,7 @@ def unreachable(label: str, error: BaseException | None = None) -> TargetUnreach
         )
     return ConnectionLost(
         f"the Docker engine on {label} does not answer",
-        remedy="Check it there with `docker info`, or start it with `sudo systemctl start docker`.",
+        remedy="Run `docker info` on its machine to check the engine, or `sudo systemctl start docker` to start it.",
     )
 
 

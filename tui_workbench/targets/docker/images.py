@@ -30,6 +30,7 @@ from tui_workbench.targets.environments.wheels import Stores, index_environment
 from tui_workbench.targets.hosts.host import Host
 
 ROUTE_SECONDS = 24 * 3600.0
+_REMOVED = "Stop the program that removes images, for example `docker image prune`, then try again."
 _PROGRESS_WORDS = (
     "Downloading", "Extracting", "Waiting", "Verifying Checksum", "Download complete", "Pulling fs layer"
 )  # fmt: skip
@@ -150,7 +151,7 @@ class Images:
             ) from refused
         image = self._engine.image(self._name)
         if image is None:
-            raise WorkbenchError(f"the image {self._name} was removed after it was pulled", remedy="Try again.")
+            raise WorkbenchError(f"the image {self._name} was removed after it was pulled", remedy=_REMOVED)
         report.done("pull", image=image.id)
         return image
 
@@ -164,7 +165,7 @@ class Images:
                 self._build_now(base, facts, report)
                 image = self._engine.image(tag)
         if image is None:
-            raise WorkbenchError(f"the environment {tag} was removed after it was built", remedy="Try again.")
+            raise WorkbenchError(f"the environment {tag} was removed after it was built", remedy=_REMOVED)
         report.done("build", image=image.id)
         return image
 
@@ -193,7 +194,9 @@ class Images:
                 if not self._recipe.pip:
                     raise
                 _keep_route(path, is_open=False)
-        report.line(f"{self._host.label} cannot reach the package index: packages are downloaded here and sent")
+        report.line(
+            f"{self._host.label} cannot reach the package index: packages are downloaded on this machine and sent"
+        )
         # The conda environment has no packages yet, and may have another Python version.
         made = facts._replace(version=builder.version, packages=()) if builder.needs_conda else facts
         builder.build(inputs._replace(offline=True, wheels=stores.wheels(self._recipe, made)), variables)
@@ -205,7 +208,7 @@ def build_lock(host: Host, tag: str) -> str:
 
 
 def _known_route(path: str) -> bool | None:
-    """Return whether containers could reach the package index at the last attempt; None without one in the last day."""
+    """Return whether the last attempt to reach the package index succeeded; None without an attempt in the last day."""
     with contextlib.suppress(OSError):
         if time.time() - os.stat(path).st_mtime <= ROUTE_SECONDS:
             with open(path, "rb") as file:

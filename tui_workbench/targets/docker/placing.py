@@ -140,12 +140,12 @@ def archive_of(folder: str, inside: str, user: str, *, is_leaving: bool = False)
 
 
 def identity_of(info: tarfile.TarInfo) -> str:
-    """Return a text that changes when the member of an archive changes; "" for folders."""
+    """Return a string that changes when the member of an archive changes; "" for folders."""
     return "" if info.isdir() else f"{info.linkname} {info.size} {int(info.mtime)} {info.mode & 0o111}"
 
 
 def take_made(chunks: Iterator[bytes], run_directory: str) -> None:
-    """Extract files that the script created or changed from the archive of a project's folder in a container.
+    """From the archive of a project's folder in a container, extract the files that the script created or changed.
 
     `outputs/` goes to the run's directory, all other files to `work/`. Idempotent. Raises StorageError.
     """

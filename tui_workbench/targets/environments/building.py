@@ -59,7 +59,7 @@ class BuildInputs(NamedTuple):
 
     uv: str = ""  # the folder with the program uv; "" if the image has it or does not need it
     wheels: tuple[str, ...] = ()
-    files: Mapping[str, str] = {}  # wheels and archives of the project: path here, folder there
+    files: Mapping[str, str] = {}  # for each wheel or archive of the project, its folder on the host
     offline: bool = False
 
 
@@ -93,7 +93,7 @@ class Builder:
         """The version of the Python in the environment."""
 
     def refuse_impossible(self) -> None:
-        """Raise ConfigurationError, with the line, for packages that the base image cannot install."""
+        """Raise ConfigurationError, with the line number, for packages that the base image cannot install."""
         if self.needs_conda:
             self._conda_step()
 
@@ -158,7 +158,7 @@ class Builder:
                 f"(Python {self._facts.version}) has no conda, mamba or micromamba",
                 remedy=f"Choose an image with that Python version, or {conda_image}."
                 if first is recipe.python
-                else f"List it under `pip:` by its name on PyPI, or choose {conda_image}.",
+                else f"List the package under `pip:` by its name on PyPI, or choose {conda_image}.",
                 file=recipe.path,
                 line=first.line,
             )
@@ -261,7 +261,7 @@ class Builder:
             self._engine.remove(name)
 
     def _configuration(self, inputs: BuildInputs) -> dict[str, Any]:
-        # Keyed by mount point, because a wheel of the project may also be among the fetched ones.
+        # Keyed by mount point, because a wheel of the project may also be among the downloaded wheels.
         mounts = {_inside(folder): folder for folder in (*inputs.wheels, *inputs.files.values())}
         if inputs.uv:
             mounts[TOOLS_DIRECTORY] = inputs.uv
@@ -315,7 +315,7 @@ def remove_interrupted_build(engine: Engine, tag: str) -> None:
 
 
 def _inside(folder: str) -> str:
-    """Return the mount point of a folder of wheels, whose name is a hash."""
+    """Return the mount point of a folder of wheels. The folder's name is a hash, so mount points are unique."""
     return f"{WHEELS_DIRECTORY}/{os.path.basename(folder)}"
 
 

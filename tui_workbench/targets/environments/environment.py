@@ -94,7 +94,7 @@ class Recipe(NamedTuple):
 def recipe_of(spec: RunSpec) -> Recipe:
     """Return the recipe of a run; an empty one if no file is configured and the default file does not exist.
 
-    Raises ConfigurationError, with the line.
+    Raises ConfigurationError, with the line number.
     """
     configuration = spec.run_configuration
     name = configuration.conda_dependencies_file or DEFAULT_FILE
@@ -111,7 +111,7 @@ def recipe_of(spec: RunSpec) -> Recipe:
 def read_recipe(source: str, root: str, path: str = "") -> Recipe:
     """Read the conda environment file `source` of the project (or its copy) at `root`.
 
-    `path` is the file to name in errors. Raises ConfigurationError, with the line.
+    `path` is the file to name in errors. Raises ConfigurationError, with the line number.
     """
     path = path or source
     tree = parse(read(source).text, path)
@@ -136,10 +136,10 @@ def read_recipe(source: str, root: str, path: str = "") -> Recipe:
 def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -> str:
     """Return the reason why an environment must be built, with the line of the file that caused it.
 
-    `earlier` are the lines of the most similar environment, None without one.
+    `earlier` holds the lines of the most similar existing environment; None if there is no environment.
     """
     if earlier is None:
-        return "no environment was built yet"
+        return "no environment has been built yet"
     old, new = set(earlier), set(lines)
     for line in lines:
         if line in old:
@@ -148,7 +148,7 @@ def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -
         if kind == "base":
             return f"the base has changed to {rest.split()[0]}"
         if kind == "form":
-            return "another version of the workbench built it"
+            return "the existing environment was built by another version of the workbench"
         place = _place(recipe, rest)
         return f"{place}`{rest.removeprefix('option ')}` is new"
     gone = next((line.partition(" ")[2] for line in earlier if line not in new), "")

@@ -80,7 +80,10 @@ class Managed(NamedTuple):
             raise not_prepared(spec, self.why())
 
     def ensure_built(self, report: Report) -> None:
-        """Build the environment if needed. Raises Interrupted, ConfigurationError (with the line) or StorageError."""
+        """Build the environment if needed.
+
+        Raises Interrupted, ConfigurationError (with the line number) or StorageError.
+        """
         if self.is_complete:
             return
         report.begin("build", f"build the environment {self.name}: {self.why()}")
@@ -97,9 +100,9 @@ class Environments:
         self._store = os.path.join(user_cache_directory(), "environments")
 
     def of(self, spec: RunSpec, base: str) -> Managed | None:
-        """Return the environment of a run on the interpreter `base`; None if the run needs no packages.
+        """Return the environment of a run, based on the interpreter `base`; None if the run needs no packages.
 
-        Raises ConfigurationError, with the line.
+        Raises ConfigurationError, with the line number.
         """
         recipe = environment.recipe_of(spec)
         version = python_version(base)

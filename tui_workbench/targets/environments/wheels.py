@@ -1,4 +1,4 @@
-"""Offline packages: Python packages resolved and downloaded here, for a host that cannot reach the package index.
+"""Offline packages: resolve and download Python packages on this machine for a host that cannot reach the index.
 
 Packages of the image are kept if the requirements allow it, as in an installation inside the image. Each downloaded
 file is verified against the hash in the index, and stored under that hash.
@@ -304,7 +304,7 @@ def _write_stand_ins(facts: ImageFacts, folder: str) -> dict[str, str]:
                 )
                 archive.writestr(f"{information}/RECORD", "")
         except (OSError, ValueError):
-            continue  # a name that cannot be a file name is required by no package
+            continue  # no package requires a name that cannot be a file name
         held[name] = version
     return held
 

@@ -216,7 +216,7 @@ def _named(
         else:
             there = ", ".join(f"{each.number} ({each.uuid})" for each in seen)
             raise ConfigurationError(
-                f"gpus names '{word}', but {label} has {there or 'no GPU'}",
+                f"gpus lists '{word}', but {label} has {there or 'no GPU'}",
                 remedy="Use the numbers or IDs that `nvidia-smi -L` prints there.",
                 file=target.path,
                 line=line_of_key(target.path, CHOSEN),

@@ -55,7 +55,7 @@ class Feed(contextlib.AbstractContextManager["Feed"]):
     def __init__(self, target: ComputeTarget, history: int = 0) -> None:
         """`history` is the number of bytes of older samples to read first."""
         if target.kind.is_remote:
-            # The target is written to a file below, so a plain-text secret is refused here.
+            # `_ensure_sampler` writes the target to a file, so a plain-text secret is refused here.
             host_of(target)
         self._target = target
         self._history = history

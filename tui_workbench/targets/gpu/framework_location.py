@@ -1,4 +1,4 @@
-"""The location of a run's frameworks (an interpreter on a machine or in an image), and their report there.
+"""The location of a run's frameworks (an interpreter on a machine or in an image), and the report of these frameworks.
 
 A report is cached until the packages, the driver or the GPUs change. Results that may differ the next time, for example
 of a GPU that was busy, are not cached.
@@ -50,7 +50,7 @@ class EnvironmentMissing(WorkbenchError):
     """The environment of the run is not built yet; `command` builds it."""
 
     def __init__(self, message: str, command: str) -> None:
-        super().__init__(message, remedy="The first run builds it. To build it now, use the command.")
+        super().__init__(message, remedy="The first run builds or pulls it. To do this now, use the command.")
         self.command = command
 
 
@@ -65,10 +65,10 @@ class FrameworkLocation(Protocol):
 
     @property
     def identity(self) -> str:
-        """A text that identifies this Python in the cache of reports."""
+        """A string that identifies this Python in the cache of reports."""
 
     def output(self, which: str) -> bytes:
-        """Run PROGRAM there and return its output. Raises WorkbenchError."""
+        """Run PROGRAM with this Python and return its output. Raises WorkbenchError."""
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
         """Return True if the folders still have the modification times in `paths`. Raises TargetUnreachable."""

@@ -1,7 +1,7 @@
 """Check that the frameworks of a Python interpreter compute on a GPU, with one process for each framework.
 
 The process loads the framework, reports its build and the GPUs that it sees, and multiplies two small matrices on them.
-The processes run at the same time, and a framework that crashes, hangs or prints does not affect the others. The
+The processes run at the same time, and a framework that crashes, hangs or prints text does not affect the others. The
 program runs in any Python from 2.7 on, reads nothing of the project, and uses no more GPU memory than the framework
 itself.
 """
@@ -287,7 +287,7 @@ def to_json(report: FrameworkReport) -> dict[str, Any]:
 
 
 def from_json(answer: Mapping[str, Any]) -> FrameworkReport:
-    """Return the report in JSON. Raises KeyError, TypeError, ValueError or AttributeError for other JSON."""
+    """Convert JSON to a report. Raises KeyError, TypeError, ValueError or AttributeError for other JSON."""
     paths = tuple((str(path), int(changed)) for path, changed in answer["paths"])
     frameworks = tuple(_framework(each) for each in answer["frameworks"])
     return FrameworkReport(str(answer["python"]), str(answer["version"]), frameworks, paths)

@@ -15,7 +15,7 @@ _DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
 OLDEST_DRIVER_OF_DEFAULT_IMAGE = 580  # CUDA 13 in the default image needs this driver
 # Timeout of nvidia-smi: without persistence mode the driver wakes every device before it answers.
 SECONDS = 60.0
-# An old nvidia-smi that does not know the last fields is asked without them. $1 is 1 to get the CUDA version too.
+# An old nvidia-smi that does not know the last fields is called again without them. $1 is 1 to get the CUDA version.
 _ASK = """\
 PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
 export LC_ALL=C

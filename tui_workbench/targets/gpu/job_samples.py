@@ -1,8 +1,8 @@
 """GPU samples that the job of a run takes itself, for targets whose scheduler chooses the nodes.
 
 On each node an `sh` script runs nvidia-smi as long as the job runs, and appends its lines to a file in the run's
-directory. The file is copied here with the other files of the run. Samples are complete even if this machine was not
-connected; they only arrive later. Nothing is installed on the nodes.
+directory. The file is copied to this machine with the other files of the run. Samples are complete even if this
+machine was not connected; they only arrive later. Nothing is installed on the nodes.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ done
 class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
     """The samples in a run's directory, as `feed.Feed` returns those of a machine.
 
-    `machine` describes the GPUs of the job, on all nodes whose files have arrived; None before the first.
+    `machine` describes the GPUs of the job, on all nodes whose files have arrived; None before the first file.
     """
 
     silent_seconds = 0.0
@@ -227,7 +227,7 @@ class _Node:
         return [line.decode("utf-8", "replace") for line in lines]
 
     def take(self, line: str) -> list[Note]:
-        """Take a line, and return the notes in it. Samples are added to `samples`."""
+        """Process a line, and return the notes in it. Samples are added to `samples`."""
         kind, text = line[:1], line[1:]
         if kind == "h":
             # The job has started, perhaps again.
@@ -294,7 +294,7 @@ def _is_visible(device: Device, visible: str) -> bool:
 
 
 def _time_of(stamp: str) -> float:
-    """Return the time in the form of nvidia-smi, `2026/11/23 14:00:01.123`; 0 for other text."""
+    """Parse a time in nvidia-smi's format, `2026/11/23 14:00:01.123`; return 0 for other text."""
     try:
         return timegm(time.strptime(stamp[:19], "%Y/%m/%d %H:%M:%S")) + float(f"0{stamp[19:]}")
     except ValueError:

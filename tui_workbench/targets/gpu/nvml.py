@@ -153,7 +153,7 @@ class Nvml:
         return found
 
     def _running(self, question: str, handle: Any) -> dict[int, int | None]:
-        """Return the memory in bytes by process; old drivers support only the older version of the call."""
+        """Return the memory in bytes by process; old drivers support only an older version of the call."""
         for version in ("_v3", "_v2"):
             listed = self._ask(question + version, handle)
             if listed is not None:
@@ -205,7 +205,7 @@ class Owners:
         self._known: dict[tuple[int, bytes], Owner] = {}
 
     def of(self, pid: int) -> Owner:
-        """Return the owner of a running process; an empty one if it has ended or is not visible from here."""
+        """Return the owner of a running process; an empty one if the process has ended or is not visible."""
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         if len(fields) < 20:
             return Owner()

@@ -1,8 +1,8 @@
 """Check that runs on a target would compute on its GPUs, from the driver to the framework.
 
-Each check tests one thing and names the command that fixes it. The framework is checked in the run's own environment,
-with the variables of a run, by a matrix product; nothing is installed, fetched or left behind. If no GPU is requested,
-a failed check is not an error, but no checks follow it.
+A failed check names the command that fixes the problem. The framework is checked in the run's own environment,
+with the variables of a run, by a matrix product; nothing is installed, downloaded or left behind. If no GPU is
+requested, a failed check is not an error, but no checks follow it.
 
 The frameworks that a script imports, directly or through modules of its project, are found by parsing the files.
 Imports of installed modules are not followed, except for libraries that are known to use one framework.
@@ -60,7 +60,7 @@ _NO_FRAMEWORK = Framework("", "", "", (), (), (), 0, "")
 class Preflight:
     """The GPU checks of a run configuration on its target.
 
-    `engine` has the checks of the Docker engine of a target with containers. `which` is as in `frameworks`.
+    `engine` has the checks of the Docker engine of a target with containers. `which` is ALL or ONE (see `frameworks`).
     """
 
     def __init__(self, target: Target, spec: RunSpec, engine: EngineChecks | None = None, which: str = ALL) -> None:
@@ -77,7 +77,7 @@ class Preflight:
     def run(self, *, is_wanted: bool = True, is_quick: bool = False) -> Iterator[CheckResult]:
         """Yield the results one by one, up to the first failure.
 
-        A quick run omits checks that the framework's report makes unnecessary. Raises TargetUnreachable.
+        With `is_quick`, omits checks that the framework's report makes unnecessary. Raises TargetUnreachable.
         """
         engine = self._engine
         checks: dict[str, Callable[[], CheckResult]] = {
@@ -176,7 +176,7 @@ class Preflight:
 
     def _devices(self) -> CheckResult:
         is_sliced = any(gpu.sliced for gpu in self._gpus.found)
-        mig = "; MIG is on: a run gets one slice, and its utilization is not reported" if is_sliced else ""
+        mig = "; MIG is on: a run gets one slice, whose utilization is not reported" if is_sliced else ""
         return CheckResult(DEVICES, OK, f"{self._gpus.devices}{mig}")
 
     # -- the framework -----------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Preflight:
         try:
             location = self._implementation.framework_location(self._spec)
         except EnvironmentMissing as missing:
-            return CheckResult(FRAMEWORK, WARNING, f"not known yet: {missing.message}", missing.remedy, missing.command)
+            return CheckResult(FRAMEWORK, WARNING, f"not checked: {missing.message}", missing.remedy, missing.command)
         self._python = location.name
         installed = self._installed_frameworks(location)
         if not installed:
@@ -202,7 +202,7 @@ class Preflight:
         # One framework that computes is enough.
         self._best = best = max(relevant, key=lambda each: (each.computed, bool(each.cuda)))
         if not best.version:
-            raise self._broken_framework(f"{best.name} cannot be loaded: {best.problem}", "Reinstall it.")
+            raise self._broken_framework(f"{best.name} cannot be loaded: {best.problem}", f"Reinstall {best.name}.")
         if not best.cuda and not best.devices:
             newest = cuda_compat.newest_for(self._gpus.driver)
             raise self._broken_framework(
@@ -250,7 +250,7 @@ class Preflight:
         if not best.computed and not cuda_compat.serves(driver, best.cuda):
             raise CheckFailed(
                 f"{best.title} needs driver {oldest} or newer, but {driver} is installed ({cuda_compat.SOURCE})",
-                "Install a newer driver, or a build for an older CUDA.",
+                f"Install a newer driver, or a build of {best.name} for an older CUDA version.",
                 _INSTALL_DRIVER,
             )
         capabilities = best.capabilities or tuple(gpu.capability for gpu in self._gpus.found)
@@ -278,14 +278,20 @@ class Preflight:
             )
         text = f"{best.name} computes on {best.computed} of {counted(count, 'GPU')}: {best.problem}"
         if best.is_busy:
-            return CheckResult(COMPUTES, WARNING, text, "Another program may use the memory of a GPU.", "nvidia-smi")
+            return CheckResult(
+                COMPUTES,
+                WARNING,
+                text,
+                "Another program may use the memory of a GPU. The command lists the programs.",
+                "nvidia-smi",
+            )
         remedy = "The message of the framework shows the cause. If the driver hangs, restart the machine."
         if best.computed:
             return CheckResult(COMPUTES, WARNING, text, remedy, "nvidia-smi")
         raise CheckFailed(text, remedy, "nvidia-smi")
 
     def _unseen(self, message: str) -> CheckFailed:
-        remedy = "Check that CUDA_VISIBLE_DEVICES is not set there and that the CUDA libraries are installed."
+        remedy = "Check that CUDA_VISIBLE_DEVICES is not set, and that the CUDA libraries are installed."
         if self._best.name == "PyTorch" and self._engine is None:
             command = f"{shlex.quote(self._python)} -c 'import torch; torch.zeros(1).cuda()'"
             return CheckFailed(message, remedy, command)
@@ -306,7 +312,7 @@ class Preflight:
             return CheckResult(MEMORY, OK, f"/dev/shm has {size / (1 << 30):.1f} GiB")
         return CheckResult(
             MEMORY, WARNING, f"/dev/shm has {size >> 20} MiB: data loaders with workers may fail with a bus error",
-            "Make it larger; in a container, start the container with --shm-size=8g.",
+            "Enlarge /dev/shm. If the machine is a container, start it with `--shm-size=8g`.",
             "sudo mount -o remount,size=8G /dev/shm",
         )  # fmt: skip
 

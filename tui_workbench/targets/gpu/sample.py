@@ -19,7 +19,7 @@ THROTTLE_REASONS = (
     (0x0000000000000080, "power brake"),
     (0x0000000000000100, "display clocks"),
 )
-"""Bits of NVML's `nvmlClocksEventReason...`; bit 1, an idle GPU, does not count as throttling."""
+"""Bits of NVML's `nvmlClocksEventReason...`; bit 0x1, which marks an idle GPU, does not count as throttling."""
 
 THROTTLED = sum(bit for bit, _ in THROTTLE_REASONS)
 

@@ -1,8 +1,8 @@
 """The process that samples the GPUs of one machine every second, as long as it has readers (see `feed`).
 
-It holds the lock `sampler.lock` in its folder, so there is only one. The samples file starts with a description of the
-machine. When it has grown too large, a new file replaces it, and readers continue there. Only a missing GPU or the lack
-of readers ends the process.
+It holds the lock `sampler.lock` in its folder, so only one sampler runs. The samples file starts with a description of
+the machine. When the file has grown too large, a new file replaces it, and readers continue there. The process
+ends if it has no readers, if the machine has no GPU, or if waiting is useless, for example after a refused login.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Sampler:
         return False
 
     def _is_wanted(self) -> bool:
-        """Return False if there were no readers for PATIENCE_SECONDS. The lock then excludes new ones until the end."""
+        """Return False if there were no readers for PATIENCE_SECONDS; then the lock keeps new readers waiting."""
         if not locks.try_lock(self._listeners):
             self._alone_since = 0.0
             return True

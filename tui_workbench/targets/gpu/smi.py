@@ -19,6 +19,8 @@ SILENCE_SECONDS = 10.0
 # Timeout of the first answer: without persistence mode the driver wakes every device for it.
 FIRST_SECONDS = 60.0
 
+_WAIT = "Wait: the samples continue when the machine answers."
+
 PRESENT = """\
 PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
 command -v nvidia-smi >/dev/null 2>&1
@@ -76,7 +78,7 @@ class Smi:
             data = os.read(self._process.stdout, READ_SIZE)
             if not data:
                 message = f"the connection to {self._host.label} was lost while monitoring its GPUs"
-                raise ConnectionLost(message, remedy="Try again.")
+                raise ConnectionLost(message, remedy=_WAIT)
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
                 found += self._lines.take(line.decode("utf-8", "replace"))
@@ -104,7 +106,7 @@ class Smi:
             data = os.read(self._process.stdout, READ_SIZE)
             if not data:
                 message = f"the connection to {self._host.label} was lost while searching for GPUs"
-                raise ConnectionLost(message, remedy="Try again.")
+                raise ConnectionLost(message, remedy=_WAIT)
             self._rest += data
         text, _, self._rest = self._rest.partition(b"\n.\n")
         return text.decode("utf-8", "replace").split("\n")

@@ -69,7 +69,7 @@ has no WORKBENCH_RUN_ID; a script can redefine it.
 
 
 class SmiLines:
-    """Parses the lines. `wall` is the time of samples, in seconds since the epoch; `steady` measures intervals."""
+    """Parses the marked lines. `wall` is the time of samples, in seconds since the epoch; `steady` is for intervals."""
 
     def __init__(self, wall: Callable[[], float], steady: Callable[[], float]) -> None:
         self.fields = {"m": DEVICE, "g": READING, "p": RUNNING}

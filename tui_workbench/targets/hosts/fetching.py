@@ -152,7 +152,7 @@ fi
 class FetchReport(NamedTuple):
     """The result of a fetch.
 
-    `skipped` lists links that leave the folder, and entries that are neither a file, a folder nor a link.
+    `skipped` lists links that leave the folder, and entries that are neither files, folders nor links.
     """
 
     files: int = 0

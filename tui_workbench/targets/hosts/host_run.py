@@ -40,6 +40,8 @@ FULL_BELOW = 64
 MOST_NAMES = 10
 """Maximum number of skipped files that the run's record names."""
 
+_AGAIN = "Try again. If the answer is incomplete again, check the load and the disk of that machine."
+
 COPY_SECONDS = 600.0
 """Time limit for copying a project on the host; a gigabyte on a slow network disk takes minutes."""
 
@@ -278,7 +280,7 @@ class HostRun:
                 sent = sync(self._host, tree, spec.working_directory, destination, progress)
             report.line(f"  {sent.text}")
             report.done("sync", files=len(tree), **sent._asdict())
-            report.begin("copy", "make the run's copy")
+            report.begin("copy", "make the run's working copy")
             place = ["sh", "-c", _PLACE, "sh", destination, self.directory, self.sdk_folder]
             done = self._host.run(place, timeout=COPY_SECONDS)
             if self.require(done, "copy the project").text:
@@ -332,7 +334,7 @@ class HostRun:
         done = self._host.run(["sh", "-c", _STATE, "sh", self.directory])
         parts = done.stdout.decode("utf-8", "replace").split("\n/\n")
         if len(parts) != 4:
-            raise ConnectionLost(f"{self._host.label}: the answer about the run was incomplete", remedy="Try again.")
+            raise ConnectionLost(f"{self._host.label}: the answer about the run was incomplete", remedy=_AGAIN)
         pid, exit_code, then, now = parts
         code = exit_code.strip() if exit_code.endswith("\n") else ""
         return HostRunState(
@@ -407,7 +409,7 @@ class HostRun:
         """Remove the run's copy of the project on another machine. Its log and outputs stay."""
         if not self._host.is_local:
             done = self._host.run(["sh", "-c", _REMOVE_COPY, "sh", self.directory], timeout=COPY_SECONDS)
-            self.require(done, "remove the copy")
+            self.require(done, "remove the run's working copy")
 
     def require(self, done: Completed, action: str) -> Completed:
         """Return the result of a program. Raises StorageError for a full disk, WorkbenchError for any other failure."""

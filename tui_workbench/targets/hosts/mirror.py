@@ -24,7 +24,7 @@ from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, Ho
 from tui_workbench.targets.hosts.supervisor import GPU, METRICS, RANKS, SPARK, SPARK_BYTES
 
 SILENCE_SECONDS = 20.0
-"""Time limit in seconds for the next of the bytes that are already in the file."""
+"""Time limit in seconds for more bytes while the copy is shorter than the file."""
 
 
 class Mirror(contextlib.AbstractContextManager["Mirror"]):

@@ -31,7 +31,7 @@ _PIPE_SIZE = 1 << 20
 class ProcessIO:
     """A running program. Use it as a context manager, which ends the program.
 
-    `action` is for errors: the verb before the host's name, such as `copy files to`.
+    `action` is for errors: the words before the host's name, such as `copy files to`.
     """
 
     def __init__(self, host: Host, argv: Sequence[str], action: str) -> None:

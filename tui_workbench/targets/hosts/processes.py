@@ -32,7 +32,7 @@ EXEC_POLLS = 2000
 EXEC_POLL_SECONDS = 0.0005
 """Number of polls, and seconds between them, for the environment of a process during `exec`.
 
-On a busy machine, `exec` can take long.
+On a busy machine, `exec` can take a long time.
 """
 
 ENVIRONMENT_END = 48

@@ -67,7 +67,7 @@ def wait_until_answering(
 
 
 def require_tools(target: ComputeTarget, host: Host) -> None:
-    """Raise ConfigurationError if a required tool is missing, TargetUnreachable if the machine does not answer."""
+    """Raise ConfigurationError if a tool is missing, and TargetUnreachable if the machine does not answer."""
     missing = host.check(["sh", "-c", _MISSING, "sh", *TOOLS]).text.split()
     if missing:
         raise ConfigurationError(

@@ -50,7 +50,7 @@ exit 1
 vector of the user's script.
 
 The input is the `export` commands for the variables. If the connection is lost before all of them have arrived, nothing
-is started. They are evaluated last, so that the PATH of the user's script does not affect this script.
+is started. The commands are evaluated last, so that the PATH of the user's script does not affect this script.
 """
 
 _KNOWN = """\
@@ -65,8 +65,8 @@ is_alive() {
     [ "$(field "$now")" = "$(field "$stat")" ]
 }
 """
-# Reads the pid file: process ID, boot ID and /proc/PID/stat, whose 20th word after the name is the start time. It
-# distinguishes the supervising shell from another process with the same ID.
+# Reads the pid file: process ID, boot ID and /proc/PID/stat, whose 20th word after the name is the start time,
+# which distinguishes the supervising shell from another process with the same ID.
 
 _WATCH_INPUT = """\
 exec 3<&0
@@ -111,7 +111,7 @@ else
     }
 fi
 """
-"""Defines `left`, which prints the IDs of processes with the run's ID in their environment. Some greps have no -z."""
+"""Defines `left`, which prints the IDs of processes with the run's ID in their environment. Not every grep has -z."""
 
 LEFT = f"""\
 run=$1 id=$2
@@ -148,7 +148,7 @@ while is_alive && [ $naps -lt 40 ]; do sleep 0.025; naps=$((naps + 1)); done
 is_alive && kill -KILL "$pid"
 echo "$forced $count"
 """
-"""$1: run directory, $2: run ID, $3: number of 50 ms pauses before SIGKILL, $4: seconds for helpers to end.
+"""$1: run directory, $2: run ID, $3: number of 50 ms pauses before SIGKILL, $4: seconds for helper processes to end.
 
 Prints `forced` or `-`, and the number of processes that received SIGTERM.
 """

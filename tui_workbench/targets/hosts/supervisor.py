@@ -73,7 +73,7 @@ printf '    \\n' >"$run/exit" && printf '%s\\n%s\\n%s\\n' "$$" "$boot" "$stat" >
     exit 1
 }"""
 
-# The name of the container is unique; a second start of the same container finds a file that is not empty.
+# The name of the container is unique; a second start of the same container finds a `pid` that is not empty.
 _CLAIM_IN_CONTAINER = """\
 [ -s "$run/pid" ] && exit 0
 exec 3>>"$run/pid" || exit 1
@@ -98,7 +98,7 @@ class Supervisor(NamedTuple):
 
     @property
     def same_boot(self) -> bool:
-        """False if the machine was restarted since."""
+        """False if the machine was restarted after the shell had started."""
         return self.boot_id in ("-", current_boot_id())
 
     @property
@@ -161,7 +161,7 @@ def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
     if not count:
         return ""
     shown = ", ".join(sorted(set(names))[:MOST_NAMES])
-    return f"the script left {counted(count, 'background process')} running, now ended" + (
+    return f"the workbench ended {counted(count, 'background process')} that the script left running" + (
         f": {shown}" if shown else ""
     )
 

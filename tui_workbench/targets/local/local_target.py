@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.environments.managed import Environments, Managed
 
 SEARCH_PAUSE = 0.016
-"""If the pid file is missing after a pause of this many seconds, search for processes of the run. A search is slow."""
+"""Shortest pause in seconds after which processes of the run are searched for, because a search is slow."""
 
 
 class LocalTarget(Target):
@@ -195,7 +195,7 @@ class LocalTarget(Target):
         shell = supervisor.read_supervisor(spec.run_directory)
 
         def leader() -> set[int]:
-            # Checked each time, because another session may have its ID after the end of the shell.
+            # Checked each time: after the shell has ended, another session may get its ID.
             return {shell.pid} if shell is not None and shell.is_alive else set()
 
         def left() -> set[int]:
@@ -213,7 +213,7 @@ class LocalTarget(Target):
     def _activated(self, spec: RunSpec, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
         """Return the interpreter and the variables of the run's environment.
 
-        The plan may have others: a run of an older snapshot is planned before its dependencies file is available.
+        The plan may contain others: a run of an older snapshot is planned before its dependencies file is available.
         """
         managed = self._environment(spec)
         if managed is None:
@@ -294,7 +294,7 @@ def find_interpreter(target: ComputeTarget) -> str:
     if os.sep in expanded:
         found = find_executable(expanded, [project_root])
     else:
-        # Relative entries are skipped, because they could lead into the project.
+        # Relative entries of PATH are skipped, because they could lead into the project.
         folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
         found = find_executable(expanded, folders)
     if found:

@@ -80,7 +80,7 @@ class SlurmChecks:
     def run_root(self) -> CheckResult:
         """Check that the login node can write to `runRoot`. Raises WorkbenchError."""
         folder = writable(self._host, self._target)
-        remedy = f"Check that the compute nodes share it: `{self.job_command}`."
+        remedy = f"To check that the compute nodes can use this folder, run `{self.job_command}`."
         return CheckResult(RUN_ROOT, OK, f"the login node can write to {folder}", remedy)
 
     def disk(self) -> CheckResult:
@@ -100,7 +100,7 @@ class SlurmChecks:
         done = self._host.ask(_TRY, *arguments, timeout=JOB_SECONDS + VISIBLE_SECONDS + 60.0)
         if done.code == 0:
             node, _, version = done.text.partition(" ")
-            return CheckResult(JOB, OK, f"node {node} shares {root}{version and f' and has {version}'}")
+            return CheckResult(JOB, OK, f"node {node} can use {root}{version and f' and has {version}'}")
         if done.code == _LATE:
             message = f"the job did not end within {JOB_SECONDS} s ({done.complaint}), so runRoot was not checked"
             return CheckResult(JOB, WARNING, message, "Check again later. `sinfo` on the cluster shows free nodes.")

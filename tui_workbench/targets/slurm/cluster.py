@@ -40,14 +40,14 @@ class SlurmSilent(TargetUnreachable):
 
 
 def raise_if_silent(label: str, complaint: str) -> None:
-    """Raise SlurmSilent if another attempt may succeed after this error of a command of Slurm."""
+    """Raise SlurmSilent if another attempt may succeed after this error of a Slurm command."""
     if any(part in complaint for part in TRANSIENT):
         remedy = "Try again later. `sinfo` on that machine shows whether Slurm answers."
         raise SlurmSilent(f"Slurm on {label} does not answer: {complaint}", remedy=remedy)
 
 
 class LoginHost(Host):
-    """A host whose files of the workbench are in `runRoot`.
+    """A host that stores the workbench's files in `runRoot`.
 
     Runs execute on other machines, in a copy of the project, even if Slurm's commands are on this machine. Therefore
     `is_local` is False, and both cases have one implementation.
@@ -100,5 +100,5 @@ class LoginHost(Host):
         if done.code != 0:
             raise_if_silent(self.label, done.complaint)
             remedy = "Check that `squeue` and `sinfo` work on that machine."
-            raise WorkbenchError(f"a command of Slurm failed on {self.label}: {done.complaint}", remedy=remedy)
+            raise WorkbenchError(f"a Slurm command failed on {self.label}: {done.complaint}", remedy=remedy)
         return done.text

@@ -84,7 +84,9 @@ def _oci_bundle(target: ComputeTarget) -> str:
     image = target.base_docker_image
     if not image.startswith("/"):
         message = f"container is oci, but baseDockerImage {image!r} is not the absolute path of a bundle"
-        raise _refusal(target, "baseDockerImage", message, "Set it to the absolute path of an OCI bundle's folder.")
+        raise _refusal(
+            target, "baseDockerImage", message, "Set `baseDockerImage` to the absolute path of an OCI bundle's folder."
+        )
     return image
 
 

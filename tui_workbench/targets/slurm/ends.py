@@ -73,7 +73,7 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
 
 
 def outcome_without_code(state: str, code: int | None, directory: str, *, has_started: bool) -> Outcome:
-    """Return the outcome of a run without an exit code, by Slurm's state and exit code ("" and None if unknown)."""
+    """Return the outcome of a run that wrote no exit code, by its job's state and exit code ("", None if unknown)."""
     if code:
         return outcome_with_code(code, state, directory)
     said = (last_attempt(tail(directory)) or [""])[-1]

@@ -81,7 +81,7 @@ class FollowedRun:
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
-        """Report a StorageError as a lost run, because it must not affect other runs."""
+        """Turn a StorageError into a call of `lose`, because the error must not affect other runs."""
         try:
             yield
         except StorageError as error:
@@ -225,7 +225,7 @@ class FollowedRun:
 
     def next_time(self) -> float:
         """Return the time of the next action (monotonic clock)."""
-        # A time that has passed without an end is not due: only news from Slurm can end the run then.
+        # When `_explain_until` has passed, only news from Slurm can end the run, so no action is due.
         times = [self._explain_until] if self._explain_until > time.monotonic() else []
         if self.files.exit_code is None:
             times.append(self._next_look)

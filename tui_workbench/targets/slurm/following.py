@@ -41,7 +41,7 @@ FINISH_SECONDS = 1.0
 
 
 class _Opening:
-    """A background start of the loop on the login node; `descriptor` becomes readable when it is done."""
+    """A background start of the loop on the login node; `descriptor` becomes readable when the loop has started."""
 
     def __init__(self, host: LoginHost) -> None:
         self._host = host

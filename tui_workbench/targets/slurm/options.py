@@ -78,7 +78,7 @@ def warning_of(values: Mapping[str, Any]) -> int:
 
 
 def _is_warned(values: Mapping[str, Any]) -> bool:
-    # An option in `extra` overrides the key.
+    # An option in `extra` overrides the key `time`.
     extra = [word.removeprefix("--time=") for word in values.get("extra", ()) if word.startswith("--time=")]
     limit = seconds_of([str(values.get("time", "")), *extra][-1])
     return not limit or limit >= SHORTEST_LIMIT

@@ -96,10 +96,10 @@ class SlurmTarget(Target):
         run_environment.refuse_impossible(spec.run_configuration.path, variables, command)
         container = container_words(self.target, root, directory)
         starter = shlex.join((*_SRUN, *container.options, *container.program))
-        title = f"start {spec.script} with {command[0]}{run_environment.describe_launcher(spec)} by {starter}"
+        title = f"start {spec.script} with {command[0]}{run_environment.describe_launcher(spec)}, using {starter}"
         steps = (
             Step("sync", f"send changed files to {label}"),
-            Step("copy", f"make the run's copy on {label}"),
+            Step("copy", f"make the run's working copy on {label}"),
             Step(
                 "submit",
                 f"submit the job on {label}{_describe_task(spec)}",
@@ -108,7 +108,7 @@ class SlurmTarget(Target):
             Step("start", title, command, f"{directory}/work", mask_variables(variables)),
             Step("follow", "wait for the end; the output goes to output.log, Slurm's own to slurm.log"),
             Step("collect", "fetch outputs/ and all other files that the run created"),
-            Step("remove", f"remove the run's copy on {label}"),
+            Step("remove", f"remove the run's working copy on {label}"),
         )
         return Plan(self.target.name, self.target.type, command[0], steps)
 
@@ -279,7 +279,7 @@ class SlurmTarget(Target):
 
 
 def _array_task(spec: RunSpec, root: str, directory: str) -> ArrayTask | None:
-    """Return the task of a run of a sweep in the array of the sweep; None for a single job."""
+    """Return the run's task in the job array of its sweep; None for a single job."""
     sweep = spec.sweep
     if sweep is None or sweep.size == 1 or is_held(spec.slurm):
         return None

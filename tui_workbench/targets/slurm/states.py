@@ -14,7 +14,7 @@ WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPEC
 ACTIVE = frozenset(
     ("CONFIGURING", "RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED")
 )
-"""The job has nodes. COMPLETING can take long: processes are being ended, and files are being written."""
+"""The job has nodes. COMPLETING can take a long time: processes are being ended, and files are being written."""
 
 _ENDS = {
     "COMPLETED": "",
@@ -92,7 +92,7 @@ def describe_waiting(state: str, reason: str) -> str:
 
 
 def _key(code: str) -> str:
-    # squeue and sacct of some versions write spaces.
+    # squeue and sacct of some versions write spaces in place of underscores.
     return code.replace(" ", "_")
 
 

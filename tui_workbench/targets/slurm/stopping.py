@@ -19,7 +19,7 @@ STOP_SECONDS = 150.0
 """Time limit for a request, beyond the grace period. A command takes ten seconds if slurmctld does not answer."""
 
 LOCK_SECONDS = 60
-"""Longest wait for another request that is submitting the job; its connection may be lost. Then the job is canceled."""
+"""Longest wait for a request that is submitting the job: the job can be canceled only after its submission."""
 
 _UNKNOWN = 75  # EX_TEMPFAIL
 

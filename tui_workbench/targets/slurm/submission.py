@@ -140,8 +140,8 @@ rm -f attempted
 exit {_REFUSED}
 """
 
-# $1: the script of `Placing`, $2 to $7: its arguments, then _SUBMIT and its arguments. The input is that of both.
-# If the run's copy does not exist afterwards, nothing is submitted and nothing is printed.
+# $1: the script of `Placing`, $2 to $7: its arguments, then _SUBMIT and its arguments. The input is that of both
+# scripts. If the run's copy does not exist afterwards, nothing is submitted and nothing is printed.
 _PLACE_AND_SUBMIT = """\
 placed=$(head -c "$7" | sh -c "$1" sh "$2" "$3" "$4" "$5" "$6" "$7" 2>/dev/null) && [ "$placed" = placed ] || exit 0
 script=$8
@@ -279,11 +279,11 @@ _REMEDIES = (
     ("option", "", "Correct `slurm.extra`: `sbatch --help` lists the options."),
     ("limit", "", "Wait until your other jobs have ended, or request fewer resources."),
 )
-"""Words of sbatch's errors, the key to change or "", and its value or the remedy. The first match counts."""
+"""A part of an error of sbatch, the key to change or "", and its new value or the remedy. The first match counts."""
 
 
 def remedy_of(text: str, words: Sequence[str] = ()) -> str:
-    """Return the fix for an error of sbatch, which had the options `words`."""
+    """Return the fix for an error of sbatch, which was called with the options `words`."""
     lower = text.lower()
     for word, key, change in _REMEDIES:
         if word in lower:

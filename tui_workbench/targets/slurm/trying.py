@@ -83,7 +83,7 @@ def _expected(done: Completed) -> str:
     """Describe when and where the job would start. Both times are by the cluster's clock."""
     found = _START.search(done.stderr.decode("utf-8", "replace"))
     if found is None:
-        return "its start is unknown"
+        return "its start time is unknown"
     seconds = seconds_between(done.text.split("\n")[0], found[1])
     return f"it would start {f'at {found[1]}' if seconds is None else in_words(seconds)} on {found[2]}"
 

@@ -1,4 +1,4 @@
-"""The SSH connections of one login: opened on demand, and again after they were lost.
+"""The SSH connections of one login: opened on demand, and opened again after a loss.
 
 A server limits the number of sessions per connection (MaxSessions). More connections are open only while the first has
 too few sessions.
@@ -104,7 +104,7 @@ class PooledConnection:
         self._check_idle()
 
     def _check_idle(self) -> None:
-        # If the connection was closed while a caller waits for it, the caller would report a login without a shell.
+        # If the connection were closed while a caller waits for it, the caller would report a login without a shell.
         if not self._in_use and not self._asked:
             self._on_idle(self)
 
@@ -159,7 +159,7 @@ class ConnectionPool:
             raise lost(self._login, error) from error
 
     async def forward(self, path: str) -> str:
-        """Connect a local unix socket to the host's socket `path`, and return its path. Raises TargetUnreachable."""
+        """Connect a local unix socket to the host's socket `path`; return the local path. Raises TargetUnreachable."""
         here = self._paths.forwarded(path)
         async with self._forwarding:
             first = await self.first()

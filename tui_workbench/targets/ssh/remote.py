@@ -72,7 +72,7 @@ class RemoteTarget(Target):
         chosen = (Step("gpus", f"{choice.describe(self.target)} on {label}"),) if choice.chooses(self.target) else ()
         steps = (
             Step("sync", f"send changed files to {label}"),
-            Step("copy", f"make the run's copy on {label}"),
+            Step("copy", f"make the run's working copy on {label}"),
             *chosen,
             *self._spark_steps(spec, installed),
             Step(
@@ -84,7 +84,7 @@ class RemoteTarget(Target):
             ),
             Step("follow", "wait for the end; the output goes to output.log"),
             Step("collect", _collect_title(spec)),
-            Step("remove", f"remove the run's copy on {label}"),
+            Step("remove", f"remove the run's working copy on {label}"),
         )
         return Plan(self.target.name, self.target.type, self.target.python_location, steps)
 
@@ -230,7 +230,7 @@ class RemoteTarget(Target):
         problem = "is not on the PATH of an SSH login" if "/" not in name else "does not exist or is not Python"
         raise ConfigurationError(
             f"pythonLocation: {name} {problem} on {self.host.label}",
-            remedy="Use the full path of an interpreter on that machine.",
+            remedy="Set pythonLocation to the full path of an interpreter on that machine.",
             file=self.target.path,
             line=line_of_key(self.target.path, "pythonLocation"),
         )
@@ -343,7 +343,7 @@ def _sdk_folder(run_directory: str) -> str:
 
 
 def _spark_to_find(spec: RunSpec) -> Spark | None:
-    """Return the Spark of the run as far as it is known without the machine; None if the run does not use Spark."""
+    """Return the Spark of the run, as far as known without contacting the machine; None if the run does not use it."""
     if not spec.run_configuration.uses_spark:
         return None
     spark.require_script(spec)

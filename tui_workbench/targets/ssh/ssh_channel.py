@@ -1,8 +1,8 @@
 """Programs on another machine, each on an SSH channel that is connected to pipes of this machine.
 
-A channel starts as a `Shell` that waits for one command line. Starting a shell takes a round trip and the time of
-`.bashrc`, so spare shells are kept. The output of start-up files is dropped. The program that the command line starts
-then has the channel to itself: its streams are bytes, and its exit code is the channel's.
+A channel starts as a `Shell` that waits for one command line. Starting a shell takes a round trip and the time that
+`.bashrc` takes, so spare shells are kept. The output of start-up files is dropped. The program that the command line
+starts then has the channel to itself: its streams are bytes, and its exit code is the channel's.
 
 `Bridge` replaces the forwarding of a unix socket on servers that forbid it (`DisableForwarding`,
 `AllowStreamLocalForwarding no`). Each connection starts `docker system dial-stdio`, which connects its stdin and stdout
@@ -58,7 +58,7 @@ class Sink(Protocol):
 
 
 class Shell(asyncssh.SSHClientSession[bytes]):
-    """One channel: a waiting shell, and after `run` the program. `ended` is its exit code or the error."""
+    """One channel: a waiting shell, and after `run` the program. `ended` holds the program's exit code or the error."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
 """Settings of ~/.ssh/config that asyncssh does not apply, and known_hosts files.
 
 As in OpenSSH, missing files and invalid lines are ignored. Only `accept` adds a key, after the user has confirmed its
-fingerprint; it appends to the file.
+fingerprint; it appends the key to the user's file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class HostKey(NamedTuple):
 class KnownKeys(NamedTuple):
     """The known_hosts lines of one host.
 
-    `without_port` are the lines for the bare name of a host on another port than 22. `ssh` uses them if the key is not
+    `without_port` are the lines for the bare name of a host on a port other than 22. `ssh` uses them if the key is not
     in `exact`: a key in them is known or revoked; any other key is unknown, not changed.
     """
 

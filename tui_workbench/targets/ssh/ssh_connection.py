@@ -72,7 +72,7 @@ class Secrets:
             self._refused.pop(reference, None)
 
     def refuse(self, reference: str) -> None:
-        """Mark a secret as wrong, so that it is not tried again: machines lock accounts after wrong passwords."""
+        """Mark a secret as wrong, so that it is not tried again: wrong passwords can lock an account."""
         if reference in self.values:
             self._refused[reference] = self.values[reference]
 
@@ -200,7 +200,7 @@ def _options(hop: Hop, tunnel: asyncssh.SSHClientConnection | None) -> dict[str,
 
 
 async def _read_host_key(hop: Hop, client: _Client, tunnel: asyncssh.SSHClientConnection | None) -> None:
-    """Read the host key if the login failed before the host showed a key of a known type."""
+    """Read the host key if the login failed before the host showed a key of a type that is in known_hosts."""
     if not client.known or client.has_shown_key:
         return
     try:
@@ -227,7 +227,7 @@ def _authentication(login: Login, secrets: Secrets) -> dict[str, Any]:
     if login.password:
         password = secrets.values.get(login.password)
         if password is None:
-            raise _needs_password(login, f"{login.label} asks for a password, but none is stored")
+            raise _needs_password(login, f"{login.label} needs a password, but none is stored")
         if secrets.is_refused(login.password):
             raise _wrong_password(login, f"{login.label}: ")
         return {**_NOTHING, "password": password, "preferred_auth": "password,keyboard-interactive"}
@@ -262,7 +262,7 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
             prompt=f"Passphrase of {path}",
             remedy=f"Enter the passphrase: {_login_command(login)}. Or use your SSH agent: `ssh-add {path}`.",
         )
-    raise LoginRefused(f"{login.label}: {path} is not a private key ({error})", remedy="Correct privateKey.")
+    raise LoginRefused(f"{login.label}: {path} is not a private key ({error})", remedy="Correct the privateKey path.")
 
 
 def passphrase_reference(login: Login) -> str:
@@ -282,7 +282,7 @@ def _needs_password(login: Login, message: str, *, remedy: str = "", host_verifi
 
 def _wrong_password(login: Login, prefix: str, *, host_verified: bool = False) -> SecretNeeded:
     message = f"{prefix}the password is wrong, or the server does not allow passwords"
-    remedy = f"Enter the correct password: {_login_command(login)}. Or attach the target with a key."
+    remedy = f"Enter the correct password: {_login_command(login)}. If passwords are not allowed, attach with a key."
     return _needs_password(login, message, remedy=remedy, host_verified=host_verified)
 
 
@@ -379,7 +379,7 @@ def _to_workbench_error(
     if isinstance(error, asyncssh.DisconnectError) and "authentication failures" in error.reason:
         return LoginRefused(
             f"{prefix}the server disconnected after too many wrong keys: {error.reason}",
-            remedy="Set the key: privateKey of the target, or IdentityFile and `IdentitiesOnly yes` in ~/.ssh/config.",
+            remedy="Set one key: privateKey of the target, or IdentityFile and `IdentitiesOnly yes` in ~/.ssh/config.",
         )
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
         remedy = f"Correct the IdentityFile of {hop.alias} in ~/.ssh/config."
@@ -395,7 +395,7 @@ def _connection_error(prefix: str, client: _Client, error: Exception) -> Connect
     """Return the error for a machine without a working SSH server."""
     said = getattr(error, "reason", "")
     if isinstance(error, UnicodeDecodeError) or said in _NO_SSH:
-        said = "its version is not text" if isinstance(error, UnicodeDecodeError) else said
+        said = "the answer is not text" if isinstance(error, UnicodeDecodeError) else said
         text = f"no SSH server answers on port {client.port} of {client.name}: {said}"
         return ConnectionLost(f"{prefix}{text}", remedy="Check the address and the port.", failed_check="port")
     if isinstance(error, socket.gaierror | UnicodeError):  # UnicodeError for an invalid name such as `a..b`

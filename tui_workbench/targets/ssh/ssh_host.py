@@ -1,4 +1,4 @@
-"""A machine over SSH as a Host.
+"""A Host that is reached over SSH.
 
 The link process (`ssh_link`), started on demand, holds the connection. All processes of the user share it. They may end
 or fork at any time, and do not load an SSH library.
@@ -40,6 +40,9 @@ AGENT_VARIABLE = "SSH_AUTH_SOCK"
 
 SHORT_TIMEOUT = 10.0
 """Time limit in seconds for requests that the link answers without contacting the machine."""
+
+
+_AGAIN = "Try again: the workbench then opens a new connection. Runs on the machine continue."
 
 
 class SshHost(Host):
@@ -170,7 +173,7 @@ class SshHost(Host):
             connection.close()
             # Not repeated: the link may have executed the request.
             raise ConnectionLost(
-                f"{self.label}: the process that held the SSH connection has ended", remedy="Try again."
+                f"{self.label}: the process that held the SSH connection has ended", remedy=_AGAIN
             ) from error
         return connection
 
@@ -195,7 +198,7 @@ class SshHost(Host):
         why = _last_error(paths) or why
         raise ConnectionLost(
             f"{self.label}: the process that holds the SSH connection does not answer ({why})",
-            remedy=f"Try again. {paths.errors} has the details.",
+            remedy=f"Check the error in {paths.errors}, then try again.",
         )
 
 
@@ -261,7 +264,7 @@ def _reply(connection: socket.socket, label: str) -> dict[str, Any]:
     except OSError:
         message = None
     if message is None:
-        raise ConnectionLost(f"{label}: the process that held the SSH connection has ended", remedy="Try again.")
+        raise ConnectionLost(f"{label}: the process that held the SSH connection has ended", remedy=_AGAIN)
     if "error" in message:
         raise wire.error_from_message(message)
     return message

@@ -1,8 +1,8 @@
 """The screens in a browser: a server on the loopback address, also usable through `ssh -L`.
 
-Every request must come from a page of this server, use a name of this machine, and carry a cookie that this server
-issued. The token in an address works once, for one browser. When the server ends, it ends the workbenches that it
-started; their runs continue.
+A request is refused unless it uses a name of this machine, does not come from a page of another site, and carries a
+cookie that this server issued. A browser receives the cookie in exchange for the token in the address, which works
+once. When the server ends, it ends the workbenches that it started; their runs continue.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Server(TextualServer):
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Refuse requests from other pages, and requests without a valid cookie or token."""
+        """Refuse requests from pages of other sites, and requests without a valid cookie or token."""
         cookie = None
         if not self._is_same_origin(request):
             response: web.StreamResponse = _refusal(
@@ -217,7 +217,9 @@ class Server(TextualServer):
                 else web.HTTPSeeOther("/")
             )
         elif not self.access.allows(request.cookies.get(self.cookie_name, "")):
-            response = _refusal("Open the address that `workbench-tui serve` printed.")
+            response = _refusal(
+                "This browser has no access yet. Open the newest address that `workbench-tui serve` printed."
+            )
         else:
             response = await handler(request)
         if cookie is not None:
@@ -236,7 +238,7 @@ class Server(TextualServer):
             return False
         origin = request.headers.get("Origin")
         if origin is None:
-            # Without the header Origin, only a page can be requested, not the connection for keys.
+            # Without an Origin header, pages can be requested, but not the WebSocket, which carries the keys.
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
 

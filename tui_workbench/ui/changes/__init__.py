@@ -1,4 +1,4 @@
 """Changes to configuration files, shown before they are applied.
 
-Planning and applying a change belongs to `config.changes`.
+`config.changes` plans and applies them.
 """

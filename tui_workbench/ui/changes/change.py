@@ -113,7 +113,8 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         plan = await self._plan(self._view.values)
         if plan.hunks == shown.hunks and not plan.done:
             return plan
-        self._view.show_plan(plan._replace(notes=(*plan.notes, "The edits were saved and changed the plan.")))
+        note = "The saved edits changed the plan. Check it before you apply it."
+        self._view.show_plan(plan._replace(notes=(*plan.notes, note)))
         return None
 
 

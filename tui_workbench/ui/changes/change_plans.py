@@ -1,6 +1,6 @@
 """The changes that can be made to a project's configuration files.
 
-The invariant: planning never writes, and a plan is shown exactly as it would be applied.
+The invariant: planning never writes, and a plan is shown exactly as it will be applied.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def rename(root: str, path: str) -> Change:
 
     def plan(values: Mapping[str, str]) -> Plan:
         if values["name"] == _stem(path):
-            return Plan((), (), lambda _: ChangeSet("", ()), done="That is already its name.")
+            return Plan((), (), lambda _: ChangeSet("", ()), done="The file already has this name.")
         change_set = lifecycle.rename(path, values["name"])
         old, new = (os.path.relpath(place, root) for place in (path, change_set.changes[0].path))
         others = (hunk for hunk in _hunks(change_set, root) if hunk.path not in (old, new))
@@ -141,10 +141,10 @@ def make_gpu_ready(root: str, name: str) -> Change:
         done = f"{plan.target} is already GPU-ready." if plan.is_ready else ""
         if plan.is_done and not plan.is_ready:
             done = f"Nothing to change here. {'Fix the problems below.' if plan.problems else 'See the notes.'}"
-        left = [f"Not fixed: {os.path.basename(one.file)}:{one.line}: {one.message}." for one in plan.problems]
+        left = [f"Not fixed in {os.path.basename(one.file)}, line {one.line}: {one.message}." for one in plan.problems]
         return Plan(hunks, (*plan.notes, *left), plan.change_set, {"image": images}, done)
 
-    # A target outside of containers has no image to choose.
+    # Only a target that uses containers has an image to choose.
     target = ProjectContext(root).target(name)
     has_image = target is None or target.kind.runs_in_container
     fields = (DialogField("image", "Image"),) if has_image else ()

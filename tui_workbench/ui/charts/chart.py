@@ -21,7 +21,7 @@ from tui_workbench.ui.commands.screen_commands import CHART
 from tui_workbench.ui.themes.themes import palette_of, style
 from tui_workbench.ui.widgets.pieces import Piece, draw_line
 
-AT_ONCE = 20_000  # number of points up to which a picture takes less than a frame, and needs no thread
+AT_ONCE = 20_000  # number of points up to which a picture is prepared within a frame and needs no thread
 
 
 class Chart(Widget, can_focus=True, inherit_bindings=False):

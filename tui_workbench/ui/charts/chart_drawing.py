@@ -194,7 +194,7 @@ class Picture:
         if cursor is None:
             value = points.ys[-1] if points.ys else None
         elif point := points.nearest(cursor):
-            # On an axis of runs, only a point exactly at the cursor belongs to the run there.
+            # On an axis of runs, only a point exactly at the cursor belongs to the run at the cursor.
             value = point[1] if not self._look.x_name or point[0] == cursor else None
         shown = "" if value is None else span_label(value) if self._look.durations else number(value)
         is_alone = len(self.curves) == 1 and self._look.title

@@ -36,7 +36,7 @@ class Scale(NamedTuple):
 
 
 def scale_over(values: Iterable[float], *, log: bool = False) -> Scale:
-    """Return a scale that includes all these finite values; 0 to 1 without values."""
+    """Return a scale that includes all these finite values; without values, 0 to 1, or 0.1 to 1 if `log`."""
     known = [value for value in values if not log or value > 0]
     if not known:
         return Scale(0.1, 1.0, log=True) if log else Scale(0.0, 1.0)

@@ -83,7 +83,8 @@ def unavailable_reason(node: DOMNode, action: str) -> str:
 def why_refused(screen: Screen[Any], key: str) -> str:
     """Return the reason why the command of a key is unavailable now, or "".
 
-    If several widgets bind the key, the outermost counts, because inner widgets such as a filter are temporary.
+    If several widgets bind the key, return the reason of the outermost, because inner widgets such as a filter are
+    temporary.
     """
     found = ""
     for node, bound in binding_chain(screen):

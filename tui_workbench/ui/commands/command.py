@@ -25,7 +25,7 @@ def use_keys(keys: Mapping[str, str]) -> None:
 class Command(NamedTuple):
     """A command of a widget. `id`, such as `run.start`, names the command in a keymap.
 
-    `default_keys` are comma-separated names of keys; "" for a command that is only in the palette.
+    `default_keys` is a comma-separated list of key names, or "" for a command that is only in the palette.
     """
 
     id: str
@@ -91,7 +91,7 @@ _CHARACTER_NAMES = {
     "plus_sign": "plus",
     "low_line": "underscore",
 }
-"""Unicode names that differ from Textual's, with Textual's names."""
+"""Unicode names that differ from Textual's names, each with Textual's name."""
 
 
 def character_key(character: str) -> str:

@@ -7,7 +7,7 @@ from tui_workbench.ui.commands.command import Command, Scope, quiet
 # fmt: off
 EDITOR = Scope("editor", "3 Editor", (
     quiet("editor.close", "ctrl+w", "close_tab", "Close",
-        "Close the file. If it has unsaved edits, you are asked first.", priority=True),
+        "Close the file. If it has unsaved edits, you are asked whether to save them.", priority=True),
     quiet("editor.next", "ctrl+pagedown,alt+right", "next_tab(1)", "Next file", "Go to the next tab.", priority=True),
     quiet("editor.back", "ctrl+pageup,alt+left", "next_tab(-1)", "Previous file", "Go to the previous tab.",
         priority=True),

@@ -1,4 +1,4 @@
-"""Jump mode: a label on each visible widget that can take the focus, each tab and each link to a file.
+"""Jump mode: a label on each visible focusable widget, each tab and each link to a file.
 
 Typing a label moves the focus to its place, and never starts or changes anything.
 """
@@ -60,7 +60,7 @@ def _place_of(widget: Widget) -> JumpPlace:
 
 
 class JumpScreen(ModalScreen["JumpPlace | None"], inherit_bindings=False):
-    """A screen of labels over the screen below. Its result is the chosen place, or None."""
+    """A transparent screen with the labels. Its result is the chosen place, or None."""
 
     BINDINGS = JUMP.bindings
     # Only the labels are painted; dimming would send the whole screen over a slow connection.

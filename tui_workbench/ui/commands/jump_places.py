@@ -1,4 +1,4 @@
-"""Places that jump mode labels besides the widgets that can take the focus. The screen of labels is in `jump`."""
+"""Places that jump mode labels in addition to focusable widgets. The screen of labels is in `jump`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class JumpPlace(NamedTuple):
 
 @runtime_checkable
 class HasJumpPlaces(Protocol):
-    """A widget with places that cannot take the focus, such as tabs. `jump_places` returns the visible ones."""
+    """A widget with places that are not focusable widgets, such as tabs. `jump_places` returns the visible places."""
 
     def jump_places(self) -> Sequence[JumpPlace]: ...

@@ -13,10 +13,10 @@ HEAD = """\
 
 `make pages` generates this page from the tables in `tui_workbench/ui/commands/`.
 
-The last line of every screen shows the keys that work now, `?` explains the focused pane with all
+The last line of every screen shows the keys that work now. `?` explains the focused pane and all
 its keys, and `ctrl+p` finds any command by its name. If a command is unavailable, its key shows the
 reason in the last line. `workbench-tui keys` prints this list with your own keys; `-o json` prints
-it as JSON.
+the list as JSON.
 
 ## Your own keys
 
@@ -57,7 +57,7 @@ def _section(scope: Scope) -> Iterator[str]:
 
 
 def _code(label: str) -> str:
-    # A backtick needs longer fences, and a bar would end the cell.
+    # In Markdown, a backtick needs longer delimiters, and a bar would end the cell.
     return f"`` {label} ``" if "`" in label else f"`{_cell(label)}`"
 
 

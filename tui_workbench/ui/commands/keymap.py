@@ -115,7 +115,10 @@ def key_name(written: str) -> str:
 
 
 def _entries(text: str, path: str) -> tuple[list[Entry], list[ConfigurationError]]:
-    """Return the entries of the file, in order. Raises ConfigurationError when the file as a whole is invalid."""
+    """Return the well-formed entries of the file in order, and the errors of the others.
+
+    Raises ConfigurationError when the file as a whole is invalid.
+    """
     import yaml
 
     root = user_yaml.compose(text, path, _QUOTES)
@@ -130,9 +133,9 @@ def _entries(text: str, path: str) -> tuple[list[Entry], list[ConfigurationError
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         if named.id in entries:
             message = f"{named.id} already has keys on line {entries[named.id].line}"
-            errors.append(named.error(message, "Remove one of the lines."))
+            errors.append(named.error(message, "Remove one of the two lines."))
         elif not all(isinstance(part, yaml.ScalarNode) for part in parts):
-            errors.append(named.error(f"expected a list of keys for {named.id}", _QUOTES))
+            errors.append(named.error(f"expected a list of keys for {named.id}", _KEYS))
         else:
             entries[named.id] = _entry(named.id, _listed([str(part.value) for part in parts]), path, node)
     return list(entries.values()), errors
@@ -187,7 +190,7 @@ def _drop_clashes(usable: dict[str, Entry]) -> list[ConfigurationError]:
 
 
 def _clash(scope: Scope, usable: Mapping[str, Entry]) -> tuple[Entry, str, str] | None:
-    """Return the last entry whose key another command of the scope has, that command, and the key; or None."""
+    """Return the last entry with a key of another command of the scope, that command, and the key; or None."""
     owners: dict[str, str] = {}
     found: list[tuple[Entry, str, str]] = []
     for command in scope:
@@ -202,9 +205,10 @@ def _clash(scope: Scope, usable: Mapping[str, Entry]) -> tuple[Entry, str, str] 
 
 def _nearest(name: str, known: Mapping[str, object]) -> str:
     close = difflib.get_close_matches(name, known, 1)
-    return f"Did you mean {close[0]}?" if close else ""
+    return f"Did you mean {close[0]!r}?" if close else ""
 
 
 _LIST = "Write lines such as `run.start: ctrl+r`. `workbench-tui keys` lists all commands."
 _READABLE = "Make the file readable, and save it as UTF-8 text."
-_QUOTES = 'Quote characters that have a meaning in YAML, as in view.zoom: "?".'
+_QUOTES = 'Quote characters that have a meaning in YAML, as in `view.zoom: "?"`.'
+_KEYS = 'Write a list such as `files.run: [s, "!"]`, and quote characters that have a meaning in YAML.'

@@ -31,7 +31,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
     quiet("pane.previous", "shift+tab", "app.focus_previous", "Previous pane", "Go to the previous pane or field."),
     quiet("run.arguments", "minus", "focus_arguments", "Arguments", "Edit the arguments of the run."),
     quiet("changes.undo", "ctrl+z", "undo_change", "Undo",
-        "Undo the last change. Undo covers configuration files, tags, notes, filters and the theme."),
+        "Undo the last change. This applies to configuration files, tags, notes, filters and the theme."),
     quiet("shell.open", "exclamation_mark", "shell", "Shell",
         "Open a shell in the project. It uses the Python of the selected run configuration and provides `az ml`."),
     Command("view.history", "6", "history", "All runs", "Show all runs with charts and tables."),
@@ -55,7 +55,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
 
 APP = Scope("app", "On every screen", (
     quiet("view.jump", "ctrl+g", "jump", "Jump",
-        "Label each pane, tab and field. Type a label to go there.", priority=True),
+        "Show a label on each pane, tab and field. Type a label to go to its place.", priority=True),
     quiet("quit.anywhere", "ctrl+q", "quit", "Quit", "Quit the workbench. Runs continue.", priority=True),
 ))
 
@@ -66,14 +66,14 @@ LIST = Scope("list", "Lists", (
     quiet("list.page_down", "pagedown,ctrl+f", "page(1)", "Page down", "Move down a page."),
     quiet("list.first", "home,g", "end(False)", "First", "Go to the first row."),
     quiet("list.last", "end,G", "end(True)", "Last", "Go to the last row."),
-), about="Files, targets, runs, choices and all other lists.")
+), about="Available in files, targets, runs, choices and all other lists.")
 
 LIST_FILTER = Scope("list filter", "The filter of a list", (
     quiet("list.filter", "slash", "filter", "Filter", "Show only rows matching all typed words."),
     Command("list.keep_filter", "enter", "keep_filter", "Done", "Return to the filtered rows."),
     Command("list.clear_filter", "escape", "clear_filter", "Clear filter",
         "Show all rows again. The Filter command restores the filter."),
-), about="Targets, runs, a run's files and metrics, plans and text views.")
+), about="Available in targets, runs, a run's files and metrics, plans and text views.")
 
 FILES = Scope("files", "1 Files", (
     Command("files.open", "enter", "open", "Open", "Edit the file, or toggle the folder."),
@@ -91,10 +91,11 @@ TARGETS = Scope("targets", "2 Compute targets", (
     Command("targets.open", "enter", "open", "Open", "Edit the .compute file. It opens at its first error."),
     quiet("targets.edit", "e", "edit", "External editor", "Open the file in $VISUAL or $EDITOR."),
     Command("targets.use", "u", "use", "Use target",
-        "Select the target in the run bar. Its first valid run configuration is selected."),
+        "Select the target in the run bar. This selects its first valid run configuration."),
     Command("targets.attach", "a", "attach", "Attach", "Attach a machine, a cluster or local Docker."),
     quiet("targets.detach", "x", "detach", "Detach",
-        "Remove the target. Its secrets and the run configuration of its name are removed, too. Undo restores them."),
+        "Remove the target. This also removes its secrets and the run configuration of the same name. Undo restores "
+        "them all."),
     Command("targets.check", "t", "check", "Check", "Check the target and suggest fixes."),
 ))
 
@@ -103,13 +104,13 @@ CHANGES = Scope("changes", "Configuration files", (
         "Configure runs to use the GPU."),
     Command("changes.new_target", "n", "new_file('new-target')", "New target", "Create a compute target."),
     quiet("changes.new_configuration", "N", "new_file('new-configuration')", "New runconfig",
-        "Create a run configuration. It uses the selected target."),
+        "Create a run configuration. By default, it uses the selected target."),
     quiet("changes.duplicate", "c", "change_file('duplicate')", "Duplicate", "Copy the file to a new name."),
     quiet("changes.rename", "f2", "change_file('rename')", "Rename",
         "Rename the file. Run configurations that refer to it are updated."),
     quiet("changes.delete", "d,delete", "change_file('delete')", "Delete",
         "Move the file to the trash. Undo restores it."),
-), about="In Files and in Compute targets.")
+), about="Available in Files and in Compute targets.")
 
 JOBS = Scope("jobs", "5 Jobs", (
     Command("jobs.log", "enter", "show_log", "Log", "Go to the log of the run."),
@@ -135,7 +136,7 @@ LOG_VIEW = Scope("log view", "Logs", (
     quiet("log.numbers", "number_sign", "toggle_numbers", "Numbers", "Show or hide line numbers."),
     quiet("log.copy", "y", "copy_line", "Copy",
         "Copy the selection or the current line. Without either, copy the last visible line."),
-), about="In Log, in run details, and while an environment is built.")
+), about="Available in Log, in run details, and while an environment is built.")
 
 LOG = Scope("log", "4 Log", (
     Command("log.search", "slash", "search", "Search", "Find text or a regular expression."),
@@ -158,7 +159,7 @@ LOG_SEARCH = Scope("log search", "Search in a log", (
     Command("log_search.next", "down,f3", "step(1)", "Next", "Go to the next match."),
     Command("log_search.previous", "up,shift+f3", "step(-1)", "Previous", "Go to the previous match."),
     Command("log_search.mode", "alt+r,f4", "toggle_mode", "Regex", "Toggle regular expressions."),
-    Command("log_search.cancel", "escape", "cancel", "Cancel", "End the search and return to its start."),
+    Command("log_search.cancel", "escape", "cancel", "Cancel", "End the search; restore the old position."),
 ))
 
 RUN_BAR = Scope("run bar", "0 Run bar", (
@@ -185,5 +186,5 @@ RUN_BUTTON = Scope("run button", "The Run button", (
 
 RECENT = Scope("runs at the side", "6 All runs", (
     Command("recent.open", "enter", "open", "Details", "Show metrics, outputs, plan and files."),
-), about="In terminals with 180 columns or more, beside the other panes.")
+), about="Shown beside the other panes in terminals with 180 columns or more.")
 # fmt: on

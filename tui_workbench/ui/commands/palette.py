@@ -31,7 +31,7 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
     def __init__(
         self, title: str, rows: Mapping[str, Row], *, current: str = "", preview: Callable[[str], object] | None = None
     ) -> None:
-        """`rows` maps the text to search in to a row. The cursor starts on the row with the key `current`.
+        """`rows` maps the texts that are searched to their rows. The cursor starts on the row with the key `current`.
 
         `preview` is called with the key of each row that the cursor moves to.
         """
@@ -58,7 +58,7 @@ class PaletteScreen(DialogScreen[str], inherit_bindings=False):
 async def choose_command(app: App[object], states: Sequence[CommandState], say: Callable[[str], None]) -> None:
     """Let the user choose a command, and run it or show the reason why it is unavailable.
 
-    Return as soon as the palette takes keys, so that keys typed ahead reach it.
+    Return as soon as the palette accepts keys, so that keys typed ahead reach it.
     """
 
     async def run(chosen: str | None) -> None:
@@ -76,9 +76,9 @@ async def choose_command(app: App[object], states: Sequence[CommandState], say: 
 
 
 def command_rows(states: Sequence[CommandState]) -> dict[str, Row]:
-    """Return the rows for commands, by the text to search in. The key of a row is the index in `states`.
+    """Return a row for each command, by the text that is searched. The key of a row is the index in `states`.
 
-    An unavailable command is listed with the reason.
+    The row of an unavailable command shows the reason.
     """
     rows = {}
     width = max((len(_full_name(state)) for state in states), default=0)

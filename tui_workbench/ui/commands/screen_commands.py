@@ -25,7 +25,7 @@ HELP = Scope("help", "Help", (
 
 JUMP = Scope("jump", "Jump mode", (
     Command("jump.leave", "escape", "leave", "Cancel", "Leave jump mode."),
-), about="Type a label to go there. Any other key leaves jump mode.")
+), about="Type a label to go to its place. Any other key leaves jump mode.")
 
 PALETTE = Scope("palette", "Palette", (
     Command("palette.choose", "enter", "choose", "Choose", "Choose the selected row."),
@@ -100,7 +100,7 @@ CHART = Scope("chart", "Charts", (
 TABLE = Scope("table", "Tables", (
     quiet("table.left", "left,h", "column(-1)", "Column left", "Move a column left."),
     quiet("table.right", "right,l", "column(1)", "Column right", "Move a column right."),
-), about="In addition to the keys of lists:")
+), about="Tables also have the commands of lists.")
 
 HISTORY = Scope("history", "Screens of runs", (
     Command("history.help", "question_mark,f1", "help", "Help", "Explain this screen and its keys."),
@@ -108,17 +108,17 @@ HISTORY = Scope("history", "Screens of runs", (
     quiet("history.next", "tab", "app.focus_next", "Next", "Go to the next part of the screen."),
     quiet("history.previous", "shift+tab", "app.focus_previous", "Previous", "Go to the previous part of the screen."),
     quiet("history.undo", "ctrl+z", "undo_step", "Undo",
-        "Undo the last change. Undo covers tags, notes, pins, archiving, restored files and filters."),
+        "Undo the last change. This applies to tags, notes, pins, archiving, restored files and filters."),
     quiet("history.copy", "ctrl+c", "interrupt", "Copy", "Copy the selected text."),
     Command("history.leave", "escape,q", "leave", "Back", "Return to the previous screen."),
-), about="All runs, run details and comparison.")
+), about="Available in All runs, in run details and in comparisons.")
 
 DASHBOARD = Scope("dashboard", "6 All runs", (
     Command("dashboard.open", "enter", "open", "Details", "Show the run's details, or toggle the group."),
     Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run for comparison and charts."),
     Command("dashboard.compare", "c", "compare", "Compare",
         "Compare the marked runs. Without marks, compare this run with the next one."),
-    Command("dashboard.filter", "slash", "filter", "Filter", "Show runs matching words or conditions like loss<0.1."),
+    Command("dashboard.filter", "slash", "filter", "Filter", "Filter runs by words and conditions such as loss<0.1."),
     Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
     Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),
     Command("dashboard.group", "b", "group", "Group", "Group by script, target, state, sweep or nothing."),
@@ -140,14 +140,14 @@ ONE_RUN = Scope("one run", "One run", (
     Command("one_run.note", "n", "note", "Note", "Edit the note about the run."),
     quiet("one_run.pin", "p", "pin", "Pin", "Pin or unpin the run at the top of the table."),
     quiet("one_run.archive", "d", "archive", "Archive", "Archive or unarchive the run."),
-), about="In All runs and in run details.")
+), about="Available in All runs and in run details.")
 
 READER = Scope("reader", "Text views", _reading("reader"))
 
 FILE_PANEL = Scope("file panel", "Files of a run", (
     Command("file_panel.open", "enter", "open", "Read", "Read the file; expand or collapse the folder."),
     quiet("file_panel.back", "left,h", "back", "File list", "Return to the list of files."),
-), about="Outputs and snapshot, in run details.")
+), about="Available in run details, in the tabs Outputs and Snapshot.")
 
 COLUMN_CHOICE = Scope("column choice", "Column list", (
     Command("columns.tick", "enter", "tick", "Show", "Show or hide the column."),
@@ -203,7 +203,7 @@ COMPARE = Scope("compare", "Comparison", (
 
 MONITOR = Scope("gpus", "7 GPUs", (
     Command("gpus.open", "enter", "open", "Open run", "Open the run that uses this GPU or process."),
-    Command("gpus.filter", "slash", "filter", "Filter", "Show GPUs matching words, such as a name or busy."),
+    Command("gpus.filter", "slash", "filter", "Filter", "Filter GPUs by words such as a name or busy."),
     Command("gpus.copy", "y", "copy", "Copy", "Copy the data of the selected GPU or process."),
     Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs are missing. You may be asked to log in."),
     Command("gpus.retry", "r", "retry", "Retry", "Query the GPUs of an unreachable machine now."),
@@ -216,7 +216,7 @@ GPU_PANEL = Scope("gpu panel", "GPU panel", (
 
 TRACE = Scope("calls", "8 Calls", (
     Command("trace.copy", "y", "copy", "Copy", "Copy the call as a shell command."),
-    Command("trace.filter", "slash", "filter", "Filter", "Show calls matching words or a filter like kind:ssh."),
+    Command("trace.filter", "slash", "filter", "Filter", "Filter calls by words and conditions such as kind:ssh."),
     Command("trace.failed", "f", "failed", "Failed", "Show only failed calls, or all calls."),
     Command("trace.whose", "a", "toggle_run", "Run/all", "Show only calls of the selected run, or all calls."),
     quiet("trace.read", "enter", "read", "Read", "Show the whole call, or return to the list."),

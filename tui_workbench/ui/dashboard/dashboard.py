@@ -109,7 +109,7 @@ class RunsView(RunContainer, inherit_bindings=False):
     )
 
     def __init__(self, project: Project, request: RunRequest | None, query: RunQuery) -> None:
-        """Show the runs of `query`, and `request`, the content of the run bar."""
+        """Show the runs that match `query`, and the request in the run bar."""
         self.head = TitleLine("All runs", f"of {project.name}")
         self.request_line = RequestLine(request)
         self.table = RunTable()
@@ -228,7 +228,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         self.charts.point_at(row.run.run_number if row is not None else None)
 
     def on_resize(self) -> None:
-        # Charts and sparklines appear and disappear with the room for them.
+        # Charts and sparklines are shown only if there is room for them.
         self.call_after_refresh(self._show_columns)
         self.call_after_refresh(self._read_sparks)
         self.charts.fit(self.app.size.height, self._most_lines)
@@ -275,11 +275,12 @@ class RunsView(RunContainer, inherit_bindings=False):
         if (action == "mark" and self.current_run() is None) or (action == "open" and self.table.current_value is None):
             return "No run selected."
         if action == "compare" and len(self._to_compare()) < 2:
-            return "Mark at least two runs with space."
+            return f"Mark at least two runs with {shown_key('dashboard.mark', 'space')}."
         if action == "unmark" and not self._marks:
             return "No run is marked."
         if action == "sort" and (self.table.column is None or not sort_name(self.table.column.key)):
-            return "Cannot sort by this column. Choose another with ← and →."
+            left, right = shown_key("table.left", "←"), shown_key("table.right", "→")
+            return f"Cannot sort by this column. Choose another with {left} and {right}."
         return ""
 
     @on(RunTable.Chosen)

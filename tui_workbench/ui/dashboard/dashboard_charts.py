@@ -159,7 +159,7 @@ class DashboardCharts(Horizontal):
 def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Drawn]:
     """Read the content of the charts; `fitting` is the number that fit. Blocks; raises WorkbenchError."""
     if wanted.mode == CURVES:
-        # One place is for the states if three charts fit. In charts by run, one is for durations if two fit.
+        # If three or more charts fit, one shows the states. Of charts by run, if two or more fit, one shows durations.
         names = wanted.metrics[: max(1, fitting - (fitting > 2))]
         drawn: list[Drawn] = [(run_curves(wanted.runs, name), Look(safe_text(name))) for name in names]
         return drawn or [((), Look("no metric selected"))]

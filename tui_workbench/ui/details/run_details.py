@@ -224,7 +224,7 @@ class RunView(RunContainer, inherit_bindings=False):
     def action_promote(self) -> None:
         if not self.why_not("promote"):
             name = self._output
-            label = f"Promote {safe_text(name[:40])} as asset"
+            label = f"Save {safe_text(name[:40])} as asset"
             self.edit_row.ask(label, name.rpartition("/")[2], partial(self._promote, name))
 
     def _promote(self, name: str, text: str) -> None:
@@ -307,7 +307,7 @@ def head_lines(row: RunRow | None, width: int) -> list[list[Piece]]:
 def _first(row: RunRow, width: int) -> list[Piece]:
     run, annotations, now = row.run, row.facts.annotations, time.time()
     look = run_state(run)
-    # In order of importance: pieces without room are dropped from the end.
+    # In order of importance, because the pieces after the last one that fits are dropped.
     rest = [Piece(f"  {look.glyph} {look.word}", look.role)]
     for text in (elapsed(run, now), moment(run.start or run.created, now), f"on {safe_text(run.target[:60])}"):
         rest.append(Piece(f"  {text}" if text else "", "muted"))

@@ -100,7 +100,7 @@ def _kind_of(data: bytes) -> str:
 
 
 def uses_spark(run: Run) -> bool:
-    """Return True if `spark-submit` started the script."""
+    """Return True if the run uses `spark-submit`."""
     try:
         return RunDirectory(run.directory).read_record().spec.run_configuration.uses_spark
     except RunNotFound:

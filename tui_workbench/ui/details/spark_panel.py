@@ -20,11 +20,12 @@ from tui_workbench.ui.widgets.text_view import MIN_WIDTH, Line, TextView
 WAITING = ("No Spark session yet. Stages appear here when the script starts a session.",)
 NO_EVENTS = (
     "No Spark session was recorded.",
-    "The script started no session, or spark.eventLog.enabled or spark.eventLog.dir is set in the Spark dependencies.",
+    "Either the script started no session, or the Spark dependencies of the run set spark.eventLog.enabled or "
+    "spark.eventLog.dir. To see stages here, remove these properties.",
 )
 IN_CLUSTER = (
-    "The driver runs in the cluster: only the Spark UI shows its stages, and the workbench does not fetch its "
-    "outputs/. Write results to a file system that you can read."
+    "The driver runs in the cluster. Its stages are shown only in the Spark UI. The outputs/ folder of the run is not "
+    "fetched: write results to a file system that you can read."
 )
 _SHORTEST_NAME = 12
 

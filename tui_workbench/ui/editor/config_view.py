@@ -61,7 +61,10 @@ class Checker:
                 context.show_unsaved(path, None)
 
     def suggestions(self, path: str, field: Field, folder: str) -> Sequence[Suggestion]:
-        """Return suggested values for a field of the file at `path`, with files in `folder` ("" or ending in `/`)."""
+        """Return suggested values for a field of the file at `path`.
+
+        For a field with a path, they include the files in `folder`, which is "" or ends with `/`.
+        """
         with self._lock:
             return suggestions(field, folder, self._context(path), self.images_used)
 
@@ -257,7 +260,7 @@ class ConfigView(Widget):
     # --- Status
 
     def note(self, note: Note) -> Note:
-        """Return a note about the problem at the cursor, else `note`, else about the first other problem."""
+        """Return a note about the problem at the cursor, else `note`, else a note about the first problem elsewhere."""
         if note.role == "error" or not self.findings:
             return note
         if here := self._finding_here():

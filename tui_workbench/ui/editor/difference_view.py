@@ -61,7 +61,7 @@ def compare(old: str, new: str) -> list[DifferenceLine]:
 
 
 class DifferenceView(ScrollView, can_focus=True, inherit_bindings=False):
-    """A scrollable difference. Escape posts `Closed`."""
+    """A scrollable difference."""
 
     DEFAULT_CSS = """
     DifferenceView {
@@ -80,7 +80,7 @@ class DifferenceView(ScrollView, can_focus=True, inherit_bindings=False):
     BINDINGS = DIFFERENCE.bindings
 
     class Closed(Message):
-        """Posted when escape is pressed."""
+        """Posted when the user closes the difference."""
 
     def __init__(self, lines: list[DifferenceLine], *, removed: str, added: str) -> None:
         """`removed` and `added` are the legend of `-` and `+` lines."""

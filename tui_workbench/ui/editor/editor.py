@@ -47,7 +47,7 @@ class EditorPane(Pane):
 
     number = 3
     title = "Editor"
-    about = "Opens any text file of the project. Saving is atomic and keeps all bytes that you did not edit."
+    about = "Text files of the project, in tabs. Saving is atomic and keeps all bytes that you did not edit."
 
     class FileSaved(Update):
         """Posted when a file was written."""

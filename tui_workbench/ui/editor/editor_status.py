@@ -147,7 +147,7 @@ def sentence(clause: str) -> str:
 
 
 def severity_rank(finding: Finding) -> int:
-    """Return the sort key of a problem: worse is higher."""
+    """Return the sort key of a problem, which is higher for a worse problem."""
     return ("info", "warning", "error").index(finding.severity)
 
 

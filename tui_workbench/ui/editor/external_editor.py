@@ -40,14 +40,14 @@ def editor_of(environment: Mapping[str, str]) -> list[str]:
         except ValueError as error:
             raise UsageError(
                 f"cannot parse {variable} {environment[variable]!r}: {str(error).lower()}",
-                remedy=f"Correct its quotes and backslashes, or set it to one command: `export {variable}=vim`.",
+                remedy=f"Correct the quotes and backslashes in {variable}, or use `export {variable}=vim`.",
             ) from error
         if words:
             return words
     raise UsageError("no editor is set", remedy=_REMEDY)
 
 
-_REMEDY = "Set VISUAL or EDITOR before you start the workbench: `export EDITOR=vim`."
+_REMEDY = "Set VISUAL or EDITOR to an installed editor before you start the workbench: `export EDITOR=vim`."
 
 
 def command_for(editor: list[str], edit: Edit) -> list[str]:
@@ -136,6 +136,7 @@ def enter_editor(app: App[Any], edit: Edit) -> None:
         with app.suspend():
             processes.run(argv, output=None, log_start=True)
     except SuspendNotSupported as error:
-        raise UsageError("cannot open an editor in this terminal", remedy="Edit the file in Editor instead.") from error
+        remedy = "Edit the file in the Editor pane instead."
+        raise UsageError("cannot open an editor in this terminal", remedy=remedy) from error
     except OSError as error:
         raise StorageError(f"cannot start the editor {argv[0]}: {error.strerror}", remedy=_REMEDY) from error

@@ -49,7 +49,7 @@ class TextPresenter:
     """A presenter that shows a file as text. `ConfigView` has the same methods and shows a form or the text."""
 
     subtitle = Content("")  # the title in the lower border
-    is_editing = is_typing = False  # a value of a form is being edited; its text has changed
+    is_editing = is_typing = False  # True if a value of a form is being edited, and if its text has changed
     line = 0  # line of the cursor, from 1; 0: the cursor of the text applies
 
     def __init__(self, view: FileView) -> None:
@@ -116,7 +116,7 @@ class FileView(Widget):
         self._question: QuestionRow | None = None
         self._difference: DifferenceView | None = None
         self._search: FindRow | None = None
-        self.busy = asyncio.Lock()  # held while the file is written, which does not count as a change
+        self.busy = asyncio.Lock()  # held while the file is written, so that this does not count as a change on disk
         self._answering = asyncio.Lock()  # held while an answer is executed
 
     def compose(self) -> ComposeResult:
@@ -254,7 +254,7 @@ class FileView(Widget):
         self.editor.read_only = bool(version.read_only)
         self.editor.replace_source(version.text)
         self._compare()
-        self.note = "Loaded the disk version. Undo restores yours." if was_dirty else "Reloaded: changed on disk."
+        self.note = "Loaded the disk version. Undo restores yours." if was_dirty else "Reloaded after a change on disk."
         self.draw()
 
     async def _show_difference(self) -> None:

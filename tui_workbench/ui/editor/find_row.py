@@ -1,4 +1,4 @@
-"""Search in the open file: a row with a text field and the number of matches, which are marked in the text.
+"""The search row of an open file, which finds text or goes to a line.
 
 The invariant: while the pattern is typed, each search starts at the position of the cursor before the search.
 """
@@ -55,7 +55,7 @@ def line_wanted(wanted: str) -> int:
 class FindRow(Horizontal):
     """A search row: `Find ______   3 of 17`.
 
-    Marks the matches in `editor` and moves its cursor; `:12` goes to line 12.
+    The row marks the matches in `editor` and moves the editor's cursor. The text `:12` goes to line 12.
     """
 
     DEFAULT_CSS = """
@@ -92,7 +92,7 @@ class FindRow(Horizontal):
         selected = self._editor.selected_text
         if selected and "\n" not in selected:
             self._field.value = selected
-        # Without a message, because the next keys may already be queued.
+        # `Widget.focus` is deferred, which would be too late for keys that are already queued.
         self.screen.set_focus(self._field)
         self._field.action_select_all()
 

@@ -30,7 +30,7 @@ def language_of(path: str, first_line: str = "") -> str:
 
 
 def indentation_of(source: str, language: str) -> tuple[Literal["tabs", "spaces"], int]:
-    """Return the kind and the width of an indentation level: tabs if the text has them, else the usual spaces."""
+    """Return the kind and the width of an indentation level: tabs if the text has them, else spaces."""
     if source.startswith("\t") or "\n\t" in source:
         return "tabs", 8 if language != "bash" else 4
     return "spaces", 4 if language in ("python", "toml") else 2

@@ -44,7 +44,7 @@ class FileLooks:
     def tree_row(self, row: file_tree.TreeRow) -> Row:
         indent = "  " * row.depth
         if row.entry is None:
-            return Row("", Piece(f"{indent}cannot be read: {safe_text(row.error)}", "error"))
+            return Row("", Piece(f"{indent}cannot read this folder: {safe_text(row.error)}", "error"))
         path, is_folder = row.entry.path, row.entry.is_folder
         mark = Piece("▾ " if row.is_open else "▸ ", "muted") if is_folder else self._mark(path)
         name = Piece(safe_text(row.entry.name), self._role(path, is_folder=is_folder))

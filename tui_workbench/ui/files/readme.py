@@ -20,7 +20,7 @@ from tui_workbench.ui.widgets.text_view import Line, TextView
 NAMES = ("README.md", "readme.md", "Readme.md", "README.rst", "README.txt", "README", "readme.txt")
 MOST_BYTES = 1 << 20
 WIDEST = 100  # longest line, in cells
-COLUMN_GAP, LEAST_COLUMN = 2, 6  # cells between the columns of a table, and of its narrowest column
+COLUMN_GAP, LEAST_COLUMN = 2, 6  # cells between the columns of a table, and minimum width of a column
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _ITEM = re.compile(r"(\s*)([-*+]|\d+[.)])\s+(.*)")
@@ -65,7 +65,7 @@ def read_readme(root: str) -> str:
         except FileNotFoundError:
             continue
         except OSError as error:
-            return f"{name} cannot be read: {error.strerror}"
+            return f"Cannot read {name}: {error.strerror}."
     return "# No readme\n\nAdd a `README.md` to the project to show it here."
 
 

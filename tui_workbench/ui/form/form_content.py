@@ -1,4 +1,4 @@
-"""The rows of a form, their problems, and the cursor."""
+"""The content of a form, without its drawing."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def next_choice(document: Document, row: FormRow) -> None:
 
 
 def clear(document: Document, row: FormRow) -> None:
-    """Remove a field or a list item. If it is the last item, remove the list, too."""
+    """Remove a field or a list item. If the item is the only one, remove the list, too."""
     if row.kind == "add":
         return
     if row.kind == "item" and PIP in row.path[:-1]:

@@ -51,7 +51,7 @@ def form_rows(document: Document) -> list[FormRow]:
 def in_order(rows: list[FormRow], order: Sequence[str]) -> list[FormRow]:
     """Return the rows with their fields in the order of these keys; other fields stay after their predecessors.
 
-    A form keeps its order while it is edited, so that a row does not move when it is set.
+    A form keeps its order while it is edited, so that a row does not move when its value is set.
     """
     place = {key: index for index, key in enumerate(order)}
     groups: list[list[FormRow]] = []

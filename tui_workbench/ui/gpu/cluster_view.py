@@ -32,7 +32,7 @@ Answer = ClusterGpus | str  # the state of a cluster, or the text of an error
 
 
 class ClusterView(Vertical):
-    """A view of clusters, hidden without a target on a cluster. The monitor's filter applies to partitions and jobs."""
+    """A view of clusters, hidden if no target is on a cluster. The monitor's filter applies to partitions and jobs."""
 
     DEFAULT_CSS = """
     ClusterView { height: auto; max-height: 70%; display: none; }

@@ -125,7 +125,7 @@ LABEL_CELLS = 6
 
 
 class Columns(NamedTuple):
-    """The widths of the parts of a GPU's line; 0 for a part without room."""
+    """The widths of the parts of a GPU's line; 0 for a part that does not fit."""
 
     name: int
     temperature: int
@@ -176,7 +176,7 @@ class GpuState(NamedTuple):
 def columns_for(width: int, devices: Sequence[Device], *, is_head: bool = False) -> Columns:
     """Return the columns of these devices for a line of this width.
 
-    With `is_head`, graphs and processes have their own lines below.
+    With `is_head`, graphs and processes are on separate lines below the GPU's line.
     """
     names = max((cell_len(short_name(device)) for device in devices), default=LEAST_NAME)
     memory_cells = max((len(memory(each.memory or 0.0, each.memory)) for each in devices), default=8)

@@ -39,7 +39,7 @@ from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.widgets.pieces import Piece, draw_line, width_of
 from tui_workbench.ui.widgets.text_view import Line
 
-GRAPH_WIDTH = 96  # minimum width that shows the graphs of each GPU side by side
+GRAPH_WIDTH = 96  # minimum width at which the graphs of each GPU are shown side by side
 MOST_GRAPH, LEAST_GRAPH = 8, 2
 
 EMPTY: tuple[str, ...] = (
@@ -47,13 +47,14 @@ EMPTY: tuple[str, ...] = (
     "",
     f"Press {shown_key('targets.attach', 'a')} in Compute targets to attach a machine over SSH, or local Docker.",
 )
-WITH_SPAN = 7  # minimum height of the details that shows the time span of the graphs
+WITH_SPAN = 7  # minimum height of the details at which the time span of the graphs is shown
 
 NOTHING_FOUND = (
     "No machine matches the filter.",
     "",
     f"Press {shown_key('gpus.clear', 'esc')} to clear the filter.",
-    "Examples: machines, names, users, runs, busy, idle, free.",
+    "The filter searches machines, GPU names, users and runs.",
+    "It also accepts the words busy, idle and free.",
 )
 
 

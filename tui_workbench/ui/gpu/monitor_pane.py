@@ -1,6 +1,6 @@
 """The GPU monitor: the live state of all GPUs of all targets, with processes and their owners.
 
-A thread listens to the machines while the pane is visible. It never asks for a login. For a machine that needs a
+A thread reads the machines while the pane is visible. It never asks for a login. For a machine that needs a
 login, the pane shows the key to press.
 """
 
@@ -30,7 +30,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.field_row import FilterRow
 from tui_workbench.ui.widgets.pane import Pane
 
-WITH_DETAILS = 15  # minimum height that shows details of the selected GPU
+WITH_DETAILS = 15  # minimum height at which details of the selected GPU are shown
 
 POLL_SECONDS, SLOW_POLL_SECONDS = 0.5, 1.0
 """Half of the sampling interval, so that samples are shown early; the whole interval for many GPUs."""
@@ -58,8 +58,8 @@ class MonitorPane(Pane):
     title = "GPUs"
     about = (
         "All GPUs of all compute targets, sampled once a second. ● is the selected run, ○ another run of yours, "
-        "◇ another user. — means that the driver does not report the value. For a Slurm cluster: its GPUs by "
-        "partition, and the nodes of your jobs, every 30 seconds."
+        "◇ another user. — means that the driver does not report the value. For a Slurm cluster, the pane shows the "
+        "GPUs of each partition and the nodes of your jobs, updated every 30 seconds."
     )
     BINDINGS = MONITOR.bindings
     DEFAULT_CSS = """
@@ -75,7 +75,7 @@ class MonitorPane(Pane):
 
     @dataclass(eq=False)
     class Updated(Message):
-        """Posted with new values: a summary (safe text), the IDs of the user's runs on GPUs, and all machines."""
+        """Posted with new values: a summary (safe text), the IDs of the user's runs on GPUs, and the machine states."""
 
         text: str
         runs: frozenset[str]

@@ -61,7 +61,7 @@ class LogPane(Pane):
         self._ranks: Ranks | None = None  # the ranks of a torchrun run; None while unknown
         self._rank = ALL_RANKS
         self._attempts: list[Attempt] = []
-        self._setup_wanted: bool | None = None  # the user's choice; None: depends on the state of the run
+        self._setup_wanted: bool | None = None  # the user's choice; if None, the state of the run decides
         self._search_row: LogSearchRow | None = None
         self._traceback = TracebackLine()
         self._reason = ReasonLines()

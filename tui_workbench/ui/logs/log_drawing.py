@@ -58,7 +58,7 @@ class Picture(NamedTuple):
     rows: tuple[Row, ...]
     width: int
     height: int
-    left: int = 0  # number of cells that are scrolled out at the left
+    left: int = 0  # number of cells that are scrolled out of view at the left
     gutter: int = 0  # number of cells for line numbers
     top_number: int | None = None  # number of the first row's line, from 0
     pattern: Pattern | None = None
@@ -66,7 +66,7 @@ class Picture(NamedTuple):
     selection: Selection | None = None
     selection_style: Style = Style.null()
     placeholder: tuple[str, ...] = ()  # shown in the middle of an empty log
-    notes: Mapping[int, str] = {}  # notes beside the lines with the bytes at these offsets
+    notes: Mapping[int, str] = {}  # notes beside lines, by the offset of a byte in the line
 
     def segments(self, y: int, look: Look) -> list[Segment]:
         """Draw one row of the screen, in exactly `width` cells."""

@@ -58,7 +58,7 @@ class LogReader:
         self.thread.start()
 
     def close(self) -> None:
-        """Make the thread end after all commands so far, without waiting for it."""
+        """End the thread after the commands that were sent before. Do not wait for its end."""
         self._commands.put(None)
 
     def open(self, path: str | None, width: int = 80, height: int = 0, *, wrap: bool = False) -> int:

@@ -55,7 +55,7 @@ class LogSearchRow(Horizontal):
         yield self._count
 
     def take_focus(self) -> None:
-        # Without a message, because the app's queue may already contain keys for this field.
+        # The focus moves at once, not with a message: the app's queue may already contain keys for this field.
         self.screen.set_focus(self._field)
         self._field.action_select_all()
 

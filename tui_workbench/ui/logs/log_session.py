@@ -18,7 +18,7 @@ from tui_workbench.ui.logs.log_viewport import Anchor, Row, Viewport
 NO_LINE = -1
 
 AT_ONCE = 1 << 20
-"""New bytes that are counted before they are shown, so that counts keep up with a log that grows quickly."""
+"""Maximum number of new bytes whose lines are counted before they are shown, so that counts keep up with a fast log."""
 
 
 class SearchState(NamedTuple):
@@ -27,8 +27,8 @@ class SearchState(NamedTuple):
     pattern: Pattern
     matches: int  # matching lines found so far
     counted: bool  # True if `matches` is final
-    ordinal: int | None  # number of the marked match, from 1; None: no match marked, or unknown
-    looking: bool  # True while the next match is being searched
+    ordinal: int | None  # number of the marked match, from 1; None if no match is marked, or while unknown
+    looking: bool  # True while the search for the next match is running
     wrapped: bool  # True if the last step continued at the other end of the log
 
 

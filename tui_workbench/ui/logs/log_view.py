@@ -1,7 +1,8 @@
 """A scrollable log of any size. The cost depends only on the number of visible lines.
 
 The view draws the latest `LogState` of the reader's thread. Keys and mouse become commands for the reader; the result
-is drawn a frame later. The event loop reads no file, and no code runs while the log does not grow or is hidden.
+is drawn a frame later. The event loop reads no file, and runs no code of the view while the log does not grow or is
+hidden.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._watch()
 
     def set_placeholder(self, lines: Sequence[str]) -> None:
-        """Set the lines, safe text, that an empty log shows in its middle."""
+        """Set the lines of safe text that an empty log shows in the middle."""
         if tuple(lines) != self._placeholder:
             self._placeholder = tuple(lines)
             self.refresh()
@@ -319,7 +320,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         return max(0.0, value)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        # Textual itself scrolls, as when a selection is dragged over the edge.
+        # Textual itself scrolls, for example when a selection is dragged past the edge.
         if round(old_value) != round(new_value):
             self._go_to_line(round(new_value))
 

@@ -144,7 +144,10 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
 
 
 class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
-    """The screen that checks a target, and asks for missing secrets and about new host keys. Returns the check."""
+    """The screen that checks a target, and asks for missing secrets and about new host keys.
+
+    Its result is the check, or None.
+    """
 
     def __init__(self, target: ComputeTarget) -> None:
         self.view = MachineView(self._fields, self._proceed, self._conclude)
@@ -248,7 +251,8 @@ class MachineView(DialogView, inherit_bindings=False):
         self.show(
             Phase.QUESTION,
             (f"{error.message.partition(': ')[2]}.", "warning"),
-            ("Compare it on the machine: cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -", "muted"),
+            ("Compare the fingerprint with those that this command prints on the machine:", "muted"),
+            ("cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -", "accent"),
             (f"Accept this host key?  {_YES} accepts and remembers it, {_NO} rejects it.", "text"),
         )
         accepted = await self._answer
@@ -355,7 +359,7 @@ def _lines_of(result: CheckResult, width: int, place: str) -> list[tuple[Piece, 
     if result.remedy:
         lines += hanging([indent], result.remedy, width, "muted")
     if result.command:
-        lines.append((indent, Piece(f"On {safe_text(place)}:" if result.there else "Here:", "muted")))
+        lines.append((indent, Piece(f"On {safe_text(place)}:" if result.there else "On this machine:", "muted")))
         lines += hanging([indent, Piece("  ")], result.command, width, "accent")
     return lines
 

@@ -37,8 +37,8 @@ _LOGINS = {
 }
 _SLURM_FIELDS = (
     DialogField("run_root", "Run folder", hint="shared by all nodes; default: ~/.workbench-tui"),
-    DialogField("partition", "Partition", hint="default: the cluster's"),
-    DialogField("account", "Account", hint="default: your own"),
+    DialogField("partition", "Partition", hint="default: the cluster's default partition"),
+    DialogField("account", "Account", hint="default: your default account"),
 )
 _GPUS = {"": "if available", "yes": "yes", "no": "no"}
 
@@ -48,8 +48,8 @@ def attach_fields(values: Mapping[str, str]) -> tuple[DialogField, ...]:
     kind = values.get("type") or REMOTE_DOCKER
     fields = [DialogField("type", "Type", choices=_TYPES), DialogField("name", "Name", hint="e.g. gpubox")]
     if kind != LOCAL_DOCKER:
-        hint = "host, host:port, or a host of ~/.ssh/config"
-        local = "login node; empty: Slurm is on this machine"
+        hint = "host, host:port, or a host from ~/.ssh/config"
+        local = "login node; leave empty if Slurm is on this machine"
         fields.append(DialogField("address", "Address", hint=local if kind == SLURM else hint))
     if kind != LOCAL_DOCKER and (kind != SLURM or values.get("address", "").strip()):
         fields += [
@@ -93,5 +93,6 @@ def _login_fields(login: str) -> tuple[DialogField, ...]:
     if login == PASSWORD:
         return (DialogField(SECRET, "Password", hint="saved in the keyring", is_secret=True),)
     if login == WORKBENCH_KEY:
-        return (DialogField(SECRET, "Password", hint="to install the key; empty: SSH defaults", is_secret=True),)
+        hint = "to install the key; if empty, SSH defaults are used"
+        return (DialogField(SECRET, "Password", hint=hint, is_secret=True),)
     return ()

@@ -71,8 +71,9 @@ class TargetsPane(Pane):
     title = "Compute targets"
     short_title = "Targets"
     about = (
-        "Machines and Docker engines that run scripts. Each is a .compute file in aml_config. `ready`: the "
-        "interpreter was found or the check succeeded. `problem`: the reason is below the list."
+        "Machines and Docker engines that run scripts. Each is a .compute file in aml_config. `ready` means that the "
+        "interpreter was found or the check succeeded. If the selected target has a `problem`, the reason is below "
+        "the list."
     )
     BINDINGS = TARGETS.bindings + CHANGES.bindings
     DEFAULT_CSS = """
@@ -135,7 +136,7 @@ class TargetsPane(Pane):
         return tuple((name, shown.state) for name, shown in self._targets.items())
 
     def point_at(self, name: str) -> bool:
-        """Move the cursor to the target of this name. Return False if it is not listed."""
+        """Move the cursor to the target with this name. Return False if it is not listed."""
         if name in self._targets:
             self._list.move_to(list(self._targets).index(name))
         return name in self._targets

@@ -50,7 +50,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def __init__(
         self, project: Project, tree: FileTree, startup_error: WorkbenchError | None = None, saved: Values | None = None
     ) -> None:
-        """`saved` is the saved session; None: do not restore or save sessions."""
+        """`saved` is the saved session. If it is None, no session is restored or saved."""
         super().__init__()
         install_compositor(self)
         self.project = project
@@ -197,7 +197,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.panes.run_bar.focus_arguments()
 
     def action_zoom(self) -> None:
-        # Each right pane has a separate screen.
+        # Each pane in the right column has its own full screen.
         match self.area.focused_pane:
             case "history":
                 self.action_history()

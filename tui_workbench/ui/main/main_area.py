@@ -110,7 +110,7 @@ class MainArea(Widget, inherit_bindings=False):
         """Posted when the focus has moved to another pane."""
 
     class Widened(Message):
-        """Posted when there is room for the right panes, which are not mounted yet."""
+        """Posted when there is room for the right column, whose panes are not mounted yet."""
 
     def __init__(self, project: str, tree: FileTree, view: View) -> None:
         super().__init__(id="area")
@@ -120,7 +120,7 @@ class MainArea(Widget, inherit_bindings=False):
         self.borders = Borders(self, self._layout_rules, lambda sizes: self._show_view(sizes=sizes))
         self._tabs = TabRow(TABS, id="tabs")
         self._is_filled = False
-        # The pane that escape leads to from the editor.
+        # The pane that escape in the editor focuses.
         self._came_from = view.active if view.active != "editor" else PANES[0]
 
     @property
@@ -174,7 +174,8 @@ class MainArea(Widget, inherit_bindings=False):
 
     def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
         arranged = super().arrange(size, optimal)
-        placed = {placement.widget for placement in arranged.placements}  # hidden parts get a hide event
+        # Parts that are not placed get a hide event.
+        placed = {placement.widget for placement in arranged.placements}
         return DockArrangeResult(arranged.placements, placed, arranged.scroll_spacing)
 
     def _show_view(self, **changes: Any) -> None:

@@ -1,7 +1,7 @@
 """The context that the parts of the main screen share: project, panes, questions, status line.
 
-The invariants: questions are asked one after the other; a question takes the focus from a text field only if it
-directly follows a key press, and gives the focus back.
+Questions are asked one after the other. The focus moves from a text field to a question only if the question directly
+follows a key press. After the answer, the focus returns.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Questions(Widget, inherit_bindings=False):
     async def choose(self, text: str, *choices: Choice, is_awaited: bool = False, needs_letter: bool = False) -> str:
         """Ask a question and return the value of the choice, or "" if the user cancels. `text` must be safe.
 
-        Set `is_awaited` if the question directly follows a key press: it then takes the focus even from a text field.
+        Set `is_awaited` if the question directly follows a key press: the focus then moves even from a text field.
         """
         row = QuestionRow(Question(text, choices, needs_letter), focus_key=FOCUS_KEY)
         return await self._ask(row, is_awaited=is_awaited)

@@ -1,8 +1,8 @@
 """The layout rules of the main screen: the region of each part for a width and a height.
 
-Wide screens show all five panes; narrow screens and zoomed panes show the pane with the focus. Regions change only with
-the size, the zoom, the borders, the number of lines of the status, the question and the targets, and on narrow screens
-with the focus. Borders are moved with keys or the mouse.
+Wide screens show all five panes; narrow screens and zoomed panes show the pane with the focus. Regions depend only
+on the size, the zoom, the borders, and the number of lines of the status, the question and the targets. On narrow
+screens, they also depend on the focus. Borders are moved with keys or the mouse.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class View(NamedTuple):
     zoomed: bool = False
     target_lines: int = 3
     notice_lines: int = 1  # lines of the status under the run bar
-    has_error: bool = False  # True if narrow screens show the status, too: an error or a permanent notice
+    has_error: bool = False  # True if narrow screens must show the status: an error or a permanent notice
     question_lines: int = 0  # lines of the open question
     has_right: bool = False  # True if the panes of the right column are mounted
     sizes: Sizes = Sizes()
@@ -189,7 +189,7 @@ def border_at(size: Size, view: View, x: int, y: int) -> str:
     if x < editor.x:
         return next((name for name, pane in (("targets", targets), ("jobs", jobs)) if y in (pane.y - 1, pane.y)), "")
     if x < editor.right:
-        # Only the first line of the log: the last line of the editor has buttons.
+        # Only the first line of the log counts, because the last line of the editor has buttons.
         return "editor" if y == editor.bottom else ""
     return "history" if history is not None and y == history.bottom else ""
 
@@ -245,7 +245,7 @@ class Borders:
         if self._layout.view.zoomed:
             return f"A zoomed pane has no borders to move. {shown_key('view.zoom', 'z')} restores its size."
         if not is_wide(self._area.size):
-            return f"Moving borders needs a terminal of at least {WIDE_WIDTH} by {WIDE_HEIGHT}."
+            return f"Moving borders needs a terminal of at least {WIDE_WIDTH} columns by {WIDE_HEIGHT} lines."
         return ""
 
     def step(self, pane: str, axis: str, direction: int) -> None:

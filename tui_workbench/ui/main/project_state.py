@@ -62,7 +62,7 @@ class ProjectState:
         self._awaited = ""  # name of a new target, which is chosen when it is listed
         self._shows_progress = False
         self._has_failed = False
-        self._unread = {"files", "configuration"}  # needed to start a run
+        self._unread = {"files", "configuration"}  # needed to start a run, and not read yet
         self._when_read: Callable[[], None] | None = None
 
     def begin(self, saved: Values | None) -> None:
@@ -196,7 +196,7 @@ class ProjectState:
             self._context.watcher.poll_now()
 
     async def attach_machine(self, history: ChangeHistory) -> None:
-        """Let the user attach a machine, as a step of `history`, and choose it in the run bar."""
+        """Let the user attach a machine, as a step of `history`, and then choose this target in the run bar."""
         screen = screens.attach_machine(self._context.project, history, self._context.watcher.poll_now)
         checked = await self._context.app.push_screen_wait(screen)
         if checked is not None:

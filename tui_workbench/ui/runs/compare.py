@@ -180,7 +180,7 @@ class DifferenceScreen(HistoryScreen):
 
     AUTO_FOCUS = "TextView"
     heading = "Difference"
-    about = "One difference in full."
+    about = "The full text of a difference."
 
     def __init__(self, project: Project, title: str, call: partial[list[Line]]) -> None:
         """Show the lines that `call` reads. `title` must be safe text."""
@@ -318,7 +318,7 @@ def _git_lines(base: Run, other: Run) -> list[Line]:
             with open_regular(f"{run.directory}/{DIFF}") as file:
                 lines += diff_lines(file.read(1 << 20).decode("utf-8", "replace"))
         except OSError:
-            lines.append((Piece("None recorded.", "muted"),))
+            lines.append((Piece("No changes were recorded.", "muted"),))
         lines.append(())
     return lines
 

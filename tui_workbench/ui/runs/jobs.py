@@ -39,7 +39,7 @@ from tui_workbench.ui.widgets.progress_line import WITH_STEPS
 from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.row_list import RowList
 
-SHOWN_RUNS = 500  # number of newest runs that are listed, in addition to older active runs; each takes time
+SHOWN_RUNS = 500  # number of newest runs that are listed, besides older active runs; drawing a row takes time
 MIN_NAME = 12  # minimum cells for the name of a run; the start time is dropped first
 USUAL_NAME = 20  # cells for the name beside a verdict, while the start time can be dropped
 MIN_NOTE = 12  # minimum cells for a note about a run

@@ -90,7 +90,7 @@ class PlanScreen(DialogScreen[str], inherit_bindings=False):
             self._show_status(str(error), "error")
         else:
             if unknown:
-                self._show_status(f"Could not check the target: {unknown}", "warning")
+                self._show_status(f"The target could not be checked. {capitalized(unknown)}", "warning")
             else:
                 self._show_status(f"The plan is ready. {shown_key('plan.run', 'enter')} runs it.", "success")
 

@@ -189,7 +189,7 @@ class RunTable(Widget, can_focus=True, inherit_bindings=False):
         if replace and before and self.cursor:
             self.cursor = next((number for number, row in self.known.items() if row.key == before), self.cursor)
         if replace:
-            self._asked = None  # only here, because rows that the owner does not provide would be requested forever
+            self._asked = None  # only here, so that rows that the owner does not provide are not requested forever
         self.move_to(self.cursor, force=self.current != before)
         self.refresh()
 

@@ -93,7 +93,7 @@ class RunCommands:
 
     async def _cancel(self, run_id: str) -> None:
         try:
-            # `to_thread`, because the exit waits a moment for its threads.
+            # `asyncio.to_thread` is used, because the program waits a moment for these threads when it exits.
             await asyncio.to_thread(Runs(self._context.project).cancel, run_id)
         except WorkbenchError:
             self._context.panes.jobs.cancel_failed(run_id)

@@ -29,7 +29,10 @@ def enter_shell(app: App[Any], shell: Shell) -> int:
             )
             return done.returncode
     except SuspendNotSupported as error:
-        raise UsageError("cannot open a shell in this terminal", remedy="Run `workbench-tui shell` instead.") from error
+        raise UsageError(
+            "cannot open a shell in a browser",
+            remedy="In a terminal, run `workbench-tui shell`, with `-r ID` for the files of a run.",
+        ) from error
     except OSError as error:
         raise StorageError(
             f"cannot start the shell {shell.argv[0]}: {error.strerror}",

@@ -1,8 +1,8 @@
 """Starting a run: log in to the target, ask questions, build the environment, submit.
 
-The invariants: a local run starts without a login; before a remote run, the user is asked for the secrets that its
-login needs; a host key is accepted only with a letter, so that an extra press of enter cannot accept it; a secret goes
-only to the connection and the keyring; blocking calls run in threads.
+A local run starts without a login. Before a remote run, the user is asked for the secrets that the login needs. A host
+key is accepted only with a letter, so that an extra press of enter cannot accept it. A secret is passed only to the
+connection and the keyring. Blocking calls run in threads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DECLARE, LEAVE_OUT = "declare", "leave out"
 
 
 class Login:
-    """The login on targets, with questions about host keys and secrets."""
+    """The login to targets, with questions about host keys and secrets."""
 
     def __init__(self, context: MainContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""The driver of a workbench that a browser shows."""
+"""The driver for screens that are shown in a browser."""
 
 from __future__ import annotations
 

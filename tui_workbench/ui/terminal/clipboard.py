@@ -1,7 +1,7 @@
 """Copy text to the clipboard of the user's terminal, locally, over SSH, and through tmux and GNU screen.
 
-OSC 52 has no reply. If the terminal is known to have no clipboard, or the text is too long for it, the text is saved to
-a file, and the path is shown. Copied text can always be pasted within the app.
+OSC 52 has no reply. If the terminal is known to have no clipboard, or if the text is too long, the text is saved to a
+file, and a notification shows the path. Copied text can always be pasted within the app.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ RGB = tuple[int, int, int]
 
 
 class Reduced(NamedTuple):
-    """The replacement of a color: one of 16 colors in a dark and in a light theme, or an attribute without colors."""
+    """The replacements of a color: one of 16 colors in dark and in light themes, or without colors an attribute."""
 
     dark: int
     light: int

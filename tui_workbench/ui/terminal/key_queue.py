@@ -1,9 +1,9 @@
 """A queue that dispatches each key after the previous one has taken effect.
 
-Textual sends a key to the focused widget and continues with the next one immediately, while the binding of the first
-key runs after it has bubbled up to the app. When keys arrive together, as over a slow connection, the later ones reach
-the old focus: the text of a search would be taken for commands. Here a key waits until all widgets have handled the
-previous one, but at most for `PATIENCE` seconds, so that a widget that hangs does not block the keyboard.
+Textual sends a key to the focused widget and immediately continues with the next key. The binding of the first key runs
+later, after the key has bubbled up to the app. When keys arrive together, as over a slow connection, the later keys
+reach the old focus: the text of a search would be taken for commands. Here, a key waits until all widgets have handled
+the previous key. It waits for at most `PATIENCE` seconds, so that a widget that hangs does not block the keyboard.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ def _nearest(key: str) -> str:
     import difflib
 
     close = difflib.get_close_matches(key, ("title", "dark", *Palette._fields), 1)
-    return f"Did you mean {close[0]}?" if close else ""
+    return f"Did you mean {close[0]!r}?" if close else ""
 
 
 def _css_variables(palette: Palette) -> dict[str, str]:
@@ -309,7 +309,7 @@ def theme_warnings(palette: Palette) -> Iterator[str]:
             yield f"{ink} on {ground} is hard to read: the contrast is {ratio:.1f}:1, below {READABLE}:1"
     for name in ("selected", "marked", "raised"):
         if colors[name] == colors["background"]:
-            yield f"{name} equals background and will be invisible"
+            yield f"{name} has the same color as background, and is therefore invisible"
     for place, name in enumerate(STATES):
         for other in STATES[place + 1 :]:
             if colors[name] == colors[other]:

@@ -60,7 +60,7 @@ MIN_TEXT_WIDTH = 20
 
 
 class TraceScreen(HistoryScreen, inherit_bindings=False):
-    """The screen of the calls of one run or of all runs. Its result is always ""."""
+    """The screen of the calls for one run, or of all calls."""
 
     BINDINGS = TRACE.bindings + HISTORY.bindings
     DECLARED_COMMANDS = (*TRACE, *HISTORY)
@@ -85,7 +85,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
         self._follows = True
         self.calls = RowList()
         self.filter_row: FilterRow = FilterRow(
-            "Filter", "words of the command, its error, kind:git, failed", self.calls
+            "Filter", "words of the command or its error, kind:git, failed", self.calls
         )
         self.details = TextView()
         self.content = (self.filter_row, self.calls, self.details)
@@ -154,7 +154,7 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
 
     def action_failed(self) -> None:
         self._only_failed = not self._only_failed
-        self.say("Only failed calls." if self._only_failed else "")
+        self.say("Only failed calls are shown." if self._only_failed else "")
         self._look()
 
     def action_toggle_run(self) -> None:

@@ -1,6 +1,6 @@
 """The content of a dialog: lines of text, and fields that are edited in place.
 
-One widget takes all keys, in order. A secret is drawn as dots and leaves the view only through `values`.
+One widget handles all keys, in order. A secret is drawn as dots and leaves the view only through `values`.
 """
 
 from __future__ import annotations

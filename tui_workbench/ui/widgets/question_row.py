@@ -1,4 +1,4 @@
-"""A question in a row below its subject, with a key for each answer. The row does not take the focus by itself."""
+"""A question in a row below its subject, with a key for each answer. The row does not focus itself."""
 
 from __future__ import annotations
 

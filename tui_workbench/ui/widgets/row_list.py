@@ -1,7 +1,7 @@
 """A list of one-line rows with a cursor, for files, targets, runs and choices.
 
-The owner sets the rows with `show_rows`. The cursor stays on the key of its row when other rows come and go. Only
-visible lines are drawn.
+The owner sets the rows with `show_rows`. The cursor stays on the key of its row when other rows are added or removed.
+Only visible lines are drawn.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         return self._rows[self._cursor].key if self._rows else ""
 
     def show_rows(self, rows: Sequence[Row], *, empty: tuple[str, ...] = (), current: str | None = None) -> None:
-        """Show those of these rows that match the filter; without rows, show the lines of `empty`.
+        """Show the rows that match the filter; without rows, show the lines of `empty`.
 
         The cursor moves to the key `current`. If that is None, the cursor stays on its key, or else at its index.
         """

@@ -16,7 +16,7 @@ from tui_workbench.ui.widgets.row_list import RowList
 from tui_workbench.ui.widgets.text_field import TextField, matches
 
 MAX_SHOWN = 500
-"""Maximum number of rows; each takes time at every key press."""
+"""Maximum number of rows, because every row takes time at each key press."""
 
 
 class NarrowField(TextField, inherit_bindings=False):

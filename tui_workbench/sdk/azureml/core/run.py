@@ -23,7 +23,7 @@ class Run:
     def get_context(cls, allow_offline: "bool" = True, **_: "Any") -> "Run":
         """Return the run of the script. Raises RuntimeError outside a run, unless `allow_offline`."""
         if not allow_offline and not workbench.in_run():
-            raise RuntimeError("this script is not a run of the workbench")
+            raise RuntimeError("not in a run of the workbench: submit the script, or set allow_offline=True")
         return cls()
 
     @classmethod
