@@ -135,7 +135,7 @@ async def test_applying_a_change_saves_edits_of_the_form(project: Project, folde
         assert (folder / "box.compute").read_text() == BOX
         await pilot.press("enter")
         await until(lambda: "address: other\n" in (folder / "box.compute").read_text())
-        await until(lambda: pilot.app.screen is screen_of(pilot) or "The edits were saved" in seen(pilot))
+        await until(lambda: pilot.app.screen is screen_of(pilot) or "The saved edits changed the plan" in seen(pilot))
         if pilot.app.screen is not screen_of(pilot):
             await pilot.press("enter")
         await back(pilot)
