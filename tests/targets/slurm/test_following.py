@@ -23,6 +23,7 @@ from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.followed import FollowedRun
 from tui_workbench.targets.slurm.following import ClusterWatch
 from tui_workbench.targets.slurm.listing import Files
+from tui_workbench.targets.slurm.squeue import Job, Queue
 
 
 class SlowLogin(LoginHost):
@@ -155,16 +156,31 @@ def test_frequent_interruptions_do_not_stop_the_copy_of_a_log(login: Login) -> N
     assert log.read_text() == "hello"
 
 
-def test_ended_script_of_a_requeued_job_waits_for_slurm(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed, "EXPLAIN_SECONDS", 0.0)
+def requeued_run(login: Login) -> FollowedRun:
     (spec, _) = login.specs
     progress = Progress(RunDirectory(spec.run_directory), -1, RunState.RUNNING)
-    run = FollowedRun(
-        LoginHost(LocalHost(), str(login.root)), spec.run_id, spec.run_directory, "12", progress,
-        may_restart=True, has_samples=False,
-    )  # fmt: skip
+    host = LoginHost(LocalHost(), str(login.root))
+    return FollowedRun(host, spec.run_id, spec.run_directory, "12", progress, may_restart=True, has_samples=False)
+
+
+def test_ended_script_of_a_requeued_job_waits_for_slurm(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed, "EXPLAIN_SECONDS", 0.0)
+    run = requeued_run(login)
     run.take_files(Files(exit_code=0))
     now = time.monotonic()
     assert not run.wants_explanation(now)
     assert run.outcome(now) is None
     assert math.isinf(run.next_time())  # no busy loop until squeue reports the end
+
+
+@pytest.mark.parametrize(("end", "code"), [("COMPLETED", 0), ("CANCELLED", None)])
+def test_pending_job_that_completes_has_run(login: Login, end: str, code: int | None) -> None:
+    """A slurmctld that was killed lists a job as pending that it has started."""
+    run = requeued_run(login)
+    run.take_files(Files(job_id="12", exit_code=0))
+    for state in ("PENDING", end):
+        run.take_queue(Queue("", {"12": Job("12", state)}), time.monotonic())
+    run.take_accounting("", None)
+    outcome = run.outcome(time.monotonic())
+    assert outcome is not None
+    assert outcome.exit_code == code

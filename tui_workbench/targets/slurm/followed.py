@@ -117,6 +117,9 @@ class FollowedRun:
             job = None  # a slurmctld that lost its last jobs gives their IDs to other jobs
         if job is None or job.state in states.ENDED:
             self._end_state = job.state if job is not None else self._end_state
+            if self._end_state in states.BY_ITSELF:
+                # A slurmctld that was killed may list a job as pending that it has started.
+                self._is_put_back = False
             if math.isinf(self._gone_since):
                 self._gone_since = self._next_look = time.monotonic()
             return

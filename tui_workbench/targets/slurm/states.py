@@ -33,6 +33,9 @@ _ENDS = {
 ENDED = frozenset(_ENDS) - {"REVOKED"}
 """The job has ended. An unknown state is not an end. A REVOKED job runs on another cluster of the federation."""
 
+BY_ITSELF = frozenset(state for state, cause in _ENDS.items() if not cause)
+"""The script of the job has ended by itself, so the job was not waiting for another start."""
+
 _REASONS = {
     "AssociationJobLimit": "your account has reached its limit of running jobs",
     "BadConstraints": "no node satisfies the constraints of the job",
