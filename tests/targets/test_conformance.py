@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.faults.support import is_running, until
 from tests.runs.metrics.support import curve, read
 from tests.targets.harness import HARNESSES, FakeClusterHarness, FakeHarness, Harness, LocalHarness, Script
+from tui_workbench.core import retry
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import Interrupted
@@ -370,3 +371,17 @@ def test_17_wait_of_a_group_is_interrupted(harness: Harness) -> None:
     assert not harness.target().has_ended(spec)
     harness.target().stop(spec, grace=0)
     os.close(reading)
+
+
+def test_18_run_starts_again_after_a_reset(harness: Harness) -> None:
+    if not harness.target().target.kind.reads(retry.SECTION):
+        pytest.skip("the type does not read Retry")
+    spec = harness.spec(Script(output="once\n", exit_code=3))
+    for attempt in (1, 2):
+        harness.start(spec)
+        assert harness.target().wait(spec, NEVER).exit_code == 3
+        assert harness.log(spec) == b"once\n" * attempt
+        for _ in range(2):
+            harness.target().reset(spec)
+        assert not harness.target().started(spec)
+        assert not harness.target().has_ended(spec)

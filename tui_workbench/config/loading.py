@@ -16,7 +16,7 @@ from tui_workbench.config.schema.fields import kind_of
 from tui_workbench.config.schema.slurm_options import OVERRIDE, SECTION
 from tui_workbench.config.yaml_edit.syntax import MAP, Tree, parse, plain_value, read
 from tui_workbench.config.yaml_edit.values import Fault, Reading, read_fields
-from tui_workbench.core import target_types
+from tui_workbench.core import retry, target_types
 from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import SDK_KEYS, ComputeTarget, RunConfiguration
 
@@ -50,7 +50,7 @@ def run_configuration_of(
         found["ArgumentVector"] = (values.get("script", "$file"), *values.get("arguments", ()))
     else:
         old = {"CondaDependenciesFile": values["CondaFile"]} if "CondaFile" in values else {}
-        found = {**old, **values, OVERRIDE: values_below(values, OVERRIDE)}
+        found = {**old, **values, **{name: values_below(values, name) for name in (OVERRIDE, retry.SECTION)}}
     attributes = {"target": "", **_attributes(found, RunConfiguration._fields)}
     return RunConfiguration(**attributes, name=_name(path), path=path, values=as_read, is_sdk_form=is_sdk)
 

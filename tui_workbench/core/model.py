@@ -107,6 +107,7 @@ class RunConfiguration(NamedTuple):
     data_references: tuple[str, ...] = ()  # DataReferences: relative to the project, or absolute
     is_sdk_form: bool = False  # the file has the form of the Azure ML SDK of 2018
     slurm: Mapping[str, Any] = {}  # Slurm: typed values that override those of the target
+    retry: Mapping[str, Any] = {}  # Retry: typed values
 
     @property
     def conda_file(self) -> str:
@@ -215,6 +216,7 @@ class RunSpec(NamedTuple):
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
     gpu_check_due: bool = False  # the run requires a GPU, but this could not be checked at submission
     sweep: SweepTask | None = None
+    attempt: int = 1  # the number of the execution of the script; more than 1 only with `Retry`
 
     @property
     def slurm(self) -> dict[str, Any]:

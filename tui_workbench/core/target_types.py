@@ -40,11 +40,11 @@ class TargetType(NamedTuple):
 
 
 _LOGIN = ("address", "username", "password", "privateKey", "privateKeyPassphrase")
-_DOCKER = ("baseDockerImage", "nvidiaDocker", "gpus", "sharedVolumes", "nativeSharedDirectory")
+_DOCKER = ("baseDockerImage", "nvidiaDocker", "gpus", "sharedVolumes", "nativeSharedDirectory", "Retry")
 
 LOCAL = TargetType(
     "local",
-    keys=("pythonLocation", "sparkSubmitLocation", "gpus", "nativeSharedDirectory", "userManagedEnvironment"),
+    keys=("pythonLocation", "sparkSubmitLocation", "gpus", "nativeSharedDirectory", "userManagedEnvironment", "Retry"),
     uses_interpreter=True,
     can_build_environments=True,
     has_gpus=True,
@@ -68,7 +68,7 @@ REMOTE_DOCKER = LOCAL_DOCKER._replace(
 REMOTE = TargetType(
     "remote",
     "SSH",
-    keys=(*_LOGIN, "pythonLocation", "sparkSubmitLocation", "gpus", "userManagedEnvironment"),
+    keys=(*_LOGIN, "pythonLocation", "sparkSubmitLocation", "gpus", "userManagedEnvironment", "Retry"),
     required=("address",),
     is_remote=True,
     uses_interpreter=True,

@@ -20,7 +20,7 @@ from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.waiting import Interrupted
 from tui_workbench.runs.gpu.gate import REQUIRED
-from tui_workbench.runs.lifecycle import starting
+from tui_workbench.runs.lifecycle import retrying, starting
 from tui_workbench.runs.lifecycle.building import make_copy
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
@@ -138,16 +138,22 @@ class Controller:
 
     def _start(self) -> bool:
         """Execute the steps up to `start`. Return False if the run has ended."""
-        try:
-            make_copy(self._directory, self.record)
-            self._lifecycle.prepare()
-        except WorkbenchError as error:
-            self._wrap_up(starting.not_started(error))
-            return False
-        ending = starting.start_script(self._directory, self.record, self.target, self._lifecycle)
+        ending = self._start_script()
         if ending is not None:
             self._wrap_up(ending)
         return ending is None
+
+    def _start_script(self) -> Ending | None:
+        """Prepare the run and start the script. Return None, or the ending if it could not be started."""
+        try:
+            make_copy(self._directory, self.record)
+            self._lifecycle.prepare()
+            attempt = retrying.planned_attempt(self._directory, self.record)
+            if attempt is not None:
+                self._lifecycle.make_ready(attempt)
+        except WorkbenchError as error:
+            return starting.not_started(error)
+        return starting.start_script(self._directory, self.record, self.target, self._lifecycle)
 
     def _watch(self) -> None:
         """Wait until the script has ended, and then end the run."""
@@ -158,7 +164,17 @@ class Controller:
                 self.provenance = start_collecting(self._directory, self.record, self._lock.descriptor)
             self._helpers.record_gpus(self.record)
         self._helpers.metrics.follow()
-        self._wrap_up(self._wait())
+        self._wrap_up(self._wait_for_last_attempt())
+
+    def _wait_for_last_attempt(self) -> Ending:
+        """Wait for the end of the script, and start it again while `Retry` asks for it. Raises like `_wait`."""
+        while True:
+            ending = self._wait()
+            if not retrying.plan_attempt(self._directory, self.record, ending):
+                return retrying.with_attempt(self._directory, self.record, ending)
+            failed = self._start_script()
+            if failed is not None:
+                return failed
 
     def _wait(self) -> Ending:
         """Wait for the end of the script.

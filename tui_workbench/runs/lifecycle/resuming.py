@@ -65,8 +65,9 @@ def take_over(directory: RunDirectory) -> bool:
         return False
     with lock:
         target = target_for(spec.target)
-        # On a target with a watcher, the watcher ends the run.
-        if directory.status().end or (target.has_ended(spec) and not target.drives_together):
+        # On a target with a watcher, the watcher ends the run. A run with `Retry` may start again.
+        is_last = not (target.drives_together or spec.run_configuration.retry)
+        if directory.status().end or (target.has_ended(spec) and is_last):
             finish_here(directory, lock)
         else:
             hand_over(directory, lock, target)

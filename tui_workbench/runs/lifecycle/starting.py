@@ -14,6 +14,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.processes import adopt, child_descriptor, start_detached
 from tui_workbench.runs.lifecycle.building import environment_of, make_copy, remove_environment
+from tui_workbench.runs.lifecycle.retrying import attempt_number
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
@@ -27,7 +28,7 @@ def start_script(directory: RunDirectory, record: Record, target: Target, lifecy
     spec, plan = record.spec, record.plan
     begun = time.monotonic()
     try:
-        with_secrets = secret_arguments.with_secrets(spec)
+        with_secrets = secret_arguments.with_secrets(spec)._replace(attempt=attempt_number(directory, record))
         trace.hide_variables(with_secrets.run_configuration.environment_variables)
         with trace.for_run(directory.path):
             make_copy(directory, record)
@@ -37,7 +38,8 @@ def start_script(directory: RunDirectory, record: Record, target: Target, lifecy
         if not lifecycle.persist(lambda: target.started(spec)):
             return not_started(error)
     directory.append_event("step", step="start", status="done", seconds=round(time.monotonic() - begun, 6))
-    remove_secrets(directory, record)
+    if not spec.run_configuration.retry:
+        remove_secrets(directory, record)
     lifecycle.enter_started()
     return None
 

@@ -17,10 +17,10 @@ from typing import TypeVar
 from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import RunState
 from tui_workbench.core.progress import listening
-from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted
+from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, wait_ready
 from tui_workbench.runs.gpu.gate import STEP, TITLE, admit
 from tui_workbench.runs.lifecycle.step_progress import Progress
-from tui_workbench.runs.store.rundir import FOLLOWED, Ending, Record, RunDirectory
+from tui_workbench.runs.store.rundir import FOLLOWED, RESET, Attempt, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
 
 _Result = TypeVar("_Result")
@@ -130,6 +130,27 @@ class TargetLifecycle:
         self.progress.begin(STEP, TITLE)
         self.persist(check)
         self.progress.done(STEP)
+
+    def make_ready(self, attempt: Attempt) -> None:
+        """Wait until the time of another attempt, and make it possible on the target.
+
+        Raises Interrupted to cancel, TryLater, and StorageError.
+        """
+        if RESET in self._directory.status().done:
+            return
+        when = time.strftime("%H:%M:%S", time.localtime(attempt.due))
+        self.progress.enter(RunState.QUEUED, f"attempt {attempt.number} starts at {when}: {attempt.reason}")
+        self._unless_canceled(lambda: self._pause(attempt.due), ending=False)
+        self.progress.begin(RESET, "")
+        self.persist(lambda: self._target.reset(self._record.spec))
+        self.progress.done(RESET)
+
+    def _pause(self, end: float) -> None:
+        """Wait until a time. Raises Interrupted."""
+        watched = [self.progress.interrupted] if self.progress.interrupted >= 0 else []
+        while (left := end - time.time()) > 0:
+            if wait_ready(watched, timeout=left):
+                raise Interrupted
 
     def persist(self, action: Callable[[], _Result]) -> _Result:
         """Call `action`, and repeat the call if the target is unreachable or the connection breaks.

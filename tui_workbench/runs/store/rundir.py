@@ -60,7 +60,10 @@ CONTAINER_FILES = "made"  # receives the files of a script whose project is copi
 SHELL_COPY = "shell"  # the working copy for interactive shells
 FOLLOWED = "followed"  # exists for a run that another machine submitted, and whose files on the target are kept
 NOTE = "note"  # event with a `text` for the submitter of the run
-ATTEMPT = "attempt"  # event: the target began to execute the script again
+ATTEMPT = "attempt"  # event: the script is executed again
+DUE = "due"  # in an ATTEMPT event of `Retry`: when the controller starts the script
+RESET = "reset"  # step: the target is ready for the next attempt
+STARTING = {RESET, "start"}  # steps that each attempt of `Retry` repeats
 IMPORTED = "imported: not submitted by you on this machine"  # the reason of an active run that is not this user's own
 DEFAULT_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
@@ -76,11 +79,12 @@ class Ending(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """Another execution of the script by the target, after the first."""
+    """Another execution of the script, after the first."""
 
     number: int  # 2 or more
     start: int  # size of the log in bytes at the start of this attempt
     reason: str  # why the previous attempt ended
+    due: float = 0.0  # when `Retry` starts it, in seconds since the epoch; 0 if the target has started it
 
     @property
     def note(self) -> str:
@@ -207,7 +211,8 @@ class RunDirectory:
             if event["event"] != ATTEMPT:
                 continue
             if isinstance(number, int) and isinstance(start, int) and isinstance(reason, str):
-                found.append(Attempt(number, start, reason))
+                due = event.get(DUE)
+                found.append(Attempt(number, start, reason, due if isinstance(due, float) else 0.0))
         return found
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -240,6 +245,8 @@ class RunDirectory:
                 begun.add(str(event.get("step")))
                 if event.get("status") == "done":
                     done.add(str(event.get("step")))
+            elif kind == ATTEMPT and DUE in event:
+                done -= STARTING
             elif kind == "ending":
                 status = status._replace(ending=_ending(event) or status.ending)
         return status._replace(done=frozenset(done), begun=frozenset(begun))

@@ -26,6 +26,7 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
 16. A script can `import workbench` with any interpreter. Values that it logs are in the run's directory after
     `collect`. In PYTHONPATH, the workbench's folder precedes the user's folders.
 17. With `drives_together`, a group in any process returns, once for each run, the outcome that `wait` would return.
+18. If the type reads `Retry`, an ended run can be started again after `reset`. Its log continues.
 
 Targets with `starts_at_once` have nothing to prepare, collect or release, and are always reachable.
 """
@@ -156,6 +157,13 @@ class Target(abc.ABC):
 
     def collect(self, spec: RunSpec) -> None:  # noqa: B027
         """Copy the files of the run to this machine."""
+
+    def reset(self, spec: RunSpec) -> None:
+        """Make it possible to start a run again that has ended. Its log, working copy and outputs are kept.
+
+        Only for types that read `Retry`. Raises StorageError.
+        """
+        raise NotImplementedError
 
     def release(self, spec: RunSpec) -> None:  # noqa: B027
         """Free the resources of the run on the target. Its log and outputs may stay for other machines."""

@@ -23,6 +23,8 @@ from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE, RUN_ID
 
 SHARE_VARIABLE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 OUTPUTS_VARIABLE = "WORKBENCH_OUTPUTS_DIRECTORY"
+ATTEMPT_VARIABLE = "WORKBENCH_ATTEMPT"  # the number of the execution of the script
+RESUME_VARIABLE = "WORKBENCH_RESUME"  # 1 if an earlier attempt may have left a checkpoint, else not set
 """The folder `outputs/` of the run, for scripts that change their working directory."""
 
 PYTHON_PATH_VARIABLE = "PYTHONPATH"
@@ -144,11 +146,19 @@ def run_variables(
         "AZUREML_RUN_ID": spec.run_id,
         RUN_DIRECTORY_VARIABLE: run_directory,
         OUTPUTS_VARIABLE: outputs,
+        **_attempt(spec),
         **(others or {}),
         **own,
         **({PYTHON_PATH_VARIABLE: path} if sdk else {}),
         RUN_ID_VARIABLE: spec.run_id,
     }
+
+
+def _attempt(spec: RunSpec) -> dict[str, str]:
+    """Return the variables of a run that `Retry` may start again."""
+    if not spec.run_configuration.retry:
+        return {}
+    return {ATTEMPT_VARIABLE: str(spec.attempt)} | ({RESUME_VARIABLE: "1"} if spec.attempt > 1 else {})
 
 
 def python_path(first: str, rest: str) -> str:

@@ -199,6 +199,14 @@ class ContainerRun:
         if archive is not None:
             placing.take_made(archive, self._spec.run_directory)
 
+    def reset(self) -> None:
+        """Remove the container, so that the run can be started again. The copied part of its log is kept."""
+        self._engine.remove(self._name)
+        self._run.reset()
+        directory = self._spec.run_directory
+        if os.path.lexists(f"{directory}/{POSITION_FILE}"):
+            write_below(directory, POSITION_FILE, _line(LogPosition(size=os.stat(f"{directory}/{OUTPUT}").st_size)))
+
     def release(self) -> None:
         self._engine.remove(self._name)
         self._run.remove_copy()
@@ -292,14 +300,17 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
             self._counts = {each: count for each, count in self._counts.items() if each >= since}
             taken = sum(self._counts.values())
         self._position = LogPosition(since, taken, total, size)
-        line = " ".join(map(str, self._position)).ljust(_LENGTH - 1) + "\n"
-        os.pwrite(self._state, line.encode("ascii"), 0)
+        os.pwrite(self._state, _line(self._position), 0)
 
 
 def second_of(stamp: bytes) -> int:
     """Convert a timestamp such as `2026-01-31T12:00:00.123456789Z` to whole seconds since the epoch."""
     moment = stamp.decode("ascii").removesuffix("Z").partition(".")[0]
     return int(datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp())
+
+
+def _line(position: LogPosition) -> bytes:
+    return (" ".join(map(str, position)).ljust(_LENGTH - 1) + "\n").encode("ascii")
 
 
 def _parse(data: bytes) -> LogPosition:

@@ -226,6 +226,9 @@ class DockerTarget(Target):
     def collect(self, spec: RunSpec) -> None:
         self._run(spec).collect(self.report)
 
+    def reset(self, spec: RunSpec) -> None:
+        self._run(spec).reset()
+
     def release(self, spec: RunSpec) -> None:
         self._run(spec).release()
 

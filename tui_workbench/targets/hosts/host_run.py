@@ -57,6 +57,8 @@ mkdir -p -- "$@"
 """
 
 # $1: the run's directory. Executed on the host, because a container may see another boot ID.
+_RESET = 'cd -- "$1" && rm -f -- pid exit boot'
+
 _NOTE_START = 'umask 077; cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
 
 # $1: the tree, $2: the run's directory, $3: the folder of the SDK. Prints `absent` if the SDK is missing. A complete
@@ -316,6 +318,13 @@ class HostRun:
             write_below(self.directory, BOOT, current_boot_id().encode("ascii"))
             return
         self._host.run(["sh", "-c", _NOTE_START, "sh", self.directory])
+
+    def reset(self) -> None:
+        """Make it possible to start the run again. Raises StorageError."""
+        if not self._host.is_local:
+            done = self._host.run(["sh", "-c", _RESET, "sh", self.directory])
+            self.require(done, "remove the exit code of the run")
+        supervisor.forget(self._spec.run_directory)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file in the directory atomically, readable only by this user."""

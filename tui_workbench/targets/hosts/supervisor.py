@@ -12,12 +12,14 @@ follow a link that has replaced the file. If the shell cannot create these files
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tui_workbench.core.files import read_below
+from tui_workbench.core.errors import storage_errors
+from tui_workbench.core.files import read_below, unlink_below
 from tui_workbench.core.moments import current_boot_id
 from tui_workbench.core.plaintext import counted
 
@@ -133,6 +135,13 @@ def read_exit_code(run_directory: str) -> int | None:
     """Read the `exit` file. Return None while it is missing or incomplete."""
     text = _text(run_directory, EXIT)
     return int(text) if text.endswith("\n") and text.strip().isdigit() else None
+
+
+def forget(run_directory: str) -> None:
+    """Remove the files of the supervising shell, so that the run can be started again. Raises StorageError."""
+    for name in (PID, EXIT):
+        with storage_errors("remove", f"{run_directory}/{name}"), contextlib.suppress(FileNotFoundError):
+            unlink_below(run_directory, name)
 
 
 def _text(run_directory: str, name: str) -> str:

@@ -206,6 +206,9 @@ class LocalTarget(Target):
         end_processes(leader, grace=1.0)
         return forced
 
+    def reset(self, spec: RunSpec) -> None:
+        supervisor.forget(spec.run_directory)
+
     def _environment(self, spec: RunSpec) -> Managed | None:
         """Return the environment of the run; None if it uses the interpreter directly."""
         return self._environments.of(spec, find_interpreter(self.target)) if self._environments is not None else None

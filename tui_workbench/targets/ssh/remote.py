@@ -163,6 +163,9 @@ class RemoteTarget(Target):
             mirror.drain()
         run.fetch(self.report)
 
+    def reset(self, spec: RunSpec) -> None:
+        HostRun(self.host, spec).reset()
+
     def release(self, spec: RunSpec) -> None:
         HostRun(self.host, spec).remove_copy()
 

@@ -1,0 +1,151 @@
+"""Runs that are started again after their script has failed: `Retry` of a run configuration."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.faults.support import Workbench, controller_of, is_running, until
+from tui_workbench.runs.store.rundir import RunDirectory
+
+CHECKPOINT = """\
+import os, pathlib, sys
+attempt = os.environ["WORKBENCH_ATTEMPT"]
+print("attempt", attempt, os.environ.get("WORKBENCH_RESUME", "fresh"), flush=True)
+checkpoint = pathlib.Path("outputs/checkpoint")
+seen = checkpoint.read_text() if checkpoint.exists() else ""
+checkpoint.parent.mkdir(exist_ok=True)
+checkpoint.write_text(seen + attempt)
+sys.exit(0 if seen == "12" else 3)
+"""
+"""Succeeds in the third attempt, if the checkpoint of the others is still there."""
+
+WAITS_ONCE = """\
+import os, time
+print("attempt", os.environ["WORKBENCH_ATTEMPT"], flush=True)
+while os.environ["WORKBENCH_ATTEMPT"] == "1":
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def workbench(project_root: Path) -> Workbench:
+    return Workbench(project_root)
+
+
+def configure(workbench: Workbench, retry: str) -> None:
+    path = workbench.folder / "aml_config" / "local.runconfig"
+    path.write_text(f"{path.read_text()}Retry: {retry}\n")
+
+
+def attempts(workbench: Workbench, run_id: str) -> list[tuple[int, int, str]]:
+    found = RunDirectory(str(workbench.run_directory(run_id))).attempts()
+    return [(each.number, each.start, each.reason) for each in found]
+
+
+def test_failed_run_starts_again_until_it_succeeds(workbench: Workbench) -> None:
+    configure(workbench, "{times: 3, delay: 0}")
+    workbench.write(CHECKPOINT)
+    result = workbench.submit("train.py")
+    assert result.code == 0, result
+    assert result.out.partition("\n")[2] == "attempt 1 fresh\nattempt 2 1\nattempt 3 1\n"
+    (record,) = workbench.history()
+    assert record["status"] == "Completed"
+    log = workbench.log(record["run_id"])
+    starts = [log.index(f"attempt {number}") for number in (2, 3)]
+    assert attempts(workbench, record["run_id"]) == [(2, starts[0], "exit code 3"), (3, starts[1], "exit code 3")]
+    assert (workbench.folder / "outputs" / "checkpoint").read_text() == "123"
+
+
+def test_last_failure_is_the_end_of_the_run(workbench: Workbench) -> None:
+    configure(workbench, "{delay: 0}")
+    workbench.write("raise SystemExit(4)")
+    assert workbench.submit("train.py").code == 4
+    (record,) = workbench.history()
+    assert record["status"] == "Failed"
+    assert record["reason"] == "attempt 2: exit code 4"
+
+
+def test_other_ends_are_final(workbench: Workbench) -> None:
+    configure(workbench, "{times: 2, on: [oom, lost], delay: 0}")
+    workbench.write("raise SystemExit(4)")
+    workbench.submit("train.py")
+    (record,) = workbench.history()
+    assert record["reason"] == "exit code 4"
+
+
+def test_killed_script_counts_as_out_of_memory(workbench: Workbench) -> None:
+    configure(workbench, "{on: [oom], delay: 0}")
+    workbench.write(WAITS_ONCE)
+    run_id = workbench.detach("train.py")
+    until(lambda: "attempt 1" in workbench.log(run_id))
+    shell = int((workbench.run_directory(run_id) / "pid").read_text().split()[0])
+    (script,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+    os.kill(int(script), signal.SIGKILL)
+    workbench.until_status(run_id, "Completed")
+    assert workbench.log(run_id) == "attempt 1\nattempt 2\n"
+
+
+def test_run_whose_shell_was_killed_is_lost_and_starts_again(workbench: Workbench) -> None:
+    configure(workbench, "{on: [lost], delay: 0}")
+    workbench.write(WAITS_ONCE)
+    run_id = workbench.detach("train.py")
+    until(lambda: "attempt 1" in workbench.log(run_id))
+    shell = int((workbench.run_directory(run_id) / "pid").read_text().split()[0])
+    (script,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+    for pid in (shell, int(script)):
+        os.kill(pid, signal.SIGKILL)
+    workbench.until_status(run_id, "Completed")
+    assert workbench.log(run_id) == "attempt 1\nattempt 2\n"
+
+
+def test_run_waits_for_its_next_attempt(workbench: Workbench) -> None:
+    configure(workbench, "{delay: 600}")
+    workbench.write("raise SystemExit(4)")
+    run_id = workbench.detach("train.py")
+    workbench.until_status(run_id, "Queued")
+    assert workbench.info(run_id)["reason"].startswith("attempt 2 starts at ")
+    assert workbench.run("experiment", "cancel", "--run", run_id).code == 0
+    assert workbench.status(run_id) == "Canceled"
+    assert not (workbench.run_directory(run_id) / "outputs").exists()
+
+
+def test_new_controller_continues_with_the_attempt(workbench: Workbench) -> None:
+    configure(workbench, "{delay: 3}")
+    workbench.write('import os; print(os.environ["WORKBENCH_ATTEMPT"]); raise SystemExit(4)')
+    run_id = workbench.detach("train.py")
+    workbench.until_status(run_id, "Queued")
+    controller = controller_of(workbench.run_directory(run_id))
+    os.kill(controller, signal.SIGKILL)
+    until(lambda: not is_running(controller))
+    assert workbench.run("experiment", "resume").code == 0
+    workbench.until_status(run_id, "Failed")
+    assert workbench.log(run_id) == "1\n2\n"
+
+
+def test_attempts_are_not_counted_after_a_cancel(workbench: Workbench) -> None:
+    configure(workbench, "{times: 5, delay: 0}")
+    workbench.write(WAITS_ONCE)
+    run_id = workbench.detach("train.py")
+    until(lambda: "attempt 1" in workbench.log(run_id))
+    workbench.run("experiment", "cancel", "--run", run_id)
+    assert workbench.status(run_id) == "Canceled"
+    assert attempts(workbench, run_id) == []
+
+
+@pytest.mark.parametrize(
+    ("retry", "message"),
+    [
+        ("{times: 0}", "`Retry.times` is '0', expected 1 or more"),
+        ("{on: [preempted]}", "`Retry.on`"),
+        ("{delay: soon}", "`Retry.delay`"),
+        ("3", "`Retry`"),
+    ],
+)
+def test_invalid_values_are_refused(workbench: Workbench, retry: str, message: str) -> None:
+    configure(workbench, retry)
+    workbench.write("")
+    assert message in workbench.submit("train.py").error(3)
