@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.model import STATE_GLYPHS, Run, RunState
 from tui_workbench.ui.commands.command import shown_key
 
 
@@ -25,16 +25,17 @@ class StateLook(NamedTuple):
 # Records of older versions contain "out of reach".
 _SINCE = re.compile(r"(?:out of reach|unreachable) since (\d\d:\d\d)")
 
-RUN_STATES = {
-    RunState.QUEUED: StateLook("○", "queued", "muted"),
-    RunState.PREPARING: StateLook("◌", "preparing", "running"),
-    RunState.RUNNING: StateLook("●", "running", "running"),
-    RunState.FINALIZING: StateLook("◍", "finalizing", "running"),
-    RunState.COMPLETED: StateLook("✓", "completed", "success"),
-    RunState.FAILED: StateLook("✗", "failed", "error"),
-    RunState.CANCELED: StateLook("⊘", "canceled", "muted"),
-    RunState.UNKNOWN: StateLook("?", "unknown", "warning"),
+_STATE_ROLES = {
+    RunState.QUEUED: "muted",
+    RunState.PREPARING: "running",
+    RunState.RUNNING: "running",
+    RunState.FINALIZING: "running",
+    RunState.COMPLETED: "success",
+    RunState.FAILED: "error",
+    RunState.CANCELED: "muted",
+    RunState.UNKNOWN: "warning",
 }
+RUN_STATES = {state: StateLook(glyph, state, _STATE_ROLES[state]) for state, glyph in STATE_GLYPHS.items()}
 
 STEP_WORDS = {
     "prepare": "preparing",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 
 from tui_workbench.cli.computetarget.check import HOST_KEYS, RESULT, accept_host_keys, exit_code, print_checks, record
@@ -16,7 +17,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.attach import CLUSTER, LOCAL_DOCKER, REMOTE, SLURM, TYPES, Attachment, AttachRequest
 from tui_workbench.targets.base.detach import detach, move_secrets, plan_detaching
-from tui_workbench.targets.base.secrets import KeyringResult, plain_text_secrets
+from tui_workbench.targets.base.secrets import SecretStore, plain_text_secrets
 from tui_workbench.targets.checks.check import run_checks
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 
@@ -115,7 +116,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
         raise
     if is_text(arguments):
         files = (attached.compute, attached.run_configuration)
-        write_lines([*(f"wrote {_short(project, path)}" for path in files), *map(_kept, attached.kept)])
+        write_lines([*(f"wrote {_short(project, path)}" for path in files), *(kept.text for kept in attached.kept)])
     target = project.target(request.name)
     key = attachment.install_by_hand
     if key is not None:
@@ -175,9 +176,12 @@ def run_login(arguments: argparse.Namespace) -> int:
         host.run(["true"])
     else:
         typed = prompts.log_in(host)
-    kept = prompts.keep(typed)
+    kept = SecretStore().keep(typed)
     status = host.status()
-    text = [f"logged in to {target.address} as {status.get('username') or target.username}", *map(_kept, kept)]
+    text = [
+        f"logged in to {target.address} as {status.get('username') or target.username}",
+        *(each.text for each in kept),
+    ]
     return emit({"name": target.name, **status, "secrets": [one._asdict() for one in kept]}, arguments, text=text)
 
 
@@ -273,20 +277,12 @@ def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None
 
 
 def _next_step(name: str, *, is_ready: bool, by_hand: bool) -> str:
+    word = shlex.quote(name)
     if by_hand:
-        return f"{name} is attached. Install the key, then run: workbench-tui computetarget check {name}"
+        return f"{name} is attached. Install the key, then run: workbench-tui computetarget check {word}"
     if not is_ready:
-        return f"{name} is attached but not ready. Apply the fix, then run: workbench-tui computetarget check {name}"
-    return f"{name} is attached. Run a script: workbench-tui experiment submit -c {name} SCRIPT"
-
-
-def _kept(kept: KeyringResult) -> str:
-    if kept.in_keyring:
-        return "stored the secret in the keyring"
-    return (
-        f"the secret is kept in memory only ({kept.reason}); you are asked for it again after 12 hours without "
-        "use, or after a restart of this machine"
-    )
+        return f"{name} is attached but not ready. Apply the fix, then run: workbench-tui computetarget check {word}"
+    return f"{name} is attached. Run a script: workbench-tui experiment submit -c {word} SCRIPT"
 
 
 def _over_ssh(project: Project, name: str) -> ComputeTarget:

@@ -186,7 +186,7 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
     """
     verdict = fresh_verdict(directory.path, configuration.environment_variables, final=True)
     if verdict is None:
-        return judged(configuration, ending, "", "no GPU was available")
+        return judged(configuration, ending, "", "there are no GPU samples")
     directory.write(GPU_VERDICT, json.dumps(to_json(verdict), indent=1).encode() + b"\n", durable=True)
     return judged(configuration, ending, verdict.word, verdict.cause)
 

@@ -248,7 +248,6 @@ class Controller:
 
 
 def _ending(outcome: Outcome, end: float) -> Ending:
-
     if outcome.exit_code is None:
         return Ending(RunState.FAILED if outcome.has_failed else RunState.UNKNOWN, outcome.reason, None, end)
     state = RunState.FAILED if outcome.exit_code else RunState.COMPLETED

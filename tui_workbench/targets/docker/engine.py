@@ -131,7 +131,7 @@ class Engine:
 
     def __init__(self, path: str, label: str, login: str = "") -> None:
         """`login` holds the arguments of `ssh` for the engine's host, for the trace; "" for this machine."""
-        self._label = label
+        self.label = label
         self._login = login
         self._docker = ("docker",) if login or path == SYSTEM_SOCKET else ("docker", "-H", f"unix://{path}")
         with self._called("connect", "version"):
@@ -285,7 +285,7 @@ class Engine:
             found = self._api.exec_inspect(made)
             call.end(found.get("ExitCode"))
         if found.get("Running") or found.get("ExitCode") is None:
-            raise unreachable(self._label)
+            raise unreachable(self.label)
         yield int(found["ExitCode"])
 
     def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
@@ -355,11 +355,11 @@ class Engine:
             yield
         except _errors().APIError as error:
             said = " ".join(str(error.explanation or error).split())
-            raise refused(self._label, action, said, error.status_code or 0) from error
+            raise refused(self.label, action, said, error.status_code or 0) from error
         except (_errors().InvalidRepository, _errors().NullResource, UnicodeError) as error:
-            raise refused(self._label, action, str(error)) from error
+            raise refused(self.label, action, str(error)) from error
         except (_errors().DockerException, *_transport_errors(), OSError, *_INVALID_ANSWER) as error:
-            raise unreachable(self._label, error) from error
+            raise unreachable(self.label, error) from error
 
 
 def _errors() -> Any:
@@ -436,7 +436,7 @@ _CHECK_ENGINE = "Correct the cause that the engine names. `docker info` on its m
 
 def refused(label: str, action: str, said: str, status: int = 0) -> EngineRefused:
     """Return the error for a refused call. Any call can fail because of a full disk, which has its own message."""
-    if "no space left on device" in said:
+    if "no space left on device" in said.lower():
         return EngineRefused(
             f"the disk of the Docker engine on {label} is full: cannot {action}",
             status=status,

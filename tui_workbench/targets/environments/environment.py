@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -179,7 +180,7 @@ def not_prepared(spec: RunSpec, why: str, host: str = "") -> NotPrepared:
     key = configuration.key("PrepareEnvironment")
     return NotPrepared(
         f"the environment is not prepared{f' on {host}' if host else ''} ({why}), and {key} is false",
-        remedy=f"Run `workbench-tui experiment prepare -c {configuration.name}`, or set `{key}: true`.",
+        remedy=f"Run `workbench-tui experiment prepare -c {shlex.quote(configuration.name)}`, or set `{key}: true`.",
         file=configuration.path,
         line=line_of_key(configuration.path, key),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -130,7 +131,7 @@ def variables_of(spec: RunSpec, others: Mapping[str, str] | None = None) -> dict
 
 def prepare_command(spec: RunSpec) -> str:
     """Return the command that builds the environment of a run."""
-    return f"workbench-tui experiment prepare -c {spec.run_configuration.name}"
+    return f"workbench-tui experiment prepare -c {shlex.quote(spec.run_configuration.name)}"
 
 
 def spec_of(target: ComputeTarget, configuration: RunConfiguration | None = None) -> RunSpec:

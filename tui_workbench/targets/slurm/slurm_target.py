@@ -156,7 +156,7 @@ class SlurmTarget(Target):
             step.encode("utf-8", "surrogateescape"),
             batch.encode("utf-8", "surrogateescape"),
             tuple(job_words(spec.slurm, spec.run_id, directory)),
-            f"`workbench-tui experiment clean -t {self.target.name}`",
+            f"`workbench-tui experiment clean -t {shlex.quote(self.target.name)}`",
             _array_task(spec, root, directory),
         )
         submitted = self._send_and_submit(spec, job)

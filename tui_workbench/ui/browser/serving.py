@@ -155,7 +155,7 @@ class Server(TextualServer):
     """The server of the screens of one project."""
 
     def __init__(self, project: str, port: int) -> None:
-        """Listen on the port. Raises UsageError if it is in use, and StorageError if only root may use it."""
+        """Listen on the port. Raises UsageError if it cannot be used, and StorageError if only root may use it."""
         self._listening = _listen(port)
         self.access = Access()
         self._open: set[Screens] = set()
@@ -346,5 +346,6 @@ def _listen(port: int) -> socket.socket:
         ) from error
     except OSError as error:
         raise UsageError(
-            f"port {port} is in use", remedy="Choose another port: `--port NUMBER`, or `--port 0` for any free port."
+            f"cannot use port {port}: {os.strerror(error.errno or 0).lower()}",
+            remedy="Choose another port: `--port NUMBER`, or `--port 0` for any free port.",
         ) from error
