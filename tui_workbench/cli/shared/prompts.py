@@ -134,7 +134,7 @@ def keep(typed: dict[str, str]) -> list[KeyringResult]:
 
 
 def log_in(host: SshHost) -> dict[str, str]:
-    """Log in to a machine, asking the user if necessary. Return the typed secrets by reference."""
+    """Log in to a machine, asking the user if necessary. Return the typed secrets, keyed by their references."""
     typed: dict[str, str] = {}
 
     def give(error: SecretNeeded, secret: str) -> None:
