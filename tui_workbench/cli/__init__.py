@@ -265,8 +265,8 @@ options:
   -V, --version  show the version
 
 exit codes: the exit code of the script for a finished run, 130 for a canceled
-run; otherwise 0, 1 for an error on this machine, 2 for wrong usage, 3 for a
-configuration problem, 4 if the target is unreachable.
+run or after Ctrl-C; otherwise 0, 1 for an error on this machine, 2 for wrong
+usage, 3 for a configuration problem, 4 if the target is unreachable.
 """
 
 

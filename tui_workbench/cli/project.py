@@ -43,7 +43,7 @@ configure_restore = options(
     option("-r", "--run-id", dest="run", metavar="ID", default="", help="the ID or number of the run"),
     option("--undo", action="store_true", help="undo the last restore"),
     option("--dry-run", action="store_true", help="print the changes without making them"),
-    output(default="", note="default: text"),
+    output(default="", note="output format (default: text)"),
     epilog="""\
 The current files, including uncommitted changes, are saved first; --undo
 brings them back. Ignored files and outputs/ are not changed.

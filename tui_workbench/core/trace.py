@@ -76,7 +76,7 @@ def hide_variables(variables: Mapping[str, str]) -> None:
 
 
 def changed_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that differ from those of this process."""
+    """Return the variables of `environment` that this process does not have, or has with another value."""
     return {name: value for name, value in environment.items() if os.environ.get(name) != value}
 
 

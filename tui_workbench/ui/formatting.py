@@ -65,7 +65,7 @@ WARNING = StateLook("▲", "warning", "warning")
 
 
 def run_state(run: Run) -> StateLook:
-    """Return the appearance of a run's state. For a failed run, the word is its exit code: `exit 1`."""
+    """Return the appearance of a run's state. The word of a failed run is its exit code, if known: `exit 1`."""
     look = RUN_STATES.get(run.state, RUN_STATES[RunState.UNKNOWN])
     if run.state == RunState.FAILED and run.exit_code is not None and run.exit_code > 0:
         return look._replace(word=f"exit {run.exit_code}")
@@ -95,7 +95,7 @@ def verdict_label(word: str, *, short: bool = False) -> str:
 
 
 def is_before_script(run: Run) -> bool:
-    """Return True if the run is being prepared and its preparation has a separate log."""
+    """Return True if the script has not started and the run may have a setup log."""
     return not run.start and (not target_types.find(run.target_type).runs_here or run.state == RunState.PREPARING)
 
 

@@ -91,7 +91,7 @@ class Recovery:
     def take_over(self) -> tuple[list[Unsaved], list[StorageError]]:
         """Return the texts of ended processes, oldest first, and the errors of unreadable ones.
 
-        The files stay until `delete_taken` is called. Call `keep` before that.
+        The files stay until `delete_taken` is called. Before that, call `keep` with the texts.
         """
         found: list[Unsaved] = []
         errors: list[StorageError] = []

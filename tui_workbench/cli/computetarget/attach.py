@@ -58,15 +58,21 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     add("-t", "--type", dest="old_type", metavar="TYPE", choices=TYPES, help="the same as TYPE")
     add("-n", "--name", metavar="NAME", required=True, help="the name of the new target")
     add("-a", "--address", metavar="HOST[:PORT]", default="", help="host name, IP address or alias in ~/.ssh/config")
-    add("-u", "--username", metavar="USER", default="", help="default: the user that ssh would choose")
+    add("-u", "--username", metavar="USER", default="", help="SSH user (default: the user that ssh would choose)")
     _configure_login(parser)
     machine = parser.add_argument_group("target")
     machine.add_argument(
         "--image", metavar="IMAGE", default="", help="the base image of containers (default: depends on the GPU)"
     )
     gpu = machine.add_mutually_exclusive_group()
-    gpu.add_argument("--gpu", dest="gpu", action="store_true", default=None, help="set nvidiaDocker: true")
-    gpu.add_argument("--no-gpu", dest="gpu", action="store_false", help="set nvidiaDocker: false (default: detected)")
+    gpu.add_argument(
+        "--gpu",
+        dest="gpu",
+        action="store_true",
+        default=None,
+        help="set nvidiaDocker: true (the default, unless the machine has no GPU)",
+    )
+    gpu.add_argument("--no-gpu", dest="gpu", action="store_false", help="set nvidiaDocker: false")
     machine.add_argument(
         "--python",
         metavar="PATH",
@@ -93,7 +99,7 @@ def _configure_login(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_slurm(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("slurm (without --address, the commands of Slurm are on this machine)").add_argument
+    add = parser.add_argument_group("slurm (without --address, the workbench uses Slurm on this machine)").add_argument
     add("--run-root", metavar="FOLDER", default="", help="folder that login and compute nodes share")
     add("--partition", metavar="NAME", default="", help="the partition of jobs (default: the cluster's)")
     add("--account", metavar="NAME", default="", help="the account of jobs (default: the user's)")

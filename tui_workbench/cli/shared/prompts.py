@@ -125,7 +125,7 @@ def ensure_login(target: ComputeTarget) -> None:
 
 
 def log_in(host: SshHost) -> dict[str, str]:
-    """Log in to a machine, asking the user if necessary. Return the typed secrets by reference."""
+    """Log in to a machine, asking the user if necessary. Return the typed secrets, keyed by their references."""
     typed: dict[str, str] = {}
 
     def give(error: SecretNeeded, secret: str) -> None:

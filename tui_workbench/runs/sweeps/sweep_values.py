@@ -87,7 +87,7 @@ def _range(text: str, kind: str, inside: str) -> Range:
         rules = {"uniform": "two numbers", "loguniform": "two numbers above 0", "randint": "two whole numbers"}
         raise UsageError(
             f"--param {text!r}: {kind} needs {rules[kind]}, the smaller first",
-            remedy="Examples: uniform(0,0.5), loguniform(1e-5,1e-1), randint(1,4).",
+            remedy="Write it as in `uniform(0,0.5)`, `loguniform(1e-5,1e-1)` or `randint(1,4)`.",
         )
     return Range(kind, low, high)
 

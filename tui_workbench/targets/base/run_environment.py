@@ -35,7 +35,7 @@ DEFAULT_SHARE = "~/.azureml/share/"
 LAUNCHER = "workbench_ranks.py"
 
 HELPERS_SECONDS = 0.2
-"""Time for helper processes of a script (such as those of `multiprocessing`) to notice its end."""
+"""Seconds that helper processes of a script (such as those of `multiprocessing`) have to notice its end."""
 
 LEFT_BEHIND_GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL for processes that outlive the script."""

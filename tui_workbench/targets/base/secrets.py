@@ -2,8 +2,8 @@
 
 A `.compute` file holds only a reference, `AzureMlSecret=<target>#<user>#<id>`, and can be committed and shared. The
 secret is in the user's keyring or, without a keyring, in the memory of the process that holds the SSH connection. It is
-never in a file, an argument list, an environment variable or a log. A child process reads the keyring, because a locked
-keyring may block until the user unlocks it.
+never in a file, an argument list, an environment variable or a log. A child process accesses the keyring, because a
+locked keyring may block until the user unlocks it.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def clean_command(target: ComputeTarget) -> str:
 def disk(host: Host, folders: Sequence[str], command: str, remedy: str) -> CheckResult:
     """Check the free space on the disks of the folders. Raises CheckFailed or WorkbenchError.
 
-    `command` frees space, and `remedy` names the files that need it.
+    `command` frees space, and `remedy` names the files that need space.
     """
     lines = host.check(["sh", "-c", _FREE, "sh", *folders]).text.split("\n")
     rows = [(words[0], int(words[3]) << 10, words[5]) for words in (line.split(None, 5) for line in lines)]

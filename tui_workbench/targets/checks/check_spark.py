@@ -28,7 +28,10 @@ def spark(target: Target) -> CheckResult:
         spec, found, host.label, spark_remedy=launcher.pip_remedy(python), java_remedy=launcher.JAVA_REMEDY
     )
     which = f"Spark {found.version} (Scala {found.scala})" if found.version else "Spark"
-    remedy = f"The workbench builds no environment on this target: install the packages of your scripts into {python}."
+    remedy = (
+        "The workbench builds no environment on this target. "
+        f"Install the packages of your scripts with `{python} -m pip install`."
+    )
     return CheckResult(SPARK, OK, f"{found.submit} is {which}", remedy)
 
 

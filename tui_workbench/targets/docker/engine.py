@@ -153,9 +153,9 @@ class Engine:
             )
 
     def started_at(self) -> str:
-        """Return the time of the engine's start in the format of containers; "" if it is not known.
+        """Return the time of the engine's start in ISO 8601; "" if it is not known.
 
-        The engine creates its default network at each start.
+        This is the creation time of the default network, which the engine creates at each start.
         """
         with self._sought("inspect the network", "network", "inspect", "bridge"):
             return str(self._api.inspect_network("bridge").get("Created", ""))
@@ -308,7 +308,7 @@ class Engine:
     def records(self, container: str, *, since: int = 0, follow: bool = True) -> Iterator[bytes]:
         """Yield the records of a container's log, `TIMESTAMP text`, from the second `since` on.
 
-        They have the order of the log file. With `follow`, wait for further records until the container has ended.
+        They are in the order of the log file. With `follow`, wait for more records until the container has ended.
         """
         wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
         words = ("logs", "--timestamps", "--since", str(since), *(("--follow",) if follow else ()), container)
@@ -388,11 +388,11 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 def _version(path: str) -> str:
     """Return the engine's API version. `_ping` is the fastest call that returns it.
 
-    An engine refuses requests of a much older or newer version.
+    An engine refuses requests with a much older or newer version.
     """
     import docker.constants
 
-    # First try to connect: the package does not close a socket after a failure.
+    # First try to connect: the package does not close the socket after a failed connection.
     with socket.socket(socket.AF_UNIX) as attempt:
         attempt.connect(path)
     api = _client(path, docker.constants.DEFAULT_DOCKER_API_VERSION, TIMEOUT)

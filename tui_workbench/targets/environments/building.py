@@ -57,7 +57,7 @@ _NO_ROUTE = (
 class BuildInputs(NamedTuple):
     """The files that a build needs, as folders on the engine's host."""
 
-    uv: str = ""  # the folder with the program uv; "" if the image has it or does not need it
+    uv: str = ""  # the folder with the program uv; "" if the image has uv or the build does not need it
     wheels: tuple[str, ...] = ()
     files: Mapping[str, str] = {}  # for each wheel or archive of the project, its folder on the host
     offline: bool = False
@@ -239,8 +239,8 @@ class Builder:
         is_unreachable = any(words in text for words in _NO_ROUTE)
         return (NoRoute if is_unreachable else ConfigurationError)(
             f"cannot build the environment, because the step '{step.title}' failed: {said}",
-            remedy="Correct the packages, or check the connection to the package index. The file preparation.log of a "
-            "run has the whole output.",
+            remedy="Correct the packages, or check the connection to the package index. If a run needed the "
+            "environment, its file preparation.log has the whole output.",
             file=self._recipe.path,
             line=self._recipe.line_named_in(text),
         )

@@ -190,7 +190,7 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def home(self) -> str:
-        """Return the folder for all files of the workbench on the host. It may not exist yet."""
+        """Return the folder for the workbench's files on the host. It may not exist yet."""
 
     @abc.abstractmethod
     def wait_until_reachable(self, interrupted: int = -1) -> bool:

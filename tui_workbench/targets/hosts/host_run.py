@@ -344,7 +344,7 @@ class HostRun:
         )
 
     def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
-        """Return the outcome; add a full disk to the reason if the script failed. Raises TargetUnreachable."""
+        """Return the outcome; if the script failed, the reason mentions a full disk. Raises TargetUnreachable."""
         if not outcome.exit_code or not self._is_full():
             return outcome
         reason = f"{outcome.reason}; the disk of {self._host.label} is full"

@@ -450,8 +450,8 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
             f"{prefix}the host key of {where} is unknown: {client.presented}",
             presented=client.presented,
             remedy="Compare the fingerprint with those of `cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -` on the "
-            "machine, "
-            f"then run `computetarget attach`, `check` or `login` with `--accept-host-key {client.presented}`.",
+            "machine, then run `workbench-tui computetarget attach`, `check` or `login` with "
+            f"`--accept-host-key {client.presented}`.",
         )
     return HostKeyRefused(
         f"{prefix}the host key of {where} was refused: {said}",

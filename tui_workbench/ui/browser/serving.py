@@ -1,8 +1,8 @@
 """The screens in a browser: a server on the loopback address, also usable through `ssh -L`.
 
 A request is refused unless it uses a name of this machine, does not come from a page of another site, and carries a
-cookie that this server issued. A browser receives the cookie in exchange for the token in the address, which works
-once. When the server ends, it ends the workbenches that it started; their runs continue.
+cookie that this server issued, or the token in the address. The token works once: the browser receives a cookie in
+exchange. When the server ends, it ends the workbenches that it started; their runs continue.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class Server(TextualServer):
             return False
         origin = request.headers.get("Origin")
         if origin is None:
-            # Without an Origin header, pages can be requested, but not the WebSocket, which carries the keys.
+            # Without an Origin header, pages can be requested, but not the WebSocket, which carries the key presses.
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
 

@@ -157,7 +157,7 @@ class Starting:
         return logged_in
 
     async def submit(self, request: RunRequest) -> None:
-        """Start a run whose login and environment are ready."""
+        """Start a run that needs no further login or preparation."""
         try:
             await in_thread(lambda: self._submit(request))
         except NoGpu as error:
@@ -245,7 +245,7 @@ class Starting:
     async def prepare(self, *, runs_afterwards: bool = False) -> bool:
         """Build the environment of the chosen run configuration on a screen; return True if it is ready.
 
-        If `runs_afterwards`, the screen closes at the end of the build.
+        If `runs_afterwards`, the screen closes when the environment is ready.
         """
         configuration, target = self._context.panes.run_bar.chosen
         if configuration is None:
@@ -306,14 +306,14 @@ class Starting:
         return frozenset(path for path in self._context.panes.editor.dirty_paths() if path.startswith(folder))
 
     def _makes_environment(self, configuration: RunConfiguration, target: ComputeTarget | None) -> frozenset[str]:
-        """Return the files with unsaved edits that define the environment."""
+        """Return the files that define the environment and have unsaved edits."""
         root = self._context.project.root
         named = (configuration.conda_dependencies_file, configuration.spark_dependencies_file)
         files = {configuration.path, *(os.path.join(root, name) for name in named if name)}
         return self._edited() & (files | ({target.path} if target is not None else set()))
 
     async def _save(self, paths: frozenset[str]) -> None:
-        """Save these files. Raises UsageError when one cannot be saved."""
+        """Save these files. Raises UsageError when a file cannot be saved."""
         if failed := await self._context.panes.editor.save(paths):
             raise UsageError(
                 f"nothing was run: cannot save {file_names(failed)}",
