@@ -140,7 +140,10 @@ class TraceFile:
 
 
 def _read(path: str, offset: int) -> tuple[bytes, int]:
-    """Return the complete lines from `offset`, and the offset of the next line."""
+    """Return the complete lines from `offset`, and the offset of the next line.
+
+    At most the last `LONGEST_READ` bytes are read, so the first line may be incomplete.
+    """
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size

@@ -193,7 +193,7 @@ def _check_free(place: str) -> None:
 
 def _taken(place: str) -> UsageError:
     command = f"workbench-tui project add {shlex.quote(place)}"
-    remedy = f"Choose another name or --path. If it is a folder, you can make it a project: `{command}`."
+    remedy = f"Choose another name or --path. If it is a folder, you can turn it into a project: `{command}`."
     return UsageError(f"{place} exists and is not an empty folder", remedy=remedy)
 
 

@@ -101,8 +101,9 @@ def _configure_login(parser: argparse.ArgumentParser) -> None:
 def _configure_slurm(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("slurm (without --address, the workbench uses Slurm on this machine)").add_argument
     add("--run-root", metavar="FOLDER", default="", help="folder that login and compute nodes share")
-    add("--partition", metavar="NAME", default="", help="the partition of jobs (default: the cluster's)")
-    add("--account", metavar="NAME", default="", help="the account of jobs (default: the user's)")
+    add("--partition", metavar="NAME", default="",
+        help="Slurm partition for jobs (default: the cluster's default partition)")  # fmt: skip
+    add("--account", metavar="NAME", default="", help="Slurm account for jobs (default: your default account)")
 
 
 def run_attach(arguments: argparse.Namespace) -> int:
@@ -251,7 +252,8 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
         )
     if kind == SLURM and not arguments.address and (login or arguments.username):
         raise UsageError(
-            "the options for a login need the address of the login node",
+            "--username, --private-key-file, --use-azureml-ssh-key, --password and --password-stdin need the address "
+            "of the login node",
             remedy="Add `--address HOST[:PORT]`, or omit these options to use Slurm on this machine.",
         )
     if arguments.password is not None and arguments.password_stdin:

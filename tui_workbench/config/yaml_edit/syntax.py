@@ -316,7 +316,10 @@ class _Builder:
 
     def _alias(self, name: str, start: int, end: int) -> Node:
         if name in self.open_anchors:
-            raise self._error(start, f"*{name} refers to a value that contains it", "Write out the value.")
+            message = f"the alias *{name} is inside the value of its own anchor &{name}"
+            raise self._error(
+                start, message, f"Replace *{name} with another value. If *{name} is text, put it in quotes."
+            )
         target = self.anchors.get(name)
         if target is None:
             before = self.text[self.text.rfind("\n", 0, start) + 1 : start]

@@ -163,7 +163,7 @@ class Controller:
     def _wait(self) -> Ending:
         """Wait for the end of the script.
 
-        Raises Interrupted to cancel the run, and WorkbenchError if the outcome is unknown.
+        Raises Interrupted if the run is canceled, and WorkbenchError if the outcome is unknown.
         """
         while True:
             try:

@@ -40,7 +40,7 @@ def yarn(target: ComputeTarget, host: Host) -> CheckResult:
     done = host.run(["yarn", "node", "-list"], timeout=YARN_SECONDS)
     if done.code == _NOT_FOUND:
         remedy = f"Set `{launcher.MASTER_PROPERTY}` in spark_dependencies.yml to the master, such as spark://HOST:7077."
-        return CheckResult(YARN, WARNING, "`yarn` was not found, so runs need another master", remedy)
+        return CheckResult(YARN, WARNING, "`yarn` was not found, so runs need a Spark master other than YARN", remedy)
     if done.code:
         raise CheckFailed(
             f"YARN does not answer: {done.complaint}",

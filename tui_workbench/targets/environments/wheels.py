@@ -85,7 +85,7 @@ def platform_of(facts: ImageFacts) -> str:
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
     if machine not in ("x86_64", "aarch64"):
         raise ConfigurationError(
-            f"this machine cannot download packages for {architecture}",
+            f"the workbench cannot download packages for {architecture}, only for x86_64 and aarch64",
             remedy="Give the target access to the package index, or choose an image that contains the packages.",
         )
     library, version = facts.libc

@@ -121,7 +121,7 @@ class Interpreter:
 
 
 def variables_of(spec: RunSpec, others: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables of a run, and of `others` with lower priority, that affect its framework."""
+    """Return the variables of a run that affect its framework. The variables of a run override those of `others`."""
     configured = spec.run_configuration.environment_variables
     # Free GPUs are chosen only when the run starts.
     named = ",".join(spec.target.named_gpus)

@@ -238,7 +238,7 @@ _BUSY = re.compile(r"out of memory|OUT_OF_MEMORY|RESOURCE_EXHAUSTED|busy or unav
 
 
 class Framework(NamedTuple):
-    """The report of one framework. `cuda` is the CUDA version of its build, `unknown`, or "" for a CPU build."""
+    """A report on one framework. `cuda` is the CUDA version of its build, `unknown`, or "" for a CPU build."""
 
     name: str
     version: str
@@ -262,7 +262,7 @@ class Framework(NamedTuple):
 
 
 class FrameworkReport(NamedTuple):
-    """The report of a Python interpreter and its frameworks."""
+    """A report on a Python interpreter and its frameworks."""
 
     python: str
     version: str

@@ -252,7 +252,7 @@ class SlurmTarget(Target):
         remove_cleanup_item(self.login, item)
 
     def _refuse_unsupported(self, spec: RunSpec) -> None:
-        run_environment.require_python(spec.run_configuration)
+        run_environment.require_python(spec.run_configuration, spec.target.type)
         if nodes_of(spec.slurm) > 1 and spec.run_configuration.processes_per_node:
             raise ConfigurationError(
                 f"ProcessesPerNode starts torchrun on one node, but the job has {nodes_of(spec.slurm)} nodes",

@@ -141,7 +141,7 @@ class Screens(AppService):
         await self.remote_close()
 
     async def stop(self) -> None:
-        """Ask the workbench to leave, and kill it after `SHUTDOWN_SECONDS`."""
+        """Ask the workbench to exit; kill it if it is still running after `SHUTDOWN_SECONDS`."""
         if self._task is None or self._process is None:
             return
         try:

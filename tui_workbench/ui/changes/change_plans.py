@@ -140,7 +140,7 @@ def make_gpu_ready(root: str, name: str) -> Change:
         images = tuple(image.reference for image in plan.images)
         done = f"{plan.target} is already GPU-ready." if plan.is_ready else ""
         if plan.is_done and not plan.is_ready:
-            done = f"Nothing to change here. {'Fix the problems below.' if plan.problems else 'See the notes.'}"
+            done = f"No automatic changes. {'Fix the problems below.' if plan.problems else 'See the notes.'}"
         left = [f"Not fixed in {os.path.basename(one.file)}, line {one.line}: {one.message}." for one in plan.problems]
         return Plan(hunks, (*plan.notes, *left), plan.change_set, {"image": images}, done)
 

@@ -53,7 +53,7 @@ class ProjectState:
         self.runs: list[Run] = []
         self.targets: Sequence[ComputeTarget] = ()
         self.selected = ""  # ID of the selected run
-        self._started = ""  # ID of a run that was started here, until it is read from the project
+        self._started = ""  # ID of a run that was started in these screens, until it is read from the project
         self._steps: Mapping[str, str] = {}
         self._saved: Values | None = None
         self._checks = TargetChecks()
@@ -247,7 +247,7 @@ class ProjectState:
         self._panes.log.restore(log)
 
     def show_started(self, run: Run) -> None:
-        """Add a run that was started here, and select it."""
+        """Add a run that was started in these screens, and select it."""
         self._started = run.run_id
         self.show_runs([run, *(other for other in self.runs if other.run_id != run.run_id)], select=run.run_id)
 

@@ -48,7 +48,10 @@ VERDICT_SECONDS = 3  # seconds between reads of the verdicts of active runs
 
 
 class JobsPane(Pane):
-    """The pane of the runs. Posts `RunSelected` when the cursor moves, and the requests of its commands."""
+    """The pane of the runs.
+
+    Posts `RunSelected` when the cursor moves, and a request message for each command.
+    """
 
     number = 5
     title = "Jobs"
