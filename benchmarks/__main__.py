@@ -41,7 +41,7 @@ HEAD = """\
 
 `make bench` generates this page. It measures every promise together with a baseline of the same
 kind, in turns on the same machine, so that the ratios also hold on a slower or busier machine. A
-value is the median of several rounds. The limit of a value is a multiple of the baseline. A limit
+value is the median of its rounds. The limit of a value is a multiple of the baseline. A limit
 without a baseline is a fixed budget.
 
 Limits with an additional time hold for a machine where `python -c pass` takes 10 ms. On a slower

@@ -9,7 +9,7 @@ The project has not changed since the last run.
 First line: the time from print in the job to the local `output.log`, compared with `ssh LOGIN tail -F`.
 
 Queued runs on the cluster: processor time and memory of the watcher and the SSH connection together, and the number of
-squeue calls. Watcher: processor time and memory with targets that only say that a run is queued or running. Both are
+squeue calls. Running runs: processor time and memory of the watcher, with a target that executes nothing. Both are
 measured with two numbers of runs and extrapolated to 1,000 runs.
 """
 
@@ -57,26 +57,25 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-ROUNDS, LINE_ROUNDS = 5, 3
+ROUNDS, LINE_ROUNDS = 4, 3
 SUBMIT_MARGIN = 0.150
 ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""
 
-FIRST_MARGIN = 1.0
-CLUSTER_RUNS, WATCHER_RUNS = (20, 60), (50, 200)
+FIRST_LIMIT = 2.0
+CLUSTER_RUNS, WATCHER_RUNS = (10, 40), (40, 120)
 """Numbers of runs from which the values of MANY runs are extrapolated."""
 
 MANY = 1_000
 QUEUED_SHARE, QUEUED_MEMORY = 0.01, 60e6
 ACTIVE_SHARE, ACTIVE_MEMORY = 0.02, 150e6
-WINDOW, INTERVAL = 31.0, 15.0
+WINDOW, INTERVAL = 16.0, 15.0
 """Seconds of a measurement on the cluster, and between two calls of squeue."""
 
-WATCHER_WINDOW = 8.0
+WATCHER_WINDOW = 6.0
 PATIENCE = 600.0
 PAUSE = 0.002
 
-QUEUED = "queued.py"
 SCRIPT = "import time; time.sleep(600)\n"
 CLOCK = "import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC), flush=True); time.sleep(1)\n"
 
@@ -93,9 +92,8 @@ def main() -> int:
                 measure_queued(project, connections)
     else:
         note("the cluster is not measured: only root can create it")
-    for script, memory, processor in ((QUEUED, QUEUED_MEMORY, QUEUED_SHARE), (ACTIVE, ACTIVE_MEMORY, ACTIVE_SHARE)):
-        with scratch_folder() as name:
-            measure_watcher(Path(name), script, memory, processor)
+    with scratch_folder() as name:
+        measure_watcher(Path(name))
     return finish()
 
 
@@ -119,8 +117,8 @@ def measure_submit(folder: Path, cluster: SlurmCluster, round_trip: float) -> No
             )
         finally:
             subprocess.run([*ssh[:-1], "-O", "exit", ssh[-1]], check=False, stderr=subprocess.DEVNULL)
+            _kill(_holders(Runs(Project.find(str(project)))))
             cluster.output(["scancel", "--user", "research"])
-            _until_recorded(project)
 
 
 def accepted(project: Path) -> float:
@@ -139,13 +137,6 @@ def accepted(project: Path) -> float:
             if event.get("final"):
                 raise RuntimeError(f"the run has ended: {event}")
         time.sleep(0.01)
-
-
-def _until_recorded(project: Path) -> None:
-    """Wait until the watcher has recorded the end of all runs and has stopped writing."""
-    for run in (project / ".workbench" / "runs").iterdir():
-        while '"final"' not in (run / "events.jsonl").read_text():
-            time.sleep(0.1)
 
 
 def _plain(ssh: list[str], cluster: SlurmCluster) -> float:
@@ -245,10 +236,10 @@ def measure_first_line(project: SlurmProject, folder: Path) -> None:
         "first line of the job to the local `output.log`",
         lambda: _ours(runs),
         lambda: _tail(project, folder),
-        limit=1.0,
+        limit=FIRST_LIMIT,
         rounds=LINE_ROUNDS,
         baseline_name="`ssh LOGIN tail -F`",
-        margin=FIRST_MARGIN,
+        warmup=0,
         unit=SECONDS,
     )
 
@@ -317,21 +308,18 @@ def measure_queued(project: SlurmProject, connections: Path) -> None:
     check(f"{CLUSTER_RUNS[-1]} queued runs, squeue calls in {WINDOW:.0f} s", asked, WINDOW // INTERVAL + 1, COUNT)
 
 
-def measure_watcher(folder: Path, script: str, memory: float, share: float) -> None:
-    """Measure the watcher of runs that execute nothing."""
+def measure_watcher(folder: Path) -> None:
+    """Measure the watcher of running runs, which execute nothing."""
     runs = Runs(_watched_project(folder))
     used, holders = [], []
     try:
         for count in WATCHER_RUNS:
-            _submit(runs, TOGETHER, script, count)
+            _submit(runs, TOGETHER, ACTIVE, count)
             holders = _holders(runs)
             used.append(_use(holders, WATCHER_WINDOW))
     finally:
-        for pid in holders:
-            os.kill(pid, signal.SIGKILL)
-    name = f"{MANY:,} {script.removesuffix('.py')} runs, watcher alone"
-    check(f"{name}, processes", len(holders), 1, COUNT)
-    _check_use(name, WATCHER_RUNS, used, share, memory)
+        _kill(holders)
+    _check_use(f"{MANY:,} running runs, watcher", WATCHER_RUNS, used, ACTIVE_SHARE, ACTIVE_MEMORY)
 
 
 def _submit(runs: Runs, configuration: str, script: str, count: int) -> None:
@@ -349,6 +337,11 @@ def _submit(runs: Runs, configuration: str, script: str, count: int) -> None:
 def _holders(runs: Runs) -> list[int]:
     """Return the processes that drive the active runs."""
     return sorted({ControllerLock.holder(RunDirectory(run.directory)) for run in runs.list() if run.is_active})
+
+
+def _kill(processes: list[int]) -> None:
+    for pid in processes:
+        os.kill(pid, signal.SIGKILL)
 
 
 def _use(processes: list[int], seconds: float) -> tuple[float, float]:
@@ -379,8 +372,7 @@ def _watched_project(folder: Path) -> Project:
         (site / name).write_text(text)
     (configuration / f"{TOGETHER}.compute").write_text(f"type: {TOGETHER}\npythonLocation: python\n")
     (configuration / f"{TOGETHER}.runconfig").write_text(f"Target: {TOGETHER}\nFramework: Python\nTrackedRun: false\n")
-    for name in (QUEUED, ACTIVE):
-        (root / name).write_text("print('hello')\n")
+    (root / ACTIVE).write_text("print('hello')\n")
     place = str(Path(__file__).parent.parent)
     kept = environment({"HOME": str(home), "PYTHONPATH": f"{site}:{place}"})
     os.environ.clear()

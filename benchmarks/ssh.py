@@ -42,7 +42,7 @@ from tui_workbench.targets.hosts.sending import sync
 
 LINES = 400
 LAG_MARGIN = 0.050
-VOLUME = 300_000_000
+VOLUME = 150_000_000
 VOLUME_LIMIT = 1.2
 FILES, TOTAL, CHANGED = 1_000, 100_000_000, 5
 FIRST_LIMIT, AGAIN_LIMIT = 1.2, 0.5
