@@ -63,8 +63,8 @@ def main(names: list[str]) -> int:
         print(f"        {time.monotonic() - begun:.0f} s", flush=True)
         parts.append(_section(SCRIPTS[name], code, results))
         failed += [name] if code else []
-    if not names:
-        PAGE.write_text("\n".join(parts), encoding="utf-8")
+        if not names:  # also after each script, so that the page is useful if a later one is interrupted
+            PAGE.write_text("\n".join(parts), encoding="utf-8")
     if failed:
         print(f"over the limit: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
