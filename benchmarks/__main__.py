@@ -85,7 +85,7 @@ def _run(name: str) -> tuple[int, list[dict[str, str]]]:
 def _section(heading: str, code: int, results: list[dict[str, str]]) -> str:
     promises = [result for result in results if "note" not in result]
     rows = ["".join(f"| {cell} " for cell in _cells(promise)) + "|\n" for promise in promises]
-    notes = [f"\n{result['note']}.\n" for result in results if "note" in result]
+    notes = [f"\nNot measured: {result['note']}.\n" for result in results if "note" in result]
     if code and all(promise["kept"] for promise in promises):
         notes.append("\nThe benchmark failed before its end.\n")
     return f"## {heading}\n\n{TABLE if rows else ''}{''.join(rows)}{''.join(notes)}"

@@ -124,7 +124,7 @@ def check(name: str, value: float, limit: float, unit: Unit = MILLISECONDS) -> N
 
 def note(text: str) -> None:
     """Print what is not measured, and why."""
-    print(f"        {text}", flush=True)
+    print(f"        not measured: {text}", flush=True)
     _record({"note": text})
 
 

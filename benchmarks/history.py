@@ -133,7 +133,7 @@ def mlflow(folder: Path) -> str:
         subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
         reason = f"installing it failed ({type(error).__name__}), and `{PEER_VARIABLE}` is not set"
-        note(f"MLflow is not compared: {reason}")
+        note(f"MLflow: {reason}")
         return ""
     return str(peer)
 

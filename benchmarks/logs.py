@@ -108,7 +108,7 @@ class Round(NamedTuple):
     lost: int
     lags: list[float]
     keys: list[float]
-    processor: float  # processor seconds per line, until the last line is shown
+    processor: float  # processor seconds per shown or skipped line
 
 
 def main() -> int:
@@ -233,19 +233,19 @@ def watch_workbench(seconds: float) -> Round:
             until_idle(terminal.pid)
             terminal.send(log_programs.CTRL_R + "4z")
             watcher.until(b"#000")
-            before = processor_seconds(terminal.pid)
+            before, first = processor_seconds(terminal.pid), watcher.newest
             end = time.perf_counter() + seconds - 1.0
             while time.perf_counter() < end:
                 watcher.press("k", b"paused", leaves=True)
                 watcher.press("G", b"following", returns=True)
                 watcher.read_for(0.3)
+            used = (processor_seconds(terminal.pid) - before) / (watcher.newest - first)
             while (run := runs.last()) is None or run.is_active:
                 watcher.read_for(0.2)
             terminal.settle(1.0)
             written = count_lines(run.log_path)
-            used = processor_seconds(terminal.pid) - before
             lost = abs(written - 1 - watcher.newest) + abs(written - watcher.told_count())
-            return Round(lost * LINE_BYTES, watcher.lags(), watcher.keys, used / written)
+            return Round(lost * LINE_BYTES, watcher.lags(), watcher.keys, used)
 
 
 def watch_stock(seconds: float) -> Round:
@@ -262,6 +262,7 @@ def watch_stock(seconds: float) -> Round:
                 watcher.press("x", b"key %d" % (len(watcher.keys) + 1))
                 watcher.read_for(0.3)
             lags = watcher.lags()
+            # On a busy machine, `Log` shows the lines of the window later.
             while runs.get(run.run_id).is_active:
                 watcher.read_for(0.2)
             written = count_lines(run.log_path)

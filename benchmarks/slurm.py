@@ -91,7 +91,7 @@ def main() -> int:
                 measure_first_line(project, folder)
                 measure_queued(project, connections)
     else:
-        note("the cluster is not measured: only root can create it")
+        note("the cluster: only root can create it")
     with scratch_folder() as name:
         measure_watcher(Path(name))
     return finish()

@@ -86,7 +86,7 @@ def main() -> int:
             _measure_volume(box)
             _measure_files(box)
     else:
-        note("runs on another machine are not measured: only root can create the machine")
+        note("runs on another machine: only root can create the machine")
     with tempfile.TemporaryDirectory() as folder:
         count_bytes(folder)
     with tempfile.TemporaryDirectory() as folder:
@@ -168,7 +168,7 @@ def _make_project(box: Remote) -> Project:
 def _measure_files(box: Remote) -> None:
     rsync = shutil.which("rsync")
     if rsync is None:
-        note("the transfer of files is not measured: rsync, the baseline, is not installed")
+        note("the transfer of files: rsync, the baseline, is not installed")
         return
     source = box.folder / "files"
     listing = _make_tree(source)

@@ -59,7 +59,7 @@ def main() -> int:
         with remote() as box, _engine_of(box) as engine:
             measure_remote_docker(box)
     else:
-        note("containers are not measured: only root can start a separate Docker engine")
+        note("containers: only root can start a separate Docker engine")
     with tempfile.TemporaryDirectory() as name, package_index(Path(name) / "index", "127.0.0.1") as index:
         measure_environment(Path(name), index)
     with tempfile.TemporaryDirectory() as name:
