@@ -62,7 +62,7 @@ SUBMIT_MARGIN = 0.150
 ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""
 
-FIRST_LIMIT = 2.0
+FIRST_MARGIN = 1.0
 CLUSTER_RUNS, WATCHER_RUNS = (10, 40), (40, 120)
 """Numbers of runs from which the values of MANY runs are extrapolated."""
 
@@ -236,9 +236,10 @@ def measure_first_line(project: SlurmProject, folder: Path) -> None:
         "first line of the job to the local `output.log`",
         lambda: _ours(runs),
         lambda: _tail(project, folder),
-        limit=FIRST_LIMIT,
+        limit=1.0,
         rounds=LINE_ROUNDS,
         baseline_name="`ssh LOGIN tail -F`",
+        margin=FIRST_MARGIN,
         warmup=0,
         unit=SECONDS,
     )
