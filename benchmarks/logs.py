@@ -5,17 +5,12 @@
 Large logs: the time from the start of the workbench to the frame with the last line, compared with a log of a hundred
 lines, and searching, compared with `grep -c`. Memory is private memory after all lines are counted.
 
-Following: the workbench, in a pseudo-terminal with its log zoomed, and Textual's `Log` follow the same script in turn.
+Following: the workbench runs in a pseudo-terminal with its log zoomed, in turns with Textual's `Log` on the same file.
 Lost bytes, lag, the time to respond to a key, and processor time are measured. Each line contains its number and its
 time. The lag of a line ends when this line or a later one is visible.
 
-<<<<<<< HEAD:benchmarks/log_follow.py
-Duration: a script prints a million lines. The baseline is the same script with output to a file. Both are unbuffered.
-The duration of the run is read from its run directory; the screen follows the log meanwhile.
-=======
 Duration: a script that prints many lines, compared with output to a file. Both are unbuffered. The duration of the
 run is read from its run directory; the screen follows the log meanwhile.
->>>>>>> bench:benchmarks/logs.py
 """
 
 from __future__ import annotations
@@ -339,13 +334,8 @@ class Watcher:
 
 
 def measure_duration() -> None:
-<<<<<<< HEAD:benchmarks/log_follow.py
-    """Compare the duration of a script whose log is open with its duration when it writes to a file."""
-    with tempfile.TemporaryDirectory() as folder:
-=======
     """Compare the duration of a script with its log open with output to a file."""
     with scratch_folder() as folder:
->>>>>>> bench:benchmarks/logs.py
         project = os.path.join(folder, "project")
         runs = log_programs.write_project(project, PRINT)
         with Terminal(log_programs.workbench(project), emulate=False) as terminal:
