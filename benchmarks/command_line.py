@@ -3,9 +3,8 @@
     python -m benchmarks.command_line [--wall]
 
 The baseline is the interpreter of the installation: `python -c pass`, or `python script` for a command that runs a
-script. The 100 runs are written directly; everything else uses the installed command. The controller of a run is
-not counted, because it runs in parallel with the script. `--wall` compares wall times, which needs a machine without
-other work.
+script. The controller of a run is not counted, because it runs in parallel with the script. `--wall` compares wall
+times, which needs a machine without other work.
 """
 
 from __future__ import annotations
@@ -15,17 +14,16 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.harness import compare, environment, finish, process_time, processor_time, python
+from benchmarks.harness import compare, environment, finish, process_time, processor_time, python, scratch_folder
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.rundir import RunDirectory
 
 COMMAND = str(Path(python()).parent / "workbench-tui")
-ROUNDS = 15
+READING_ROUNDS, ROUNDS = 7, 9
 SUBMIT = (COMMAND, "experiment", "submit", "--wait", "-c", "local", "hello.py")
 FILES = 200
 
@@ -89,24 +87,24 @@ def compare_commands(folder: Path, measured: Measured) -> None:
     few = make_project(folder / "few")
     multiply_runs(few, 100)
     bare = [python(), "-c", "pass"]
-    for name, command in (
-        ("--version", ["--version"]),
-        ("history list of 100 runs", ["history", "list"]),
-        ("history info", ["history", "info", "--run", "1"]),
-        ("experiment status", ["experiment", "status", "--run", "1"]),
-        ("logs", ["logs", "1"]),
-        ("status", ["status", "--line"]),
-        ("computetarget list", ["computetarget", "list"]),
-        ("config check", ["config", "check"]),
+    for words in (
+        "--version",
+        "history list",
+        "history info --run 1",
+        "experiment status --run 1",
+        "logs 1",
+        "status --line",
+        "computetarget list",
+        "config check",
     ):
+        command = [COMMAND, *words.split()]
         compare(
-            name,
-            lambda command=command: measured([COMMAND, *command], directory=str(few)),  # type: ignore[misc]
+            f"`{words}`, 100 runs" if words == "history list" else f"`{words}`",
+            lambda command=command: measured(command, directory=str(few)),  # type: ignore[misc]
             lambda: measured(bare),
             READING_LIMIT,
-            ROUNDS,
-            baseline_name="python -c pass",
-            warmup=2,
+            READING_ROUNDS,
+            baseline_name="`python -c pass`",
         )
 
 
@@ -121,13 +119,13 @@ def compare_submits(folder: Path, measured: Measured) -> None:
             os.utime(path, (old, old))
         measured(SUBMIT, directory=str(root))
     compare(
-        "submit --wait of a one-line script, untracked",
+        "`experiment submit --wait` of a one-line script",
         lambda: measured(SUBMIT, directory=str(untracked)),
         lambda: measured([python(), "hello.py"], directory=str(untracked)),
         SUBMIT_LIMIT,
         ROUNDS,
-        baseline_name="python script",
-        warmup=3,
+        baseline_name="`python hello.py`",
+        warmup=2,
     )
     compare(
         f"the same, tracked, a project of {FILES} files",
@@ -136,12 +134,12 @@ def compare_submits(folder: Path, measured: Measured) -> None:
         TRACKED_LIMIT,
         ROUNDS,
         baseline_name="untracked",
-        warmup=3,
+        warmup=2,
     )
 
 
 def main(measured: Measured) -> int:
-    with tempfile.TemporaryDirectory(prefix="workbench-benchmark-") as name:
+    with scratch_folder() as name:
         os.environ["HOME"] = name
         compare_commands(Path(name), measured)
         compare_submits(Path(name), measured)

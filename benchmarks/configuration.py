@@ -19,7 +19,16 @@ from contextlib import contextmanager
 
 import yaml
 
-from benchmarks.harness import check, compare, environment, finish, measure, note, on_processor, processor_time, python
+from benchmarks.harness import (
+    compare,
+    compare_values,
+    environment,
+    finish,
+    measure,
+    on_processor,
+    processor_time,
+    python,
+)
 from benchmarks.terminal import Seen, Terminal
 from tui_workbench.config.document import Document
 from tui_workbench.core.errors import ConfigurationError
@@ -29,9 +38,11 @@ CORPUS = os.path.join(os.path.dirname(REPOSITORY), "shared", "corpus")
 SAMPLE = os.path.join(REPOSITORY, "sample_project")
 
 CHECK_LIMIT, PROCESS_LIMIT, EDIT_LIMIT = 7.0, 5.0, 3.0
-FORM_LIMIT, KEY_LIMIT = 1.0, 10.0
-ROUNDS = 20
+REFUSAL_LIMIT, FORM_LIMIT, KEY_LIMIT = 0.05, 1.0, 10.0
+ROUNDS, FORM_ROUNDS, KEY_ROUNDS = 5, 4, 8
 LINES = 300
+LARGE = 500_000
+"""Bytes of harmful files that are read."""
 
 F2, F3 = "\x1bOQ", "\x1bOR"
 
@@ -75,7 +86,7 @@ def main() -> int:
         paths = _files(folder)
         measure_checks(paths)
         measure_edit(folder)
-        measure_refusals(folder, paths)
+        measure_refusals(folder)
         measure_screen(folder)
     return finish()
 
@@ -85,7 +96,6 @@ def _files(folder: str) -> list[str]:
     if os.path.isdir(CORPUS):
         found = [os.path.join(root, name) for root, _, names in os.walk(CORPUS) for name in names]
         return sorted(path for path in found if not path.endswith(".md"))
-    note("no collection of real files: using 120 copies of the files of the sample")
     source = os.path.join(SAMPLE, "aml_config")
     names = sorted(os.listdir(source))
     paths = []
@@ -112,7 +122,7 @@ def measure_checks(paths: list[str]) -> None:
 
     name = f"check of {len(paths)} files"
     theirs = on_processor(lambda: load(paths))
-    compare(name, on_processor(ours), theirs, CHECK_LIMIT, ROUNDS, baseline_name="loading them with the C loader")
+    compare(name, on_processor(ours), theirs, CHECK_LIMIT, ROUNDS, baseline_name="PyYAML's C loader")
     command = [python(), "-m", "tui_workbench", "config", "check", "-o", "json", *paths]
     compare(
         f"{name}, whole process",
@@ -120,7 +130,7 @@ def measure_checks(paths: list[str]) -> None:
         lambda: _process([python(), "-c", LOADER, *paths], (0,)),
         PROCESS_LIMIT,
         ROUNDS,
-        baseline_name="the same with the C loader",
+        baseline_name="process with the C loader",
     )
 
 
@@ -141,32 +151,32 @@ def measure_edit(folder: str) -> None:
 
     bare = [python(), "-c", "import yaml"]
     compare(
-        "config set, processor time of the process",
+        "`config set`, processor time",
         edit,
         lambda: processor_time(bare),
         EDIT_LIMIT,
         ROUNDS,
-        baseline_name='python -c "import yaml"',
+        baseline_name='`python -c "import yaml"`',
     )
 
 
-def measure_refusals(folder: str, paths: list[str]) -> None:
-    """Compare the refusal of each harmful file with loading all real files."""
-    baseline = min(measure(lambda: load(paths)) for _ in range(5))
+def measure_refusals(folder: str) -> None:
+    """Compare the slowest refusal of a harmful file with loading a harmless file of the same size."""
     bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
     )
-    for name, text in (
-        ("a file of 10 MB", "x" * 10_000_000),
-        ("a YAML bomb", bomb),
-        ("500,000 levels of brackets", "[" * 500_000),
-        ("300,000 levels of dashes", "- " * 300_000),
-    ):
-        path = os.path.join(folder, "refused.compute")
+    path = os.path.join(folder, "harmful.compute")
+    taken = []
+    for text in ("x" * 10_000_000, bomb, "[" * LARGE, "- " * (LARGE // 2)):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        taken = min(measure(_refuser(path)) for _ in range(5))
-        check(f"refusing {name}", taken, baseline, note=f"loading {len(paths)} files")
+        taken.append(min(measure(_refuser(path)) for _ in range(5)))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("".join(f"name{number:06}: value {number:06}\n" for number in range(LARGE // 25)))
+    harmless = min(measure(lambda: load([path])) for _ in range(3))
+    name = "refusal of harmful files, the slowest of four"
+    baseline = f"harmless file of {LARGE // 1000} kB in the C loader"
+    compare_values(name, max(taken), harmless, REFUSAL_LIMIT, baseline_name=baseline)
 
 
 def _refuser(path: str) -> Callable[[], None]:
@@ -218,8 +228,8 @@ def _measure_form(ours: Seen, bare: Terminal, theirs: Seen) -> None:
         bare.send(F3)
         return taken
 
-    compare("enter on a .compute file to its form", open_form, open_stock, FORM_LIMIT, ROUNDS,
-            baseline_name="20 fields of Textual's Input")  # fmt: skip
+    compare("key on a `.compute` file to its form", open_form, open_stock, FORM_LIMIT, FORM_ROUNDS,
+            baseline_name="form of 20 `Input` widgets")  # fmt: skip
 
 
 def _measure_key(terminal: Terminal, ours: Seen, bare: Terminal, theirs: Seen) -> None:
@@ -245,7 +255,7 @@ def _measure_key(terminal: Terminal, ours: Seen, bare: Terminal, theirs: Seen) -
         return taken
 
     name = f"key in a file of {LINES} lines to its problem on the screen"
-    compare(name, with_problem, plain, KEY_LIMIT, ROUNDS, baseline_name="key in Textual's TextArea")
+    compare(name, with_problem, plain, KEY_LIMIT, KEY_ROUNDS, baseline_name="key in Textual's `TextArea`")
 
 
 if __name__ == "__main__":

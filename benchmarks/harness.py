@@ -1,19 +1,22 @@
 """Measure the workbench and a baseline alternately on the same machine.
 
-Ratios of values that were measured alternately can be compared between machines: a busy moment affects both. Each line
-names the comparison, both medians, both 95th percentiles, the ratio of the medians, and whether the limit is kept.
-A script ends with `sys.exit(finish())`; its exit status is 1 if a limit was exceeded.
+Ratios of values that were measured alternately can be compared between machines: a busy moment affects both. Each
+line is a promise: its name, our median, the baseline's median, their ratio, and the limit. A script ends with
+`sys.exit(finish())`; its exit status is 1 if a limit was exceeded. `python -m benchmarks` runs all scripts and writes
+the promises to docs/performance.md.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 Measure = Callable[[], "float | None"]
@@ -29,37 +32,38 @@ class Unit(NamedTuple):
 
     def show(self, value: float) -> str:
         """Format a value."""
-        return f"{value / self.scale:,.{self.digits}f} {self.name}"
+        return f"{value / self.scale:,.{self.digits}f} {self.name}".rstrip()
 
 
 MILLISECONDS = Unit("ms", 1e-3)
 SECONDS = Unit("s", 1.0, 2)
+MICROSECONDS = Unit("us", 1e-6, 2)
 MEGABYTES = Unit("MB", 1e6)
 PERCENT = Unit("%", 0.01)
 COUNT = Unit("", 1.0, 0)
 
 
-class Comparison(NamedTuple):
-    """The result of `compare`."""
+class Promise(NamedTuple):
+    """A line of the results, as text. `baseline` and `ratio` are empty if the limit is a fixed value."""
 
     name: str
-    ours: tuple[float, ...]
-    baseline: tuple[float, ...]
-    bound: float
-    passed: bool
-
-    @property
-    def ratio(self) -> float:
-        """The ratio of the medians."""
-        return statistics.median(self.ours) / statistics.median(self.baseline)
+    ours: str
+    baseline: str
+    ratio: str
+    limit: str
+    kept: bool
 
 
-_failures: list[str] = []
+RESULTS = "WORKBENCH_BENCHMARK_RESULTS"
+"""The variable that names the file to which each script appends its promises, one JSON object per line."""
 
 REFERENCE_START = 0.010
 """Seconds that `python -c pass` takes on the machine for which a `margin` is stated."""
 
 LONGEST_START, IDLE_SHARE = 30.0, 0.02
+LONGEST_END = 30.0
+
+_failures: list[str] = []
 
 
 def compare(
@@ -69,18 +73,16 @@ def compare(
     limit: float,
     rounds: int = 20,
     *,
-    baseline_name: str = "baseline",
+    baseline_name: str,
     margin: float = 0.0,
     unit: Unit = MILLISECONDS,
     warmup: int = 1,
-) -> Comparison:
-    """Measure both alternately and print one line.
-
-    The limit of our median is `limit` x the baseline's median + `margin`.
+) -> tuple[float, float]:
+    """Measure both alternately and print one line. The limit of our median is `limit` x the baseline's median + `margin`.
 
     `margin` is in seconds on a machine where `python -c pass` takes `REFERENCE_START`. Each round measures this, too,
     and a slower machine has a proportionally larger margin. The first `warmup` rounds are not counted. The order of the
-    two alternates between rounds.
+    two alternates between rounds. Return both medians.
     """
     pair = (ours, baseline)
     measured: tuple[list[float], list[float]] = ([], [])
@@ -92,30 +94,38 @@ def compare(
                 measured[which].append(value)
         if margin:
             starts.append(process_time([python(), "-c", "pass"]))
-    slowness = max(1.0, statistics.median(starts) / REFERENCE_START) if starts else 1.0
-    bound = limit * statistics.median(measured[1]) + margin * slowness
-    passed = statistics.median(measured[0]) <= bound
-    result = Comparison(name, tuple(measured[0]), tuple(measured[1]), bound, passed)
-    bound_text = f"{limit:g} x" + (f" + {unit.show(margin)} x {slowness:.1f}" if margin else "")
-    _report(
-        name,
-        passed,
-        f"{_spread(result.ours, unit)}  {baseline_name} {_spread(result.baseline, unit)}  "
-        f"ratio {result.ratio:.2f}, limit {bound_text}",
-    )
-    return result
+    extra = margin * _slowness(starts) if starts else 0.0
+    mine, theirs = (statistics.median(values) for values in measured)
+    compare_values(name, mine, theirs, limit, baseline_name=baseline_name, margin=extra, unit=unit)
+    return mine, theirs
 
 
-def check(name: str, value: float, limit: float, unit: Unit = MILLISECONDS, *, note: str = "") -> bool:
-    """Print a value and its fixed limit. Return True if `value <= limit`."""
-    passed = value <= limit
-    _report(name, passed, f"{unit.show(value)}, limit {unit.show(limit)}" + (f"  ({note})" if note else ""))
-    return passed
+def compare_values(
+    name: str,
+    ours: float,
+    baseline: float,
+    limit: float,
+    *,
+    baseline_name: str,
+    margin: float = 0.0,
+    unit: Unit = MILLISECONDS,
+) -> None:
+    """Print two values of the same kind, measured in this run. The limit is `limit` x `baseline` + `margin`."""
+    kept = ours <= limit * baseline + margin
+    ratio = f"{ours / baseline:.2f}" if baseline else ""
+    limit_text = f"{limit:g} x" + (f" + {unit.show(margin)}" if margin else "")
+    _report(Promise(name, unit.show(ours), f"{baseline_name}: {unit.show(baseline)}", ratio, limit_text, kept))
+
+
+def check(name: str, value: float, limit: float, unit: Unit = MILLISECONDS) -> None:
+    """Print a value and its fixed limit, which is independent of the machine."""
+    _report(Promise(name, unit.show(value), "", "", unit.show(limit), value <= limit))
 
 
 def note(text: str) -> None:
-    """Print a value without a limit, such as that of a baseline, or the type of the machine."""
-    print(f"        {text}", flush=True)
+    """Print what is not measured, and why."""
+    print(f"        not measured: {text}", flush=True)
+    _record({"note": text})
 
 
 def finish() -> int:
@@ -123,6 +133,15 @@ def finish() -> int:
     if _failures:
         print("over the limit: " + "; ".join(_failures), flush=True)
     return 1 if _failures else 0
+
+
+def slowness() -> float:
+    """Return the factor by which a margin is larger on this machine."""
+    return _slowness([process_time([python(), "-c", "pass"]) for _ in range(10)])
+
+
+def _slowness(starts: Sequence[float]) -> float:
+    return max(1.0, statistics.median(starts) / REFERENCE_START)
 
 
 def measure(call: Measure) -> float:
@@ -214,6 +233,31 @@ class Processor:
         return (processor_seconds(self._pid) - self._used) / (time.perf_counter() - self._since)
 
 
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[str]:
+    """Create a temporary folder, and remove it at the end, when no process uses it any more.
+
+    A controller works on for a moment after its run has ended. A process uses the folder if an argument or a variable
+    of its environment names it.
+    """
+    with tempfile.TemporaryDirectory(prefix="workbench-benchmark-") as folder:
+        try:
+            yield folder
+        finally:
+            end = time.perf_counter() + LONGEST_END
+            while _is_used(folder.encode()) and time.perf_counter() < end:
+                time.sleep(0.05)
+
+
+def _is_used(folder: bytes) -> bool:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for name in ("cmdline", "environ"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
+                if int(pid) != os.getpid() and folder in file.read():
+                    return True
+    return False
+
+
 def until_idle(pid: int) -> None:
     """Wait until a program uses almost no processor time, which shows that its start is complete."""
     end = time.perf_counter() + LONGEST_START
@@ -244,14 +288,19 @@ def _smaps(pid: int, names: tuple[str, ...]) -> int:
         return sum(int(line.split()[1]) * 1024 for line in file if line.partition(":")[0] in names)
 
 
-def _spread(values: Sequence[float], unit: Unit) -> str:
-    return f"{unit.show(statistics.median(values))} (p95 {unit.show(percentile(values, 95))})"
+def _report(promise: Promise) -> None:
+    baseline = f"; {promise.baseline}; ratio {promise.ratio or '-'}" if promise.baseline else ""
+    kept = "kept" if promise.kept else "OVER"
+    print(f"{kept}    {promise.name}: {promise.ours}{baseline}; limit {promise.limit}", flush=True)
+    if not promise.kept:
+        _failures.append(promise.name)
+    _record(promise._asdict())
 
 
-def _report(name: str, passed: bool, text: str) -> None:
-    print(f"{'pass' if passed else 'OVER'}    {name}: {text}", flush=True)
-    if not passed:
-        _failures.append(name)
+def _record(result: Mapping[str, object]) -> None:
+    if path := os.environ.get(RESULTS):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(result) + "\n")
 
 
 def python() -> str:

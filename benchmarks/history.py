@@ -2,12 +2,12 @@
 
     python -m benchmarks.history
 
-The list of 10,000 runs is compared with MLflow 3, which has the same runs in its file store and lists them with
+The list is compared with MLflow 3, which has the same runs in its file store and lists them with
 `mlflow.search_runs` in a process. The benchmark installs MLflow, or uses the interpreter in WORKBENCH_MLFLOW. Without
 MLflow, only this comparison is left out. A warm list is compared with `python -c pass`, and rebuilding the index with
 parsing the files of all runs.
 
-Dashboard: the times from a key to its rows with 100,000 runs are compared with those of ten runs. The runs exist only
+Dashboard: the times from a key to its rows with many runs are compared with those of ten runs. The runs exist only
 in the index. Their directories are links to the directory of one run, whose curves are read.
 """
 
@@ -18,13 +18,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.command_line import COMMAND, READING_LIMIT, make_project, multiply_runs
-from benchmarks.harness import compare, environment, finish, note, process_time, processor_time, python
+from benchmarks.harness import compare, environment, finish, note, process_time, processor_time, python, scratch_folder
 from benchmarks.terminal import Seen, Terminal
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
@@ -33,19 +32,19 @@ from tui_workbench.runs.store.history_record import Facts
 from tui_workbench.runs.store.index import ENDED, RunIndex
 from tui_workbench.runs.store.index_file import IndexRow, insert_rows
 
-RUNS = 10_000
+RUNS = 500
 METRICS = 5
 SHARE_OF_PEER = 0.1
 REBUILD_LIMIT = 16.0
 PEER_VARIABLE = "WORKBENCH_MLFLOW"
 PACKAGES = ("mlflow-skinny>=3", "pandas")
 INSTALL_SECONDS = 120
-ROUNDS = 3
+ROUNDS, LIST_ROUNDS = 2, 7
 
 COLUMNS, ROWS = 120, 36
-MANY, FEW = 100_000, 10
+MANY, FEW = 10_000, 10
 OPEN_LIMIT, FILTER_LIMIT = 3.0, 3.0
-KEY_ROUNDS = 6
+OPEN_ROUNDS, FILTER_ROUNDS = 3, 2
 FILTER = "resnet"
 ESCAPE = "\x1b"
 
@@ -67,13 +66,13 @@ for run in pathlib.Path(sys.argv[1]).iterdir():
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="workbench-benchmark-") as name:
+    with scratch_folder() as name:
+        peer = mlflow(Path(name))  # uses the cache of uv in the real HOME
         os.environ["HOME"] = name
         root = make_project(Path(name) / "project")
         multiply_runs(root, RUNS)
         log_metrics(root)
         measure_index(root)
-        peer = mlflow(Path(name))
         if peer:
             compare_lists(root, peer, Path(name) / "mlruns")
     measure_dashboard()
@@ -100,17 +99,24 @@ def measure_index(root: Path) -> None:
         return processor_time([COMMAND, "history", "list"], directory=str(root))
 
     parse = [python(), "-c", _PARSE, project.runs_directory]
-    name = f"index of {RUNS:,} runs, built anew and listed"
-    compare(name, rebuilt, lambda: processor_time(parse), REBUILD_LIMIT, ROUNDS, baseline_name="parsing their files")
-    note(f"the index takes {index.stat().st_size / 1e6:.1f} MB")
+    name = f"index of {RUNS:,} runs, built and listed"
+    compare(
+        name,
+        rebuilt,
+        lambda: processor_time(parse),
+        REBUILD_LIMIT,
+        ROUNDS,
+        baseline_name="parsing their files",
+        warmup=0,
+    )
     bare, warm = [python(), "-c", "pass"], [COMMAND, "history", "list"]
     compare(
-        f"history list of {RUNS:,} runs, warm index",
+        f"`history list` of {RUNS:,} runs, existing index",
         lambda: processor_time(warm, directory=str(root)),
         lambda: processor_time(bare),
         READING_LIMIT,
-        10,
-        baseline_name="python -c pass",
+        LIST_ROUNDS,
+        baseline_name="`python -c pass`",
     )
 
 
@@ -121,11 +127,13 @@ def mlflow(folder: Path) -> str:
         return named
     peer = folder / "peer" / "bin" / "python"
     try:
-        subprocess.run([python(), "-m", "venv", str(folder / "peer")], check=True, capture_output=True)
-        command = [str(peer), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES]
+        uv = str(Path(python()).parent / "uv")
+        subprocess.run([uv, "venv", "--python", python(), str(folder / "peer")], check=True, capture_output=True)
+        command = [uv, "pip", "install", "--python", str(peer), *PACKAGES]
         subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
-        note(f"not compared with MLflow: installing it failed ({type(error).__name__}); set {PEER_VARIABLE}")
+        reason = f"installing it failed ({type(error).__name__}), and `{PEER_VARIABLE}` is not set"
+        note(f"MLflow: {reason}")
         return ""
     return str(peer)
 
@@ -136,19 +144,18 @@ def compare_lists(root: Path, peer: str, store: Path) -> None:
     subprocess.run(export, cwd=root, env=environment(), stdout=subprocess.DEVNULL, check=True)
     search = [peer, "-c", _SEARCH, f"file://{store}"]
     changes = environment({"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true"})
-    told = subprocess.run(search, env=changes, check=True, capture_output=True, text=True)
-    assert int(told.stdout) == RUNS, told.stdout
 
     def theirs() -> None:
-        subprocess.run(search, env=changes, check=True, capture_output=True)
+        told = subprocess.run(search, env=changes, check=True, capture_output=True, text=True)
+        assert int(told.stdout) == RUNS, told.stdout
 
     compare(
-        f"history list of {RUNS:,} runs with {METRICS} metrics",
+        f"`history list` of {RUNS:,} runs with {METRICS} metrics",
         lambda: process_time([COMMAND, "history", "list"], directory=str(root)),
         theirs,
         SHARE_OF_PEER,
-        ROUNDS,
-        baseline_name="mlflow.search_runs, file store",
+        1,
+        baseline_name="`mlflow.search_runs`, file store",
         warmup=0,
     )
 
@@ -161,11 +168,18 @@ def measure_dashboard() -> None:
             many.open,
             few.open,
             OPEN_LIMIT,
-            KEY_ROUNDS,
+            OPEN_ROUNDS,
             baseline_name=f"{FEW} runs",
         )
-        name = f"dashboard of {MANY:,} runs, filter key to its rows, slowest key of {FILTER!r}"
-        compare(name, many.type_filter, few.type_filter, FILTER_LIMIT, KEY_ROUNDS, baseline_name=f"{FEW} runs")
+        compare(
+            f"dashboard of {MANY:,} runs, filter key to its rows, slowest key of `{FILTER}`",
+            many.type_filter,
+            few.type_filter,
+            FILTER_LIMIT,
+            FILTER_ROUNDS,
+            baseline_name=f"{FEW} runs",
+            warmup=0,
+        )
 
 
 class Dashboard:
@@ -202,7 +216,7 @@ class Dashboard:
 @contextlib.contextmanager
 def dashboard(total: int) -> Iterator[Dashboard]:
     """Open the workbench on a project with this number of runs."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         command = [python(), "-m", "tui_workbench", index_project(os.path.join(folder, "project"), total)]
         with Terminal(command, columns=COLUMNS, rows=ROWS, directory=folder, emulate=False) as terminal:
             yield Dashboard(terminal, total)

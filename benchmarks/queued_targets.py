@@ -1,4 +1,4 @@
-"""Two targets whose runs execute nothing and never end: one with a controller per run, one with a watcher for all runs.
+"""A target with a watcher for all runs, which execute nothing and never end.
 
 Runs of the script ACTIVE are running; all others are queued.
 """
@@ -16,22 +16,22 @@ from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import Outcome, Report
 
-TOGETHER, ALONE = "together", "alone"
+TOGETHER = "together"
 ACTIVE = "active.py"
 SUBMITTED = "submitted"
 METADATA = {
     "queued-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: queued\nVersion: 1.0\n",
     "queued-1.0.dist-info/entry_points.txt": (
-        f"[{target_types.ENTRY_POINT_GROUP}]\n"
-        f"{TOGETHER} = benchmarks.queued_targets:Together\n{ALONE} = benchmarks.queued_targets:Alone\n"
+        f"[{target_types.ENTRY_POINT_GROUP}]\n{TOGETHER} = benchmarks.queued_targets:Together\n"
     ),
 }
 
 
-class Alone(Target):
-    """A target with a controller per run."""
+class Together(Target):
+    """A target with one watcher for all runs."""
 
-    type = TargetType(ALONE, uses_interpreter=True)
+    type = TargetType(TOGETHER, uses_interpreter=True)
+    drives_together = True
 
     def plan(self, spec: RunSpec) -> Plan:
         return Plan(self.target.name, self.target.type, "python", ())
@@ -49,13 +49,6 @@ class Alone(Target):
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         return False
-
-
-class Together(Alone):
-    """A target with one watcher for all runs."""
-
-    type = TargetType(TOGETHER, uses_interpreter=True)
-    drives_together = True
 
     def group(self) -> RunGroup:
         return Queue()

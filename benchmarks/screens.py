@@ -16,7 +16,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 import pyte
@@ -26,13 +25,13 @@ from benchmarks.harness import (
     MEGABYTES,
     PERCENT,
     Processor,
-    check,
     compare,
+    compare_values,
     environment,
     finish,
-    note,
     python,
     resident_memory,
+    scratch_folder,
     time_on_processors,
     until_idle,
 )
@@ -41,10 +40,10 @@ from benchmarks.terminal import Terminal
 COLUMNS, ROWS = 120, 36
 FRAME_LIMIT = 1.2
 MEMORY_LIMIT = 1.65
-IDLE_SECONDS = 10.0
+IDLE_SECONDS = 5.0
 IDLE_PLUS = 0.01
 RUN_LIMIT = 1.0
-ROUNDS = 15
+FRAME_ROUNDS, RUN_ROUNDS = 7, 5
 CTRL_R = "\x12"
 
 MINIMAL = """
@@ -57,6 +56,7 @@ class Minimal(App[None]):
 
 Minimal().run()
 """
+MINIMAL_NAME = "minimal Textual app"
 MINIMAL_COMMAND, MINIMAL_TEXT = [python(), "-c", MINIMAL], "a minimal Textual app"
 
 SCRIPT = "print(open('token').read(), flush=True)\n"
@@ -119,18 +119,18 @@ def measure_start(project: str, folder: str, *, wall: bool) -> None:
     names += os.listdir(os.path.join(project, "aml_config"))
     ours = FirstFrame([python(), "-m", "tui_workbench", project], names, "No runs yet", folder, wall=wall)
     minimal = FirstFrame(MINIMAL_COMMAND, [MINIMAL_TEXT], MINIMAL_TEXT, folder, wall=wall)
-    compare("first frame, files listed", ours, minimal, FRAME_LIMIT, ROUNDS, baseline_name="minimal Textual app")
-    least = statistics.median(minimal.memory)
-    check("resident memory", statistics.median(ours.memory), MEMORY_LIMIT * least, MEGABYTES)
-    note(f"minimal Textual app {MEGABYTES.show(least)}, limit {MEMORY_LIMIT} x")
+    compare("first frame, files listed", ours, minimal, FRAME_LIMIT, FRAME_ROUNDS, baseline_name=MINIMAL_NAME)
+    memory, least = statistics.median(ours.memory), statistics.median(minimal.memory)
+    compare_values("resident memory", memory, least, MEMORY_LIMIT, baseline_name=MINIMAL_NAME, unit=MEGABYTES)
 
 
 def measure_idle(project: str, folder: str) -> None:
     """Compare the processor time and the written bytes of idle screens."""
     ours = idle([python(), "-m", "tui_workbench", project], folder)
     minimal = idle(MINIMAL_COMMAND, folder)
-    check("idle, processor", ours[0], minimal[0] + IDLE_PLUS, PERCENT, note=f"minimal app {PERCENT.show(minimal[0])}")
-    check("idle, bytes written", ours[1], minimal[1], COUNT, note=f"to any file; minimal app {minimal[1]}")
+    name = "idle, share of a core"
+    compare_values(name, ours[0], minimal[0], 1.0, baseline_name=MINIMAL_NAME, margin=IDLE_PLUS, unit=PERCENT)
+    compare_values("idle, bytes written to any file", ours[1], minimal[1], 1.0, baseline_name=MINIMAL_NAME, unit=COUNT)
 
 
 def idle(command: list[str], folder: str) -> tuple[float, int]:
@@ -167,12 +167,12 @@ def measure_run_key(folder: str) -> None:
             return shown - pressed
 
         compare(
-            "key on Run to the script's first line in the log view",
+            "Run key to the script's first line in the log view",
             key_to_line,
             lambda: _submitted(other, folder, _write_token(other, next(tokens))),
             limit=RUN_LIMIT,
-            rounds=ROUNDS,
-            baseline_name="experiment submit to its first line",
+            rounds=RUN_ROUNDS,
+            baseline_name="`experiment submit`, to first line",
         )
 
 
@@ -208,7 +208,7 @@ def _submitted(project: str, home: str, token: str) -> float:
 
 
 def main(*, wall: bool) -> int:
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         left_out = shutil.ignore_patterns(".workbench", "outputs", "__pycache__")
         project = shutil.copytree(SAMPLE, os.path.join(folder, "sample"), ignore=left_out)
         measure_start(project, folder, wall=wall)

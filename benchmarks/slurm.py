@@ -1,14 +1,16 @@
-"""Measure runs on a real Slurm cluster, whose machines are namespaces: submission, first line of output, queued runs.
+"""Measure runs on a real Slurm cluster, whose machines are namespaces, and the watcher of many runs.
 
-    python -m benchmarks.slurm [RUNS]
+    python -m benchmarks.slurm
 
 Submission: the time until sbatch has accepted a run, compared with `ssh LOGIN sbatch`, over connections with delays.
 Both use an open connection through a relay that delays each byte, because the kernels of build machines have no netem.
 The project has not changed since the last run.
 
-First line: the time from print in the job to the local `output.log`, compared with `ssh LOGIN tail -F`. Queued runs
-(RUNS of them): processor time and memory of the watcher and the SSH connection together, and the number of squeue
-calls. `ssh LOGIN squeue` for each run would take RUNS calls in each interval.
+First line: the time from print in the job to the local `output.log`, compared with `ssh LOGIN tail -F`.
+
+Queued runs on the cluster: processor time and memory of the watcher and the SSH connection together, and the number of
+squeue calls. Running runs: processor time and memory of the watcher, with a target that executes nothing. Both are
+measured with two numbers of runs and extrapolated to 1,000 runs.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -38,57 +41,65 @@ from benchmarks.harness import (
     environment,
     finish,
     note,
-    processor_seconds,
     proportional_memory,
     python,
+    scratch_folder,
+    time_on_processors,
 )
+from benchmarks.queued_targets import ACTIVE, METADATA, TOGETHER
 from benchmarks.ssh_machine import is_possible
-from tests.machines import make_key
-from tests.slurm_cluster import SlurmCluster, slurm_cluster
+from tests.slurm_cluster import SlurmCluster
 from tests.targets.conftest import end_links, link_processes
 from tests.targets.slurm.project import SlurmProject, project_on_cluster
-from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.core import target_types
+from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
-ROUNDS = 8
+ROUNDS, LINE_ROUNDS = 4, 3
 SUBMIT_MARGIN = 0.150
 ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""
 
 FIRST_MARGIN = 1.0
-RUNS = 100
-WINDOW = 45.0
-INTERVAL = 15.0
-PATIENCE = 1200.0
+CLUSTER_RUNS, WATCHER_RUNS = (10, 40), (40, 120)
+"""Numbers of runs from which the values of MANY runs are extrapolated."""
+
+MANY = 1_000
+QUEUED_SHARE, QUEUED_MEMORY = 0.01, 60e6
+ACTIVE_SHARE, ACTIVE_MEMORY = 0.02, 150e6
+WINDOW, INTERVAL = 16.0, 15.0
+"""Seconds of a measurement on the cluster, and between two calls of squeue."""
+
+WATCHER_WINDOW = 6.0
+PATIENCE = 600.0
 PAUSE = 0.002
 
 SCRIPT = "import time; time.sleep(600)\n"
-CLOCK = "import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC), flush=True); time.sleep(3)\n"
+CLOCK = "import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC), flush=True); time.sleep(1)\n"
 
 
-def main(count: int) -> int:
-    if not is_possible():
-        note("not measured: only root can create a cluster")
-        return 0
-    with tempfile.TemporaryDirectory(prefix="wb-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        key = make_key(folder / "id_ed25519")
-        with slurm_cluster(key) as cluster:
-            for round_trip in ROUND_TRIPS:
-                _measure_submit(folder / f"{round_trip * 1000:.0f}", cluster, key, round_trip)
-    with tempfile.TemporaryDirectory(prefix="wb-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        with project_on_cluster(folder) as (project, connections):
-            _measure_first_line(project, folder)
-            _measure_queued(project, connections, count)
+def main() -> int:
+    if is_possible():
+        with tempfile.TemporaryDirectory(prefix="wb-") as name:
+            folder = Path(name)
+            folder.chmod(0o755)
+            with project_on_cluster(folder) as (project, connections):
+                for round_trip in ROUND_TRIPS:
+                    measure_submit(folder / f"{round_trip * 1000:.0f}", project.cluster, round_trip)
+                measure_first_line(project, folder)
+                measure_queued(project, connections)
+    else:
+        note("the cluster: only root can create it")
+    with scratch_folder() as name:
+        measure_watcher(Path(name))
     return finish()
 
 
-def _measure_submit(folder: Path, cluster: SlurmCluster, key: Path, round_trip: float) -> None:
+def measure_submit(folder: Path, cluster: SlurmCluster, round_trip: float) -> None:
+    """Compare a submission over a connection with a delay with `sbatch`."""
+    key = folder.parent / "id_ed25519"
     with relay(cluster.login.address, round_trip / 2) as port, _user(folder, cluster, key, port):
         project = _project(folder / "project", cluster, port)
         ssh = ["ssh", "-F", "none", "-p", str(port), "-o", f"UserKnownHostsFile={folder / 'home/.ssh/known_hosts'}"]
@@ -101,14 +112,13 @@ def _measure_submit(folder: Path, cluster: SlurmCluster, key: Path, round_trip: 
                 lambda: _plain(ssh, cluster),
                 limit=1.0,
                 rounds=ROUNDS,
-                baseline_name="ssh LOGIN sbatch",
+                baseline_name="`ssh LOGIN sbatch`",
                 margin=SUBMIT_MARGIN,
-                warmup=2,
             )
         finally:
             subprocess.run([*ssh[:-1], "-O", "exit", ssh[-1]], check=False, stderr=subprocess.DEVNULL)
+            _kill(_holders(Runs(Project.find(str(project)))))
             cluster.output(["scancel", "--user", "research"])
-            _until_recorded(project)
 
 
 def accepted(project: Path) -> float:
@@ -127,13 +137,6 @@ def accepted(project: Path) -> float:
             if event.get("final"):
                 raise RuntimeError(f"the run has ended: {event}")
         time.sleep(0.01)
-
-
-def _until_recorded(project: Path) -> None:
-    """Wait until the watcher has recorded the end of all runs and has stopped writing."""
-    for run in (project / ".workbench" / "runs").iterdir():
-        while '"final"' not in (run / "events.jsonl").read_text():
-            time.sleep(0.1)
 
 
 def _plain(ssh: list[str], cluster: SlurmCluster) -> float:
@@ -225,17 +228,19 @@ def _forward(source: socket.socket, sink: socket.socket, delay: float) -> None:
             arrived.notify()
 
 
-def _measure_first_line(project: SlurmProject, folder: Path) -> None:
+def measure_first_line(project: SlurmProject, folder: Path) -> None:
+    """Compare the way of the first line to the local log with `tail -F`."""
     project.write(CLOCK)
     runs = Runs(Project.find(str(project.folder)))
     compare(
-        "first line of the job to the local output.log",
+        "first line of the job to the local `output.log`",
         lambda: _ours(runs),
         lambda: _tail(project, folder),
         limit=1.0,
-        rounds=ROUNDS,
-        baseline_name="ssh LOGIN tail -F",
+        rounds=LINE_ROUNDS,
+        baseline_name="`ssh LOGIN tail -F`",
         margin=FIRST_MARGIN,
+        warmup=0,
         unit=SECONDS,
     )
 
@@ -283,40 +288,100 @@ def _known(folder: Path) -> Path:
     return folder / "home" / ".ssh" / "known_hosts"
 
 
-def _measure_queued(project: SlurmProject, connections: Path, count: int) -> None:
+def measure_queued(project: SlurmProject, connections: Path) -> None:
+    """Measure queued runs of the cluster."""
     project.configure({"slurm": {"partition": "gpu", "extra": ["--hold"]}})
     runs = Runs(Project.find(str(project.folder)))
     calls = project.cluster.scratch / "calls"
     calls.touch()
     calls.chmod(0o666)
-    submitted = [runs.submit(RunRequest("cluster", "train.py")) for _ in range(count)]
-    processes = _until_submitted(submitted) + link_processes(connections)
-    check(f"{count} queued runs, processes", len(processes), 2, COUNT)
+    used = []
     with project.cluster.login.replaced("/usr/bin/squeue", f'echo >>{calls}; exec "$ORIGINAL" "$@"'):
-        before = sum(map(processor_seconds, processes))
-        first, begun = len(calls.read_bytes()), time.perf_counter()
-        time.sleep(WINDOW)
-        elapsed = time.perf_counter() - begun
-        asked = len(calls.read_bytes()) - first
-        used = sum(map(processor_seconds, processes)) - before
-    check(f"{count} queued runs, processor of watcher and connection", used / elapsed, 0.01, PERCENT)
-    check(f"{count} queued runs, memory of both", sum(map(proportional_memory, processes)), 60e6, MEGABYTES)
-    check(f"{count} queued runs, squeue calls in {WINDOW:.0f} s", asked, WINDOW // INTERVAL + 1, COUNT)
-    states = {run.state for run in runs.list() if run.is_active}
-    note(f"states: {', '.join(sorted(states))}; ssh LOGIN squeue would need {count} calls per interval")
+        for count in CLUSTER_RUNS:
+            _submit(runs, "cluster", "train.py", count)
+            processes = _holders(runs) + link_processes(connections)
+            first = len(calls.read_bytes())
+            used.append(_use(processes, WINDOW))
+            asked = len(calls.read_bytes()) - first
+    name = f"{MANY:,} queued runs, watcher and connection"
+    check(f"{name}, processes", len(processes), 2, COUNT)
+    _check_use(name, CLUSTER_RUNS, used, QUEUED_SHARE, QUEUED_MEMORY)
+    check(f"{CLUSTER_RUNS[-1]} queued runs, squeue calls in {WINDOW:.0f} s", asked, WINDOW // INTERVAL + 1, COUNT)
 
 
-def _until_submitted(runs: list[Run]) -> list[int]:
-    """Wait until Slurm has all jobs, and return the processes that drive the runs."""
-    directories = [RunDirectory(run.directory) for run in runs]
+def measure_watcher(folder: Path) -> None:
+    """Measure the watcher of running runs, which execute nothing."""
+    runs = Runs(_watched_project(folder))
+    used, holders = [], []
+    try:
+        for count in WATCHER_RUNS:
+            _submit(runs, TOGETHER, ACTIVE, count)
+            holders = _holders(runs)
+            used.append(_use(holders, WATCHER_WINDOW))
+    finally:
+        _kill(holders)
+    _check_use(f"{MANY:,} running runs, watcher", WATCHER_RUNS, used, ACTIVE_SHARE, ACTIVE_MEMORY)
+
+
+def _submit(runs: Runs, configuration: str, script: str, count: int) -> None:
+    """Submit runs until there are `count` active ones, and wait until the target has received all."""
+    active = sum(run.is_active for run in runs.list())
+    submitted = [runs.submit(RunRequest(configuration, script)) for _ in range(count - active)]
     deadline = time.monotonic() + PATIENCE
-    for directory in directories:
+    for directory in (RunDirectory(run.directory) for run in submitted):
         while "start" not in directory.status().done:
             if time.monotonic() > deadline:
                 raise TimeoutError(directory.run_id)
             time.sleep(0.01)
-    return sorted({ControllerLock.holder(directory) for directory in directories})
+
+
+def _holders(runs: Runs) -> list[int]:
+    """Return the processes that drive the active runs."""
+    return sorted({ControllerLock.holder(RunDirectory(run.directory)) for run in runs.list() if run.is_active})
+
+
+def _kill(processes: list[int]) -> None:
+    for pid in processes:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _use(processes: list[int], seconds: float) -> tuple[float, float]:
+    """Return the share of a core that processes use, and their memory."""
+    before, begun = sum(map(time_on_processors, processes)), time.perf_counter()
+    time.sleep(seconds)
+    share = (sum(map(time_on_processors, processes)) - before) / (time.perf_counter() - begun)
+    return share, float(sum(map(proportional_memory, processes)))
+
+
+def _check_use(
+    name: str, counts: tuple[int, int], used: list[tuple[float, float]], share: float, memory: float
+) -> None:
+    """Check the processor time and the memory of MANY runs."""
+    (few_share, few_memory), (more_share, more_memory) = used
+    factor = (MANY - counts[1]) / (counts[1] - counts[0])
+    check(f"{name}, share of a core", more_share + max(0.0, more_share - few_share) * factor, share, PERCENT)
+    check(f"{name}, memory", more_memory + max(0.0, more_memory - few_memory) * factor, memory, MEGABYTES)
+
+
+def _watched_project(folder: Path) -> Project:
+    """Create a project with the target, and make its type known to this process and its children."""
+    home, site, root = folder / "home", folder / "site", folder / "project"
+    configuration = root / "aml_config"
+    for path in (home, configuration, site / "queued-1.0.dist-info"):
+        path.mkdir(parents=True)
+    for name, text in METADATA.items():
+        (site / name).write_text(text)
+    (configuration / f"{TOGETHER}.compute").write_text(f"type: {TOGETHER}\npythonLocation: python\n")
+    (configuration / f"{TOGETHER}.runconfig").write_text(f"Target: {TOGETHER}\nFramework: Python\nTrackedRun: false\n")
+    (root / ACTIVE).write_text("print('hello')\n")
+    place = str(Path(__file__).parent.parent)
+    kept = environment({"HOME": str(home), "PYTHONPATH": f"{site}:{place}"})
+    os.environ.clear()
+    os.environ.update({name: value for name, value in kept.items() if not name.startswith("XDG_")})
+    sys.path.insert(0, str(site))
+    target_types.forget_installed()
+    return Project.find(str(root))
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else RUNS))
+    sys.exit(main())

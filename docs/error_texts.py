@@ -6,12 +6,14 @@ The code is not executed, except for constant expressions such as `LARGEST >> 20
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from tui_workbench.core.errors import CAUSES
+from tui_workbench.targets.base.spark import JAVA_REMEDY
 
 PACKAGE = Path(__file__).resolve().parent.parent / "tui_workbench"
 
@@ -47,12 +49,12 @@ FACTORIES = {
     "Fault": ("3", 1, ""),
     "error": ("3", 0, ""),
     "fault": ("3", 1, ""),
-    "refused": ("3", 2, "Edit the file at this line."),
+    "refused": ("3", 2, "Make this change in a text editor, at this line."),
     "_error": ("3", 1, ""),
     "_refusal": ("3", 2, ""),
     "_broken_framework": ("1", 0, ""),
     "_unseen": ("1", 0, "Check that CUDA_VISIBLE_DEVICES is not set, and that the CUDA libraries are installed."),
-    "_bad_line": ("2", 2, "Write one value per column, and quote values that contain commas."),
+    "_bad_row": ("2", 1, "Write one value per column, and quote values that contain commas."),
     "_needs_password": ("4", 1, "Enter the password: `workbench-tui computetarget login TARGET`."),
 }
 """Other classes and functions that create errors: exit code, position of the message in the arguments, usual fix.
@@ -62,10 +64,8 @@ The fix is the keyword `remedy`, or the argument after the message.
 
 PLACEHOLDERS = {
     "__name__": "ERROR",
-    "_REMEDIES": "Use the fix that the error names.",
     "_SENT_AS": "OTHER",
     "active": "RUNS",
-    "advice": "Use the fix that the error names.",
     "ahead": "SECONDS",
     "all_words": "USER@HOST",
     "argv": "PROGRAM",
@@ -93,14 +93,17 @@ PLACEHOLDERS = {
     "failed": "FILES",
     "file_name": "FILE",
     "first": "PACKAGE",
+    "fix_of_check": "Apply the fix of the failed check: `workbench-tui gpu check -t TARGET` shows it.",
     "foreign": "FILES",
     "form": "FORM",
     "found": "KEY",
     "framework_reason": "Framework is PySpark",
     "here": "PATH",
-    "hint": "Use the replacement that the error names.",
+    "home": "FOLDER",
+    "hint": "Use a command of the workbench: `workbench-tui --help` lists them. The cloud service no longer exists.",
     "hunk": "CHANGES",
     "interpreter": "PATH",
+    "java_remedy": JAVA_REMEDY,
     "known": "NAMES",
     "label": "HOST",
     "least": "SIZE",
@@ -136,7 +139,8 @@ PLACEHOLDERS = {
     "record": "FILE",
     "recorded_name": "HOST",
     "refused": "REASON",
-    "remedy_of": "Correct the option of Slurm that the message names.",
+    "remedy_of": "Correct the Slurm option that the message names. If a limit is reached, wait or request fewer "
+    "resources.",
     "repository": "REPOSITORY",
     "request": "NAME",
     "root": "PROJECT",
@@ -148,6 +152,7 @@ PLACEHOLDERS = {
     "share": "FOLDER",
     "shown": "VALUE",
     "source": "FOLDER",
+    "spark_remedy": "Install Spark with `INTERPRETER -m pip install pyspark`, or add `pyspark` to the conda file.",
     "ssh_words": "USER@HOST",
     "start": "FOLDER",
     "strerror": "REASON",
@@ -161,6 +166,7 @@ PLACEHOLDERS = {
     "to": "OTHER",
     "twice": "NAME",
     "TYPE_NAMES": "TYPE",
+    "type_remedy": "Write TYPE.",
     "types": "OPTIONS",
     "unknown": "NAME",
     "unsaved": "FILES",
@@ -245,9 +251,9 @@ def _errors_of(call: ast.Call, module: str, reader: _Reader) -> Iterator[Error]:
     remedy = " Or: ".join(text.strip() for text in remedies if _has_words(text)) or usual
     if name == "CheckFailed" and len(arguments) > 2 and _has_words(reader.text(arguments[2])):
         remedy += f" Command: `{'` or `'.join(filter(None, reader.texts(arguments[2])))}`"
-    text = reader.text(arguments[0])
-    if _has_words(text):
-        yield Error(text, remedy, code, module)
+    for text in reader.variants(arguments[0]):
+        if _has_words(text):
+            yield Error(text, remedy, code, module)
 
 
 def _has_words(text: str) -> bool:
@@ -271,6 +277,21 @@ class _Reader:
         either = (" Or: " if are_sentences else " or ").join(filter(None, texts))
         return f"[{either}]" if "" in texts and either else either
 
+    def variants(self, node: ast.expr) -> list[str]:
+        """Return the text of a message, or one text for each alternative of a variable in it."""
+        if not isinstance(node, ast.JoinedStr):
+            return [self.text(node)]
+        parts = []
+        for part in node.values:
+            texts = [self.text(part)]
+            if isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name):
+                values = self._assigned(part.value.id)
+                if len(values) == 1 and isinstance(values[0], ast.IfExp):
+                    alternatives = self.texts(values[0])
+                    texts = alternatives if all(" " in each for each in alternatives) else texts
+            parts.append(texts)
+        return ["".join(each) for each in itertools.product(*parts)]
+
     def texts(self, node: ast.expr) -> list[str]:
         """Return the texts that an expression can have."""
         match node:
@@ -285,6 +306,10 @@ class _Reader:
                 return [self.text(left) + self.text(right)]
             case ast.IfExp(body=body, orelse=orelse):
                 return [*self.texts(body), *self.texts(orelse)]
+            case ast.BoolOp(values=[ast.Attribute() as value, ast.Constant(value="python")]):
+                return self.texts(value)  # a default, not another form of the message
+            case ast.Subscript(value=ast.Name(id="_REMEDIES")):
+                return list(self._constants["_REMEDIES"].values())
             case ast.BoolOp(values=values):
                 return [text for value in values for text in self.texts(value)]
             case ast.Call(func=ast.Attribute(attr="key"), args=[ast.Constant(value=str(key))]):

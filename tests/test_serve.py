@@ -18,6 +18,7 @@ import pytest
 from tests.browser import Browser
 from tests.conftest import write_project
 from tui_workbench.core.errors import UsageError
+from tui_workbench.ui.browser import serving
 from tui_workbench.ui.browser.serving import Server, tunnel_command
 
 if TYPE_CHECKING:
@@ -252,8 +253,15 @@ def test_server_listens_on_this_machine_only(door: Served) -> None:
 
 def test_port_in_use_shows_the_fix(door: Served) -> None:
     port = int(door.host.rpartition(":")[2])
-    with pytest.raises(UsageError, match=f"port {port} is in use. Choose another port: `--port NUMBER`"):
+    said = f"cannot use port {port}: address already in use. Choose another port: `--port NUMBER`"
+    with pytest.raises(UsageError, match=said):
         Server("/nowhere", port)
+
+
+def test_port_that_cannot_be_used_shows_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HOST", "192.0.2.1")
+    with pytest.raises(UsageError, match="cannot use port 0: cannot assign requested address"):
+        Server("/nowhere", 0)
 
 
 @pytest.mark.parametrize(

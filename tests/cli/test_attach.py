@@ -66,7 +66,7 @@ def test_no_check_does_not_contact_the_machine(project_root: Path, connections: 
 def test_password_from_stdin_is_stored_in_the_keyring(project_root: Path, box: Sequence[str]) -> None:
     done = workbench("attach", "remote", *box, "--password-stdin", cwd=project_root, stdin=f"{PASSWORD}\n")
     assert done.returncode == 0
-    assert "stored the secret in the keyring\n" in done.stdout
+    assert "the secret is in the keyring\n" in done.stdout
     assert done.stderr == ""
     assert SecretStore().get(Project.find(str(project_root)).target("box").password) == PASSWORD
 

@@ -109,14 +109,23 @@ def test_keeping_a_text_again_replaces_it(project: Project, script: str) -> None
     recovery.close()
 
 
-@pytest.mark.parametrize("damaged", [b"", b"{}", b"[1]", b'{"schema": 1, "text": "x"}'], ids=ascii)
-def test_damaged_file_is_renamed_and_reported_once(project: Project, script: str, damaged: bytes) -> None:
+DAMAGED, LATER = "the file is damaged", "a later version of workbench-tui wrote it"
+
+
+@pytest.mark.parametrize(
+    ("damaged", "why"),
+    [(b"", DAMAGED), (b"{}", DAMAGED), (b"[1]", DAMAGED), (b'{"schema": 1, "text": "x"}', DAMAGED),
+     (b'{"schema": 2}', LATER)],
+    ids=ascii,
+)  # fmt: skip
+def test_damaged_file_is_renamed_and_reported_once(project: Project, script: str, damaged: bytes, why: str) -> None:
     leave_behind(project, script, "left")
     next(path for path in kept(project) if path.suffix == ".json").write_bytes(damaged)
     first = Recovery(project.root)
     found, errors = first.take_over()
     assert found == []
     assert [Path(str(error.file)).read_bytes() for error in errors] == [damaged]
+    assert errors[0].message == f"cannot read a recovery file for unsaved edits: {why}"
     first.delete_taken()
     assert Recovery(project.root).take_over() == ([], [])
     assert any(path.name.endswith(".unreadable") for path in kept(project))

@@ -97,8 +97,8 @@ def test_unquoted_color_has_a_separate_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('accent: "#6cb6ff"', 'accent: "blue"', "accent: invalid color 'blue'. Write it as \"#rrggbb\"."),
-        ('accent: "#6cb6ff"', 'acent: "#6cb6ff"', "unknown name 'acent'. Did you mean 'accent'?"),
+        ('accent: "#6cb6ff"', 'accent: "blue"', "accent: invalid color 'blue'. Write the color as \"#rrggbb\"."),
+        ('accent: "#6cb6ff"', 'acent: "#6cb6ff"', "unknown key 'acent'. Did you mean 'accent'?"),
         ('accent: "#6cb6ff"', "accent: [1, 2]", "accent must be a single value"),
         ("dark: true", "dark: perhaps", "dark: invalid value 'perhaps'. Write true or false."),
         ('accent: "#6cb6ff"', 'accent: ]"#6cb6ff"', "invalid YAML"),
@@ -114,7 +114,7 @@ def test_errors_name_line_and_remedy(tmp_path: Path, old: str, new: str, said: s
 
 def test_missing_colors_are_named(tmp_path: Path) -> None:
     text = "\n".join(line for line in slate().split("\n") if not line.startswith(("faint:", "dark:")))
-    assert "missing names: dark, faint" in error_of(tmp_path, text)
+    assert "missing keys: dark, faint" in error_of(tmp_path, text)
 
 
 @pytest.mark.parametrize("text", ["", "just words\n", "- a\n- list\n"])

@@ -91,7 +91,7 @@ COMMANDS = (
     Command("computetarget login", "computetarget.attach", "log in to a target, and store missing secrets"),
     Command("computetarget disconnect", "computetarget.attach", "close the SSH connection to a target; runs continue"),
     Command("computetarget detach", "computetarget.attach", "remove a compute target and its secrets"),
-    Command("gpu list", "gpu", "list the GPUs of all targets, and their users"),
+    Command("gpu list", "gpu", "list the GPUs of all targets, and who uses them"),
     Command("gpu top", "gpu", "list the processes on the GPUs of all targets"),
     Command("gpu check", "gpu", "check that runs on a target would use its GPUs"),
     Command("runconfiguration list", "runconfiguration", "list the run configurations of the project"),
@@ -105,7 +105,7 @@ COMMANDS = (
     Command("config gpu-ready", "config_gpu_ready", "change the configuration so that runs use the GPU"),
     Command("config schema", "config", "print the JSON Schema of the configuration files"),
     Command("project create", "project", "create a project from a template"),
-    Command("project add", "project", "make an existing folder a project"),
+    Command("project add", "project", "turn an existing folder into a project"),
     Command("project restore", "project", "restore the project files from the snapshot of a run"),
     Command("project sample list", "project", "list the project templates"),
 )
@@ -265,8 +265,8 @@ options:
   -V, --version  show the version
 
 exit codes: the exit code of the script for a finished run, 130 for a canceled
-run; otherwise 0, 1 for an error on this machine, 2 for wrong usage, 3 for a
-configuration problem, 4 if the target is unreachable.
+run or after Ctrl-C; otherwise 0, 1 for an error on this machine, 2 for wrong
+usage, 3 for a configuration problem, 4 if the target is unreachable.
 """
 
 

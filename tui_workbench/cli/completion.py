@@ -102,7 +102,12 @@ SOURCES: dict[str, Callable[[str], Iterable[str]]] = {
 
 configure_completion = options(
     option("shell", metavar="SHELL", nargs="?", choices=SHELLS, help=", ".join(SHELLS)),
-    option("--values", metavar="KIND", choices=sorted(SOURCES), help="print values; used by the completion scripts"),
+    option(
+        "--values",
+        metavar="KIND",
+        choices=sorted(SOURCES),
+        help="print the values of this kind, for the completion scripts",
+    ),
     PROJECT,
     epilog="""\
 Save the script in an existing folder, then open a new shell:

@@ -22,11 +22,11 @@ FINDING_COLUMNS = ("file", "line", "column", "severity", "code", "message", "fix
 FILE = option("file", metavar="FILE", help="a path, or the name of a file in aml_config/")
 KEY = option("key", metavar="KEY", help="for example EnvironmentVariables.LR or packages[0].version")
 DRY_RUN = option("--dry-run", action="store_true", help="print the changes without making them")
-RESULT = output(TEXT, example="[?severity=='error']")
+RESULT = output(TEXT)
 
 configure_check = options(
     option("files", metavar="FILE", nargs="*", help="a path, or the name of a file in aml_config/ (default: all)"),
-    RESULT,
+    output(TEXT, example="[?severity=='error']"),
 )
 configure_get = options(FILE, KEY, RESULT)
 configure_set = options(
@@ -39,7 +39,7 @@ configure_set = options(
 configure_unset = options(FILE, KEY, RESULT)
 configure_fix = options(
     FILE,
-    option("--code", metavar="CODE", default="", help="fix only findings with this code, including advice"),
+    option("--code", metavar="CODE", default="", help="fix only findings with this code, even of severity info"),
     DRY_RUN,
     RESULT,
 )

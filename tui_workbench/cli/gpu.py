@@ -48,7 +48,7 @@ OPTIONS = (
     option("--watch", action="store_true", help="repeat every second until Ctrl-C; -o json prints one line each time"),
     option("--wait", metavar="SECONDS", type=float, default=DEFAULT_WAIT,
            help=f"time limit for the machines to answer (default: {DEFAULT_WAIT:g})"),
-    output(default="table", note="default: table"),
+    output(default="table", example="[?target=='local']"),
 )  # fmt: skip
 
 configure_list = options(

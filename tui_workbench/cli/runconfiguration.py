@@ -12,7 +12,7 @@ from tui_workbench.projects.project import RUN_CONFIGURATION_SUFFIX, Project
 
 COLUMNS = ("name", "target", "framework", "argument_vector", "tracked_run", "problem")
 
-configure_list = options(output())
+configure_list = options(output(example="[?target=='local']"))
 configure_create = options(
     option("-n", "--name", metavar="NAME", required=True, help="the name of the new run configuration"),
     option("-t", "--target", metavar="TARGET", required=True, help="the compute target to run on"),

@@ -75,5 +75,6 @@ def _execute(shell: Shell) -> NoReturn:
     except OSError as error:
         raise StorageError(
             f"cannot start {shell.argv[0]}: {error.strerror}",
-            remedy="Give the name of a program on the PATH, or the path of an executable file.",
+            remedy="Give COMMAND as the name of a program on the PATH or the path of an executable file. "
+            "Without COMMAND, set SHELL to an installed shell: `export SHELL=/bin/bash`.",
         ) from error

@@ -9,23 +9,11 @@ import time
 from tui_workbench.cli.shared.output import write_lines
 from tui_workbench.cli.shared.parser import PROJECT, option, options
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.model import STATE_GLYPHS, Run, RunState
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.cluster_job import job_words
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import RunDirectory
-
-GLYPHS = {
-    RunState.RUNNING: "●",
-    RunState.FINALIZING: "◍",
-    RunState.PREPARING: "◌",
-    RunState.QUEUED: "○",
-    RunState.UNKNOWN: "?",
-    RunState.COMPLETED: "✓",
-    RunState.FAILED: "✗",
-    RunState.CANCELED: "⊘",
-}
-"""The same glyphs as on the screens."""
 
 ACTIVE = (RunState.RUNNING, RunState.FINALIZING, RunState.PREPARING, RunState.QUEUED, RunState.UNKNOWN)
 LONGEST_NAME = 40
@@ -70,7 +58,7 @@ def _line(project: str, active: list[Run], last: Run | None) -> str:
     if not active:
         return f"{_summary(last)} · {project}" if last else ""
     states = [run.state for run in active]
-    counted = [f"{GLYPHS[state]} {states.count(state)} {state}" for state in ACTIVE if state in states]
+    counted = [f"{STATE_GLYPHS[state]} {states.count(state)} {state}" for state in ACTIVE if state in states]
     return " · ".join([*counted, project])
 
 
@@ -81,7 +69,7 @@ def _summary(run: Run) -> str:
     word = run.state
     if run.state == RunState.FAILED and run.exit_code:
         word = f"exit {run.exit_code}"
-    return f"{GLYPHS.get(run.state, '?')} {name} [{run.run_number}] {word}"
+    return f"{STATE_GLYPHS.get(run.state, '?')} {name} [{run.run_number}] {word}"
 
 
 def _details(run: Run) -> str:

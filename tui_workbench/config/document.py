@@ -235,7 +235,7 @@ class Document:
         return self._without_empty_section(editing.unset(tree, path), path[:-1])
 
     def insert_item(self, key: str | Path, index: int, value: Any) -> None:
-        """Insert `value` before item `index` of the list at `key`, or into a new list. Raises ConfigurationError."""
+        """Insert `value` before item `index` of the list at `key`. Create a missing list. Raises ConfigurationError."""
         path = self.path_of(key)
         tree = self.tree
         self._origins.remember(tree, path)

@@ -37,8 +37,7 @@ The *Source* column shows where a field comes from:
 _FINDINGS = """\
 ## Findings of `config check`
 
-A finding of severity `error` makes runs fail, `warning` marks a probable mistake, and `info`
-suggests a better form.
+The severity is `error` if runs would fail, `warning` for a probable mistake, and `info` for advice.
 """
 
 

@@ -55,7 +55,7 @@ def load_spark_dependencies(path: str) -> SparkDependencies:
 
 
 def secret_property(configuration: Mapping[str, str]) -> str:
-    """Return the name of the first property with a secret value, or "". Other users can read the command of Spark."""
+    """Return the name of the first property with a secret, or "". Other users could read it in the command line."""
     given = ((name, value) for name, value in configuration.items() if value.lower() not in _SWITCHES)
     return next((name for name, value in given if _SECRET.search(name) or mask_text(value) != value), "")
 

@@ -46,7 +46,7 @@ class Signature(NamedTuple):
 
 
 def signature_of(status: os.stat_result) -> Signature:
-    """Return the signature in the result of `os.stat`."""
+    """Return the signature of a file, given the result of `os.stat`."""
     return Signature(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
@@ -143,7 +143,10 @@ def replacing(path: str, mode: int = 0o666, *, durable: bool = False) -> Iterato
 
 
 def write_if_changed(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Write `data` to `path`, with its parent folders, unless the file already has this content. Raises OSError."""
+    """Write `data` to `path`, unless the file already has this content. Missing parent folders are created.
+
+    Raises OSError.
+    """
     with contextlib.suppress(OSError), open(path, "rb") as file:
         if file.read() == data:
             return

@@ -172,6 +172,18 @@ class RunState:
     """Final states. A run that is `UNKNOWN` and has an end time has also ended, with an unknown result."""
 
 
+STATE_GLYPHS = {
+    RunState.QUEUED: "○",
+    RunState.PREPARING: "◌",
+    RunState.RUNNING: "●",
+    RunState.FINALIZING: "◍",
+    RunState.COMPLETED: "✓",
+    RunState.FAILED: "✗",
+    RunState.CANCELED: "⊘",
+    RunState.UNKNOWN: "?",
+}
+
+
 class SweepTask(NamedTuple):
     """The position of a run in its sweep, for schedulers that run the sweep as a job array."""
 

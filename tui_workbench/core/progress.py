@@ -115,7 +115,7 @@ _of_process: Listener | None = None
 
 
 def bar(fraction: float | None, cells: int, *, full: str = "█", empty: str = "░", parts: str = "▏▎▍▌▋▊▉") -> str:
-    """Draw a bar; it is empty if the fraction is None. `parts` are partly filled cells."""
+    """Draw a bar; all cells are empty if the fraction is None. `parts` are symbols for partly filled cells."""
     if fraction is None:
         return empty * cells
     steps = len(parts) + 1

@@ -76,7 +76,7 @@ def hide_variables(variables: Mapping[str, str]) -> None:
 
 
 def changed_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that differ from those of this process."""
+    """Return the variables of `environment` that this process does not have, or has with another value."""
     return {name: value for name, value in environment.items() if os.environ.get(name) != value}
 
 
@@ -105,7 +105,7 @@ class Call:
         *,
         folder: str = "",
         variables: Mapping[str, str] | None = None,
-        input: str | int = "",
+        input: int = 0,
         login: str = "",
         log_start: bool = False,
     ) -> None:
@@ -116,7 +116,7 @@ class Call:
             words: The argument vector.
             folder: The working directory.
             variables: The environment variables that were set for this call.
-            input: The text for stdin, or only its number of bytes.
+            input: The number of bytes for stdin. The input itself may be secret.
             login: The arguments of `ssh`, quoted for a shell, if the program runs on another machine.
             log_start: Also log the start, so that a call that hangs is visible.
 
@@ -145,7 +145,7 @@ class Call:
             self.end(None, error=str(error) or type(error).__name__)
 
     def note_io(self, stderr: bytes, input_bytes: int = 0) -> None:
-        """Set the output to stderr, and the number of input bytes. The input itself may be secret."""
+        """Set the output to stderr, and the number of input bytes."""
         self._stderr = stderr
         if input_bytes:
             self._later["fed"] = input_bytes
@@ -195,8 +195,6 @@ def _short(line: dict[str, Any]) -> dict[str, Any]:
     if "variables" in line:
         variables = line["variables"].items()
         found["variables"] = {name: MASK if is_secret_name(name) else masked_text(value) for name, value in variables}
-    if isinstance(line.get("fed"), str):
-        found["fed"] = masked_text(line["fed"]) if len(line["fed"]) <= LONGEST_WORD else len(line["fed"])
     if "login" in line:
         found["login"] = masked_text(line["login"])
     return found

@@ -24,9 +24,6 @@ LONGEST_SHORT = 60
 MOST_CALLS = 20_000
 """Maximum number of calls in memory. The newest calls are kept."""
 
-_PRINTF = str.maketrans({"\\": "\\\\", "%": "%%", "\0": "\\0", "\n": "\\n"})
-"""Escapes for the format of `printf`."""
-
 RUNNING, ENDED, FAILED, LOST = "running", "ended", "failed", "lost"
 
 
@@ -42,7 +39,7 @@ class TracedCall(NamedTuple):
     folder: str = ""  # working directory
     variables: Mapping[str, str] = {}  # environment variables that were set for the call
     login: str = ""  # the arguments of `ssh`, if the program ran on another machine
-    input: str | int = ""  # stdin, or only its number of bytes
+    input: int = 0  # the number of bytes of stdin
     stderr: str = ""  # the end of stderr
     error: str = ""  # reason for a failure without an exit code
     note: str = ""  # any other result, such as `started`
@@ -143,7 +140,10 @@ class TraceFile:
 
 
 def _read(path: str, offset: int) -> tuple[bytes, int]:
-    """Return the complete lines from `offset`, and the offset of the next line."""
+    """Return the complete lines from `offset`, and the offset of the next line.
+
+    At most the last `LONGEST_READ` bytes are read, so the first line may be incomplete.
+    """
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -166,7 +166,7 @@ def _call_of(line: Mapping[str, Any]) -> TracedCall | None:
             words=tuple(map(str, line["words"])),
             code=None if code is None else int(code),
             variables={str(name): str(value) for name, value in dict(line.get("variables", {})).items()},
-            input=fed if isinstance(fed, int) else str(fed or ""),
+            input=fed if isinstance(fed, int) else 0,  # old files may contain the text
             stderr=str(line.get("said", "")),
             is_cut=bool(line.get("cut")),
             **{name: str(line.get(name, "")) for name in ("folder", "login", "error", "note", "run")},
@@ -251,12 +251,10 @@ def shell_line(call: TracedCall) -> str:
         if name.isidentifier()
     )
     line = f"{settings} {line}" if settings else line
-    if isinstance(call.input, str) and call.input:
-        line = f"printf {shlex.quote(call.input.translate(_PRINTF))} | {line}"
     if call.folder:
         line = f"cd {shlex.quote(call.folder)} && {line}"
     remarks = ["a long argument was cut"] if call.is_cut else []
-    if isinstance(call.input, int) and call.input:
+    if call.input:
         remarks.insert(0, f"{call.input:,} bytes of input were not stored")
     return line + (f"  # {'; '.join(remarks)}" if remarks else "")
 

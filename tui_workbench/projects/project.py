@@ -72,8 +72,9 @@ class Project:
             return cls(root)
         raise ProjectNotFound(
             f"no project found in {start} or its parents (no {CONFIG_DIRECTORY}/)",
-            remedy=f"Choose one with --project, add this folder with `workbench-tui project add "
-            f"{shlex.quote(start)}`, or create one with `workbench-tui project create NAME`.",
+            remedy="Choose a project folder with `workbench-tui DIR`, or for a command with `--project DIR`. You can "
+            f"also add this folder with `workbench-tui project add {shlex.quote(start)}`, or create a project with "
+            "`workbench-tui project create NAME`.",
         )
 
     @property
@@ -90,7 +91,7 @@ class Project:
         """Create the state directory, with a `.gitignore` for itself. Raises StorageError."""
         ignore = os.path.join(self.state_directory, ".gitignore")
         try:
-            # Written first, so that git never sees other files. If the disk is full, a failed attempt leaves it empty.
+            # `.gitignore` is written first, so that git never sees other files. A full disk leaves it empty.
             if not os.path.exists(ignore) or not os.path.getsize(ignore):
                 os.makedirs(self.state_directory, FOLDER_MODE, exist_ok=True)
                 write_below(self.state_directory, ".gitignore", b"*\n")

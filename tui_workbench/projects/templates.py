@@ -50,7 +50,7 @@ _FROM_SAMPLE = {
     "spark-wordcount": (".gitignore",),
     "iris": (".gitignore",),
 }
-"""Files of the sample project that templates also contain."""
+"""Files of the sample project that templates also contain, keyed by template."""
 
 
 class Template(NamedTuple):
@@ -193,7 +193,7 @@ def _check_free(place: str) -> None:
 
 def _taken(place: str) -> UsageError:
     command = f"workbench-tui project add {shlex.quote(place)}"
-    remedy = f"Choose another name or --path. If it is a folder, you can make it a project: `{command}`."
+    remedy = f"Choose another name or --path. If it is a folder, you can turn it into a project: `{command}`."
     return UsageError(f"{place} exists and is not an empty folder", remedy=remedy)
 
 
@@ -245,7 +245,7 @@ def _clone(address: str, place: str) -> None:
         lines = [line for line in done.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
         reason = (lines or [f"exit code {done.returncode}"])[-1].replace(address, shown).removeprefix("fatal: ")
         message = f"cannot clone the template {shown}: {reason.strip()}"
-        raise UsageError(message, remedy="Check the URL, and that you may read the repository.")
+        raise UsageError(message, remedy="Check the URL, the network connection, and that you may read the repository.")
     shutil.rmtree(os.path.join(place, ".git"))
 
 

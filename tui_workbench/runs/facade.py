@@ -65,7 +65,8 @@ class Runs(History):
     def resume(self) -> builtins.list[str]:
         """Start a controller for each active run of this user that has none, and continue interrupted sweeps.
 
-        Remove the files of interrupted submissions. Return the IDs of the runs that had no controller.
+        Remove the files of interrupted submissions. Return the IDs of the runs that had no controller, and of the
+        queued runs that have started.
         """
         return resuming.resume_all(self.project)
 

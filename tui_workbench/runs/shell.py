@@ -47,8 +47,8 @@ class Shell(NamedTuple):
 def project_shell(project: Project, run_configuration: str = "", *, is_interactive: bool = True) -> Shell:
     """Return a shell in the project for a run configuration.
 
-    The default is `local`, or else the first run configuration for this machine. Raises ConfigurationError or
-    StorageError.
+    The default is a run configuration whose scripts run on this machine outside containers: `local`, or else the
+    first. Raises ConfigurationError or StorageError.
     """
     configuration = project.run_configuration(run_configuration) if run_configuration else _first_here(project)
     if configuration is None:
@@ -81,7 +81,10 @@ def _first_here(project: Project) -> RunConfiguration | None:
 
 
 def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
-    """Return the path of the target's interpreter ("" for another machine), and a notice for the user or ""."""
+    """Return the path of the target's interpreter, and a notice for the user or "".
+
+    The path is "" if scripts run in a container or on another machine.
+    """
     target, name = spec.target, spec.run_configuration.name
     if not target.kind.runs_here:
         return "", (

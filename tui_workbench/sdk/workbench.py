@@ -84,7 +84,7 @@ def log_table(name: "str", columns: "Mapping[str, Any]", step: "Optional[float]"
 def log_confusion_matrix(
     name: "str", matrix: "Any", labels: "Optional[Sequence[Any]]" = None, step: "Optional[float]" = None
 ) -> "None":
-    """Log a confusion matrix. `matrix[true][predicted]` is a count, `labels` are the names of the classes."""
+    """Log a confusion matrix. `matrix[true][predicted]` is a count, and `labels` are the names of the classes."""
     rows = _plain(matrix)
     if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != len(rows) for row in rows):
         raise ValueError("a confusion matrix must be square")

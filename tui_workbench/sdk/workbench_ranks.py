@@ -34,7 +34,7 @@ _HANG_SECONDS = 60.0
 
 
 def become_rank(folder: "str", command: "List[str]") -> "None":
-    """Redirect the output of this process, which torchrun started as a rank, and replace it with the script."""
+    """Redirect the output of this process, which torchrun started as a rank, and run the script in its place."""
     path = os.path.join(folder, os.environ["RANK"] + ".log")
     output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -100,7 +100,7 @@ class Merger:
         self._partly_since = 0.0
 
     def pump(self, is_last: "bool" = False) -> "bool":
-        """Copy new output, or all output if `is_last`. Return True if there was new output."""
+        """Copy new output, or all remaining output if `is_last`. Return True if there was new output."""
         something = False
         self._scan(is_last)
         for name in sorted(self._files):

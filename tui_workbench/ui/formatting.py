@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.model import STATE_GLYPHS, Run, RunState
 from tui_workbench.ui.commands.command import shown_key
 
 
@@ -25,16 +25,17 @@ class StateLook(NamedTuple):
 # Records of older versions contain "out of reach".
 _SINCE = re.compile(r"(?:out of reach|unreachable) since (\d\d:\d\d)")
 
-RUN_STATES = {
-    RunState.QUEUED: StateLook("○", "queued", "muted"),
-    RunState.PREPARING: StateLook("◌", "preparing", "running"),
-    RunState.RUNNING: StateLook("●", "running", "running"),
-    RunState.FINALIZING: StateLook("◍", "finalizing", "running"),
-    RunState.COMPLETED: StateLook("✓", "completed", "success"),
-    RunState.FAILED: StateLook("✗", "failed", "error"),
-    RunState.CANCELED: StateLook("⊘", "canceled", "muted"),
-    RunState.UNKNOWN: StateLook("?", "unknown", "warning"),
+_STATE_ROLES = {
+    RunState.QUEUED: "muted",
+    RunState.PREPARING: "running",
+    RunState.RUNNING: "running",
+    RunState.FINALIZING: "running",
+    RunState.COMPLETED: "success",
+    RunState.FAILED: "error",
+    RunState.CANCELED: "muted",
+    RunState.UNKNOWN: "warning",
 }
+RUN_STATES = {state: StateLook(glyph, state, _STATE_ROLES[state]) for state, glyph in STATE_GLYPHS.items()}
 
 STEP_WORDS = {
     "prepare": "preparing",
@@ -64,7 +65,7 @@ WARNING = StateLook("▲", "warning", "warning")
 
 
 def run_state(run: Run) -> StateLook:
-    """Return the appearance of a run's state. For a failed run, the word is its exit code: `exit 1`."""
+    """Return the appearance of a run's state. The word of a failed run is its exit code, if known: `exit 1`."""
     look = RUN_STATES.get(run.state, RUN_STATES[RunState.UNKNOWN])
     if run.state == RunState.FAILED and run.exit_code is not None and run.exit_code > 0:
         return look._replace(word=f"exit {run.exit_code}")
@@ -94,7 +95,7 @@ def verdict_label(word: str, *, short: bool = False) -> str:
 
 
 def is_before_script(run: Run) -> bool:
-    """Return True if the run is being prepared and its preparation has a separate log."""
+    """Return True if the script has not started and the run may have a setup log."""
     return not run.start and (not target_types.find(run.target_type).runs_here or run.state == RunState.PREPARING)
 
 

@@ -91,7 +91,7 @@ class Recovery:
     def take_over(self) -> tuple[list[Unsaved], list[StorageError]]:
         """Return the texts of ended processes, oldest first, and the errors of unreadable ones.
 
-        The files stay until `delete_taken` is called. Call `keep` before that.
+        The files stay until `delete_taken` is called. Before that, call `keep` with the texts.
         """
         found: list[Unsaved] = []
         errors: list[StorageError] = []
@@ -155,11 +155,13 @@ def _encoded(unsaved: Unsaved) -> bytes:
 
 
 def _read(path: str) -> Unsaved:
-    """Read a recovery file. Rename an invalid file, so that it is reported only once, and raise StorageError."""
+    """Read a recovery file. Raises StorageError after renaming an invalid file."""
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read())
         values, base = Values(found), Values(found).part("file")
+        if values.number("schema") > SCHEMA:
+            raise _set_aside(path, "a later version of workbench-tui wrote it")
         if values.number("schema") != SCHEMA or not base.text("path") or "text" not in found:
             raise ValueError("unexpected content")
         signature = found["file"]["signature"]
@@ -172,14 +174,21 @@ def _read(path: str) -> Unsaved:
             has_bom=base.flag("has_bom"),
         )
         return Unsaved(version, values.text("text"), float(found["kept_at"]))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        aside = f"{path}.unreadable"
-        try:
-            os.rename(path, aside)
-        except OSError:
-            aside = path
-        raise StorageError(
-            "cannot read a recovery file for unsaved edits",
-            remedy="Open the file in another editor: its key `text` holds the edited text.",
-            file=aside,
-        ) from error
+    except OSError as error:
+        raise _set_aside(path, (error.strerror or str(error)).lower()) from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _set_aside(path, "the file is damaged") from error
+
+
+def _set_aside(path: str, why: str) -> StorageError:
+    """Rename an invalid file, so that it is reported only once and not deleted, and return the error."""
+    aside = f"{path}.unreadable"
+    try:
+        os.rename(path, aside)
+    except OSError:
+        aside = path
+    return StorageError(
+        f"cannot read a recovery file for unsaved edits: {why}",
+        remedy="Open the file in another editor: its key `text` holds the edited text.",
+        file=aside,
+    )

@@ -66,7 +66,7 @@ def test_unreadable_file_is_a_finding(root: Path) -> None:
         file.truncate(10_000_000)
     found = file_edits.check(file_edits.configuration_files(str(root)))
     refused = {Path(one.file).name: (one.line, one.column, one.message) for one in found if one.code == "refused"}
-    assert refused["bad.compute"] == (1, 7, "the byte 0xff is not UTF-8 text")
+    assert refused["bad.compute"] == (1, 7, "the byte 0xff is not allowed in a UTF-8 text file")
     assert "10,000,000 bytes" in refused["big.compute"][2]
 
 

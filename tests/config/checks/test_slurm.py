@@ -104,7 +104,7 @@ def test_valid_limits_are_accepted(time: str, mem: str) -> None:
         ("gpus: all\n", "no-effect", (2, 7), "no effect on a slurm", ""),
         ("runRoot: scratch\n", "wrong-form", (2, 10), "begins with / or ~/", None),
         ("runRoot: /a/%j\n", "wrong-form", (2, 10), "without % and backslashes", None),
-        ("setup: module load cuda\n", "wrong-type", (2, 8), "a list", "setup:\n  - module\n  - load\n  - cuda\n"),
+        ("setup: module load cuda\n", "wrong-type", (2, 8), "a list", "setup:\n  - module load cuda\n"),
         ("container: docker\n", "wrong-choice", (2, 12), "'docker'", None),
         ("container: pyxis\n", "missing-field", (1, 1), "`container: pyxis` needs `baseDockerImage`", None),
         ("pollSeconds: 5\n", "wrong-type", (2, 14), "15 or more", None),

@@ -19,6 +19,7 @@ from tui_workbench.runs.store.annotations import (
     FILE,
     JOURNAL,
     LOCK,
+    LONGEST_NAME,
     Annotations,
     change_annotations,
     read_annotations,
@@ -151,6 +152,12 @@ def test_user_tags_override_script_tags(runs: Runs, project: Project) -> None:
     assert runs.facts(RUN).annotations.tags == {"best": "", "model": "c", "n": "3", "mine": ""}
     assert runs.page(RunQuery("tag=best tag=model=c")).total == 1
     assert read_annotations(os.path.join(project.runs_directory, RUN)).tags == {"model": "c", "mine": ""}
+
+
+def test_long_script_tag_name_is_cut(runs: Runs, project: Project) -> None:
+    lines = [json.dumps({"kind": "tag", "name": name * 300, "value": 1}, separators=(",", ":")) for name in "ab"]
+    Path(project.runs_directory, RUN, "metrics.jsonl").write_text("\n".join([*lines, ""]))
+    assert runs.facts(RUN).annotations.tags == {"a" * LONGEST_NAME: "1", "b" * LONGEST_NAME: "1"}
 
 
 def test_pipe_in_place_of_a_file_does_not_block(runs: Runs, project: Project) -> None:

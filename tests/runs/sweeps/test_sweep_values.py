@@ -106,13 +106,23 @@ def test_list_file_formats(tmp_path: Path, name: str, text: str) -> None:
         ("v.csv", "lr,--x\n1,2\n", "v.csv:2: invalid parameter name '--x'"),
         ("v.jsonl", '{"a": 1}\n{"a"\n', "v.jsonl:2: not JSON"),
         ("v.jsonl", "[1]\n", "v.jsonl:1: not a JSON object"),
-        ("v.json", "[" * 100_000, "v.json:1: not JSON"),
+        ("v.json", "[" * 100_000, "v.json: not JSON"),
+        ("v.json", '[{"a": 1},\n{"--b": 2}]', "v.json: item 2: invalid parameter name '--b'"),
     ],
 )
-def test_invalid_list_is_refused_with_its_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_invalid_list_is_refused_with_its_place(tmp_path: Path, name: str, text: str, said: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=said):
         listed(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [("v.csv", 'a,b\n"one\ntwo",2\n', "one\ntwo"), ("v.jsonl", '{"a": "one\u2028two", "b": 2}\n', "one\u2028two")],
+)
+def test_line_break_in_a_value_is_kept(tmp_path: Path, name: str, text: str, value: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert listed(str(tmp_path / name)) == [{"a": value, "b": "2"}]
 
 
 def test_unreadable_list_is_named(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def lines(*rest: str, base: str = "python:3.11 sha256:1") -> list[str]:
     ("now", "before", "expected"),
     [
         (lines("pip six"), None, "no environment has been built yet"),
-        (lines(base="python:3.12 sha256:2"), lines(), "the base has changed to python:3.12"),
+        (lines(base="python:3.12 sha256:2"), lines(), "the base image or interpreter, now python:3.12, has changed"),
         (lines("pip six"), lines(), "c.yml:7: `six` is new"),
         (lines("conda numpy=1"), lines("conda numpy=2"), "c.yml:5: `numpy=1` is new"),
         (lines(), lines("pip six"), "c.yml: `six` was removed"),

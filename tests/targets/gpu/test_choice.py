@@ -128,7 +128,7 @@ def test_named_gpus_are_used_in_order(four: Standin, tmp_path: Path, gpus: str) 
 
 def test_missing_gpu_is_reported_with_its_line(four: Standin, tmp_path: Path) -> None:
     (tmp_path / "here.compute").write_text("type: local\ngpus: [7]\n")
-    with pytest.raises(ConfigurationError, match=r"gpus lists .7., but this machine has 0 \(GPU-") as refused:
+    with pytest.raises(ConfigurationError, match=r"gpus lists .7., but this machine has GPU 0 \(GPU-") as refused:
         take(spec(tmp_path, "[7]"))
     assert refused.value.line == 2
 

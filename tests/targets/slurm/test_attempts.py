@@ -46,7 +46,7 @@ def test_attempt_with_exit_code_means_a_requeue() -> None:
 
 
 def test_attempt_without_files_did_not_start() -> None:
-    assert cause_of(2, {2: ATTEMPTS[2]}, [AGAIN]) == "its start failed"
+    assert cause_of(2, {2: ATTEMPTS[2]}, [AGAIN]) == "the previous start failed"
 
 
 def test_only_last_attempt_decides_about_interruption() -> None:

@@ -210,6 +210,20 @@ def test_full_disk_is_reported_and_submits_nothing(login: Login) -> None:
     assert login.submissions == 0
 
 
+@pytest.mark.parametrize(
+    ("command", "script", "said"),
+    [
+        ("cat", "head -c 1", "the request is incomplete"),
+        ("flock", "exit 1", "another request is submitting this run"),
+    ],
+)
+def test_request_that_stops_before_slurm_can_be_repeated(login: Login, command: str, script: str, said: str) -> None:
+    login.command(command, script)
+    with pytest.raises(TargetUnreachable, match=f"^cannot submit the job on this machine: {said}"):
+        login.submit()
+    assert login.submissions == 0
+
+
 def test_missing_directory_is_an_error(login: Login) -> None:
     login.run.rmdir()
     with pytest.raises(WorkbenchError):

@@ -109,19 +109,17 @@ def test_invalid_entries_are_reported_and_the_rest_applies() -> None:
         (2, 13, "unknown command 'view.zooom'"),
         (3, 12, "unknown key 'foo'"),
         (4, 15, "terminals send ctrl+i as tab"),
-        (5, 12, "'s' cannot be the key of file.save: it types text there"),
-        (6, 18, "'r' cannot be the key of log_search.mode: it types text there"),
+        (5, 12, "'s' cannot be the key of file.save, which works while you type text"),
+        (6, 18, "'r' cannot be the key of log_search.mode, which works while you type text"),
     ]
     assert keymap.errors[0].remedy == "Did you mean 'view.zoom'?"
     assert all(error.remedy for error in keymap.errors)
 
 
 def test_duplicate_key_in_a_scope_is_an_error() -> None:
-    assert complaints("jobs.again: x\n") == [
-        (1, 13, "x is already the key of jobs.cancel, which works in the same place")
-    ]
+    assert complaints("jobs.again: x\n") == [(1, 13, "x is already the key of jobs.cancel in the same pane or dialog")]
     assert complaints("jobs.again: f5\njobs.cancel: f5\n") == [
-        (2, 14, "f5 is already the key of jobs.again, which works in the same place")
+        (2, 14, "f5 is already the key of jobs.again in the same pane or dialog")
     ]
 
 

@@ -84,7 +84,7 @@ async def test_head_of_a_run_without_gpu_has_no_verdict(proven: Project) -> None
         await until(lambda: "No metrics logged." in seen(pilot))
         assert screen(pilot).head.size.height == 2
         await pilot.press("7")
-        await until(lambda: "No GPU was available to this run" in seen(pilot))
+        await until(lambda: "No GPU samples were recorded for this run" in seen(pilot))
 
 
 def table_of(pilot: Workbench) -> str:

@@ -182,7 +182,7 @@ async def test_machine_without_gpus_can_be_checked_again(project: Project, gpus:
 async def test_unavailable_monitor_commands_give_a_reason(project: Project, gpus: Standin) -> None:
     async with monitor(project) as pilot:
         assert pane(pilot).why_not("open") == "No run of yours is selected."
-        assert pane(pilot).why_not("retry") == "This machine is connected."
+        assert pane(pilot).why_not("retry") == "This machine has no problem."
         assert pane(pilot).why_not("clear_filter") == "No filter is set."
         assert pane(pilot).why_not("copy") == ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 
 from tui_workbench.cli.computetarget.check import HOST_KEYS, RESULT, accept_host_keys, exit_code, print_checks, record
@@ -16,7 +17,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.targets.base.attach import CLUSTER, LOCAL_DOCKER, REMOTE, SLURM, TYPES, Attachment, AttachRequest
 from tui_workbench.targets.base.detach import detach, move_secrets, plan_detaching
-from tui_workbench.targets.base.secrets import KeyringResult, plain_text_secrets
+from tui_workbench.targets.base.secrets import SecretStore, plain_text_secrets
 from tui_workbench.targets.checks.check import run_checks
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 
@@ -57,15 +58,21 @@ def configure_attach(parser: argparse.ArgumentParser) -> None:
     add("-t", "--type", dest="old_type", metavar="TYPE", choices=TYPES, help="the same as TYPE")
     add("-n", "--name", metavar="NAME", required=True, help="the name of the new target")
     add("-a", "--address", metavar="HOST[:PORT]", default="", help="host name, IP address or alias in ~/.ssh/config")
-    add("-u", "--username", metavar="USER", default="", help="default: the user that ssh would choose")
+    add("-u", "--username", metavar="USER", default="", help="SSH user (default: the user that ssh would choose)")
     _configure_login(parser)
     machine = parser.add_argument_group("target")
     machine.add_argument(
         "--image", metavar="IMAGE", default="", help="the base image of containers (default: depends on the GPU)"
     )
     gpu = machine.add_mutually_exclusive_group()
-    gpu.add_argument("--gpu", dest="gpu", action="store_true", default=None, help="set nvidiaDocker: true")
-    gpu.add_argument("--no-gpu", dest="gpu", action="store_false", help="set nvidiaDocker: false (default: detected)")
+    gpu.add_argument(
+        "--gpu",
+        dest="gpu",
+        action="store_true",
+        default=None,
+        help="set nvidiaDocker: true (the default, unless the machine has no GPU)",
+    )
+    gpu.add_argument("--no-gpu", dest="gpu", action="store_false", help="set nvidiaDocker: false")
     machine.add_argument(
         "--python",
         metavar="PATH",
@@ -92,10 +99,11 @@ def _configure_login(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_slurm(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("slurm (without --address, the commands of Slurm are on this machine)").add_argument
+    add = parser.add_argument_group("slurm (without --address, the workbench uses Slurm on this machine)").add_argument
     add("--run-root", metavar="FOLDER", default="", help="folder that login and compute nodes share")
-    add("--partition", metavar="NAME", default="", help="the partition of jobs (default: the cluster's)")
-    add("--account", metavar="NAME", default="", help="the account of jobs (default: the user's)")
+    add("--partition", metavar="NAME", default="",
+        help="Slurm partition for jobs (default: the cluster's default partition)")  # fmt: skip
+    add("--account", metavar="NAME", default="", help="Slurm account for jobs (default: your default account)")
 
 
 def run_attach(arguments: argparse.Namespace) -> int:
@@ -115,7 +123,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
         raise
     if is_text(arguments):
         files = (attached.compute, attached.run_configuration)
-        write_lines([*(f"wrote {_short(project, path)}" for path in files), *map(_kept, attached.kept)])
+        write_lines([*(f"wrote {_short(project, path)}" for path in files), *(kept.text for kept in attached.kept)])
     target = project.target(request.name)
     key = attachment.install_by_hand
     if key is not None:
@@ -175,9 +183,12 @@ def run_login(arguments: argparse.Namespace) -> int:
         host.run(["true"])
     else:
         typed = prompts.log_in(host)
-    kept = prompts.keep(typed)
+    kept = SecretStore().keep(typed)
     status = host.status()
-    text = [f"logged in to {target.address} as {status.get('username') or target.username}", *map(_kept, kept)]
+    text = [
+        f"logged in to {target.address} as {status.get('username') or target.username}",
+        *(each.text for each in kept),
+    ]
     return emit({"name": target.name, **status, "secrets": [one._asdict() for one in kept]}, arguments, text=text)
 
 
@@ -241,7 +252,8 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
         )
     if kind == SLURM and not arguments.address and (login or arguments.username):
         raise UsageError(
-            "the options for a login need the address of the login node",
+            "--username, --private-key-file, --use-azureml-ssh-key, --password and --password-stdin need the address "
+            "of the login node",
             remedy="Add `--address HOST[:PORT]`, or omit these options to use Slurm on this machine.",
         )
     if arguments.password is not None and arguments.password_stdin:
@@ -273,20 +285,12 @@ def _give_secrets(attachment: Attachment, arguments: argparse.Namespace) -> None
 
 
 def _next_step(name: str, *, is_ready: bool, by_hand: bool) -> str:
+    word = shlex.quote(name)
     if by_hand:
-        return f"{name} is attached. Install the key, then run: workbench-tui computetarget check {name}"
+        return f"{name} is attached. Install the key, then run: workbench-tui computetarget check {word}"
     if not is_ready:
-        return f"{name} is attached but not ready. Apply the fix, then run: workbench-tui computetarget check {name}"
-    return f"{name} is attached. Run a script: workbench-tui experiment submit -c {name} SCRIPT"
-
-
-def _kept(kept: KeyringResult) -> str:
-    if kept.in_keyring:
-        return "stored the secret in the keyring"
-    return (
-        f"the secret is kept in memory only ({kept.reason}); you are asked for it again after 12 hours without "
-        "use, or after a restart of this machine"
-    )
+        return f"{name} is attached but not ready. Apply the fix, then run: workbench-tui computetarget check {word}"
+    return f"{name} is attached. Run a script: workbench-tui experiment submit -c {word} SCRIPT"
 
 
 def _over_ssh(project: Project, name: str) -> ComputeTarget:

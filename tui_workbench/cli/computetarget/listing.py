@@ -10,7 +10,7 @@ from tui_workbench.projects.project import Project
 
 COLUMNS = ("name", "type", "address", "interpreter", "problem")
 
-configure_list = options(output())
+configure_list = options(output(example="[?type=='local']"))
 
 
 def run_list(arguments: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Iterator
 
@@ -52,7 +53,8 @@ def folders(named: dict[str, str]) -> Answer:
     first = next(iter(closed.values()))
     message = "not writable: " + ", ".join(f"{name} {abbreviate_home(path)}" for name, path in closed.items())
     cost = "The workbench cannot store settings, state, keys or caches there."
-    return limited("folders", message, cost, "Check the owner and the permissions:", f"ls -ld {_existing(first)}")
+    command = f"ls -ld {shlex.quote(_existing(first))}"
+    return limited("folders", message, cost, "Check the owner and the permissions:", command)
 
 
 def project_folder(root: str) -> Answer:
@@ -61,7 +63,7 @@ def project_folder(root: str) -> Answer:
         return ok("project", f"{abbreviate_home(root)} is writable")
     cost = f"Runs are stored in {abbreviate_home(directories.user_data_directory())}; project files cannot be edited."
     message = f"{abbreviate_home(root)} is not writable"
-    return limited("project", message, cost, "Check the owner and the permissions:", f"ls -ld {root}")
+    return limited("project", message, cost, "Check the owner and the permissions:", f"ls -ld {shlex.quote(root)}")
 
 
 def disk(paths: list[str]) -> Answer:
@@ -83,7 +85,7 @@ def disk(paths: list[str]) -> Answer:
     if free >= LOW_SPACE:
         return ok("disk", message)
     remedy = "Run `workbench-tui experiment clean`, or find the largest files:"
-    command = f"du -xh {place} | sort -h | tail"
+    command = f"du -xh {shlex.quote(place)} | sort -h | tail"
     if free >= NO_SPACE:
         return limited("disk", message, "Snapshots and outputs of runs may not fit.", remedy, command)
     return broken("disk", message, "Runs fail, and nothing can be saved.", remedy, command)

@@ -46,7 +46,7 @@ def run_cancel(arguments: argparse.Namespace) -> int:
     if not (before.is_active or before.imported):
         raise UsageError(
             f"run {before.run_id} has already ended ({before.state})",
-            remedy="Choose an active run: `workbench-tui status` lists them.",
+            remedy="Choose an active run. `workbench-tui status` lists the active runs.",
         )
     dependents = dependents_of(RunDirectory(before.directory))
     if dependents and not arguments.yes and sys.stdin.isatty():

@@ -160,7 +160,7 @@ def run_resume(arguments: argparse.Namespace) -> int:
         _agree(runs.directory(run.run_id), yes=arguments.yes)
         runs.take_over_imported(run.run_id)
     elif not run.is_active:
-        remedy = "Choose an active run: `workbench-tui status` lists them."
+        remedy = "Choose an active run. `workbench-tui status` lists the active runs."
         raise UsageError(f"run {run.run_id} has already ended ({run.state})", remedy=remedy)
     return emit(history_record(runs.get(run.run_id, adopt=True)), arguments, HISTORY_COLUMNS)
 

@@ -10,7 +10,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
 from tui_workbench.runs.store.history_record import history_record
 
-configure_status = options(RUN, output())
+configure_status = options(RUN, output(example="status"))
 
 
 def run_status(arguments: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ DRY_RUN = option("--dry-run", action="store_true", help="print the plan without 
 SLURM = option("--slurm", metavar="KEY=VALUE,...", action="append", default=[],
                help="override options of a Slurm job, such as gpus=2,time=2:00:00; repeatable")  # fmt: skip
 ALLOW_CPU = option("--allow-cpu", action="store_true", help="run even if the script would train on the CPU")
-OUTPUT = output(default="", note="with --detach or --dry-run; default: text")
+OUTPUT = output(default="", note="output format, only with --detach or --dry-run; without -o, the output is text")
 SCRIPT = option("script", metavar="SCRIPT", nargs="?", default="", help="the script (default: from ArgumentVector)")
 
 configure_submit = options(

@@ -23,7 +23,7 @@ configure_compare = options(
     option("-r", "--run", dest="named_runs", metavar="ID", action="append", default=[], help="the same as ID"),
     option("--all", action="store_true", help="include values that do not differ"),
     option("--diff", action="store_true", help="print the diff of the code between each run and the next"),
-    output(default="table", note="default: table"),
+    output(default="table"),
 )
 
 

@@ -29,12 +29,15 @@ MOST_METRIC_COLUMNS = 12
 
 _CHUNK = 1 << 16
 
-configure_list = options(option("--all", action="store_true", help="include archived runs"), output())
-configure_last = options(output())
+configure_list = options(
+    option("--all", action="store_true", help="include archived runs"),
+    output(example="[?status=='Completed']"),
+)
+configure_last = options(output(example="status"))
 configure_info = options(
     RUN,
     option("-a", "--artifact", metavar="NAME", default="", help="write this artifact to stdout"),
-    output(),
+    output(example="status"),
 )
 configure_tag = options(
     RUN,
@@ -43,7 +46,7 @@ configure_tag = options(
     output(),
 )
 configure_note = options(RUN, option("text", metavar="TEXT", help="the note; '' removes it"), output())
-configure_archive = options(RUN, option("--undo", action="store_true", help="list the run again"), output())
+configure_archive = options(RUN, option("--undo", action="store_true", help="unarchive the run"), output())
 configure_pin = options(RUN, option("--undo", action="store_true", help="unpin the run"), output())
 
 

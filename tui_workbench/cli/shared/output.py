@@ -35,8 +35,8 @@ HISTORY_COLUMNS = ("run_number", "run_id", "script_name", "target", "status", "s
 
 def output(
     default: str = "json",
-    note: str = "default: %(default)s",
-    example: str = "[?status=='Completed']",
+    note: str = "output format (default: %(default)s)",
+    example: str = "",
     *,
     has_project: bool = True,
 ) -> Part:
@@ -49,7 +49,8 @@ def output(
         parser.add_argument("-o", "--output", choices=formats, default=default, help=note)
         # `cli.parse` turns `--plain` into an output format.
         parser.add_argument("--plain", action="store_true", help="for screen readers: one `name: value` per line")
-        parser.add_argument("--query", metavar="JMESPATH", help=f'filter the result, for example "{example}"')
+        advice = f', for example "{example}"' if example else ""
+        parser.add_argument("--query", metavar="JMESPATH", help=f"filter the result{advice}")
 
     return declare
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.plaintext import visible
-from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference
+from tui_workbench.targets.base.secrets import SECRET_ATTEMPTS, SecretStore
 from tui_workbench.targets.hosts.host import HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from tui_workbench.targets.ssh.ssh_host import SshHost
 
 TERMINAL = "/dev/tty"
-
-SECRET_ATTEMPTS = 3
-"""Maximum number of attempts, the same as in `ssh`."""
 
 
 def can_ask() -> bool:
@@ -124,17 +121,11 @@ def ensure_login(target: ComputeTarget) -> None:
     Call this before a run, which cannot ask questions. Without a terminal, do nothing; the run reports the error.
     """
     if target.uses_ssh and can_ask():
-        keep(log_in(ssh_host_of(target)))
-
-
-def keep(typed: dict[str, str]) -> list[KeyringResult]:
-    """Store typed secrets in the keyring; secrets without a reference are not stored."""
-    store = SecretStore()
-    return [store.put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]
+        SecretStore().keep(log_in(ssh_host_of(target)))
 
 
 def log_in(host: SshHost) -> dict[str, str]:
-    """Log in to a machine, asking the user if necessary. Return the typed secrets by reference."""
+    """Log in to a machine, asking the user if necessary. Return the typed secrets, keyed by their references."""
     typed: dict[str, str] = {}
 
     def give(error: SecretNeeded, secret: str) -> None:

@@ -252,8 +252,8 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
         raise UsageError(f"{key} cannot be {text!r}", remedy=f"Choose one of: {', '.join(field.choices)}.")
     if field.minimum is not None and text.lstrip("-").isdigit() and len(text) < 19:
         raise UsageError(f"{key} cannot be {text}", remedy=f"Use {field.minimum} or more.")
-    advice = faults[0].remedy
-    raise UsageError(f"{key} must be {TYPE_NAMES[field.type]}, not {text!r}", remedy=advice)
+    type_remedy = faults[0].remedy
+    raise UsageError(f"{key} must be {TYPE_NAMES[field.type]}, not {text!r}", remedy=type_remedy)
 
 
 def _is_text_inside(field: Field, inside: int, text: str) -> bool:

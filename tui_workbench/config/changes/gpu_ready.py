@@ -193,7 +193,7 @@ class _Planning:
         """The image of the target after the plan is applied."""
 
     def _chosen_image(self) -> str:
-        # The CUDA version that conda packages and unpinned packages need is too uncertain to replace a GPU image.
+        # Conda packages and unpinned packages do not replace a GPU image: the CUDA version they need is uncertain.
         certain = [need for need in self.needs if need.is_pinned and need.manager == "pip"]
         current = self.target.base_docker_image
         # A private image may have CUDA even if its name does not say so.
@@ -206,7 +206,7 @@ class _Planning:
         return tuple(path for path in paths if os.path.isfile(path))
 
     def images(self) -> tuple[ImageChoice, ...]:
-        """Return the selectable images: that of the plan, images that fit the packages, and current images."""
+        """Return the selectable images: that of the plan, images that fit the packages, and the default images."""
         if not self.is_docker:
             return ()
         titles = {

@@ -23,6 +23,7 @@ from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchE
 
 COMPUTE = ".compute"
 RUNCONFIG = ".runconfig"
+SHOWN_PATHS = 3  # maximum number of paths in a message
 
 
 def create_target(root: str, name: str, target_type: str) -> ChangeSet:
@@ -102,8 +103,9 @@ def declare_data(configuration: str, paths: Sequence[str]) -> ChangeSet:
     """Plan to add paths to `DataReferences` of a run configuration. Raises ConfigurationError or StorageError."""
     document = Document.open(configuration)
     if document.kind is fields.SDK_RUNCONFIG:
-        message = "a run configuration in the SDK form has no DataReferences"
-        remedy = f"List the files in {IGNORE_FILE} to exclude them, or use a run configuration with the key `Target`."
+        files = ", ".join(paths[:SHOWN_PATHS]) + (", ..." if len(paths) > SHOWN_PATHS else "")
+        message = f"cannot link {files} as data, because a run configuration in the SDK form has no DataReferences"
+        remedy = f"Exclude these files in {IGNORE_FILE}, or use a run configuration with the key `Target`."
         raise ConfigurationError(message, remedy=remedy, file=configuration)
     known = list(document.get(("DataReferences",)) or ())
     document.set(("DataReferences",), [*known, *(path for path in paths if path not in known)])

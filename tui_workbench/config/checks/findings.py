@@ -35,7 +35,7 @@ class RenameKey(NamedTuple):
 
 
 class ReplaceText(NamedTuple):
-    """An edit that replaces the characters from `start` to `end`. The text may be invalid YAML."""
+    """An edit that replaces the characters from `start` to `end`. The file may be invalid YAML."""
 
     start: int
     end: int
@@ -72,7 +72,7 @@ class Finding(NamedTuple):
 
     severity: str  # error: a run would fail; warning: a probable mistake; info: a better form exists
     code: str
-    message: str  # a clause without a full stop
+    message: str  # a clause without a final period
     remedy: str  # a sentence
     file: str
     line: int
@@ -121,13 +121,13 @@ CODES: dict[str, Code] = {
     "indentation": Code(ERROR, "A line is indented as if it were part of the value above."),
     "bad-image": Code(ERROR, "Docker does not accept this image name."),
     "bad-address": Code(ERROR, "The address contains a user, a scheme or spaces."),
-    "bad-variable": Code(ERROR, "The name of an environment variable is empty or contains `=`."),
+    "bad-variable": Code(ERROR, "The name of an environment variable is empty, or contains `=` or a NUL character."),
     "data-reference": Code(
         ERROR,
         "An item of `DataReferences` is empty, is a relative path that leaves the project, or is the project folder or "
         "in a reserved folder.",
     ),
-    "plain-password": Code(ERROR, "The file contains a password in plain text."),
+    "plain-password": Code(ERROR, "The file contains a password or passphrase in plain text."),
     "unknown-target": Code(ERROR, "`Target` names a compute target that does not exist."),
     "target-conflict": Code(ERROR, "A key of the SDK form disagrees with the compute target."),
     "missing-file": Code(ERROR, "A file that the run needs does not exist."),

@@ -110,7 +110,7 @@ def _framework(subject: Subject) -> Iterator[Finding]:
 
 
 def _prepare(subject: Subject) -> Iterator[Finding]:
-    """Check PrepareEnvironment, which only targets that build environments use."""
+    """Check PrepareEnvironment, which has an effect only on targets that build environments."""
     configuration = subject.configuration
     key = configuration.key("PrepareEnvironment")
     context = subject.context

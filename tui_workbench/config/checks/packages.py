@@ -143,7 +143,7 @@ _PIP_EXACT = re.compile(r"={2,3}\s*(\d[\w.!+*]*)\s*(?:;.*)?\Z")
 
 
 class Wheel(NamedTuple):
-    """The tags of a wheel's file name."""
+    """The parts of a wheel's file name."""
 
     name: str
     version: str

@@ -114,7 +114,10 @@ class ProjectContext:
         return path in self._unsaved or os.path.isfile(path)
 
     def uses_spark(self, script: str = "") -> bool | None:
-        """Return whether `script` (or for "" any script in the project folder) uses Spark; None if unreadable."""
+        """Return whether `script` uses Spark, or for "" whether any script in the project folder does.
+
+        Return None if no script can be read.
+        """
         try:
             names = [script] if script else sorted(os.listdir(self.root))
         except OSError:

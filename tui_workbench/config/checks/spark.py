@@ -45,7 +45,7 @@ def _packages(subject: Subject) -> Iterator[Finding]:
     for row, item in zip(rows, node.items if node is not None else (), strict=False):
         found = _SCALA.fullmatch(str(row.get("artifact", "")))
         if found:
-            message = f"{row['artifact']} is for Scala {found[1]} (Spark 2); runs with a newer Spark omit it"
+            message = f"{row['artifact']} is for Scala {found[1]} (Spark 2 or older); runs with a newer Spark omit it"
             remedy = "Use the package for the Scala version of your Spark, or remove it."
             yield subject.finding("old-scala", message, remedy, key, at=item)
 

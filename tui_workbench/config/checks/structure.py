@@ -152,10 +152,11 @@ def _converted(field: Field, node: Node) -> Fix | None:
     """Return the fix for a value of a wrong type, or None if its meaning is uncertain."""
     if field.type == field_types.STRINGS and node.kind == SCALAR:
         try:
-            words = shlex.split(node.text)
+            # A command of `setup` is one item.
+            words = [node.text] if field.key == "setup" else shlex.split(node.text)
         except ValueError:
             words = [node.text]
-        return Fix("make it a list", (SetValue(field.path, words),)) if words else None
+        return Fix("make it a list", (SetValue(field.path, words),)) if node.text.strip() else None
     if field.type == field_types.BOOLEAN and node.kind == SCALAR and node.text in ("0", "1"):
         return set_field(field.key, node.text == "1")
     if field.type in (field_types.STRING, field_types.CHOICE) and node.kind == LIST and len(node.items) == 1:
@@ -272,7 +273,8 @@ _ODD_BOOLEANS = (TRUE_WORDS | FALSE_WORDS) - {"true", "false"}
 
 def _compute(subject: Subject) -> Iterator[Finding]:
     values = subject.values
-    remedy = f"Move it to the keyring: `workbench-tui computetarget login {subject.name} --move-secrets`."
+    name = shlex.quote(subject.name)
+    remedy = f"Move it to the keyring: `workbench-tui computetarget login {name} --move-secrets`."
     for key, what in (("password", "password"), ("privateKeyPassphrase", "passphrase")):
         if not (values.get(key) or "AzureMlSecret=").startswith("AzureMlSecret="):
             fix = remove_field(key, f"the {what}", is_choice=True)

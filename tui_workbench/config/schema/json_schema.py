@@ -1,4 +1,7 @@
-"""Generate JSON Schema (draft 2020-12) for other editors. The schemas accept all files that the workbench accepts."""
+"""Generate JSON Schema (draft 2020-12) for other editors.
+
+The schemas accept old forms, but not every spelling that the workbench accepts, such as `yes` for true.
+"""
 
 from __future__ import annotations
 

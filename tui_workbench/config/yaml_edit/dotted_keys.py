@@ -18,7 +18,7 @@ _TOKEN = re.compile(
 
 
 def parse_key(key: str, tree: Tree | None, kind: FileKind) -> Path:
-    """Return the path of `key` in a file. `tree` shows names with dots; it is None for an invalid file.
+    """Return the path of `key` in a file. `tree` shows which names contain dots; it is None for an invalid file.
 
     Raises UsageError if `key` is malformed.
     """

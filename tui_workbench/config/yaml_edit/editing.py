@@ -83,12 +83,17 @@ def _says(node: Node | None) -> Callable[[Node], bool]:
 
 
 def insert_item(tree: Tree, path: Path, index: int, value: Any, kind: FileKind | None = None) -> str:
-    """Insert `value` before item `index` of the list at `path`, or into a new list. Raises EditRefusedError."""
+    """Insert `value` before item `index` of the list at `path`. Create a missing list. Raises EditRefusedError."""
     sequence = find(tree, path)
     if sequence is None or sequence.is_null or (sequence.kind == LIST and not sequence.items):
         return set_value(tree, path, [value], kind)
     if sequence.kind != LIST:
-        raise refused(tree, sequence, f"`{dotted(path)}` is not a list")
+        raise refused(
+            tree,
+            sequence,
+            f"`{dotted(path)}` is not a list",
+            "Change the value at this line to a list, then try again.",
+        )
     refuse_shared(tree, path, (*path, index))
     index = max(0, min(index, len(sequence.items)))
     is_good = reads(tree, (*path, index), lambda node: means(node, value), None)
@@ -237,7 +242,8 @@ def _insert(tree: Tree, path: Path, value: Any, kind: FileKind | None) -> str:
     if depth and (parent is None or parent.is_null or _is_empty_in_block(tree, here, parent)):
         return set_value(tree, here, {key: value}, kind)
     if parent is not None and parent.kind != MAP:
-        raise refused(tree, parent, f"{name} is not a map, so it cannot contain `{key}`")
+        message = f"{name} is not a map, so it cannot contain `{key}`"
+        raise refused(tree, parent, message, "Change the value at this line to a map, then try again.")
     refuse_shared(tree, here, path)
     target = (*here, key)
     candidates = key_candidates(tree, here, parent, key, value, kind)

@@ -54,7 +54,7 @@ def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable
 
 
 def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
-    """Return a predicate that is True for a tree equal to `tree` without `was` and with a wanted node at `path`."""
+    """Return a predicate: True for a tree with a wanted node at `path` that otherwise equals `tree` without `was`."""
     expected = image(tree.root, was)
 
     def is_good(after: Tree) -> bool:
@@ -121,15 +121,19 @@ def refuse_shared(tree: Tree, path: Path, wanted: Path) -> None:
                 tree,
                 node,
                 f"`{dotted(wanted)}` is part of the alias *{node.alias_of.anchor} and cannot be changed alone",
+                "Replace the alias at this line with its value, then try again.",
             )
         if node.anchor and tree.aliases.get(node.anchor):
             raise refused(
-                tree, node, f"`{dotted(wanted)}` is used again as the alias *{node.anchor} and cannot be changed alone"
+                tree,
+                node,
+                f"`{dotted(wanted)}` is used again as the alias *{node.anchor} and cannot be changed alone",
+                f"Replace each alias *{node.anchor} with its value, then try again.",
             )
 
 
 def refused(
-    tree: Tree, node: Node | None, message: str, remedy: str = "Edit the file at this line."
+    tree: Tree, node: Node | None, message: str, remedy: str = "Make this change in a text editor, at this line."
 ) -> EditRefusedError:
     """Return the error for an edit that cannot be made, at the position of `node`."""
     line, column_number = tree.place(node.start if node is not None else 0)

@@ -167,13 +167,13 @@ def _refuse_size(size: int, path: str) -> None:
 
 
 def _not_text(path: str) -> ConfigurationError:
-    """Return the error for a file that is not UTF-8, with the position of the first invalid byte."""
+    """Return the error for a file that is not UTF-8 text, with the position of the first invalid byte."""
     with open(path, "rb") as file:
         text = file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
     bad = re.search("[\0\udc80-\udcff]", text)
     line, column = line_and_column(text, bad.start() if bad is not None else 0)
-    found = f"the byte 0x{ord(bad[0]) & 0xFF:02x}" if bad is not None else "the file"
-    message = f"{found} is not UTF-8 text"
+    found = f"the byte 0x{ord(bad[0]) & 0xFF:02x}" if bad is not None else "a byte"
+    message = f"{found} is not allowed in a UTF-8 text file"
     return ConfigurationError(message, remedy="Save the file as UTF-8.", file=path, line=line, column=column)
 
 
@@ -316,7 +316,10 @@ class _Builder:
 
     def _alias(self, name: str, start: int, end: int) -> Node:
         if name in self.open_anchors:
-            raise self._error(start, f"*{name} refers to a value that contains it", "Write out the value.")
+            message = f"the alias *{name} is inside the value of its own anchor &{name}"
+            raise self._error(
+                start, message, f"Replace *{name} with another value. If *{name} is text, put it in quotes."
+            )
         target = self.anchors.get(name)
         if target is None:
             before = self.text[self.text.rfind("\n", 0, start) + 1 : start]

@@ -84,10 +84,10 @@ def _refusal(spec: RunSpec, result: CheckResult) -> NoGpu:
     place = f" on {spec.target.address}" if result.there and spec.target.address else ""
     cause = result.message.removesuffix(f", and {setting}")
     first, *others = result.remedy.split("\n")
-    advice = "\n".join([f"{first} Fix{place}: {result.command}".strip(), *others])
+    fix_of_check = "\n".join([f"{first} Fix{place}: {result.command}".strip(), *others])
     return NoGpu(
         f"this run would not use a GPU, but {setting}: {cause}",
-        remedy=advice,
+        remedy=fix_of_check,
         file=spec.run_configuration.path,
         command=result.command,
     )

@@ -88,8 +88,8 @@ def _decide_unheld(usage: Usage, evidence: Sequence[Evidence], variables: Mappin
         text = "the machine is a container without the host's process IDs, so the owners of GPU processes are unknown"
         return UNKNOWN, f"{text}{_meanwhile(usage)}", ""
     if watched < SHORTEST_SECONDS:
-        short = "it ended before its processes could be observed on a GPU"
-        return UNKNOWN, short if usage.samples else "no GPU samples were taken while it ran", ""
+        short = "it was observed for too short a time to tell whether its processes used a GPU"
+        return UNKNOWN, short if usage.samples else "no GPU samples were taken", ""
     if speaks_for:
         return UNKNOWN, "its log names a GPU, but none of its processes was observed on one", ""
     cause = _cause_of_absence(usage, variables)
@@ -186,7 +186,7 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
     """
     verdict = fresh_verdict(directory.path, configuration.environment_variables, final=True)
     if verdict is None:
-        return judged(configuration, ending, "", "no GPU was available")
+        return judged(configuration, ending, "", "there are no GPU samples")
     directory.write(GPU_VERDICT, json.dumps(to_json(verdict), indent=1).encode() + b"\n", durable=True)
     return judged(configuration, ending, verdict.word, verdict.cause)
 

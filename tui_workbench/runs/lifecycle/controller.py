@@ -179,7 +179,7 @@ class Controller:
     def _wait(self) -> Ending:
         """Wait for the end of the script.
 
-        Raises Interrupted to cancel the run, and WorkbenchError if the outcome is unknown.
+        Raises Interrupted if the run is canceled, and WorkbenchError if the outcome is unknown.
         """
         while True:
             try:
@@ -264,7 +264,6 @@ class Controller:
 
 
 def _ending(outcome: Outcome, end: float) -> Ending:
-
     if outcome.exit_code is None:
         return Ending(RunState.FAILED if outcome.has_failed else RunState.UNKNOWN, outcome.reason, None, end)
     state = RunState.FAILED if outcome.exit_code else RunState.COMPLETED

@@ -33,13 +33,15 @@ def parse_dependency(project: Project, text: str) -> Dependency:
     record, run = directory.read_record(), directory.run()
     if run.imported:
         raise UsageError(
-            f"run {run.run_id} was not submitted by you on this machine",
-            remedy=f"Take it over first: `workbench-tui experiment resume -r {run.run_id}`.",
+            f"cannot wait for run {run.run_id}: you did not submit it on this machine",
+            remedy="Name one of your own runs. If the run has not started, you can take it over: "
+            f"`workbench-tui experiment resume -r {run.run_id}`.",
         )
     condition = given or OK
     if not run.is_active and run.state not in _MET_BY[condition]:
         raise UsageError(
-            f"the run would never start: run {run.run_id} has ended ({run.state})",
+            f"the new run would never start: it waits until run {run.run_id} {_WORDS[condition]}, but that run has "
+            f"already ended ({run.state})",
             remedy=f"Use `--after {name}:{ANY}`, or omit `--after`.",
         )
     label = label_of(record.spec, record.run_number)

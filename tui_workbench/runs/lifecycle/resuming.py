@@ -37,7 +37,7 @@ def resume_all(project: Project) -> list[str]:
 def resume_runs(project: Project, run_ids: Iterable[str]) -> list[str]:
     """Start controllers for runs without one. If the script of a run has ended, this process completes the run.
 
-    Return the IDs of the runs that had no controller.
+    Return the IDs of the runs that had no controller, and of the queued runs that have started.
     """
     directories = [RunDirectory(os.path.join(project.runs_directory, run_id)) for run_id in run_ids]
     resumed = _resume_waiting(project, directories)

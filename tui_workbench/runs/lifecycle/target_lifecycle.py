@@ -79,8 +79,8 @@ class TargetLifecycle:
     def prepare(self) -> None:
         """Prepare the target for the run.
 
-        Raises Interrupted to cancel, TargetUnreachable if the target has never answered, NoGpu, and other
-        WorkbenchErrors.
+        Raises Interrupted if the run is canceled, TargetUnreachable if the target has never answered, NoGpu, and
+        other WorkbenchErrors.
         """
         if self._target.starts_at_once:
             return
@@ -155,7 +155,7 @@ class TargetLifecycle:
     def persist(self, action: Callable[[], _Result]) -> _Result:
         """Call `action`, and repeat the call if the target is unreachable or the connection breaks.
 
-        Raises TryLater, and Interrupted to cancel the run unless the run is ending already.
+        Raises TryLater, and Interrupted if the run is canceled, unless the run is ending already.
         """
         if self._target.starts_at_once:
             return action()
@@ -234,7 +234,7 @@ class TargetLifecycle:
         return "prepare" in status.done or bool(status.begun - _HERE)
 
     def _unless_canceled(self, wait: Callable[[], None], *, ending: bool) -> None:
-        """Call `wait` until it returns. Raises Interrupted to cancel the run, unless it is `ending` already."""
+        """Call `wait` until it returns. Raises Interrupted if the run is canceled, unless it is `ending` already."""
         while True:
             try:
                 wait()

@@ -39,7 +39,8 @@ class LogFile:
     """Access to the lines of a log file.
 
     The file can be missing, and it can grow. If it is truncated or replaced, `generation` increases and older offsets
-    are invalid. An unreadable file is empty and has a `problem`. Close the object, or use it as a context manager.
+    are invalid. If the file cannot be read, it counts as empty, and `problem` is set. Close the object, or use it as a
+    context manager.
     """
 
     def __init__(self, path: str) -> None:

@@ -184,7 +184,7 @@ def _parse_status(text: bytes) -> dict[str, Any]:
 
 
 def _may_be_in_repository(folder: str) -> bool:
-    """Return False if there is certainly no repository, without starting git."""
+    """Return False if `folder` is certainly not in a repository. Git is not started."""
     return any(os.path.lexists(os.path.join(each, ".git")) for each in with_parents(os.path.realpath(folder)))
 
 

@@ -239,7 +239,8 @@ def _read(project: Project) -> _Entry | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"cannot read {JOURNAL} ({error}), so the state before the restore is unknown",
-            remedy=f"`git --git-dir=.workbench/snapshots.git for-each-ref {SAVED}` lists the saved states.",
+            remedy="Move the file away: then you can restore snapshots again, but not undo the last restore. "
+            f"`git --git-dir=.workbench/snapshots.git for-each-ref {SAVED}` lists the states saved by restores.",
             file=os.path.join(project.state_directory, JOURNAL),
         ) from error
 

@@ -151,9 +151,10 @@ def script_tags(directory: str) -> dict[str, str]:
             name, value = record["name"], record["value"]
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        if isinstance(name, str) and name.isprintable() and (len(found) < MOST_SCRIPT_TAGS or name in found):
+        name = name[:LONGEST_NAME] if isinstance(name, str) and name.isprintable() else None
+        if name is not None and (len(found) < MOST_SCRIPT_TAGS or name in found):
             text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-            found[name[:LONGEST_TEXT]] = text[:LONGEST_TEXT]
+            found[name] = text[:LONGEST_TEXT]
     return found
 
 

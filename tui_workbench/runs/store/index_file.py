@@ -1,7 +1,7 @@
 """The file of the run index: its tables, how to open it, and how to store runs.
 
-If the file is damaged, or from another version or program, SQLite raises an error, and the caller creates the file
-again.
+If the file is damaged, or if another program or another version of the workbench wrote it, reading it raises
+`sqlite3.DatabaseError`, and the caller creates it again.
 
 The table `runs` contains complete runs as JSON. `listed` and `metrics` contain the same data in columns, for filters
 and sorting.
@@ -64,7 +64,7 @@ def run_from_text(text: str) -> Run:
 
 
 def connect(place: str) -> sqlite3.Connection:
-    """Open or create the tables. Raises DatabaseError if the file has other content."""
+    """Open or create the tables. Raises sqlite3.DatabaseError, also if another version wrote the file."""
     connection = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
     # SQLite's own `lower` changes only ASCII letters.
     connection.create_function("casefold", 1, lambda text: str(text).casefold(), deterministic=True)

@@ -66,7 +66,7 @@ def members_of(arguments: Sequence[str], value_sets: Sequence[dict[str, str]]) -
             f"the sweep has {len(members)} runs, but must have 1 to {MOST_MEMBERS}",
             remedy="Use fewer values, or a random choice with `--random N`."
             if members
-            else "Add values, for example `--param lr=0.1,0.01`.",
+            else "Give values with `--param lr=0.1,0.01`, or in the file of `--list FILE`.",
         )
     return tuple(Member(dict(values), made) for values, made in members.items())
 

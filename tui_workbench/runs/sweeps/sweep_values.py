@@ -6,6 +6,7 @@ The same arguments and seed always give the same values in the same order.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -86,7 +87,7 @@ def _range(text: str, kind: str, inside: str) -> Range:
         rules = {"uniform": "two numbers", "loguniform": "two numbers above 0", "randint": "two whole numbers"}
         raise UsageError(
             f"--param {text!r}: {kind} needs {rules[kind]}, the smaller first",
-            remedy="Examples: uniform(0,0.5), loguniform(1e-5,1e-1), randint(1,4).",
+            remedy="Write it as in `uniform(0,0.5)`, `loguniform(1e-5,1e-1)` or `randint(1,4)`.",
         )
     return Range(kind, low, high)
 
@@ -126,7 +127,7 @@ def chosen(parameters: Sequence[Parameter], number: int, seed: int) -> list[dict
 def listed(path: str) -> list[dict[str, str]]:
     """Read combinations from a file: CSV or TSV with a header, JSON, or one JSON object on each line.
 
-    An empty cell omits its parameter. Raises StorageError, and UsageError with the line of the error.
+    An empty cell omits its parameter. Raises StorageError, and UsageError with the place of the error.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -142,46 +143,54 @@ def listed(path: str) -> list[dict[str, str]]:
         rows = list(_json_rows(path, text, by_line=suffix != ".json"))
     else:
         rows = list(_table_rows(path, text, "\t" if suffix == ".tsv" else ","))
-    for line, row in rows:
+    for place, row in rows:
         for name in row:
             if not _is_name(name):
                 remedy = "Use letters, digits, `-`, `_` and `.`, and do not start the name with `-`."
-                raise _bad_line(path, line, f"invalid parameter name {name!r}", remedy)
+                raise _bad_row(place, f"invalid parameter name {name!r}", remedy)
     return [row for _, row in rows]
 
 
-def _table_rows(path: str, text: str, delimiter: str) -> Iterator[tuple[int, dict[str, str]]]:
-    reader = csv.reader(text.splitlines(), delimiter=delimiter)
+def _table_rows(path: str, text: str, delimiter: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the place of each row (`FILE:LINE`) and its values."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         names = [name.strip() for name in next(reader, [])]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise _bad_line(path, 1, f"two columns are named {twice!r}", "Give each column a different name.")
+            raise _bad_row(f"{path}:1", f"two columns are named {twice!r}", "Give each column a different name.")
         for row in reader:
             if not row:
                 continue
+            place = f"{path}:{reader.line_num}"
             if len(row) != len(names):
-                what = f"expected {counted(len(names), 'value')}, found {len(row)}"
-                raise _bad_line(path, reader.line_num, what)
+                raise _bad_row(place, f"expected {counted(len(names), 'value')}, found {len(row)}")
             cells = {name: value.strip() for name, value in zip(names, row, strict=True)}
-            yield reader.line_num, {name: value for name, value in cells.items() if value}
+            yield place, {name: value for name, value in cells.items() if value}
     except csv.Error as error:
-        raise _bad_line(path, reader.line_num, str(error), "Check that every quotation mark is closed.") from error
+        raise _bad_row(f"{path}:{reader.line_num}", str(error), "Check that every quotation mark is closed.") from error
 
 
-def _json_rows(path: str, text: str, *, by_line: bool) -> Iterator[tuple[int, dict[str, str]]]:
-    parts = enumerate(text.splitlines(), 1) if by_line else ((1, text),)
-    for line, part in parts:
-        if not part.strip():
-            continue
-        try:
-            found = json.loads(part)
-        except (ValueError, RecursionError) as error:
-            raise _bad_line(path, line, f"not JSON: {error}", _OBJECTS) from error
-        for row in [found] if by_line else found if isinstance(found, list) else [found]:
-            if not isinstance(row, dict):
-                raise _bad_line(path, line, "not a JSON object", _OBJECTS)
-            yield line, {name: _word(value) for name, value in row.items() if value is not None}
+def _json_rows(path: str, text: str, *, by_line: bool) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the place of each object (`FILE:LINE` with `by_line`, or `FILE: item NUMBER`) and its values."""
+    if by_line:
+        parts = [(f"{path}:{line}", part) for line, part in enumerate(text.split("\n"), 1) if part.strip()]
+        objects = [(place, _parsed(place, part)) for place, part in parts]
+    else:
+        found = _parsed(path, text)
+        items = found if isinstance(found, list) else [found]
+        objects = [(f"{path}: item {number}", item) for number, item in enumerate(items, 1)]
+    for place, item in objects:
+        if not isinstance(item, dict):
+            raise _bad_row(place, "not a JSON object", _OBJECTS)
+        yield place, {name: _word(value) for name, value in item.items() if value is not None}
+
+
+def _parsed(place: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _bad_row(place, f"not JSON: {error}", _OBJECTS) from error
 
 
 def _word(value: Any) -> str:
@@ -192,8 +201,8 @@ _COLUMNS = "Write one value per column, and quote values that contain commas."
 _OBJECTS = "Write a JSON object of names and values for each run."
 
 
-def _bad_line(path: str, line: int, what: str, remedy: str = _COLUMNS) -> UsageError:
-    return UsageError(f"{path}:{line}: {what}", remedy=remedy)
+def _bad_row(place: str, what: str, remedy: str = _COLUMNS) -> UsageError:
+    return UsageError(f"{place}: {what}", remedy=remedy)
 
 
 def _refuse_twice(parameters: Sequence[Parameter]) -> None:

@@ -37,7 +37,7 @@ DEFAULT_SHARE = "~/.azureml/share/"
 LAUNCHER = "workbench_ranks.py"
 
 HELPERS_SECONDS = 0.2
-"""Time for helper processes of a script (such as those of `multiprocessing`) to notice its end."""
+"""Seconds that helper processes of a script (such as those of `multiprocessing`) have to notice its end."""
 
 LEFT_BEHIND_GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL for processes that outlive the script."""
@@ -48,12 +48,12 @@ _SHELL_VARIABLES = frozenset(
 """Variables that a shell, or the supervising shell's program, overwrites."""
 
 
-def require_python(configuration: RunConfiguration) -> None:
-    """Raise ConfigurationError if the run configuration uses Spark; for targets that cannot start it."""
+def require_python(configuration: RunConfiguration, target_type: str) -> None:
+    """Raise ConfigurationError if the run configuration uses Spark, which targets of this type cannot start."""
     if configuration.uses_spark:
         key = configuration.key("Framework")
         raise ConfigurationError(
-            f"{framework_reason(configuration)}, but targets of this type cannot start Spark",
+            f"{framework_reason(configuration)}, but targets of type {target_type} cannot start Spark",
             remedy=f"Set `{key}: Python`, or choose a target of another type.",
             file=configuration.path,
             line=line_of_key(configuration.path, key),

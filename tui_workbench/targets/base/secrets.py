@@ -2,14 +2,15 @@
 
 A `.compute` file holds only a reference, `AzureMlSecret=<target>#<user>#<id>`, and can be committed and shared. The
 secret is in the user's keyring or, without a keyring, in the memory of the process that holds the SSH connection. It is
-never in a file, an argument list, an environment variable or a log. A child process reads the keyring, because a locked
-keyring may block until the user unlocks it.
+never in a file, an argument list, an environment variable or a log. A child process accesses the keyring, because a
+locked keyring may block until the user unlocks it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui_workbench.core.model import ComputeTarget
@@ -25,6 +26,9 @@ SERVICE = "workbench-tui"
 KEYRING_SECONDS = 30.0
 """Time for the user to unlock the keyring."""
 
+SECRET_ATTEMPTS = 3
+"""Maximum number of attempts to enter a secret, the same as in `ssh`."""
+
 _FOUND, _UNKNOWN, _UNUSABLE = 0, 1, 2
 
 
@@ -33,6 +37,16 @@ class KeyringResult(NamedTuple):
 
     in_keyring: bool
     reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """A clause that says where the secret is, and for how long."""
+        if self.in_keyring:
+            return "the secret is in the keyring"
+        return (
+            f"the secret is kept in memory only ({self.reason}); you are asked for it again after 12 hours without "
+            "use, or after a restart of this machine"
+        )
 
 
 class SecretStore:
@@ -54,6 +68,10 @@ class SecretStore:
         """Store a secret under its reference, and return the keyring's answer."""
         code, answer = _ask_keyring("put", reference, secret.encode("utf-8", "surrogateescape"))
         return KeyringResult(code == _FOUND, answer.decode("utf-8", "replace").strip())
+
+    def keep(self, typed: Mapping[str, str]) -> list[KeyringResult]:
+        """Store the typed secrets that have a reference."""
+        return [self.put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]
 
     def forget(self, reference: str) -> None:
         """Remove a secret, if it exists."""

@@ -154,10 +154,9 @@ def require_spark(spec: RunSpec, spark: Spark, where: str, *, spark_remedy: str,
             line=line_of_key(spec.target.path, LOCATION_KEY),
         )
     lacks = "Spark" if not spark.submit else "the Java that Spark needs"
-    advice = spark_remedy if not spark.submit else java_remedy
     raise ConfigurationError(
         f"{framework_reason(configuration)}, but {where} does not have {lacks}",
-        remedy=f"{advice}\n{python}",
+        remedy=f"{spark_remedy if not spark.submit else java_remedy}\n{python}",
         file=configuration.path,
         line=line_of_key(configuration.path, key),
     )

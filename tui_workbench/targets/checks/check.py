@@ -160,7 +160,7 @@ def _machine(
 
 
 def _connection(target: ComputeTarget, host: Host) -> Iterator[CheckResult]:
-    """Check name, port, host key and login with one login, whose error names the failed check."""
+    """Check the name, port, host key and login by logging in once. The error of the login names the failed check."""
     started = time.monotonic()
     try:
         host.run(["true"])
@@ -185,7 +185,7 @@ def _resolved(target: ComputeTarget, peer: str) -> str:
     host = login_of(target).host_and_port[0]
     if not peer:
         return f"{host} is reached through a jump host"
-    return f"{host} is an IP address" if peer == host else f"{host} is {peer}"
+    return f"{host} is an IP address" if peer == host else f"{host} resolves to {peer}"
 
 
 _PASSED = {

@@ -93,7 +93,7 @@ def clean_command(target: ComputeTarget) -> str:
 def disk(host: Host, folders: Sequence[str], command: str, remedy: str) -> CheckResult:
     """Check the free space on the disks of the folders. Raises CheckFailed or WorkbenchError.
 
-    `command` frees space, and `remedy` names the files that need it.
+    `command` frees space, and `remedy` names the files that need space.
     """
     lines = host.check(["sh", "-c", _FREE, "sh", *folders]).text.split("\n")
     rows = [(words[0], int(words[3]) << 10, words[5]) for words in (line.split(None, 5) for line in lines)]
@@ -118,11 +118,12 @@ def clock(host: Host) -> CheckResult:
     there = int(host.check(["date", "-u", "+%s"]).text)
     # `date` cuts off fractions of a second, and running it takes time.
     ahead = max(0.0, there - time.time()) - max(0.0, before - there - 1)
-    text = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
+    order = "ahead of" if ahead > 0 else "behind"
+    text = f"the clock of {host.label} is {abs(ahead):.0f} s {order} the clock of this machine"
     command = "sudo timedatectl set-ntp true"
     if abs(ahead) > CLOCK_BROKEN_SECONDS:
-        raise CheckFailed(f"the clock is {text}", "Synchronize the clock with NTP.", command)
+        raise CheckFailed(text, "Synchronize the clock of that machine with NTP.", command)
     if abs(ahead) > CLOCK_WARNING_SECONDS:
-        remedy = "Modification times of files will look wrong. Synchronize the clock with NTP."
-        return CheckResult(CLOCK, WARNING, f"the clock is {text}", remedy, command)
-    return CheckResult(CLOCK, OK, "the clock agrees with this machine's")
+        remedy = "Modification times of files will look wrong. Synchronize the clock of that machine with NTP."
+        return CheckResult(CLOCK, WARNING, text, remedy, command)
+    return CheckResult(CLOCK, OK, "the clock agrees with the clock of this machine")

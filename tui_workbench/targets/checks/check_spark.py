@@ -28,7 +28,10 @@ def spark(target: Target) -> CheckResult:
         spec, found, host.label, spark_remedy=launcher.pip_remedy(python), java_remedy=launcher.JAVA_REMEDY
     )
     which = f"Spark {found.version} (Scala {found.scala})" if found.version else "Spark"
-    remedy = f"The workbench builds no environment on this target: install the packages of your scripts into {python}."
+    remedy = (
+        "The workbench builds no environment on this target. "
+        f"Install the packages of your scripts with `{python} -m pip install`."
+    )
     return CheckResult(SPARK, OK, f"{found.submit} is {which}", remedy)
 
 
@@ -37,7 +40,7 @@ def yarn(target: ComputeTarget, host: Host) -> CheckResult:
     done = host.run(["yarn", "node", "-list"], timeout=YARN_SECONDS)
     if done.code == _NOT_FOUND:
         remedy = f"Set `{launcher.MASTER_PROPERTY}` in spark_dependencies.yml to the master, such as spark://HOST:7077."
-        return CheckResult(YARN, WARNING, "`yarn` was not found, so runs need another master", remedy)
+        return CheckResult(YARN, WARNING, "`yarn` was not found, so runs need a Spark master other than YARN", remedy)
     if done.code:
         raise CheckFailed(
             f"YARN does not answer: {done.complaint}",

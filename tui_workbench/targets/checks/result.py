@@ -27,7 +27,7 @@ class CheckResult(NamedTuple):
     """The result of one check.
 
     `state` is `ok`, `warning`, `unneeded` (the target does not use it) or `broken`, which ends the checks. `command`
-    is a command that fixes the problem; with `there`, run it on the target's machine.
+    is a command that fixes or explains the problem; if `there` is True, it is for the target's machine.
     """
 
     name: str

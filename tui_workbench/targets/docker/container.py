@@ -1,11 +1,11 @@
 """The configuration of a run's container, and the meaning of its exit. Pure data without calls to an engine.
 
-The container's command is the supervising shell of local runs, with the same three files: `output.log` is the output of
-the script, `pid` records its start and prevents a second start, and `exit` holds the exit code. The script gets its
-arguments and variables unchanged.
+The container's command is the supervising shell of local runs, with the same three files: `output.log` holds the
+output of the script, `pid` marks the run as started and prevents a second start, and `exit` holds the exit code. The
+script gets its arguments and variables unchanged.
 
-Of the run directory, only the files and folders that the container writes are mounted, each separately: the container
-cannot replace a mount with a link, and cannot access the record of the run.
+The run directory itself is not mounted, but only the files and folders in it that the container needs, each separately:
+the container cannot replace a mount with a link, and cannot access the record of the run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KIND_LABEL = f"{PREFIX}.kind"
 MODE_LABEL = f"{PREFIX}.output"
 RUN_KIND = "run"
 
-# Output goes to the mounted run directory, or, for an image without a shell, to the engine's log.
+# Output goes to output.log in the run directory, or, if the image has no shell, to the engine's log.
 FILE_MODE, ENGINE_MODE = "file", "engine"
 LAUNCH_FILE = "launch"
 USER_FILE = "passwd"
@@ -105,7 +105,7 @@ class Placement(NamedTuple):
 
 
 def container_name(run_id: str) -> str:
-    """Return the name of a run's container; the engine accepts a name only once."""
+    """Return the name of a run's container. No two containers of an engine can have the same name."""
     return f"workbench-{run_id}"
 
 
@@ -240,7 +240,7 @@ def _api_mounts(spec: RunSpec, place: Placement) -> list[dict[str, Any]]:
 
 
 def gpu_request(ids: Sequence[str]) -> dict[str, Any]:
-    """Return the device request of the Engine API for the GPUs with these IDs, or for all GPUs without IDs."""
+    """Return the device request of the Engine API for the GPUs with these IDs, or for all GPUs if `ids` is empty."""
     which = {"DeviceIDs": list(ids)} if ids else {"Count": -1}
     return {"Driver": "", **which, "Capabilities": [["gpu"]]}
 
@@ -310,12 +310,12 @@ def start_failure(error: EngineRefused, *, host: str, image: str) -> tuple[str, 
     if "could not select device driver" in said:
         return (
             f"the Docker engine on {host} cannot give GPUs to a container: the NVIDIA runtime is missing",
-            "Install the NVIDIA Container Toolkit there and restart Docker, or set `nvidiaDocker: false`.",
+            "Install the NVIDIA Container Toolkit there and restart Docker, or set `gpus: 0` to run without GPUs.",
         )
     if "nvidia-container-cli" in said:
         return (
             f"the NVIDIA runtime on {host} cannot start the container: {said}",
-            "Run `nvidia-smi` there to check the driver, or set `nvidiaDocker: false`.",
+            "Run `nvidia-smi` there to check the driver, or set `gpus: 0` to run without GPUs.",
         )
     if "executable file not found" in said or "no such file or directory" in said:
         return (f"the image {image} cannot start the script: {said}", "Choose a baseDockerImage with Python.")

@@ -2,11 +2,12 @@
 
 The name of a run's container is unique, so every step can be repeated, even by another process.
 
-If the image has no shell, the output comes from the engine's log, which returns records in file order. Timestamps do
-not identify records: a line of more than 16 KiB is split into records with one timestamp, records of stdout and stderr
-may not be sorted by time, and the clock may be set back. A position in the log is therefore the number of copied
-records; in a large log, they are counted from a few seconds before the last record. The position is stored with the
-size of output.log: after a crash, output.log is truncated to that size and copying continues there.
+If the image has no shell, the output comes from the engine's log, which returns records in the order of the log file.
+Timestamps do not identify records: a line of more than 16 KiB is split into records with one timestamp, records of
+stdout and stderr may not be sorted by time, and the clock may be set back. A position in the log is therefore the
+number of copied records; in a large log, they are counted from a few seconds before the last copied record. The
+position is stored with the size of output.log: after a crash, output.log is truncated to that size and copying
+continues there.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ class ContainerRun:
         self._engine.kill(found.id, "SIGTERM")
 
     def collect(self, report: Report) -> None:
-        """Fetch the rest of the log, outputs/ and all other files that the run created."""
+        """Fetch outputs/, all other files that the run created, and the rest of the log."""
         found = self.container()
         self._take_log(found)
         if not placing.is_copied(self._spec.target):

@@ -27,7 +27,7 @@ def create_words(name: str, config: Mapping[str, Any]) -> tuple[str, ...]:
 def _plain_options(config: Mapping[str, Any], host: Mapping[str, Any]) -> Iterator[str]:
     entrypoint = config.get("Entrypoint")
     if entrypoint is not None:
-        # The first word goes into the option; the others precede the command.
+        # `--entrypoint` takes only the first word; the others precede the command.
         yield from ("--entrypoint", entrypoint[0] if entrypoint else "")
     for option, value in (
         ("--user", config.get("User")),

@@ -1,9 +1,9 @@
 """Execute runs in containers of a Docker engine on this machine (`localdocker`) or another one (`remotedocker`).
 
 The engine supervises the run; no process of the workbench runs on the host meanwhile. The name of a run's container is
-unique, and its shell refuses to start a run twice and writes the output and the exit code to the run's directory on the
-host. Another process can therefore repeat every step, and after a lost connection the log is read from the end of the
-local copy.
+unique. The shell in the container refuses to start a run twice, and writes the output and the exit code to the run's
+directory on the host. Another process can therefore repeat every step, and after a lost connection the log is read from
+the end of the local copy.
 
 Items to clean up are found by the labels of containers and images, and in the workbench's folder on the engine's host.
 They do not include running containers of runs, environments that a container uses, or files of active runs.
@@ -252,7 +252,7 @@ class DockerTarget(Target):
 
 
 def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, ImageFacts]:
-    """Return name, ID and facts of the image of the run's container; without a container, of the image to use.
+    """Return the name, ID and facts of the image of the run's container, or of the image to use without a container.
 
     Raises WorkbenchError if the image no longer exists.
     """

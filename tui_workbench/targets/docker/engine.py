@@ -131,7 +131,7 @@ class Engine:
 
     def __init__(self, path: str, label: str, login: str = "") -> None:
         """`login` holds the arguments of `ssh` for the engine's host, for the trace; "" for this machine."""
-        self._label = label
+        self.label = label
         self._login = login
         self._docker = ("docker",) if login or path == SYSTEM_SOCKET else ("docker", "-H", f"unix://{path}")
         with self._called("connect", "version"):
@@ -153,9 +153,9 @@ class Engine:
             )
 
     def started_at(self) -> str:
-        """Return the time of the engine's start in the format of containers; "" if it is not known.
+        """Return the time of the engine's start in ISO 8601; "" if it is not known.
 
-        The engine creates its default network at each start.
+        This is the creation time of the default network, which the engine creates at each start.
         """
         with self._sought("inspect the network", "network", "inspect", "bridge"):
             return str(self._api.inspect_network("bridge").get("Created", ""))
@@ -285,7 +285,7 @@ class Engine:
             found = self._api.exec_inspect(made)
             call.end(found.get("ExitCode"))
         if found.get("Running") or found.get("ExitCode") is None:
-            raise unreachable(self._label)
+            raise unreachable(self.label)
         yield int(found["ExitCode"])
 
     def commit(self, container: str, tag: str, changes: Sequence[str]) -> str:
@@ -308,7 +308,7 @@ class Engine:
     def records(self, container: str, *, since: int = 0, follow: bool = True) -> Iterator[bytes]:
         """Yield the records of a container's log, `TIMESTAMP text`, from the second `since` on.
 
-        They have the order of the log file. With `follow`, wait for further records until the container has ended.
+        They are in the order of the log file. With `follow`, wait for more records until the container has ended.
         """
         wanted = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": str(since)}
         words = ("logs", "--timestamps", "--since", str(since), *(("--follow",) if follow else ()), container)
@@ -355,11 +355,11 @@ class Engine:
             yield
         except _errors().APIError as error:
             said = " ".join(str(error.explanation or error).split())
-            raise refused(self._label, action, said, error.status_code or 0) from error
+            raise refused(self.label, action, said, error.status_code or 0) from error
         except (_errors().InvalidRepository, _errors().NullResource, UnicodeError) as error:
-            raise refused(self._label, action, str(error)) from error
+            raise refused(self.label, action, str(error)) from error
         except (_errors().DockerException, *_transport_errors(), OSError, *_INVALID_ANSWER) as error:
-            raise unreachable(self._label, error) from error
+            raise unreachable(self.label, error) from error
 
 
 def _errors() -> Any:
@@ -388,11 +388,11 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 def _version(path: str) -> str:
     """Return the engine's API version. `_ping` is the fastest call that returns it.
 
-    An engine refuses requests of a much older or newer version.
+    An engine refuses requests with a much older or newer version.
     """
     import docker.constants
 
-    # First try to connect: the package does not close a socket after a failure.
+    # First try to connect: the package does not close the socket after a failed connection.
     with socket.socket(socket.AF_UNIX) as attempt:
         attempt.connect(path)
     api = _client(path, docker.constants.DEFAULT_DOCKER_API_VERSION, TIMEOUT)
@@ -436,7 +436,7 @@ _CHECK_ENGINE = "Correct the cause that the engine names. `docker info` on its m
 
 def refused(label: str, action: str, said: str, status: int = 0) -> EngineRefused:
     """Return the error for a refused call. Any call can fail because of a full disk, which has its own message."""
-    if "no space left on device" in said:
+    if "no space left on device" in said.lower():
         return EngineRefused(
             f"the disk of the Docker engine on {label} is full: cannot {action}",
             status=status,

@@ -79,7 +79,7 @@ class ImageFacts(NamedTuple):
     python: str  # absolute path of its interpreter
     version: str  # of the interpreter, for example 3.11.2
     machine: str  # x86_64, aarch64, ...
-    libc: tuple[str, str]  # ("glibc", "2.36"), or ("", "") for another one, usually musl
+    libc: tuple[str, str]  # ("glibc", "2.36"), or ("", "") for another C library, usually musl
     conda: str  # absolute path of micromamba, mamba or conda; "" without one
     uv: str  # absolute path of uv; "" without it
     shell: bool  # it has /bin/sh
@@ -91,7 +91,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
 
     Raises ConfigurationError, with the image's `name`, if it has no Python.
     """
-    # A machine may emulate another architecture, so the facts are cached per architecture.
+    # The facts of an image for another architecture, which a machine may emulate, are cached per machine architecture.
     machine = engine.facts().architecture
     ours = _ARCHITECTURES.get(machine, machine)
     is_foreign = bool(image.architecture and ours and image.architecture != ours)
@@ -119,7 +119,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
 
 
 def _ask(engine: Engine, image: Image) -> dict[str, Any] | None:
-    """Return the answer of the image's Python, which is found by its shell or, without a shell, by trying names."""
+    """Return the answer of the image's Python. The image's shell finds it; without a shell, two names are tried."""
     answer = _run(engine, image, ["/bin/sh", "-c", _SCRIPT, "sh", *_INTERPRETERS])
     if answer is not None:
         return {**answer, "shell": True}

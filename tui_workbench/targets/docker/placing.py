@@ -127,7 +127,7 @@ def archive_of(folder: str, inside: str, user: str, *, is_leaving: bool = False)
         if is_leaving and info.isfile() and is_secret_file(info.name):
             return None
         info.uid, info.gid, info.uname, info.gname = int(uid), int(gid or uid), "", ""
-        # The engine reports whole seconds: files that the script changes must be newer than these.
+        # The engine reports times in whole seconds, so each copy must be older than any file that the script changes.
         info.mtime = min(int(info.mtime), newest)
         identities[os.path.relpath(info.name, prefix)] = identity_of(info)
         return info

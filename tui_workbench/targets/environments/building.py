@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from tui_workbench.core.errors import ConfigurationError, StorageError, WorkbenchError
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.docker.container import KIND_LABEL, PREFIX, PROJECT_LABEL
-from tui_workbench.targets.docker.engine import Engine, Image
+from tui_workbench.targets.docker.engine import Engine, Image, refused
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.environments.environment import Recipe, report_steps
 from tui_workbench.targets.hosts.host_layout import project_key
@@ -57,7 +57,7 @@ _NO_ROUTE = (
 class BuildInputs(NamedTuple):
     """The files that a build needs, as folders on the engine's host."""
 
-    uv: str = ""  # the folder with the program uv; "" if the image has it or does not need it
+    uv: str = ""  # the folder with the program uv; "" if the image has uv or the build does not need it
     wheels: tuple[str, ...] = ()
     files: Mapping[str, str] = {}  # for each wheel or archive of the project, its folder on the host
     offline: bool = False
@@ -233,18 +233,14 @@ class Builder:
 
     def _failure(self, step: BuildStep, code: int, text: str) -> WorkbenchError:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        if any("No space left on device" in line for line in lines):
-            return StorageError(
-                "cannot build the environment: the disk of the Docker engine is full",
-                remedy="Run `workbench-tui experiment clean` to remove unused containers, environments and the package "
-                "cache, or `docker system prune` on the engine's machine.",
-            )
+        if "no space left on device" in text.lower():
+            return refused(self._engine.label, "build the environment", text)
         said = " ".join(lines[-3:]).rstrip(".") or f"exit code {code}"
         is_unreachable = any(words in text for words in _NO_ROUTE)
         return (NoRoute if is_unreachable else ConfigurationError)(
             f"cannot build the environment, because the step '{step.title}' failed: {said}",
-            remedy="Correct the packages, or check the connection to the package index. The file preparation.log of a "
-            "run has the whole output.",
+            remedy="Correct the packages, or check the connection to the package index. If a run needed the "
+            "environment, its file preparation.log has the whole output.",
             file=self._recipe.path,
             line=self._recipe.line_named_in(text),
         )

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -82,7 +83,7 @@ class Recipe(NamedTuple):
         ]
 
     def line_named_in(self, text: str) -> int:
-        """Return the line of the package that an installer's error names first; 0 if it names none of them."""
+        """Return the line of the package that an installer's error names first; 0 if the error names no package."""
         places = [(text.find(_bare_name(each.text)), each.line) for each in (*self.pip, *self.conda)]
         return min((place for place in places if place[0] >= 0), default=(0, 0))[1]
 
@@ -146,7 +147,7 @@ def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -
             continue
         kind, _, rest = line.partition(" ")
         if kind == "base":
-            return f"the base has changed to {rest.split()[0]}"
+            return f"the base image or interpreter, now {rest.split()[0]}, has changed"
         if kind == "form":
             return "the existing environment was built by another version of the workbench"
         place = _place(recipe, rest)
@@ -158,7 +159,7 @@ def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -
 
 
 def closest(lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> Sequence[str] | None:
-    """Return the candidate with the most lines in common; None without candidates."""
+    """Return the candidate that has the most lines in common with `lines`; None without candidates."""
     wanted = set(lines)
     return max(candidates, key=lambda candidate: len(wanted & set(candidate)), default=None)
 
@@ -179,7 +180,7 @@ def not_prepared(spec: RunSpec, why: str, host: str = "") -> NotPrepared:
     key = configuration.key("PrepareEnvironment")
     return NotPrepared(
         f"the environment is not prepared{f' on {host}' if host else ''} ({why}), and {key} is false",
-        remedy=f"Run `workbench-tui experiment prepare -c {configuration.name}`, or set `{key}: true`.",
+        remedy=f"Run `workbench-tui experiment prepare -c {shlex.quote(configuration.name)}`, or set `{key}: true`.",
         file=configuration.path,
         line=line_of_key(configuration.path, key),
     )

@@ -132,8 +132,10 @@ class Environments:
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, MARK))
-            processes.run(["rm", "-rf", "--", folder]).check_returncode()
-        except (OSError, subprocess.CalledProcessError) as error:
+            done = processes.run(["rm", "-rf", "--", folder])
+            if done.returncode:
+                raise OSError(done.stderr.decode("utf-8", "replace").split("\n")[0])
+        except OSError as error:
             raise StorageError(
                 f"cannot remove the environment: {error}",
                 remedy="Check the permissions of the folder, then delete it.",

@@ -73,7 +73,7 @@ def find_uv() -> str:
 
 
 def uv_version() -> str:
-    """Return the version of the uv that `find_uv` returns."""
+    """Return the version of the uv that `find_uv` finds."""
     done = run([find_uv(), "--version"])
     done.check_returncode()
     return done.stdout.decode().split()[1]
@@ -85,7 +85,7 @@ def platform_of(facts: ImageFacts) -> str:
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
     if machine not in ("x86_64", "aarch64"):
         raise ConfigurationError(
-            f"this machine cannot download packages for {architecture}",
+            f"the workbench cannot download packages for {architecture}, only for x86_64 and aarch64",
             remedy="Give the target access to the package index, or choose an image that contains the packages.",
         )
     library, version = facts.libc
@@ -118,7 +118,7 @@ def resolve(recipe: Recipe, facts: ImageFacts, environment: Mapping[str, str]) -
 def fetch(wheels: Sequence[Wheel], folder: str, progress: Callable[[str], None]) -> list[str]:
     """Download the wheels that are not yet below `folder`, and return the paths of all wheels.
 
-    Each has a subfolder that is named by its hash. Raises WorkbenchError if a download fails.
+    Each wheel is in a subfolder that is named by its hash. Raises WorkbenchError if a download fails.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -263,7 +263,7 @@ def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None], downl
                 file.write(chunk)
                 downloads.update(wheel.file_name, min(1.0, file.tell() / size) if size else 0.0)
             if digest.hexdigest() != wheel.sha256:
-                remedy = "Try again. If the error persists, check the package index, and any proxy before it."
+                remedy = "Try again. If the error persists, check the package index, and any proxy in front of it."
                 raise WorkbenchError(f"{wheel.file_name} does not match the hash in the index", remedy=remedy)
     except OSError as error:
         raise WorkbenchError(

@@ -81,7 +81,7 @@ exit 0
 
 
 class ChosenGpu(NamedTuple):
-    """A GPU of a run: its number in nvidia-smi, -1 for a MIG slice, and its ID."""
+    """A GPU of a run: its number in nvidia-smi (-1 for a MIG slice) and its ID."""
 
     number: int
     uuid: str
@@ -186,7 +186,7 @@ nvidia-smi -L
         said = devices.strip().split("\n")[-1] or done.complaint
         raise WorkbenchError(
             f"cannot choose GPUs on {host.label}: {said}",
-            remedy="Run `nvidia-smi` there to check the driver, or remove `gpus` from the file to use every GPU.",
+            remedy="Run `nvidia-smi` there to check the driver, or set `gpus: all` to use every GPU.",
             file=target.path,
             line=line_of_key(target.path, CHOSEN),
         )
@@ -214,7 +214,7 @@ def _named(
         elif word in slices:
             found.append(ChosenGpu(-1, word))
         else:
-            there = ", ".join(f"{each.number} ({each.uuid})" for each in seen)
+            there = ", ".join(f"GPU {each.number} ({each.uuid})" for each in seen)
             raise ConfigurationError(
                 f"gpus lists '{word}', but {label} has {there or 'no GPU'}",
                 remedy="Use the numbers or IDs that `nvidia-smi -L` prints there.",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 SOURCE = "NVIDIA, CUDA Compatibility"
 
-# The oldest Linux driver for each CUDA version and for the newer ones up to the entry before it.
+# A CUDA version, and the oldest Linux driver for it and for all newer versions below the previous entry.
 _DRIVERS = (
     ((13, 0), "580"),
     ((12, 0), "525"),

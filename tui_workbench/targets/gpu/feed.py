@@ -1,8 +1,8 @@
 """Read the GPU samples of a machine.
 
 One process per machine and user takes the samples (`sampler.py`) for any number of readers: it appends lines to a file
-in the user's state directory. The first reader starts it, and it ends when there are no readers. Each reader holds
-a shared lock while it reads, so a killed reader does not keep the sampler running.
+in the user's state directory. The first reader starts the process, which ends when there are no readers. Each reader
+holds a shared lock while it reads, so a killed reader does not keep the sampler running.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class RecentCurves:
 
 
 class MachineState(NamedTuple):
-    """One machine. `problem` says why it cannot be read and `remedy` how to fix that; else both are empty."""
+    """One machine. `problem` says why it cannot be read, "" if it can; `remedy` says how to fix that, if known."""
 
     key: str
     targets: tuple[str, ...]  # their names

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -120,7 +121,7 @@ class Interpreter:
 
 
 def variables_of(spec: RunSpec, others: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables of a run, and of `others` with lower priority, that affect its framework."""
+    """Return the variables of a run that affect its framework. The variables of a run override those of `others`."""
     configured = spec.run_configuration.environment_variables
     # Free GPUs are chosen only when the run starts.
     named = ",".join(spec.target.named_gpus)
@@ -130,7 +131,7 @@ def variables_of(spec: RunSpec, others: Mapping[str, str] | None = None) -> dict
 
 def prepare_command(spec: RunSpec) -> str:
     """Return the command that builds the environment of a run."""
-    return f"workbench-tui experiment prepare -c {spec.run_configuration.name}"
+    return f"workbench-tui experiment prepare -c {shlex.quote(spec.run_configuration.name)}"
 
 
 def spec_of(target: ComputeTarget, configuration: RunConfiguration | None = None) -> RunSpec:

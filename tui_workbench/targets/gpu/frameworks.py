@@ -238,7 +238,7 @@ _BUSY = re.compile(r"out of memory|OUT_OF_MEMORY|RESOURCE_EXHAUSTED|busy or unav
 
 
 class Framework(NamedTuple):
-    """The report of one framework. `cuda` is the version of its build, `unknown`, or "" for a CPU build."""
+    """A report on one framework. `cuda` is the CUDA version of its build, `unknown`, or "" for a CPU build."""
 
     name: str
     version: str
@@ -262,7 +262,7 @@ class Framework(NamedTuple):
 
 
 class FrameworkReport(NamedTuple):
-    """The report of a Python interpreter and its frameworks."""
+    """A report on a Python interpreter and its frameworks."""
 
     python: str
     version: str
@@ -287,7 +287,7 @@ def to_json(report: FrameworkReport) -> dict[str, Any]:
 
 
 def from_json(answer: Mapping[str, Any]) -> FrameworkReport:
-    """Convert JSON to a report. Raises KeyError, TypeError, ValueError or AttributeError for other JSON."""
+    """Convert JSON to a report. Raises KeyError, TypeError, ValueError or AttributeError if it is not a report."""
     paths = tuple((str(path), int(changed)) for path, changed in answer["paths"])
     frameworks = tuple(_framework(each) for each in answer["frameworks"])
     return FrameworkReport(str(answer["python"]), str(answer["version"]), frameworks, paths)

@@ -43,7 +43,7 @@ class Gpu(NamedTuple):
 
 
 class Gpus(NamedTuple):
-    """The GPUs of a machine. Without any, `complaint` is the error of nvidia-smi, or "" if that is not installed."""
+    """The GPUs of a machine. If there are none, `complaint` is the error of nvidia-smi, or "" if it is missing."""
 
     found: tuple[Gpu, ...] = ()
     complaint: str = ""
@@ -65,7 +65,7 @@ class Gpus(NamedTuple):
 
 
 def gpus_of(host: Host, *, with_cuda: bool = False) -> Gpus:
-    """Ask nvidia-smi for the GPUs of a machine; with `with_cuda`, call it twice. Raises TargetUnreachable."""
+    """Ask nvidia-smi for the GPUs of a machine; `with_cuda` also gets the CUDA version. Raises TargetUnreachable."""
     try:
         done = host.run(["sh", "-c", _ASK, "sh", str(int(with_cuda))], timeout=SECONDS)
     except ConnectionLost:

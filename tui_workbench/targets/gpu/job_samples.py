@@ -25,15 +25,15 @@ from tui_workbench.targets.hosts.supervisor import EXIT, GPU
 _Value = TypeVar("_Value", Reading, Process)
 
 NODE_STEP = 100
-"""The numbers of the GPUs of node N, counted from 0, begin at N * NODE_STEP."""
+"""The GPUs of node N are numbered from N * NODE_STEP; nodes are counted from 0."""
 
 SILENCE_SECONDS = 10.0
 """Seconds without a reading after which nvidia-smi counts as hanging."""
 
 WAIT_SECONDS = 60.0
-"""The longest time, by the clock of the samples, that the samples of a node wait for those of the other nodes."""
+"""The longest time that samples of a node wait for samples of other nodes, measured by the times of the samples."""
 
-_TOGETHER = 0.6  # seconds between samples of different nodes that count as one
+_TOGETHER = 0.6  # samples of different nodes that are fewer seconds apart count as one
 _MOST_BYTES = 1 << 20  # maximum number of bytes to read from a file at once
 _MOST_LINE = 1 << 16
 

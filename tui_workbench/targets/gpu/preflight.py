@@ -1,8 +1,8 @@
 """Check that runs on a target would compute on its GPUs, from the driver to the framework.
 
-A failed check names the command that fixes the problem. The framework is checked in the run's own environment,
-with the variables of a run, by a matrix product; nothing is installed, downloaded or left behind. If no GPU is
-requested, a failed check is not an error, but no checks follow it.
+A failed check names a command that fixes or explains the problem. The framework is checked in the run's own
+environment, with the variables of a run, by a matrix product; nothing is installed, downloaded or left behind. If no
+GPU is requested, a failed check is not an error, but no checks follow it.
 
 The frameworks that a script imports, directly or through modules of its project, are found by parsing the files.
 Imports of installed modules are not followed, except for libraries that are known to use one framework.
@@ -77,7 +77,7 @@ class Preflight:
     def run(self, *, is_wanted: bool = True, is_quick: bool = False) -> Iterator[CheckResult]:
         """Yield the results one by one, up to the first failure.
 
-        With `is_quick`, omits checks that the framework's report makes unnecessary. Raises TargetUnreachable.
+        With `is_quick`, omit checks that the framework's report makes unnecessary. Raises TargetUnreachable.
         """
         engine = self._engine
         checks: dict[str, Callable[[], CheckResult]] = {
@@ -259,7 +259,7 @@ class Preflight:
             raise self._broken_framework(
                 f"{best.title} does not support GPUs of compute capability {unsupported[0]} "
                 f"(only {' '.join(best.architectures)})",
-                "Install a build that does: a newer one for a new GPU, an older one for an old GPU.",
+                "Install a build that supports this GPU: a newer build for a new GPU, an older build for an old GPU.",
             )
         if not oldest:
             return CheckResult(COMPATIBILITY, OK, f"{best.title}: no known problem with driver {driver}")

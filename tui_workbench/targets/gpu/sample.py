@@ -38,7 +38,7 @@ class Device(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """The GPUs and the driver of a machine. Without devices `problem` says why."""
+    """The GPUs and the driver of a machine. If there are no devices, `problem` says why."""
 
     devices: tuple[Device, ...] = ()
     driver: str = ""
@@ -135,7 +135,7 @@ def decode(line: bytes) -> Machine | Sample | Note | None:
 
 
 def machine_from(value: dict[str, Any]) -> Machine:
-    """Return the machine that JSON describes. Raises TypeError, KeyError or ValueError for other JSON."""
+    """Convert JSON to a machine. Raises TypeError, KeyError or ValueError if it does not describe a machine."""
     devices = tuple(Device(**{**each, "slices": tuple(each.get("slices", ()))}) for each in value["devices"])
     return Machine(**{**value, "devices": devices})
 

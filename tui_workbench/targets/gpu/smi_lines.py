@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, Note, Owner, Process, Reading, Sample
 
-_TOGETHER = 0.5  # maximum number of seconds between the lines of one list of processes
+_TOGETHER = 0.5  # maximum number of seconds from the first line of a list of processes to its last
 _STALE = 2.5  # seconds after which a list of processes is too old for a sample
 
 DEVICE = ("index", "uuid", "name", "memory.total", "power.limit", "driver_version", "mig.mode.current")

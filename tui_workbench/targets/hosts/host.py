@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tui_workbench.core import trace
 from tui_workbench.core.directories import user_data_directory
-from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
+from tui_workbench.core.errors import StorageError, TargetUnreachable, WorkbenchError
 from tui_workbench.core.processes import clean_environment
 from tui_workbench.core.waiting import wait_ready
 
@@ -190,7 +190,7 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def home(self) -> str:
-        """Return the folder for all files of the workbench on the host. It may not exist yet."""
+        """Return the folder for the workbench's files on the host. It may not exist yet."""
 
     @abc.abstractmethod
     def wait_until_reachable(self, interrupted: int = -1) -> bool:
@@ -325,6 +325,14 @@ class LocalProcess(HostProcess):
 def is_disk_full(errors: str) -> bool:
     """Return True if the error output of a program says that the disk or the user's quota is full."""
     return "No space left" in errors or "quota exceeded" in errors.lower()
+
+
+def disk_full(label: str, message: str, clean: str = "`workbench-tui experiment clean`") -> StorageError:
+    """Return the error for a full disk. `message` says what failed, and `clean` is the command that frees space."""
+    return StorageError(
+        f"the disk of {label} is full, or your quota is used up: {message}",
+        remedy=f"Run {clean} to remove files of old runs. `df -h` and `quota` on that machine show what is full.",
+    )
 
 
 def communicate(process: HostProcess, stdin: bytes, deadline: float) -> tuple[bytes, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from tui_workbench.core.errors import ConfigurationError
@@ -28,10 +29,11 @@ def ssh_host_of(target: ComputeTarget) -> SshHost:
     from tui_workbench.targets.ssh.ssh_wire import login_of
 
     # The login becomes an argument of a process, and every user of this machine can read such arguments.
+    command = f"workbench-tui computetarget login {shlex.quote(target.name)} --move-secrets"
     for key in plain_text_secrets(target):
         raise ConfigurationError(
             f"`{key}` is a plain-text secret",
-            remedy=f"Move it to the keyring: `workbench-tui computetarget login {target.name} --move-secrets`.",
+            remedy=f"Move it to the keyring: `{command}`.",
             file=target.path,
             line=line_of_key(target.path, key),
         )

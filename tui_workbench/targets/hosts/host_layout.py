@@ -99,7 +99,10 @@ def run_folders(host: Host) -> list[RunFolder]:
 
 
 def find_cleanup_items(host: Host, project: ProjectNames, busy: Collection[str]) -> list[CleanupItem]:
-    """Return the folders that a project left on another machine, except for runs in `busy` or with live processes."""
+    """Return the folders that a project left on another machine.
+
+    The folders of runs in `busy` and of runs with live processes are excluded.
+    """
     if host.is_local:
         return []
     names = host.check(["sh", "-c", LIVING, "sh", host.home()]).stdout.split(b"\0")

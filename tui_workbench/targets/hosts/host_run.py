@@ -26,7 +26,7 @@ from tui_workbench.targets.base.run_environment import SDK_FOLDER
 from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.fetching import fetch, forget_partial
-from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, is_disk_full
+from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_layout import HostLayout
 from tui_workbench.targets.hosts.mirror import LiveFiles, Mirror
 from tui_workbench.targets.hosts.sending import IS_SENT, digest, report_sending, sync
@@ -353,7 +353,7 @@ class HostRun:
         )
 
     def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
-        """Return the outcome; add a full disk to the reason if the script failed. Raises TargetUnreachable."""
+        """Return the outcome; if the script failed, the reason mentions a full disk. Raises TargetUnreachable."""
         if not outcome.exit_code or not self._is_full():
             return outcome
         reason = f"{outcome.reason}; the disk of {self._host.label} is full"
@@ -426,11 +426,7 @@ class HostRun:
             return done
         label = self._host.label
         if is_disk_full(done.complaint):
-            raise StorageError(
-                f"the disk of {label} is full: cannot {action}",
-                remedy=f"Run {self._clean} to remove files of old runs. `df -h` on that machine shows which disk is "
-                "full.",
-            )
+            raise disk_full(label, f"cannot {action}", self._clean)
         remedy = f"Check the disk, and the permissions of {self.layout.home}, on that machine."
         raise WorkbenchError(f"cannot {action} on {label}: {done.complaint}", remedy=remedy)
 

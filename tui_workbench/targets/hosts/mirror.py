@@ -193,7 +193,7 @@ class LiveFiles:
         return is_new
 
     def _fetch(self, wanted: Sequence[tuple[str, int, int]]) -> bool:
-        """Fetch parts of files; return False if none is missing, or if a file was removed or truncated."""
+        """Fetch parts of files; return False if `wanted` is empty, or if a file was removed or truncated."""
         if not wanted:
             return False
         found = fetch_parts(self._host, self._there, wanted)
@@ -202,7 +202,7 @@ class LiveFiles:
         return found is not None
 
     def finish(self) -> None:
-        """Fetch the rest, and remove `live/`: its files were fetched with the run. Raises TargetUnreachable."""
+        """Fetch the rest, and remove `live/`: collecting the run copies its files too. Raises TargetUnreachable."""
         self.fetch_all()
         remove_below(self._here, LIVE)
 

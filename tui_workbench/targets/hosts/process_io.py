@@ -14,9 +14,9 @@ import zlib
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tui_workbench.core.errors import StorageError, WorkbenchError
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.waiting import wait_ready
-from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, is_disk_full
+from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, disk_full, is_disk_full
 
 SILENCE_SECONDS = 120.0
 """Time limit in seconds for the next data, long enough for a busy host with a slow disk."""
@@ -151,13 +151,9 @@ class ProcessIO:
             self._silent()
         self._host.refuse_killed(self._argv[0], code)
         errors = self._errors.decode("utf-8", "replace").strip()
-        if is_disk_full(errors):
-            remedy = (
-                "Run `workbench-tui experiment clean` to remove files of old runs. "
-                "`df -h` on that machine shows which disk is full."
-            )
-            raise StorageError(f"the disk of {self._host.label} is full", remedy=remedy)
         said = errors.split("\n")[0] or f"exit code {code}"  # later lines are consequences of the first
+        if is_disk_full(errors):
+            raise disk_full(self._host.label, said)
         raise WorkbenchError(
             f"cannot {self._action} {self._host.label}: {said}",
             remedy="Check the disk and the permissions on that machine, then try again.",

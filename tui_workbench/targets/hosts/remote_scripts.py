@@ -1,6 +1,6 @@
-"""The `sh` scripts for runs of `type: remote` on the host. They need only standard tools and are not stored there.
+"""The `sh` scripts for runs of `type: remote`, which run on the host but are not stored there.
 
-A script that waits also reads its input, so that it ends when the connection is lost.
+They need only standard tools. A script that waits also reads its input, so that it ends when the connection is lost.
 """
 
 from __future__ import annotations

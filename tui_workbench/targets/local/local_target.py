@@ -54,7 +54,7 @@ class LocalTarget(Target):
     starts_at_once = True
 
     def __init__(self, target: ComputeTarget, environments: Environments | None = None) -> None:
-        """With `environments`, each run uses one of them, which is built if it is missing."""
+        """With `environments`, a run that needs packages uses one of them, which is built if it is missing."""
         super().__init__(target)
         self._environments = environments
         self.starts_at_once = environments is None
@@ -305,7 +305,7 @@ def find_interpreter(target: ComputeTarget) -> str:
     problem = "is not on the PATH" if os.sep not in expanded else "does not exist or is not executable"
     raise ConfigurationError(
         f"pythonLocation: {name} {problem}",
-        remedy="Use the full path of the interpreter, or start the workbench where it is on the PATH.",
+        remedy="Set `pythonLocation` to the full path of an interpreter, or to a name on the PATH of the workbench.",
         file=target.path,
         line=line_of_key(target.path, "pythonLocation"),
     )

@@ -25,7 +25,7 @@ def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str])
     """
     earlier = max((each for each in attempts if each < number), default=0)
     if not earlier:
-        return "its start failed"
+        return "the previous start failed"
     end = _place(lines, number, attempts)
     cause = last_cause(lines[max(0, _place(lines, earlier, attempts)) : end if end >= 0 else len(lines)])
     before = attempts[earlier]

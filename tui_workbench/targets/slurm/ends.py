@@ -107,7 +107,7 @@ def read_info(directory: str) -> dict[str, Any]:
 
 
 def write_info(directory: str, **facts: object) -> None:
-    """Add facts about a run's job. Raises OSError."""
+    """Add facts about a run's job to its info file. Raises OSError."""
     write_below(directory, INFO, json.dumps({**read_info(directory), **facts}).encode() + b"\n")
 
 

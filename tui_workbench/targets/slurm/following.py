@@ -78,7 +78,7 @@ class ClusterWatch(RunGroup):
     """Follows the runs of one login that have the same `runRoot`."""
 
     def __init__(self, host: LoginHost, seconds: float) -> None:
-        """`seconds` is the shortest time between two requests to Slurm."""
+        """`seconds` is the shortest interval of regular requests to squeue; see `Poller`."""
         self._host = host
         self._poller = Poller(host, seconds)
         self._runs: dict[str, FollowedRun] = {}
@@ -185,7 +185,7 @@ class ClusterWatch(RunGroup):
     # -- the connection -----------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        """Start the loop on the login node in the background, if it is due."""
+        """Start the loop on the login node in the background, unless it runs or must not be started again yet."""
         if self._follower is not None or self._opening is not None or not self._runs or time.monotonic() < self._retry:
             return
         self._opening = _Opening(self._host)
@@ -268,7 +268,7 @@ class ClusterWatch(RunGroup):
         self._end_runs()
 
     def _call_if_due(self, run: FollowedRun) -> None:
-        """Fetch the other files of a run, such as metrics, if they are due."""
+        """Fetch the other files of a run, such as metrics, if the pause since the last time is over."""
         if run.live_due:
             try:
                 self._call(run.poll_live)

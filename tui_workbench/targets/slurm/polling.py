@@ -34,7 +34,7 @@ class Poller:
     """
 
     def __init__(self, host: LoginHost, seconds: float) -> None:
-        """`seconds` is the shortest interval. Only the default allows earlier requests after an event."""
+        """`seconds` is the shortest interval. With the default, a request after an event may be earlier."""
         self._host = host
         self._seconds = seconds
         self._soon = seconds if seconds > MIN_POLL_SECONDS else SOON_SECONDS

@@ -156,7 +156,7 @@ class SlurmTarget(Target):
             step.encode("utf-8", "surrogateescape"),
             batch.encode("utf-8", "surrogateescape"),
             tuple(job_words(spec.slurm, spec.run_id, directory)),
-            f"`workbench-tui experiment clean -t {self.target.name}`",
+            f"`workbench-tui experiment clean -t {shlex.quote(self.target.name)}`",
             _array_task(spec, root, directory),
         )
         submitted = self._send_and_submit(spec, job)
@@ -252,7 +252,7 @@ class SlurmTarget(Target):
         remove_cleanup_item(self.login, item)
 
     def _refuse_unsupported(self, spec: RunSpec) -> None:
-        run_environment.require_python(spec.run_configuration)
+        run_environment.require_python(spec.run_configuration, spec.target.type)
         if nodes_of(spec.slurm) > 1 and spec.run_configuration.processes_per_node:
             raise ConfigurationError(
                 f"ProcessesPerNode starts torchrun on one node, but the job has {nodes_of(spec.slurm)} nodes",

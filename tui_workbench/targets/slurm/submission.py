@@ -16,8 +16,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tui_workbench.core.errors import StorageError, WorkbenchError
-from tui_workbench.targets.hosts.host import Completed, Host, is_disk_full
+from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
+from tui_workbench.targets.hosts.host import Completed, Host, disk_full, is_disk_full
 from tui_workbench.targets.hosts.host_run import COPY_SECONDS, Placing
 from tui_workbench.targets.slurm.batch import STEP
 from tui_workbench.targets.slurm.cluster import TRANSIENT, SlurmSilent
@@ -37,6 +37,7 @@ ANSWER_SECONDS = 60.0
 """Time limit for a short request. squeue exits after about ten seconds if slurmctld does not answer."""
 
 _UNKNOWN = 75  # EX_TEMPFAIL
+_NOT_ASKED = 74  # EX_IOERR: Slurm was not asked, and another request may succeed
 _REFUSED = 65  # EX_DATAERR
 _MISSING = 69  # EX_UNAVAILABLE
 
@@ -57,7 +58,7 @@ use_array() {{
     exec 8>>"$array/lock"
     flock -w 120 8 2>/dev/null || [ $? -ne 1 ] || {{
         echo 'another request is submitting the sweep' >&2
-        exit {_UNKNOWN}
+        exit {_NOT_ASKED}
     }}
     id=$(head -n 1 "$array/{JOB}" 2>/dev/null)
     if [ -z "$id" ] && [ -e "$array/attempted" ]; then
@@ -96,11 +97,14 @@ cd -- "$run" || exit
 trap 'rm -f "step.$$" "batch.$$" "task.$$" "said.$$"' EXIT
 head -c "$step" >"step.$$" && cat >"batch.$$" || exit
 [ "$(wc -c <"step.$$")" -eq "$step" ] && [ "$(wc -c <"batch.$$")" -eq "$batch" ] || {{
-    echo 'the request is incomplete, or the disk is full: No space left' >&2
-    exit {_UNKNOWN}
+    echo 'the request is incomplete' >&2
+    exit {_NOT_ASKED}
 }}
 exec 9>>submit.lock
-flock -w 120 9 2>/dev/null || [ $? -ne 1 ] || {{ echo 'another request is submitting this run' >&2; exit {_UNKNOWN}; }}
+flock -w 120 9 2>/dev/null || [ $? -ne 1 ] || {{
+    echo 'another request is submitting this run' >&2
+    exit {_NOT_ASKED}
+}}
 keep() {{
     printf '%s\\n' "$@" >"{JOB}.$$" && mv -f "{JOB}.$$" {JOB} || rm -f "{JOB}.$$"
     printf 'job %s\\n' "$@"
@@ -236,15 +240,14 @@ def job_of(host: Host, directory: str) -> str:
 def refusal(label: str, done: Completed, clean: str, words: Sequence[str]) -> WorkbenchError:
     """Return the error of a submission with the options `words` that failed."""
     text = "; ".join(messages(done)[-MOST_MESSAGES:]) or f"exit code {done.code}"
-    if done.code == _UNKNOWN and not is_disk_full(text):
+    if is_disk_full(text):
+        return disk_full(label, text, clean)
+    if done.code == _UNKNOWN:
         return SlurmSilent(
             f"Slurm on {label} does not answer: {text}", remedy="Wait: the run continues when Slurm answers."
         )
-    if is_disk_full(text):
-        return StorageError(
-            f"the disk of {label} is full, or your quota is used up: {text}",
-            remedy=f"Run {clean} to remove files of old runs. `df -h` and `quota` on that machine show what is full.",
-        )
+    if done.code == _NOT_ASKED:
+        return TargetUnreachable(f"cannot submit the job on {label}: {text}", remedy="Wait: the run tries again.")
     if done.code == _MISSING:
         return SubmissionRefused(f"{label} has no sbatch", remedy=NO_SBATCH)
     return SubmissionRefused(f"sbatch refused the job: {text}", remedy=remedy_of(text, words))

@@ -230,7 +230,7 @@ class RemoteTarget(Target):
         words = done.text.split("\n")
         if done.code == 0 and len(words) == 2:
             return words[0], words[1]
-        problem = "is not on the PATH of an SSH login" if "/" not in name else "does not exist or is not Python"
+        problem = "does not exist or is not Python" if "/" in name else "is not on the PATH of an SSH login"
         raise ConfigurationError(
             f"pythonLocation: {name} {problem} on {self.host.label}",
             remedy="Set pythonLocation to the full path of an interpreter on that machine.",

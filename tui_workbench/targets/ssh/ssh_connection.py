@@ -260,7 +260,8 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
             f"{login.label}: the private key {path} {reason}",
             reference=login.passphrase or passphrase_reference(login),
             prompt=f"Passphrase of {path}",
-            remedy=f"Enter the passphrase: {_login_command(login)}. Or use your SSH agent: `ssh-add {path}`.",
+            remedy=f"Enter the passphrase: {_login_command(login)}. "
+            f"Or use your SSH agent: `ssh-add {shlex.quote(path)}`.",
         )
     raise LoginRefused(f"{login.label}: {path} is not a private key ({error})", remedy="Correct the privateKey path.")
 
@@ -450,8 +451,8 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
             f"{prefix}the host key of {where} is unknown: {client.presented}",
             presented=client.presented,
             remedy="Compare the fingerprint with those of `cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -` on the "
-            "machine, "
-            f"then run `computetarget attach`, `check` or `login` with `--accept-host-key {client.presented}`.",
+            "machine, then run `workbench-tui computetarget attach`, `check` or `login` with "
+            f"`--accept-host-key {client.presented}`.",
         )
     return HostKeyRefused(
         f"{prefix}the host key of {where} was refused: {said}",
@@ -462,7 +463,10 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
 
 def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
     if hop.alias != login.host_and_port[0]:
-        return LoginRefused(f"{prefix}the login was refused", remedy=f"Make `ssh {shlex.quote(hop.alias)}` work first.")
+        remedy = (
+            f"Run `ssh {shlex.quote(hop.alias)}` to find the cause. The workbench can log in when this command works."
+        )
+        return LoginRefused(f"{prefix}the login was refused", remedy=remedy)
     if login.password and login.password in secrets.values:
         secrets.refuse(login.password)
         if must_change:
@@ -480,7 +484,7 @@ def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_
         return LoginRefused(
             f"{prefix}no SSH key was accepted; keys with a passphrase were not tried: {', '.join(locked)}",
             remedy=f"Load the right key into your SSH agent, for example `ssh-add {locked[0]}`. Or set privateKey of "
-            "the target to this key: then the workbench asks for the passphrase.",
+            "the target to that key. The workbench then asks for its passphrase.",
         )
     return LoginRefused(
         f"{prefix}none of your SSH keys was accepted",

@@ -119,7 +119,7 @@ def runtime_directory() -> str:
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise StorageError(
-            "not a folder that only you can access, so it cannot contain the sockets of SSH connections",
+            "this is not a folder that only you can access, so it cannot contain the sockets of SSH connections",
             remedy="Remove it, or set XDG_RUNTIME_DIR to a folder that only you can access.",
             file=path,
         )

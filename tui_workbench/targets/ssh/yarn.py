@@ -78,7 +78,7 @@ tail -c "+$((added + 1))" driver.log >>output.log && : >driver && rm -f driver.l
 
 
 class ApplicationReport(NamedTuple):
-    """The report of YARN about an application."""
+    """YARN's report on an application."""
 
     state: str = ""
     final_state: str = ""

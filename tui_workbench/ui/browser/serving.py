@@ -1,8 +1,8 @@
 """The screens in a browser: a server on the loopback address, also usable through `ssh -L`.
 
 A request is refused unless it uses a name of this machine, does not come from a page of another site, and carries a
-cookie that this server issued. A browser receives the cookie in exchange for the token in the address, which works
-once. When the server ends, it ends the workbenches that it started; their runs continue.
+cookie that this server issued, or the token in the address. The token works once: the browser receives a cookie in
+exchange. When the server ends, it ends the workbenches that it started; their runs continue.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Screens(AppService):
         await self.remote_close()
 
     async def stop(self) -> None:
-        """Ask the workbench to leave, and kill it after `SHUTDOWN_SECONDS`."""
+        """Ask the workbench to exit; kill it if it is still running after `SHUTDOWN_SECONDS`."""
         if self._task is None or self._process is None:
             return
         try:
@@ -155,7 +155,7 @@ class Server(TextualServer):
     """The server of the screens of one project."""
 
     def __init__(self, project: str, port: int) -> None:
-        """Listen on the port. Raises UsageError if it is in use, and StorageError if only root may use it."""
+        """Listen on the port. Raises UsageError if it cannot be used, and StorageError if only root may use it."""
         self._listening = _listen(port)
         self.access = Access()
         self._open: set[Screens] = set()
@@ -238,7 +238,7 @@ class Server(TextualServer):
             return False
         origin = request.headers.get("Origin")
         if origin is None:
-            # Without an Origin header, pages can be requested, but not the WebSocket, which carries the keys.
+            # Without an Origin header, pages can be requested, but not the WebSocket, which carries the key presses.
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
 
@@ -346,5 +346,6 @@ def _listen(port: int) -> socket.socket:
         ) from error
     except OSError as error:
         raise UsageError(
-            f"port {port} is in use", remedy="Choose another port: `--port NUMBER`, or `--port 0` for any free port."
+            f"cannot use port {port}: {os.strerror(error.errno or 0).lower()}",
+            remedy="Choose another port: `--port NUMBER`, or `--port 0` for any free port.",
         ) from error

@@ -95,9 +95,10 @@ class ChangeScreen(DialogScreen[ChangeSet | None], inherit_bindings=False):
         self._view.is_frozen = False
 
     async def _plan_to_apply(self) -> Plan | None:
-        """Save the edited files of the plan, and return the plan, or None if saving the files changed it.
+        """Save the edited files of the plan, and return the plan.
 
-        Raises UsageError when a file cannot be saved.
+        Return None if there is nothing to apply, or if saving the files changed the plan. Raises UsageError when a
+        file cannot be saved.
         """
         shown = self._view.plan
         if shown is None or shown.done:

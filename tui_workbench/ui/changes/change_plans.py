@@ -120,7 +120,7 @@ def detach(project: Project, name: str) -> Change:
         change.detachment = detachment = plan_detaching(project, name)
         notes = [*detachment.change_set.notes, "Nothing changes on the machine itself."]
         if detachment.references:
-            notes.append("The target's secret is removed from the keyring. Undo restores it until you quit.")
+            notes.append("The target's secrets are removed from the keyring. Undo restores them until you quit.")
         hunks = _hunks_of_removed(detachment.change_set, project.root)
         return Plan(hunks, tuple(notes), lambda _: detachment.change_set)
 
@@ -140,7 +140,7 @@ def make_gpu_ready(root: str, name: str) -> Change:
         images = tuple(image.reference for image in plan.images)
         done = f"{plan.target} is already GPU-ready." if plan.is_ready else ""
         if plan.is_done and not plan.is_ready:
-            done = f"Nothing to change here. {'Fix the problems below.' if plan.problems else 'See the notes.'}"
+            done = f"No automatic changes. {'Fix the problems below.' if plan.problems else 'See the notes.'}"
         left = [f"Not fixed in {os.path.basename(one.file)}, line {one.line}: {one.message}." for one in plan.problems]
         return Plan(hunks, (*plan.notes, *left), plan.change_set, {"image": images}, done)
 

@@ -30,7 +30,7 @@ class Chart(Widget, can_focus=True, inherit_bindings=False):
     heading = "Chart"
     DEFAULT_CSS = "Chart { height: 1fr; width: 1fr; }"
     BINDINGS = CHART.bindings
-    about = "Curves of logged values, each with a mark and a color. Minima and maxima are always drawn."
+    about = "Curves, each with a mark and a color. Minima and maxima are always drawn."
 
     def __init__(self, look: Look | None = None) -> None:
         super().__init__()

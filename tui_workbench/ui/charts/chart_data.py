@@ -117,7 +117,10 @@ def smoothed(values: Sequence[float], weight: float) -> Sequence[float]:
 
 
 def extremes(points: Points, x: Scale, *, log: bool) -> Iterator[float]:
-    """Yield the lowest and the highest drawn value, both logged and smoothed. Yield nothing if no value is drawn."""
+    """Yield the lowest and the highest drawn value, first of the logged values, then of the smoothed values if any.
+
+    Yield nothing if no value is drawn.
+    """
     first, last = max(0, bisect_left(points.xs, x.low) - 1), bisect_right(points.xs, x.high) + 1
     for ys in (points.ys, points.smooth) if points.smooth is not points.ys else (points.ys,):
         if bucket := _bucket(0, ys[first:last], log=log):

@@ -143,7 +143,7 @@ class Picture:
         return strokes(xs, ys, self.x, self._columns * DOTS_ACROSS, log=self._view.log)
 
     def lines(self, palette: Palette, cursor: float | None = None) -> list[Strip]:
-        """Draw the lines of the chart, with the cursor at the x value `cursor`."""
+        """Draw the chart as terminal lines, with the cursor at the x value `cursor`."""
         legend, body = self._legend(cursor), self._empty_body() if self.is_empty else self._body()
         lines = (*legend, *body, *self._x_axis())
         strips = [draw_line(line, self._width, palette, palette.background) for line in lines]
@@ -223,7 +223,7 @@ class Picture:
             yield (*axis, *canvas.row(row))
 
     def _draw(self, canvas: Canvas, stroke: Stroke, role: str) -> None:
-        """Draw the range of each column and a line from each column to the next."""
+        """Draw the range of each column and, if points are joined, a line from each column to the next."""
         before: Bucket | None = None
         for bucket in stroke:
             canvas.upright(bucket.column, self._dot_y(bucket.low), self._dot_y(bucket.high), role)
@@ -262,7 +262,7 @@ class Picture:
         elif self._view.window is not None:
             words = f"No values in this part. {shown_key('chart.all', '=')} shows the whole axis."
         elif any(curve.curve.values for curve in self.curves):
-            words = f"The times of these values are unknown. {shown_key('chart.by', 'x')} shows them by step."
+            words = f"The times of these values are unknown. {shown_key('chart.by', 'x')} shows the values by step."
         for row in range(self._rows):
             yield (Piece(f"  {words}" if row == self._rows // 2 else "", "muted"),)
 

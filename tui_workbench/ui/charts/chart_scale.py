@@ -191,7 +191,7 @@ def number(value: float | None, digits: int = 5) -> str:
 
 
 def short_number(value: float, cells: int) -> str:
-    """Format a value with as many digits as fit into `cells` (9 or more)."""
+    """Format a value with as many digits as fit into `cells`, which must be at least 9."""
     texts = [number(value, digits) for digits in (5, 4, 3)]
     if math.isfinite(value):
         texts += [_scientific(value, digits) for digits in (3, 2, 1, 0)]

@@ -55,7 +55,7 @@ FORM_VALUE = Scope("form value", "A value being edited", (
 ))
 
 TEXT_EDITOR = Scope("text", "Text of a file", (
-    # Escape has priority, because Textual's text area handles it, too. No other key leaves the text.
+    # Escape has priority, because Textual's text area handles it, too.
     Command("text_editor.leave", "escape", "leave", "Back", "Return to the previous pane.", priority=True),
     quiet("text_editor.up", "up", "cursor_up", "Up", "Move up a line."),
     quiet("text_editor.down", "down", "cursor_down", "Down", "Move down a line."),

@@ -32,7 +32,7 @@ Write keys as `f5`, `ctrl+r`, `alt+up`, `space` or `"?"`. Commands that the file
 their default keys. The screens and `workbench-tui keys` report these errors with their lines:
 
 - an unknown command or key,
-- a key that two commands have in the same place,
+- a key that two commands have in the same pane or dialog,
 - a letter for a command that works while you type text.
 
 The other lines of the file still apply.

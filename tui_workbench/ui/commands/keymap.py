@@ -37,7 +37,7 @@ _OTHER_NAMES = dict(
 )  # fmt: skip
 
 _SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
-"""Keys for which terminals send the bytes of another key, with that key."""
+"""Keys for which terminals send the bytes of another key, each with that key."""
 
 
 class Entry(NamedTuple):
@@ -166,7 +166,7 @@ def _checked(entry: Entry) -> Entry:
             raise entry.error(f"terminals send {written} as {_SENT_AS[name]}", "Choose another key.")
         if _is_text(name) and (command.priority or SCOPE_OF[entry.id] in TYPED_SCOPES):
             raise entry.error(
-                f"{written!r} cannot be the key of {entry.id}: it types text there",
+                f"{written!r} cannot be the key of {entry.id}, which works while you type text",
                 "Choose a key with ctrl or alt, or a function key.",
             )
         keys.append(name)
@@ -183,7 +183,7 @@ def _drop_clashes(usable: dict[str, Entry]) -> list[ConfigurationError]:
     for scope in SCOPES.values():
         while clash := _clash(scope, usable):
             entry, other, key = clash
-            message = f"{key_label(key)} is already the key of {other}, which works in the same place"
+            message = f"{key_label(key)} is already the key of {other} in the same pane or dialog"
             errors.append(entry.error(message, f"Choose another key for {entry.id} or for {other}."))
             del usable[entry.id]
     return errors

@@ -176,8 +176,8 @@ CHOICES = Scope("choices", "An open list of choices", (
 ))
 
 ARGUMENTS = Scope("arguments", "Arguments of the run", (
-    Command("arguments.older", "up", "older", "Older", "Show the arguments of the previous run."),
-    Command("arguments.newer", "down", "newer", "Newer", "Show the arguments of the next run."),
+    Command("arguments.older", "up", "older", "Older", "Show the arguments of the next older run."),
+    Command("arguments.newer", "down", "newer", "Newer", "Show the arguments of the next newer run."),
 ))
 
 RUN_BUTTON = Scope("run button", "The Run button", (

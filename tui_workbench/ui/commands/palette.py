@@ -76,7 +76,7 @@ async def choose_command(app: App[object], states: Sequence[CommandState], say: 
 
 
 def command_rows(states: Sequence[CommandState]) -> dict[str, Row]:
-    """Return a row for each command, by the text that is searched. The key of a row is the index in `states`.
+    """Return a row for each command, keyed by the text that is searched. The `key` of a row is an index in `states`.
 
     The row of an unavailable command shows the reason.
     """

@@ -117,7 +117,7 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
     Command("dashboard.open", "enter", "open", "Details", "Show the run's details, or toggle the group."),
     Command("dashboard.mark", "space", "mark", "Mark", "Mark or unmark the run for comparison and charts."),
     Command("dashboard.compare", "c", "compare", "Compare",
-        "Compare the marked runs. Without marks, compare this run with the next one."),
+        "Compare the marked runs. Without marks, compare this run with the one below it."),
     Command("dashboard.filter", "slash", "filter", "Filter", "Filter runs by words and conditions such as loss<0.1."),
     Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
     Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),
@@ -203,7 +203,7 @@ COMPARE = Scope("compare", "Comparison", (
 
 MONITOR = Scope("gpus", "7 GPUs", (
     Command("gpus.open", "enter", "open", "Open run", "Open the run that uses this GPU or process."),
-    Command("gpus.filter", "slash", "filter", "Filter", "Filter GPUs by words such as a name or busy."),
+    Command("gpus.filter", "slash", "filter", "Filter", 'Filter GPUs by words, such as a user name or "busy".'),
     Command("gpus.copy", "y", "copy", "Copy", "Copy the data of the selected GPU or process."),
     Command("gpus.check", "t", "check", "Diagnose", "Find out why GPUs are missing. You may be asked to log in."),
     Command("gpus.retry", "r", "retry", "Retry", "Query the GPUs of an unreachable machine now."),

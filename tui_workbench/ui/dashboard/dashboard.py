@@ -88,12 +88,12 @@ class Marks:
 
     @property
     def runs(self) -> tuple[tuple[Run, int], ...]:
-        """The marked runs, each with the index of its color and mark (see `look_of`)."""
+        """The marked runs, each with the index of its glyph and color (see `look_of`)."""
         return tuple(self._places.values())
 
     @property
     def looks(self) -> dict[str, tuple[str, str]]:
-        """The glyph and the color of each marked run, by run ID."""
+        """The glyph and the color of each marked run, keyed by run ID."""
         return {run_id: (look_of(place)[1], look_of(place)[0]) for run_id, (_, place) in self._places.items()}
 
 
@@ -109,7 +109,7 @@ class RunsView(RunContainer, inherit_bindings=False):
     )
 
     def __init__(self, project: Project, request: RunRequest | None, query: RunQuery) -> None:
-        """Show the runs that match `query`, and the request in the run bar."""
+        """Show the runs that match `query`, and above them `request`, the content of the run bar."""
         self.head = TitleLine("All runs", f"of {project.name}")
         self.request_line = RequestLine(request)
         self.table = RunTable()
@@ -312,8 +312,8 @@ class RunsView(RunContainer, inherit_bindings=False):
     def _to_compare(self) -> list[Run]:
         """Return the runs to compare.
 
-        These are the marked runs if there are at least two, else the selected run with the only marked run, or with the
-        run below it.
+        These are the marked runs if there are at least two. With one marked run, they are the selected run and the
+        marked run; without marks, the selected run and the run below it.
         """
         marked = [run for run, _ in sorted(self._marks.runs, key=lambda each: each[1])]
         row = self.current_run()
@@ -347,7 +347,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         if column is None or self.why_not("sort"):
             return
         name = sort_name(column.key)
-        # Numbers are sorted from the largest, texts from A.
+        # At first, numbers are sorted in descending order, texts in ascending order.
         descending = not self.query_shown.descending if name == self.query_shown.sort else column.right
         self._change_query(sort=name, descending=descending)
 

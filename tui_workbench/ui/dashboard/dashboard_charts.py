@@ -1,6 +1,7 @@
 """The charts above the table of runs: values by run or curves of the chosen metrics, durations, and states.
 
-As many charts are shown as fit, the chosen metrics first. They show the runs that match the table's filter.
+As many charts are shown as fit, the chosen metrics first. Values by run, durations and states are those of the runs
+that match the table's filter. Curves are those of the marked runs, else of the selected run and of active runs.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class DashboardCharts(Horizontal):
         self._mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
 
     def fit(self, screen_height: int, rows: int) -> None:
-        """Set the height: the lines that the table does not need, at most half of the screen."""
+        """Set the height to the lines that the table does not need: at most half the screen, but at least `HEIGHT`."""
         self.styles.height = max(HEIGHT, min(screen_height // 2, screen_height - rows - AROUND))
 
     def show(self, wanted: ChartRequest) -> None:
@@ -127,7 +128,7 @@ class DashboardCharts(Horizontal):
         self._read()
 
     def point_at(self, run: int | None) -> None:
-        """Move the cursor of charts by run to the run with this number."""
+        """Move the cursor to the run with this number in the charts whose x axis is the run."""
         self._current = run
         if self._wanted is not None and self._wanted.mode == BY_RUN:
             for chart in self._charts:
@@ -157,7 +158,7 @@ class DashboardCharts(Horizontal):
 
 
 def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Drawn]:
-    """Read the content of the charts; `fitting` is the number that fit. Blocks; raises WorkbenchError."""
+    """Read the content of the charts; `fitting` is the number of charts that fit. Blocks; raises WorkbenchError."""
     if wanted.mode == CURVES:
         # If three or more charts fit, one shows the states. Of charts by run, if two or more fit, one shows durations.
         names = wanted.metrics[: max(1, fitting - (fitting > 2))]

@@ -103,7 +103,7 @@ class Heading(NamedTuple):
 
 
 class RowMaker:
-    """A factory of table rows. `sparks` holds sparklines by run ID and metric."""
+    """A factory of table rows. `sparks` holds sparklines, keyed by run ID and metric."""
 
     def __init__(self, keys: Sequence[str], sparks: Mapping[tuple[str, str], str], group: str = "") -> None:
         self._keys = keys
@@ -191,7 +191,7 @@ def _gpu(row: RunRow, now: float) -> tuple[Piece, ...]:
 
 
 def _figure(name: str, write: Callable[[float], str]) -> Cell:
-    """Return a function that makes the cell for a number of the GPU verdict, formatted by `write`."""
+    """Return a function that makes the cell for a figure of the GPU verdict, formatted by `write`."""
 
     def cell(row: RunRow, now: float) -> tuple[Piece, ...]:
         value = row.facts.gpu.get(name)

@@ -1,6 +1,6 @@
 """Read a project for the dashboard: pages of the table, sparklines, metrics, states, and modification times.
 
-All functions block; call them in threads. Reading a page takes the same time anywhere in the table.
+All functions block; call them in threads. Only the runs of the requested page are decoded.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def _time_and_size(path: str) -> tuple[int, int]:
 class Page(NamedTuple):
     """The lines of the table from `first` on.
 
-    `runs` is the number of runs, `total` the number of lines with headings.
+    `runs` is the number of runs that match the query, `total` the number of lines of the whole table, headings
+    included.
     """
 
     runs: int
@@ -130,7 +131,7 @@ class Sparklines:
         return found
 
     def read(self, missing: Iterable[tuple[RunRow, list[str]]]) -> dict[tuple[str, str], str]:
-        """Read the missing sparklines; return them by run ID and metric. Blocks."""
+        """Read the missing sparklines; return them, keyed by run ID and metric. Blocks."""
         found = {}
         for row, names in missing:
             metrics = read_metrics(row.run)

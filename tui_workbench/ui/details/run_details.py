@@ -54,7 +54,7 @@ TABS = [(title.lower(), title) for title in ("Metrics", "Outputs", "Log", "Plan"
 POLL_SECONDS = 1.0
 
 NO_OUTPUTS = ("This run has no output files.",)
-NO_SNAPSHOT = ("This run has no snapshot.", "Only tracked runs from a machine with git have a snapshot.")
+NO_SNAPSHOT = ("This run has no snapshot.", "Only tracked runs that were submitted from a machine with git have one.")
 
 
 class RunView(RunContainer, inherit_bindings=False):
@@ -252,7 +252,7 @@ class RunDetailsScreen(HistoryScreen):
 
 
 def _read_run(project: Project, run: Run) -> RunRow:
-    """Read a run again. On an error, return the old values with the error as the reason."""
+    """Read a run again. On an error, return the old run with the error as its reason."""
     runs = Runs(project)
     try:
         return RunRow(runs.get(run.run_id), runs.facts(run.run_id))

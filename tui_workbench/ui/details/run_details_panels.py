@@ -235,7 +235,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
             problem = error_lines(error)
             return lambda _: problem, ()
         if verdict is None:
-            why = "No GPU samples yet." if run.is_active else "No GPU was available to this run."
+            why = "No GPU samples yet." if run.is_active else "No GPU samples were recorded for this run."
             known = [(Piece(why, "muted"),), (), *gpu_of(run)]
             return lambda _: known, ()
         if self._curves is None:

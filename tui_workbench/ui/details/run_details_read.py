@@ -129,7 +129,7 @@ def plan_of(run: Run, now: float) -> list[Line]:
 
 
 def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Return the seconds of each step that has begun; None for a step that has not ended."""
+    """Return the seconds of each step that has begun, keyed by its name; None for a step that has not ended."""
     begun: dict[str, float] = {}
     took: dict[str, float | None] = {}
     for event in events:

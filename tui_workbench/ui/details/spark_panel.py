@@ -24,7 +24,7 @@ NO_EVENTS = (
     "spark.eventLog.dir. To see stages here, remove these properties.",
 )
 IN_CLUSTER = (
-    "The driver runs in the cluster. Its stages are shown only in the Spark UI. The outputs/ folder of the run is not "
+    "The driver runs in the cluster. The stages are shown only in the Spark UI. The outputs/ folder of the run is not "
     "fetched: write results to a file system that you can read."
 )
 _SHORTEST_NAME = 12
@@ -105,7 +105,7 @@ def _head(application: SparkApplication, address: SparkAddress | None, width: in
         yield (Piece("Spark UI  ", "muted"), Piece(safe_text(address.url), "string"))
         if address.forward:
             # The command is on one line, so that it can be copied.
-            yield (Piece("          first run  ", "muted"), Piece(safe_text(address.forward), "string"))
+            yield (Piece("          run this first  ", "muted"), Piece(safe_text(address.forward), "string"))
     if not application.has_events:
         yield from hanging((), IN_CLUSTER, width, "muted")
     if application.is_cut:

@@ -156,7 +156,7 @@ class EditorPane(Pane):
             self._activate(view, focus=had_focus and self.screen.focused in (None, self))
 
     def unsaved(self) -> dict[str, int]:
-        """Return the files with unsaved edits and the number of changes in each."""
+        """Return the files with unsaved edits, each with a number that every change increases."""
         return {view.path: view.changes for view in self._views if view.dirty}
 
     def unsaved_texts(self, paths: Iterable[str]) -> dict[str, Unsaved]:

@@ -136,7 +136,7 @@ def enter_editor(app: App[Any], edit: Edit) -> None:
         with app.suspend():
             processes.run(argv, output=None, log_start=True)
     except SuspendNotSupported as error:
-        remedy = "Edit the file in the Editor pane instead."
+        remedy = "Use the Editor or Log pane of the workbench instead."
         raise UsageError("cannot open an editor in this terminal", remedy=remedy) from error
     except OSError as error:
         raise StorageError(f"cannot start the editor {argv[0]}: {error.strerror}", remedy=_REMEDY) from error

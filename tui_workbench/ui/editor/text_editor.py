@@ -43,7 +43,7 @@ _KINDS = {
 
 
 class Mark(NamedTuple):
-    """A problem in a line; `line` and `column` count from 1, `length` may be 0."""
+    """A problem in a line; `line` and `column` count from 1. A `length` of 0 marks the rest of the line."""
 
     line: int
     column: int

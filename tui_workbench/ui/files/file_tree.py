@@ -116,7 +116,7 @@ def read_folder(root: str, folder: str) -> Listing:
 
 
 def walk(root: str, is_canceled: Callable[[], bool] = lambda: False) -> list[str]:
-    """Return the sorted files of the project; an incomplete list if canceled. Blocks.
+    """Return at most `WALK_LIMIT` files of the project, sorted by depth and path; fewer if canceled. Blocks.
 
     Linked and hidden folders, virtual environments and `node_modules` are left out.
     """

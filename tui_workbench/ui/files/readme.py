@@ -70,7 +70,7 @@ def read_readme(root: str) -> str:
 
 
 def rendered(text: str, width: int) -> list[Line]:
-    """Render a Markdown text as lines of at most `width` cells."""
+    """Render a Markdown text as lines, wrapped to `width` cells except for code."""
     lines: list[Line] = []
     paragraph: list[str] = []
     table: list[list[str]] = []

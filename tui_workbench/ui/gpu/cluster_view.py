@@ -1,7 +1,7 @@
-"""The GPUs of clusters by partition and the nodes of the user's jobs, below the GPUs of other machines.
+"""A view of clusters: the GPUs of each partition, and the user's jobs with their nodes.
 
-A cluster is queried when the monitor opens, and every 30 seconds while the monitor is visible. Compute nodes are never
-contacted.
+It is shown below the GPUs of other machines. A cluster is queried when the monitor opens, and every 30 seconds while
+the monitor is visible. Compute nodes are never contacted.
 """
 
 from __future__ import annotations

@@ -178,10 +178,10 @@ class MonitorPane(Pane):
         entry = self._view.current
         if action == "open" and (entry is None or not entry.run_id):
             return "No run of yours is selected."
-        if action in ("copy", "check") and entry is None:
+        if action in ("copy", "check", "retry") and entry is None:
             return "No GPU selected."
-        if action == "retry" and (entry is None or not entry.state.problem):
-            return "This machine is connected."
+        if action == "retry" and entry is not None and not entry.state.problem:
+            return "This machine has no problem."
         if action == "clear_filter" and not self._filter.display:
             return "No filter is set."
         return ""

@@ -80,7 +80,7 @@ class MonitorScreen(HistoryScreen):
         if run := self._runs.get(event.run_id):
             self.app.push_screen(RunDetailsScreen(self.project, run))
         else:
-            self.say(f"{safe_text(event.run_id)} belongs to another project.")
+            self.say(f"{safe_text(event.run_id)} is not a run of this project.")
 
     @on(CheckRequested)
     def _check_requested(self, event: CheckRequested) -> None:

@@ -47,8 +47,8 @@ class LogPane(Pane):
     number = 4
     title = "Log"
     about = (
-        "The output and error streams of the selected run. The pane follows new output until you scroll up. Control "
-        "characters are shown as text; the file keeps every byte."
+        "The output and error streams of the selected run. The pane follows new output until you scroll up. Colors and "
+        "progress bars are drawn, and other control characters are shown as text. The file keeps every byte."
     )
     BINDINGS = LOG.bindings
 
@@ -58,7 +58,7 @@ class LogPane(Pane):
         self._progress = RunProgressLine()
         self._run: Run | None = None
         self._hint = ""
-        self._ranks: Ranks | None = None  # the ranks of a torchrun run; None while unknown
+        self._ranks: Ranks | None = None  # the ranks of a torchrun run; None for other runs, and while unknown
         self._rank = ALL_RANKS
         self._attempts: list[Attempt] = []
         self._setup_wanted: bool | None = None  # the user's choice; if None, the state of the run decides
@@ -290,7 +290,11 @@ class LogPane(Pane):
         if action == "step_rank" and self._ranks is None:
             return "This run has one process. Set ProcessesPerNode in the run configuration to start several."
         if action == "change_log" and self._run is not None and target_types.find(self._run.target_type).runs_here:
-            return "Local runs have no setup log." if self._run.state != RunState.PREPARING else ""
+            return (
+                "For a local run, the setup log is shown only during preparation."
+                if self._run.state != RunState.PREPARING
+                else ""
+            )
         if action == "search" and self._search_row is not None and self._search_row.has_focus_within:
             return "The search field already has the focus."
         if action in ("step", "clear_search") and self.view.pattern is None:

@@ -66,7 +66,7 @@ class Picture(NamedTuple):
     selection: Selection | None = None
     selection_style: Style = Style.null()
     placeholder: tuple[str, ...] = ()  # shown in the middle of an empty log
-    notes: Mapping[int, str] = {}  # notes beside lines, by the offset of a byte in the line
+    notes: Mapping[int, str] = {}  # notes beside lines, keyed by the offset of a byte in the line
 
     def segments(self, y: int, look: Look) -> list[Segment]:
         """Draw one row of the screen, in exactly `width` cells."""

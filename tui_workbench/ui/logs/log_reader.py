@@ -24,7 +24,7 @@ QUIET_SECONDS = 1 / 125
 """Delay after a poll that found nothing. It is short, because a poll costs only one or two system calls."""
 
 REST_SECONDS = 0.2  # delay between two searches of a growing log for tracebacks
-PROGRESS_SECONDS = 0.1  # interval at which progress of counting is published
+PROGRESS_SECONDS = 0.1  # interval at which the progress of the count is published
 
 
 class LogReader:
@@ -115,7 +115,7 @@ class LogReader:
                 self._session.close()
 
     def _next_delay(self) -> float | None:
-        """Return the seconds until the next poll or work; None if nothing is due."""
+        """Return the seconds until the next poll or work; None if neither is planned."""
         moments = [self._next_poll] if self._watched and self._session is not None else []
         if self._working:
             moments.append(self._next_work)
@@ -143,7 +143,7 @@ class LogReader:
                 self._publish(LogState(revision=self._received))
             return
         if publish or (self._watched and now >= self._next_poll):
-            # A state is made only after the last one was taken, so that a busy screen is not slowed down further.
+            # Without a command, poll only after the last state was taken: a busy screen is not slowed down further.
             found = (publish or self._latest is None) and session.poll()
             publish |= found
             self._working |= publish

@@ -243,7 +243,7 @@ class LogSession:
             self.viewport.return_to(view.top)
 
     def _find(self, search: Search, start: int, forward: bool) -> Iterator[int | None]:
-        """Find the next match from `start` on, wrapping at the end of the log."""
+        """Find the next match from `start` on, wrapping at the ends of the log."""
         yield from search.forward(start) if forward else search.backward(start)
         self._wrapped = True
         yield from search.forward(0) if forward else search.backward(self._log.size)

@@ -373,9 +373,7 @@ def _give(attachment: Attachment, values: Mapping[str, str]) -> None:
 
 
 def _storage_remark(kept: KeyringResult) -> Remark:
-    if kept.in_keyring:
-        return "The secret is in the keyring.", "text"
-    return f"The secret is kept in memory only: {kept.reason}. You will be asked for it again.", "warning"
+    return f"{capitalized(kept.text)}.", "text" if kept.in_keyring else "warning"
 
 
 def _result_remark(checked: Checked) -> Remark:

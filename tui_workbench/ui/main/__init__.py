@@ -1,4 +1,4 @@
-"""The main screen: layout, panes, the run bar and the start of runs.
+"""The main screen: layout, questions, project state and the saved session.
 
-The content of a pane belongs to the folder of its feature.
+The content of a pane belongs to the folder of its feature, and the run bar to `ui.starting`.
 """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.main.main_context import Panes
     from tui_workbench.ui.runs.recent import RecentPane
 
-FIRST_FRAME_SECONDS = 0.05  # wait before the other parts are imported, which would delay the first frame
+FIRST_FRAME_SECONDS = 0.05  # wait before importing the other parts, because the import would delay the first frame
 
 
 class MainScreen(Screen[None], inherit_bindings=False):

@@ -38,7 +38,7 @@ WAITING_QUESTION = "A question about a run is open on the main screen."
 
 
 class Questions(Widget, inherit_bindings=False):
-    """The questions in a row at the bottom of the main screen."""
+    """Questions, shown one at a time at the bottom of the main screen."""
 
     def __init__(self, area: MainArea, *, id: str) -> None:
         super().__init__(id=id)

@@ -70,7 +70,7 @@ def is_wide(size: Size) -> bool:
 
 
 def regions(size: Size, view: View) -> dict[str, Region]:
-    """Return the region of each visible part, by ID."""
+    """Return the regions of the visible parts, keyed by ID."""
     width, height = size
     placed = {"header": Region(0, 0, width, 1), "footer": Region(0, max(0, height - 1), width, 1)}
     bottom = height - 1
@@ -89,7 +89,7 @@ def regions(size: Size, view: View) -> dict[str, Region]:
 
 
 def _notice_lines(view: View) -> int:
-    """Return the number of lines of the status, reduced by those of a question, so that the panes keep their size."""
+    """Return the number of lines of the status. A long question lowers its limit, so that the panes keep their size."""
     return min(view.notice_lines, MOST_NOTICE_LINES - max(0, view.question_lines - 1))
 
 

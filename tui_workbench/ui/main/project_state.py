@@ -53,7 +53,7 @@ class ProjectState:
         self.runs: list[Run] = []
         self.targets: Sequence[ComputeTarget] = ()
         self.selected = ""  # ID of the selected run
-        self._started = ""  # ID of a run that was started here, until it is read from the project
+        self._started = ""  # ID of a run that was started in these screens, until it is read from the project
         self._steps: Mapping[str, str] = {}
         self._saved: Values | None = None
         self._checks = TargetChecks()
@@ -66,7 +66,7 @@ class ProjectState:
         self._when_read: Callable[[], None] | None = None
 
     def begin(self, saved: Values | None) -> None:
-        """Start watching the project. The saved run is selected once the runs are read."""
+        """Start watching the project. The run that was selected last is selected again once the runs are read."""
         self._saved = saved
         watcher, files = self._context.watcher, self._panes.files
         watcher.watch_folders(files.file_tree.shown_folders())
@@ -196,7 +196,7 @@ class ProjectState:
             self._context.watcher.poll_now()
 
     async def attach_machine(self, history: ChangeHistory) -> None:
-        """Let the user attach a machine, as a step of `history`, and then choose this target in the run bar."""
+        """Let the user attach a machine as a step of `history`, then choose the new target in the run bar."""
         screen = screens.attach_machine(self._context.project, history, self._context.watcher.poll_now)
         checked = await self._context.app.push_screen_wait(screen)
         if checked is not None:
@@ -213,7 +213,7 @@ class ProjectState:
         if not self._panes.run_bar.choose_target(name):
             self._context.show_error(
                 UsageError(
-                    f"no run configuration uses the target {name!r}",
+                    f"no valid run configuration uses the target {name!r}",
                     remedy=f"Create one: `workbench-tui runconfiguration create -n NAME -t {shlex.quote(name)}`.",
                 )
             )
@@ -247,7 +247,7 @@ class ProjectState:
         self._panes.log.restore(log)
 
     def show_started(self, run: Run) -> None:
-        """Add a run that was started here, and select it."""
+        """Add a run that was started in these screens, and select it."""
         self._started = run.run_id
         self.show_runs([run, *(other for other in self.runs if other.run_id != run.run_id)], select=run.run_id)
 

@@ -1,7 +1,7 @@
 """Compare any number of runs: a chart of one metric of all runs, and a table of their differences.
 
-Rows that differ come first, by section. Equal rows follow and are collapsed. A run has the same mark and color in the
-chart and in the title of its column.
+Rows that differ come first, by section. Equal rows follow and are collapsed. The title of a run's column begins with
+the mark of the run's curve in the chart.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ SECTION_NAMES = {
 }  # fmt: skip
 
 NO_MATCH = (f"No matching row. {shown_key('history.leave', 'esc')} clears the filter.",)
+NO_DIFFERENCE = "No difference between these two runs. In the comparison, select another run with ← and →."
 
 
 class CompareScreen(HistoryScreen, inherit_bindings=False):
@@ -295,7 +296,7 @@ def read_difference(project: Project, found: Comparison, row: ComparedRow, base:
         if not all(commits):
             return [(Piece("Cannot compare the code: one of the runs has no snapshot.", "warning"),)]
         lines = diff_lines(snapshot_diff(project.state_directory, *commits, paths))
-        return lines or [(Piece("These runs have the same code. Select another run with ← and →.", "muted"),)]
+        return lines or [(Piece(NO_DIFFERENCE, "muted"),)]
     if row.section == "git":
         return _git_lines(found.runs[base], found.runs[other])
     lines = []

@@ -74,7 +74,7 @@ class HistoryScreen(Screen[None], inherit_bindings=False):
 
     def show_error(self, error: WorkbenchError) -> None:
         place = f" ({error.file})" if error.file and error.file not in error.message else ""
-        self.notice.say(f"{error.message}{place}. {error.remedy}".rstrip().replace("..", "."), wrong=True)
+        self.notice.say(f"{error.message.removesuffix('.')}{place}. {error.remedy}".rstrip(), wrong=True)
 
     def on_status_posted(self, event: StatusPosted) -> None:
         event.stop()

@@ -48,7 +48,10 @@ VERDICT_SECONDS = 3  # seconds between reads of the verdicts of active runs
 
 
 class JobsPane(Pane):
-    """The pane of the runs. Posts `RunSelected` when the cursor moves, and the requests of its commands."""
+    """The pane of the runs.
+
+    Posts `RunSelected` when the cursor moves, and a request message for each command.
+    """
 
     number = 5
     title = "Jobs"
@@ -85,7 +88,7 @@ class JobsPane(Pane):
         if run is None:
             return "No run selected."
         if action == "reconnect" and not (run.lacks_outputs or (run.state == RunState.UNKNOWN and run.is_active)):
-            return "The target is reachable, and all files were fetched."
+            return "The state of the run is known, and no files are missing."
         if action == "cancel":
             if not run.is_active:
                 return "The run has ended."
@@ -270,7 +273,7 @@ def _with_note(row: Row, note: str, width: int) -> Row:
 
 
 def read_verdicts(runs: Iterable[Run]) -> dict[str, str]:
-    """Read the verdict of each run, by run ID; "" for runs without a GPU. Blocks."""
+    """Return the verdicts of the runs, keyed by run ID; "" for runs without a GPU. Blocks."""
     found = {}
     for run in runs:
         word = ""

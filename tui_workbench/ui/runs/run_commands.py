@@ -29,10 +29,11 @@ from tui_workbench.ui.blocking import CallQueue, in_thread
 from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.screen_commands import HISTORY, ONE_RUN, RESTORE, RUN_EDIT
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
-from tui_workbench.ui.formatting import run_title
+from tui_workbench.ui.formatting import error_text, run_title
 from tui_workbench.ui.messages import MonitorRequested
 from tui_workbench.ui.run_messages import RerunRequested
 from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.starting.run_bar import parse_arguments
 from tui_workbench.ui.starting.shell import enter_shell
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.undo import undo_steps
@@ -261,10 +262,9 @@ class RunEditScreen(DialogScreen["RunRequest | None"], inherit_bindings=False):
 
     def action_go(self) -> None:
         try:
-            arguments = tuple(shlex.split(self.arguments.value))
-        except ValueError as error:
-            fix = "Close the quotation mark, or write a backslash before it. Write a backslash at the end twice."
-            self._notice.say(f"Cannot parse the arguments: {str(error).lower()}. {fix}", wrong=True)
+            arguments = parse_arguments(self.arguments.value)
+        except UsageError as error:
+            self._notice.say(error_text(error), wrong=True)
             return
         from_snapshot = self.files.value == SNAPSHOT
         configuration, origin = self.configuration.value, self._run.run_id if from_snapshot else ""

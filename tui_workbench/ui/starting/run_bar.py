@@ -38,6 +38,17 @@ USUAL_SCRIPTS = ("train.py", "main.py", "run.py")  # preferred if the configurat
 _LABEL_CELLS = 34  # cells for the labels and the button of a `RequestLine`
 
 
+def parse_arguments(text: str) -> tuple[str, ...]:
+    """Split arguments as a shell does. Raises UsageError."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(
+            f"cannot parse the arguments: {str(error).lower()}",
+            remedy="Close the quotation mark, or write a backslash before it. Write a backslash at the end twice.",
+        ) from error
+
+
 class ArgumentsField(TextField):
     """The field for the arguments of the script. Up and down show the arguments of earlier runs."""
 
@@ -192,13 +203,7 @@ class RunBar(Widget, inherit_bindings=False):
             raise UsageError(
                 "no script selected", remedy="Choose a script in the run bar, or with `Use as script` in Files."
             )
-        try:
-            arguments = tuple(shlex.split(self._arguments.value))
-        except ValueError as error:
-            raise UsageError(
-                f"cannot parse the arguments: {str(error).lower()}",
-                remedy="Close the quotation mark, or write a backslash before it. Write a backslash at the end twice.",
-            ) from error
+        arguments = parse_arguments(self._arguments.value)
         # The field contains the arguments of the configuration already, unless the user has removed them.
         slurm = self._slurm.value.strip() if self._is_for_slurm else ""
         return RunRequest(self._environment.value, self._script.value, arguments, exact_arguments=True, slurm=slurm)

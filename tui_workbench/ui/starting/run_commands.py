@@ -27,7 +27,7 @@ RETRY_SECONDS = 2.0  # seconds between checks of a request that cannot be run
 
 
 class RunCommands:
-    """The run commands, which keys and panes request."""
+    """An executor of the run commands that keys and panes request."""
 
     def __init__(self, context: MainContext, state: ProjectState, starting: Starting) -> None:
         self._context = context

@@ -21,7 +21,7 @@ from tui_workbench.runs.lifecycle.starting import wake
 from tui_workbench.runs.snapshots.ignore import pattern_of
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.planning import nothing_to_prepare
-from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, is_reference
+from tui_workbench.targets.base.secrets import SECRET_ATTEMPTS, SecretStore
 from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -37,7 +37,6 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.question_row import Choice, yes_no
 
 NOTE_SECONDS = 15.0
-SECRET_ATTEMPTS = 3  # the same as in `ssh`
 
 ACCEPTED = "accepted"
 YES, ON_CPU, COPY = "yes", "cpu", "copy"
@@ -99,9 +98,9 @@ class Login:
                 attempts += 1
                 if not await self._ask_secret(error, host, typed, is_retry=attempts > 1):
                     return False
-        for kept in await in_thread(lambda: _keep(typed)):
+        for kept in await in_thread(lambda: SecretStore().keep(typed)):
             if not kept.in_keyring:
-                self._context.notify(f"The secret is kept in memory only: {kept.reason}.", 6.0)
+                self._context.notify(f"{capitalized(kept.text)}.", NOTE_SECONDS)
         return True
 
     async def _accepts(self, error: HostKeyRefused, host: SshHost) -> bool:
@@ -158,7 +157,7 @@ class Starting:
         return logged_in
 
     async def submit(self, request: RunRequest) -> None:
-        """Start a run whose login and environment are ready."""
+        """Start a run that needs no further login or preparation."""
         try:
             await in_thread(lambda: self._submit(request))
         except NoGpu as error:
@@ -246,7 +245,7 @@ class Starting:
     async def prepare(self, *, runs_afterwards: bool = False) -> bool:
         """Build the environment of the chosen run configuration on a screen; return True if it is ready.
 
-        If `runs_afterwards`, the screen closes at the end of the build.
+        If `runs_afterwards`, the screen closes when the environment is ready.
         """
         configuration, target = self._context.panes.run_bar.chosen
         if configuration is None:
@@ -307,14 +306,14 @@ class Starting:
         return frozenset(path for path in self._context.panes.editor.dirty_paths() if path.startswith(folder))
 
     def _makes_environment(self, configuration: RunConfiguration, target: ComputeTarget | None) -> frozenset[str]:
-        """Return the files with unsaved edits that define the environment."""
+        """Return the files that define the environment and have unsaved edits."""
         root = self._context.project.root
         named = (configuration.conda_dependencies_file, configuration.spark_dependencies_file)
         files = {configuration.path, *(os.path.join(root, name) for name in named if name)}
         return self._edited() & (files | ({target.path} if target is not None else set()))
 
     async def _save(self, paths: frozenset[str]) -> None:
-        """Save these files. Raises UsageError when one cannot be saved."""
+        """Save these files. Raises UsageError when a file cannot be saved."""
         if failed := await self._context.panes.editor.save(paths):
             raise UsageError(
                 f"nothing was run: cannot save {file_names(failed)}",
@@ -332,9 +331,3 @@ def _must_be_prepared(configuration: RunConfiguration | None, target: ComputeTar
 def _is_elsewhere(target: ComputeTarget | None) -> TypeGuard[ComputeTarget]:
     """Return True if runs on the target need a login."""
     return target is not None and target.problem is None and target.uses_ssh
-
-
-def _keep(typed: dict[str, str]) -> list[KeyringResult]:
-    """Put the typed secrets that have a reference into the keyring."""
-    store = SecretStore()
-    return [store.put(reference, secret) for reference, secret in typed.items() if is_reference(reference)]

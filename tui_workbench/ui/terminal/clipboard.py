@@ -42,7 +42,10 @@ _WITHOUT_CLIPBOARD = re.compile(r"linux|vt\d|ansi|pcansi|cygwin|mach|hurd")
 
 
 def sequences(text: str, environ: Mapping[str, str]) -> str:
-    """Return the sequences that copy the text in a terminal or a remote tmux. A local tmux is called as a program."""
+    """Return escape sequences that copy the text to the clipboard of the terminal.
+
+    They also pass through GNU screen and a remote tmux. A local tmux is called as a program instead.
+    """
     bare = _bare(text)
     name = environ.get("TERM", "")
     if environ.get("STY"):
@@ -65,7 +68,7 @@ def why_not(text: str, environ: Mapping[str, str]) -> str:
 
 
 def desktop_command(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command that copies to the desktop's clipboard if the terminal cannot; () without one."""
+    """Return the command that copies to the desktop's clipboard; () if the terminal can copy, or without a command."""
     if not _refuses(environ):
         return ()
     for variable, command in _DESKTOPS:
@@ -124,7 +127,7 @@ def _save_and_notify(app: App[Any], text: str, why: str) -> None:
 
 
 def _to_tmux(app: App[Any], text: str) -> None:
-    """Copy through the tmux command, which works with any options of tmux. Blocks."""
+    """Copy through the tmux command, which does not depend on the options of tmux. Blocks."""
     with _programs:
         # Skip the text if a newer one was copied meanwhile.
         taken = text != app.clipboard or _pipe_to(("tmux", "load-buffer", "-w", "-"), text)

@@ -83,7 +83,7 @@ class SourceDocument(TextDocument):
         return result
 
     def highlights(self, first_row: int, last_row: int) -> dict[str, list[Node]]:
-        """Return the nodes in these rows by the name of their highlight; an empty dict without a language."""
+        """Return the nodes in these rows, keyed by the name of their highlight; an empty dict without a language."""
         from tree_sitter import Parser, QueryCursor
 
         if self._grammar is None or self.query is None:

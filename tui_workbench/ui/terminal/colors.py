@@ -224,7 +224,10 @@ def nearest_of_256(color: RGB, taken: frozenset[int] = frozenset()) -> int:
 
 
 def _cursor_background(palette: Palette) -> int:
-    """Return the most similar of 256 colors of this hue on which muted text is readable, for the selected row."""
+    """Return the number of the background color of the selected row.
+
+    Prefer the hue of `selected`, then colors on which muted text is readable, then the most similar color.
+    """
     color = _rgb(palette.selected)
     _, green_red, blue_yellow = _oklab(color)
 
@@ -239,7 +242,7 @@ def _cursor_background(palette: Palette) -> int:
 
 
 def _distance(one: RGB, other: RGB) -> float:
-    """Return the squared distance of two colors in Oklab, in which hue counts twice."""
+    """Return the squared distance between two colors in Oklab. Differences of hue count twice."""
     light, *hues = (a - b for a, b in zip(_oklab(one), _oklab(other), strict=True))
     return light * light + 2 * sum(hue * hue for hue in hues)
 

@@ -28,8 +28,8 @@ TAB_SIZE = 8
 MAX_COLUMN = 4096
 """The last column for cursor movements; otherwise `CSI 9999 C` would make pages of spaces."""
 
-# Sequences that are interpreted in a line of a log. The last branches match a single other ESC, because the next ESC
-# may begin a sequence that is interpreted.
+# Sequences that are interpreted in a line of a log. Any other ESC is matched alone, because the next ESC may begin a
+# sequence that is interpreted.
 _SPECIAL = (
     "\x1b\\[(?P<sgr>[0-9;:]{0,128})m|\x1b\\[(?P<count>[0-9]{0,4})(?P<move>[CDGK])|(?P<control>[\r\b\t])|\x1b"
     f"|[\\x00-\\x07\\n-\\f\\x0e-\\x1a\\x1c-\\x1f{INVISIBLE}]+"

@@ -117,7 +117,7 @@ def _signature(name: str) -> tuple[str, int, int]:
 
 
 def _rows(loaded: Loaded) -> dict[str, Row]:
-    """Return the rows for themes, by the text to search in."""
+    """Return the rows for themes, keyed by the text to search in."""
     rows = {}
     for name, theme in loaded.items():
         if isinstance(theme, WorkbenchError):

@@ -143,7 +143,7 @@ def theme_names() -> list[str]:
 
 
 def read_theme(path: str) -> WorkbenchTheme:
-    """Read a theme, named like its file. Raises ConfigurationError."""
+    """Read a theme. Its name is the file name without the suffix. Raises ConfigurationError."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -158,7 +158,7 @@ def read_theme(path: str) -> WorkbenchTheme:
 
 
 def palette_of(node: DOMNode) -> Palette:
-    """Return the palette of the app's theme, or the default palette if that is a theme of Textual."""
+    """Return the palette of the app's theme, or the default palette if the app uses a theme of Textual."""
     theme = node.app.current_theme
     return theme.palette if isinstance(theme, WorkbenchTheme) else _default_palette()
 
@@ -195,7 +195,7 @@ def _yaml_values(text: str, path: str) -> dict[str, _Value]:
 
     root = user_yaml.compose(text, path, _LINE_REMEDY)
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigurationError("expected lines of `name: value`", file=path, line=1, remedy=_LINE_REMEDY)
+        raise ConfigurationError("expected lines of `key: value`", file=path, line=1, remedy=_LINE_REMEDY)
     values: dict[str, _Value] = {}
     for key_node, node in root.value:
         key = str(key_node.value)
@@ -213,8 +213,8 @@ def _yaml_values(text: str, path: str) -> dict[str, _Value]:
     return values
 
 
-_COPY_REMEDY = f"Compare with the theme {DEFAULT_THEME}: `workbench-tui theme list -o json` names its file."
-_LINE_REMEDY = 'Write one `name: "#rrggbb"` on each line.'
+_COPY_REMEDY = f"Compare with the theme `{DEFAULT_THEME}`: `workbench-tui theme list -o json` names its file."
+_LINE_REMEDY = 'Write one `key: "#rrggbb"` on each line.'
 
 
 def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
@@ -229,7 +229,7 @@ def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
             continue
         if key not in Palette._fields:
             remedy = _nearest(key) or _COPY_REMEDY
-            raise ConfigurationError(f"unknown name {key!r}", remedy=remedy, **place(value._replace(column=1)))
+            raise ConfigurationError(f"unknown key {key!r}", remedy=remedy, **place(value._replace(column=1)))
         if value.null:
             raise ConfigurationError(
                 f"{key} has no value",
@@ -238,11 +238,11 @@ def _checked(values: dict[str, _Value], path: str) -> WorkbenchTheme:
             )
         if not _COLOR.fullmatch(value.text):
             raise ConfigurationError(
-                f"{key}: invalid color {value.text!r}", remedy='Write it as "#rrggbb".', **place(value)
+                f"{key}: invalid color {value.text!r}", remedy='Write the color as "#rrggbb".', **place(value)
             )
     missing = [field for field in ("dark", *Palette._fields) if field not in values]
     if missing:
-        raise ConfigurationError(f"missing names: {', '.join(missing)}", file=path, remedy=_COPY_REMEDY)
+        raise ConfigurationError(f"missing keys: {', '.join(missing)}", file=path, remedy=_COPY_REMEDY)
     dark = values["dark"]
     if dark.text not in ("true", "false"):
         raise ConfigurationError(f"dark: invalid value {dark.text!r}", remedy="Write true or false.", **place(dark))

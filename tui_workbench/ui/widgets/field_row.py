@@ -18,7 +18,7 @@ from tui_workbench.ui.widgets.text_field import SearchField
 
 
 class Steps(Protocol):
-    """A list with a cursor. `step` moves it down by `rows`, or up if negative."""
+    """A list with a cursor. `step` moves the cursor down by `rows`, or up if negative."""
 
     def step(self, rows: int) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Messages and errors in the lines under the run bar.
+"""Messages and errors in a few lines, such as those under the run bar.
 
 A message takes one line and is shortened to fit. An error, and a standing text that applies while the project is open,
 are shown in full.

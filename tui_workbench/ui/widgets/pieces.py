@@ -87,7 +87,7 @@ def wrap_pieces(line: Sequence[Piece], width: int, indent: int) -> list[tuple[Pi
 
 
 def draw_row(row: Row, width: int, palette: Palette, background: str, *, plain: bool = False) -> Strip:
-    """Return a row as a line of `width` cells. If `plain`, all of it has the text color."""
+    """Return a row as a line of `width` cells. If `plain`, all of it is bold, in the text color."""
     gap = 1 if row.right else 0
     room = width - 2 - gap - width_of((*row.before, *row.after, *row.right))
     shorten = truncate_end if row.cut_at_end else truncate_middle
@@ -100,7 +100,7 @@ def draw_row(row: Row, width: int, palette: Palette, background: str, *, plain: 
 
 
 def draw_typed(buffer: LineBuffer, room: int, palette: Palette, *, has_cursor: bool = True) -> list[Segment]:
-    """Return a line of `room` cells that is being typed. `has_cursor` is False when another widget gets the keys."""
+    """Return a line of `room` cells that is being typed. `has_cursor` is False while keys do not edit the line."""
     window = buffer.window(room)
     background = style(palette.text, palette.raised)
     text = style(palette.text, palette.selection) if buffer.is_fresh and has_cursor else background

@@ -86,7 +86,7 @@ class QuestionRow(Widget, can_focus=True):
         self._focus_key = focus_key
 
     def lines(self, width: int) -> int:
-        """Return the number of lines at this width, without the focus."""
+        """Return the number of lines at this width while the row does not have the focus."""
         return len(self._rows(max(width - PADDING, 1), hinted=True))
 
     def render(self) -> Content:

@@ -42,7 +42,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
 
     @dataclass(eq=False)
     class Clicked(CursorMoved):
-        """Posted when a row is clicked, which is then already selected. `count` is 2 for a double click."""
+        """Posted after a click has selected a row. `count` is 2 for a double click."""
 
         count: int
 

@@ -52,7 +52,7 @@ class BareField(TextField, inherit_bindings=False):
 
 
 class SearchField(TextField):
-    """A field over a list. Up and down move the cursor of the list; escape leaves the field."""
+    """A field above a list. Up and down move the cursor of the list; escape leaves the field."""
 
     BINDINGS = SEARCH_FIELD.bindings
 
@@ -61,7 +61,7 @@ def matches(needle: str, candidates: Iterable[str]) -> list[str]:
     """Return the candidates that contain every word of `needle`, ignoring case, best first.
 
     Matches in the last path component come first, then early matches, then short candidates. They are followed by
-    candidates whose first line contains the letters of each word in order, the first one at the start of a word. An
+    candidates whose first line contains the letters of each word in order, the first letter at the start of a word. An
     empty needle matches all candidates, in order.
     """
     words = needle.lower().split()
