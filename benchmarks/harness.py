@@ -78,7 +78,9 @@ def compare(
     unit: Unit = MILLISECONDS,
     warmup: int = 1,
 ) -> tuple[float, float]:
-    """Measure both alternately and print one line. The limit of our median is `limit` x the baseline's median + `margin`.
+    """Measure both alternately and print one line.
+
+    The limit of our median is `limit` x the median of the baseline + `margin`.
 
     `margin` is in seconds on a machine where `python -c pass` takes `REFERENCE_START`. Each round measures this, too,
     and a slower machine has a proportionally larger margin. The first `warmup` rounds are not counted. The order of the
