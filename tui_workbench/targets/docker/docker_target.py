@@ -18,6 +18,7 @@ from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, Wor
 from tui_workbench.core.locks import is_cache_locked
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
+from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import machine_info, run_environment, spark
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
@@ -63,6 +64,13 @@ class DockerTarget(Target):
     def plan(self, spec: RunSpec) -> Plan:
         if spec.run_configuration.uses_spark:
             spark.require_script(spec)
+        if spec.run_configuration.retry and placing.is_copied(self.target):
+            raise ConfigurationError(
+                f"`Retry` needs the files of earlier attempts, but {self.target.name} has `sharedVolumes: false`",
+                remedy="Set `sharedVolumes: true` in the .compute file, or remove `Retry`.",
+                file=spec.run_configuration.path,
+                line=line_of_key(spec.run_configuration.path, "Retry"),
+            )
         place = placing.symbolic_placement(self.host, spec)
         variables = containers.variables(spec, place)
         command = containers.command(spec, place)
