@@ -25,8 +25,8 @@ from tui_workbench.config.schema.field_types import (
     Field,
     FileKind,
 )
+from tui_workbench.config.schema.retry_options import RETRY_OPTIONS
 from tui_workbench.config.schema.slurm_options import RUN_OPTIONS, TARGET_OPTIONS
-from tui_workbench.core import retry
 from tui_workbench.core.directories import settings_path
 from tui_workbench.core.model import MIN_POLL_SECONDS
 from tui_workbench.core.target_types import SYNONYMS, built_in_names
@@ -281,34 +281,7 @@ _RUNCONFIG_FIELDS = (
         minimum=1,
         source="workbench",
     ),
-    Field(
-        f"{retry.SECTION}.times",
-        "Number of times that a failed run is started again in the same working copy. By default 1, if another key of "
-        "`Retry` is set.",
-        INTEGER,
-        example="3",
-        minimum=1,
-        source="workbench",
-    ),
-    Field(
-        f"{retry.SECTION}.on",
-        "Ends after which the run is started again: `failed` (an exit code other than 0), `oom` (killed because "
-        "memory ran out) and `lost` (the machine was restarted, or the exit code is unknown). By default, all three.",
-        STRINGS,
-        default=retry.CAUSES,
-        pattern="|".join(retry.CAUSES),
-        form="failed, oom or lost",
-        example="[oom, lost]",
-        source="workbench",
-    ),
-    Field(
-        f"{retry.SECTION}.delay",
-        "Seconds to wait before the run is started again.",
-        INTEGER,
-        default=retry.DEFAULT_DELAY,
-        minimum=0,
-        source="workbench",
-    ),
+    *RETRY_OPTIONS,
     Field(
         "DataSourceSettings",
         "Selects the sample of a data source: `my.dsource: {Sampling: {Sample: Name}}`. Ignored by the workbench.",

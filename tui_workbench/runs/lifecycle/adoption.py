@@ -37,7 +37,7 @@ from tui_workbench.runs.store.rundir import (
     RunDirectory,
 )
 from tui_workbench.targets.base.registry import target_for
-from tui_workbench.targets.base.values import ProjectNames
+from tui_workbench.targets.hosts.host_layout import run_folders
 
 
 def adopt_runs(project: Project, name: str) -> list[str]:
@@ -57,8 +57,8 @@ def adopt_runs(project: Project, name: str) -> list[str]:
     project.prepare_state()
     adopted = []
     with contextlib.closing(implementation):
-        known = implementation.known_runs(ProjectNames(project.name, project.root))
-    for run_id, text in known:
+        known = [run for run in run_folders(implementation.host) if run.project == project.name]
+    for run_id, text in ((run.run_id, run.record) for run in known):
         is_name = run_id == os.path.basename(run_id) and not run_id.startswith(".")
         path = os.path.join(project.runs_directory, run_id)
         if is_name and not os.path.lexists(path) and _adopt(project, target, run_id, text):

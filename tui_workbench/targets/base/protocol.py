@@ -46,7 +46,6 @@ from tui_workbench.targets.gpu.framework_location import FrameworkLocation, Inte
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
-from tui_workbench.targets.hosts.host_layout import run_folders
 
 
 class Target(abc.ABC):
@@ -211,7 +210,3 @@ class Target(abc.ABC):
     def remove(self, item: CleanupItem) -> None:
         """Remove an item of `cleanup_items`, if it still exists. Raises WorkbenchError."""
         raise NotImplementedError
-
-    def known_runs(self, project: ProjectNames) -> list[tuple[str, bytes]]:
-        """Return the ID and run.json of each of the project's runs on the host, whichever machine submitted it."""
-        return [(run.run_id, run.record) for run in run_folders(self.host) if run.project == project.name]

@@ -260,8 +260,7 @@ def _key_from_agent(login: Login, path: str, tried: bool, error: Exception) -> d
             f"{login.label}: the private key {path} {reason}",
             reference=login.passphrase or passphrase_reference(login),
             prompt=f"Passphrase of {path}",
-            remedy=f"Enter the passphrase: {_login_command(login)}. "
-            f"Or use your SSH agent: `ssh-add {shlex.quote(path)}`.",
+            remedy=f"Enter the passphrase: {_login_command(login)}. Or run `ssh-add {shlex.quote(path)}`.",
         )
     raise LoginRefused(f"{login.label}: {path} is not a private key ({error})", remedy="Correct the privateKey path.")
 
@@ -450,9 +449,8 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
         return HostKeyRefused(
             f"{prefix}the host key of {where} is unknown: {client.presented}",
             presented=client.presented,
-            remedy="Compare the fingerprint with those of `cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -` on the "
-            "machine, then run `workbench-tui computetarget attach`, `check` or `login` with "
-            f"`--accept-host-key {client.presented}`.",
+            remedy="Compare the fingerprint with those of `cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -` there. Then "
+            f"add `--accept-host-key {client.presented}` to `workbench-tui computetarget attach`, `check` or `login`.",
         )
     return HostKeyRefused(
         f"{prefix}the host key of {where} was refused: {said}",
@@ -463,9 +461,7 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
 
 def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
     if hop.alias != login.host_and_port[0]:
-        remedy = (
-            f"Run `ssh {shlex.quote(hop.alias)}` to find the cause. The workbench can log in when this command works."
-        )
+        remedy = f"Run `ssh {shlex.quote(hop.alias)}` to find the cause, and correct it."
         return LoginRefused(f"{prefix}the login was refused", remedy=remedy)
     if login.password and login.password in secrets.values:
         secrets.refuse(login.password)

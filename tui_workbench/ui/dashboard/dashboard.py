@@ -312,8 +312,7 @@ class RunsView(RunContainer, inherit_bindings=False):
     def _to_compare(self) -> list[Run]:
         """Return the runs to compare.
 
-        These are the marked runs if there are at least two. With one marked run, they are the selected run and the
-        marked run; without marks, the selected run and the run below it.
+        These are the marked runs. A single marked run is compared with the selected run, else that with the one below.
         """
         marked = [run for run, _ in sorted(self._marks.runs, key=lambda each: each[1])]
         row = self.current_run()

@@ -1,0 +1,37 @@
+"""Declare the options of `Retry` of a run configuration."""
+
+from __future__ import annotations
+
+from tui_workbench.config.schema.field_types import INTEGER, STRINGS, Field
+from tui_workbench.core import retry
+
+RETRY_OPTIONS = (
+    Field(
+        f"{retry.SECTION}.times",
+        "Number of times that a failed run is started again in the same working copy. By default 1, if another key of "
+        "`Retry` is set.",
+        INTEGER,
+        example="3",
+        minimum=1,
+        source="workbench",
+    ),
+    Field(
+        f"{retry.SECTION}.on",
+        "Ends after which the run is started again: `failed` (an exit code other than 0), `oom` (killed because "
+        "memory ran out) and `lost` (the machine was restarted, or the exit code is unknown). By default, all three.",
+        STRINGS,
+        default=retry.CAUSES,
+        pattern="|".join(retry.CAUSES),
+        form="failed, oom or lost",
+        example="[oom, lost]",
+        source="workbench",
+    ),
+    Field(
+        f"{retry.SECTION}.delay",
+        "Seconds to wait before the run is started again.",
+        INTEGER,
+        default=retry.DEFAULT_DELAY,
+        minimum=0,
+        source="workbench",
+    ),
+)
