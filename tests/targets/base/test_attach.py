@@ -225,7 +225,7 @@ def test_jump_host_that_refuses_the_login_is_named(project: Project, bastion: Ma
         attachment.connect()
     assert (
         refused.value.remedy
-        == f"Run `ssh {bastion.address}` to find the cause. The workbench can log in when this command works."
+        == f"Find the cause: `ssh {bastion.address}`."
     )
 
 

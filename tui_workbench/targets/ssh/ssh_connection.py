@@ -449,8 +449,9 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
         return HostKeyRefused(
             f"{prefix}the host key of {where} is unknown: {client.presented}",
             presented=client.presented,
-            remedy="Compare the fingerprint with those of `cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -` there. Then "
-            f"add `--accept-host-key {client.presented}` to `workbench-tui computetarget attach`, `check` or `login`.",
+            remedy="Compare the fingerprint with those of `cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -` there, "
+            f"then add `--accept-host-key {client.presented}` to `workbench-tui computetarget attach`, `check` or "
+            "`login`.",
         )
     return HostKeyRefused(
         f"{prefix}the host key of {where} was refused: {said}",
@@ -461,8 +462,7 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
 
 def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
     if hop.alias != login.host_and_port[0]:
-        remedy = f"Run `ssh {shlex.quote(hop.alias)}` to find the cause, and correct it."
-        return LoginRefused(f"{prefix}the login was refused", remedy=remedy)
+        return LoginRefused(f"{prefix}the login was refused", remedy=f"Find the cause: `ssh {shlex.quote(hop.alias)}`.")
     if login.password and login.password in secrets.values:
         secrets.refuse(login.password)
         if must_change:
