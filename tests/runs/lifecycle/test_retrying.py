@@ -107,7 +107,7 @@ def test_run_waits_for_its_next_attempt(workbench: Workbench) -> None:
     workbench.write("raise SystemExit(4)")
     run_id = workbench.detach("train.py")
     workbench.until_status(run_id, "Queued")
-    assert workbench.info(run_id)["reason"].startswith("attempt 2 starts at ")
+    assert workbench.info(run_id)["reason"].startswith("attempt 2 at ")
     assert workbench.run("experiment", "cancel", "--run", run_id).code == 0
     assert workbench.status(run_id) == "Canceled"
     assert not (workbench.run_directory(run_id) / "outputs").exists()

@@ -139,7 +139,7 @@ class TargetLifecycle:
         if RESET in self._directory.status().done:
             return
         when = time.strftime("%H:%M:%S", time.localtime(attempt.due))
-        self.progress.enter(RunState.QUEUED, f"attempt {attempt.number} starts at {when}: {attempt.reason}")
+        self.progress.enter(RunState.QUEUED, f"attempt {attempt.number} at {when}: {attempt.reason}")
         self._unless_canceled(lambda: self._pause(attempt.due), ending=False)
         self.progress.begin(RESET, "")
         self.persist(lambda: self._target.reset(self._record.spec))
