@@ -103,6 +103,7 @@ class RunConfiguration(NamedTuple):
     require_gpu: bool = False  # RequireGpu
     stop_if_idle_minutes: int = 0  # StopIfIdleMinutes; 0 for never
     max_duration_minutes: int = 0  # MaxDurationMinutes; 0 for no limit
+    signal_before_end_minutes: int = 0  # SignalBeforeEndMinutes; 0 for the usual seconds
     processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" without torchrun
     data_references: tuple[str, ...] = ()  # DataReferences: relative to the project, or absolute
     is_sdk_form: bool = False  # the file has the form of the Azure ML SDK of 2018

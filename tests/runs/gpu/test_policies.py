@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from tests.runs.gpu.test_usage import T4, other, own
 from tui_workbench.core.model import RunConfiguration, RunState
 from tui_workbench.runs.gpu.recording import REQUIRED_SECONDS, Policies
 from tui_workbench.runs.gpu.usage import Usage
-from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.store.rundir import DEFAULT_GRACE, RunDirectory
 from tui_workbench.targets.gpu.sample import Machine, Process, Reading, Sample
 
 if TYPE_CHECKING:
@@ -100,3 +101,17 @@ def test_duration_counts_from_the_start_of_the_script(tmp_path: Path) -> None:
     assert (late.has_limit, late.by_time()) == (True, "MaxDurationMinutes: ended after 1 min")
     late.disable()
     assert late.by_time() == ""
+
+
+@pytest.mark.parametrize(("warning", "minutes", "grace"), [(0, 30, DEFAULT_GRACE), (10, 20, 600.0), (90, 0, 1800.0)])
+def test_script_is_told_before_the_limit(tmp_path: Path, warning: int, minutes: int, grace: float) -> None:
+    def policies(seconds: float) -> Policies:
+        """Return the policies of a run that started this many seconds ago."""
+        event = {"time": time.time() - seconds, "event": "state", "state": RunState.RUNNING}
+        (tmp_path / "events.jsonl").write_text(f"{json.dumps(event)}\n")
+        return Watched(tmp_path, max_duration_minutes=30, signal_before_end_minutes=warning).policies
+
+    assert not minutes or policies(60 * minutes - 30).by_time() == ""
+    late = policies(60 * minutes + 1)
+    assert late.by_time().startswith("MaxDurationMinutes: ")
+    assert late.grace == grace

@@ -149,3 +149,18 @@ def test_invalid_values_are_refused(workbench: Workbench, retry: str, message: s
     configure(workbench, retry)
     workbench.write("")
     assert message in workbench.submit("train.py").error(3)
+
+
+def test_script_saves_a_checkpoint_before_its_time_limit(workbench: Workbench) -> None:
+    """The warning is as long as the limit, so it comes at once."""
+    path = workbench.folder / "aml_config" / "local.runconfig"
+    path.write_text(f"{path.read_text()}MaxDurationMinutes: 1\nSignalBeforeEndMinutes: 1\n")
+    workbench.write(
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit('saved'))\n"
+        "print('began', flush=True)\ntime.sleep(300)\n"
+    )
+    run_id = workbench.detach("train.py")
+    workbench.until_status(run_id, "Canceled")
+    assert "saved" in workbench.log(run_id)
+    assert workbench.info(run_id)["reason"] == "MaxDurationMinutes: told to end 1 min before its limit of 1 min"

@@ -281,6 +281,15 @@ _RUNCONFIG_FIELDS = (
         minimum=1,
         source="workbench",
     ),
+    Field(
+        "SignalBeforeEndMinutes",
+        "Number of minutes before `MaxDurationMinutes` at which the script gets SIGTERM, so that it can write a "
+        "checkpoint. By default, it gets SIGTERM at the end, and is killed 5 seconds later.",
+        INTEGER,
+        example="5",
+        minimum=1,
+        source="workbench",
+    ),
     *RETRY_OPTIONS,
     Field(
         "DataSourceSettings",

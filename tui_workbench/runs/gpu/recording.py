@@ -34,7 +34,7 @@ from tui_workbench.runs.gpu.usage import (
     read_usage,
     sum_line,
 )
-from tui_workbench.runs.store.rundir import GPU_SAMPLES, OUTPUT, Record, RunDirectory
+from tui_workbench.runs.store.rundir import DEFAULT_GRACE, GPU_SAMPLES, OUTPUT, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.gpu.choice import chosen
 from tui_workbench.targets.gpu.facts import facts_of
@@ -54,9 +54,9 @@ FACTS_EVERY = 300.0
 
 
 class Recorder:
-    """Recorder of the GPU use of a run. `end` is called with a reason if a policy ends the run."""
+    """Recorder of the GPU use of a run. `end` is called with a reason and the grace period if a policy ends the run."""
 
-    def __init__(self, directory: RunDirectory, record: Record, end: Callable[[str], object]) -> None:
+    def __init__(self, directory: RunDirectory, record: Record, end: Callable[[str, float], object]) -> None:
         self._directory = directory
         self._spec = record.spec
         self._policies = Policies(record.spec.run_configuration, directory)
@@ -108,7 +108,7 @@ class Recorder:
         while not reason and self._policies.has_limit and not self._stopped.wait(LOOK_SECONDS):
             reason = self._policies.by_time()
         if reason:
-            self._end(reason)
+            self._end(reason, self._policies.grace)
 
     def _record(self, host: Host) -> None:
         with Feed(self._spec.target) as feed:
@@ -151,7 +151,7 @@ class Recorder:
             inspect()
             reason = self._policies.by_time() or self._policies.by_use(self._usage)
             if reason:
-                self._end(reason)
+                self._end(reason, self._policies.grace)
                 self._policies.disable()
 
     def _take(self, record: Machine | Sample | Note) -> None:
@@ -227,6 +227,7 @@ class Policies:
         self._absent = 0.0
         self._read_log = 0.0
         self._is_over = False
+        self.grace = DEFAULT_GRACE  # seconds between SIGTERM and SIGKILL, once there is a reason to end the run
 
     @property
     def has_limit(self) -> bool:
@@ -244,9 +245,13 @@ class Policies:
     def by_time(self) -> str:
         """Return the reason to end the run because of its duration, or ""."""
         minutes = self._configuration.max_duration_minutes
-        if self._is_over or not minutes or self._begin.seconds_since < 60 * minutes:
+        warning = min(self._configuration.signal_before_end_minutes, minutes)
+        if self._is_over or not minutes or self._begin.seconds_since < 60 * (minutes - warning):
             return ""
-        return f"MaxDurationMinutes: ended after {minutes} min"
+        if not warning:
+            return f"MaxDurationMinutes: ended after {minutes} min"
+        self.grace = 60.0 * warning
+        return f"MaxDurationMinutes: told to end {warning} min before its limit of {minutes} min"
 
     def without_gpu(self) -> str:
         """Return the reason to end the run because no GPU is available, or ""."""

@@ -63,9 +63,9 @@ class Helpers:
         if self._recorder is not None:
             self._recorder.stop()
 
-    def _end(self, reason: str) -> None:
-        """End the run because of a policy."""
-        self._directory.request_cancel(self._directory.cancel_request.grace, reason)
+    def _end(self, reason: str, grace: float) -> None:
+        """End the run because of a policy; `grace` is the time in seconds between SIGTERM and SIGKILL."""
+        self._directory.request_cancel(grace, reason)
         os.kill(os.getpid(), starting.CANCEL_SIGNAL)
 
 
