@@ -24,6 +24,27 @@ from tui_workbench.projects import templates
 from tui_workbench.projects.project import Project
 
 
+def test_digits_resume_continues_after_a_failure(tmp_path: Path) -> None:
+    root = Path(templates.create_project("resumed", str(tmp_path), "digits-resume"))
+    for name, old, new in (
+        ("local.compute", '"python"', f'"{sys.executable}"'),
+        ("local.runconfig", "delay: 5", "delay: 0"),
+    ):
+        path = root / "aml_config" / name
+        path.write_text(path.read_text().replace(old, new))
+    result = Workbench(root).submit("train.py", "--epochs", "4", "--fail-at", "3")
+    assert result.code == 0, result
+    (directory,) = (root / ".workbench" / "runs").iterdir()
+    lines = (directory / "output.log").read_text().splitlines()
+    assert [line.partition("  ")[0] for line in lines] == [
+        "epoch 1/4", "epoch 2/4", "train.py: failing in epoch 3, as requested", "continuing after epoch 2",
+        "epoch 3/4", "epoch 4/4",
+    ]  # fmt: skip
+    alone = [sys.executable, "train.py", "--epochs", "4"]
+    text = subprocess.run(alone, cwd=root, capture_output=True, text=True, check=True).stdout
+    assert [line for line in lines if line.startswith("epoch ")] == text.splitlines()
+
+
 def tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
@@ -31,7 +52,7 @@ def tree(root: Path) -> dict[str, bytes]:
 def test_every_template_creates_a_valid_project(tmp_path: Path) -> None:
     listed = templates.list_templates()
     assert [template.name for template in listed] == [
-        "blank", "digits", "digits-ddp", "spark-wordcount", "iris", "mnist-tensorflow", "mnist-cntk"
+        "blank", "digits", "digits-ddp", "digits-resume", "spark-wordcount", "iris", "mnist-tensorflow", "mnist-cntk"
     ]  # fmt: skip
     for template in listed:
         root = templates.create_project(f"my-{template.name}", str(tmp_path), template.name)

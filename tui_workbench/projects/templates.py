@@ -47,6 +47,15 @@ _FROM_SAMPLE = {
         "aml_config/docker.compute",
         "aml_config/gpu-box.compute",
     ),
+    "digits-resume": (
+        ".gitignore",
+        "data/digits.csv.gz",
+        "data/readme.md",
+        "aml_config/conda_dependencies.yml",
+        "aml_config/local.compute",
+        "aml_config/docker.compute",
+        "aml_config/gpu-box.compute",
+    ),
     "spark-wordcount": (".gitignore",),
     "iris": (".gitignore",),
 }
@@ -64,6 +73,7 @@ _TEMPLATES = (
     Template("blank", "Configuration for this machine and for Docker."),
     Template("digits", "A small PyTorch network for handwritten digits; trains in seconds on a CPU."),
     Template("digits-ddp", "The digits network in several processes (DDP with torchrun), on GPUs or CPU cores."),
+    Template("digits-resume", "A digits network that continues from its last checkpoint after a failure."),
     Template("spark-wordcount", "A word count with Spark that takes seconds (PySpark)."),
     Template("iris", "Logistic regression with Spark ML on the iris data set (PySpark)."),
     Template("mnist-tensorflow", "A small TensorFlow network for MNIST, on a CPU or GPU."),
