@@ -137,6 +137,22 @@ def test_attempts_are_not_counted_after_a_cancel(workbench: Workbench) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [
+        ("cluster", "Remove `Retry`."),
+        ("slurm", "Remove `Retry`, or set `Slurm.requeue: true`: then Slurm starts it again."),
+    ],
+)
+def test_other_types_of_targets_are_refused(workbench: Workbench, kind: str, remedy: str) -> None:
+    configure(workbench, "{times: 2}")
+    compute = workbench.folder / "aml_config" / "local.compute"
+    compute.write_text(f"type: {kind}\naddress: box.example\nrunRoot: /scratch\n")
+    workbench.write("")
+    error = workbench.submit("train.py").error(3, f"cannot start a run again on targets of type {kind}. {remedy}")
+    assert "local.runconfig:7: " in error
+
+
+@pytest.mark.parametrize(
     ("retry", "message"),
     [
         ("{times: 0}", "`Retry.times` is '0', expected 1 or more"),

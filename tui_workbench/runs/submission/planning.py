@@ -12,10 +12,11 @@ import os
 from typing import NamedTuple
 
 from tui_workbench.config.schema.slurm_options import OVERRIDE
+from tui_workbench.core import retry
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.masking import mask_value
 from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunRequest, RunSpec, Step
-from tui_workbench.projects.project import COMPUTE_SUFFIX, RUN_CONFIGURATION_SUFFIX, Project
+from tui_workbench.projects.project import COMPUTE_SUFFIX, RUN_CONFIGURATION_SUFFIX, Project, line_of_key
 from tui_workbench.runs.gpu.gate import STEP, TITLE
 from tui_workbench.runs.lifecycle.building import likely_run_id
 from tui_workbench.runs.lifecycle.limits import Dependency, is_limited, step_of
@@ -55,6 +56,7 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
         configuration = _with_variables(configuration, request.environment)
     if request.slurm:
         configuration = _with_slurm_options(configuration, target, request.slurm)
+    _require_retry(configuration, target)
     if origin is not None and not request.script:
         request = request._replace(script=origin.spec.script, arguments=origin.spec.arguments, exact_arguments=True)
     if origin is not None and commit:
@@ -169,6 +171,19 @@ def _with_slurm_options(configuration: RunConfiguration, target: ComputeTarget, 
     from tui_workbench.config.option_texts import options_of
 
     return configuration._replace(slurm={**configuration.slurm, **options_of(text)})
+
+
+def _require_retry(configuration: RunConfiguration, target: ComputeTarget) -> None:
+    """Raise ConfigurationError if `Retry` is set, but the target cannot start a run again."""
+    if not configuration.retry or target.kind.reads(retry.SECTION):
+        return
+    other = ", or set `Slurm.requeue: true`: then Slurm starts it again" if target.kind.has_scheduler else ""
+    raise ConfigurationError(
+        f"`Retry` cannot start a run again on targets of type {target.type}",
+        remedy=f"Remove `Retry`{other}.",
+        file=configuration.path,
+        line=line_of_key(configuration.path, retry.SECTION),
+    )
 
 
 def _script_and_arguments(
