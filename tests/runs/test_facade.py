@@ -179,7 +179,7 @@ class TestFailures:
 
         before = descriptors()
         monkeypatch.setattr(os, "posix_spawn", spawn)
-        with pytest.raises(WorkbenchError, match="process limit"):
+        with pytest.raises(WorkbenchError, match="limit of processes"):
             shop.runs.submit(shop.request())
         assert not is_running(started[0])
         assert shop.runs.list() == []
