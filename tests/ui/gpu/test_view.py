@@ -286,7 +286,7 @@ async def test_filter_matches_machines_names_runs_and_load(text: str, found: lis
         assert shown == found
         if not found:
             assert "No machine matches the filter." in "\n".join(lines(pilot))
-            assert "busy, idle, free." in "\n".join(lines(pilot))
+            assert "busy, idle and free." in "\n".join(lines(pilot))
 
 
 async def test_only_changed_lines_are_painted(monkeypatch: pytest.MonkeyPatch) -> None:

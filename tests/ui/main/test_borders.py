@@ -94,7 +94,7 @@ async def test_narrow_screen_refuses_to_move_borders(project: Project) -> None:
     async with opened(project, NARROW) as pilot:
         await pilot.press("less_than_sign")
         assert screen_of(pilot).area.view.sizes == Sizes()
-        assert "100 by 22" in screen_of(pilot).why_not("move_border")
+        assert "100 columns by 22 lines" in screen_of(pilot).why_not("move_border")
 
 
 async def test_large_terminal_shows_all_runs_and_gpus(project: Project) -> None:

@@ -55,7 +55,7 @@ EVERYWHERE = Scope("everywhere", "Main screen", (
 
 APP = Scope("app", "On every screen", (
     quiet("view.jump", "ctrl+g", "jump", "Jump",
-        "Show a label on each pane, tab and field. Type a label to go to its place.", priority=True),
+        "Label each pane, tab and field. Type a label to go to its place.", priority=True),
     quiet("quit.anywhere", "ctrl+q", "quit", "Quit", "Quit the workbench. Runs continue.", priority=True),
 ))
 
