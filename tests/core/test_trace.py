@@ -119,6 +119,14 @@ def test_registered_secret_is_masked_everywhere(known_secret: str) -> None:
     assert known_secret not in written()
 
 
+def test_secret_that_contains_another_one_is_masked_as_a_whole(known_secret: str) -> None:
+    # In a set, the order is random.
+    for length in range(12, len(known_secret)):
+        trace.hide([known_secret[:length]])
+    made("login").end(1, f"wrong: {known_secret}!")
+    assert "wrong: ***!" in written()
+
+
 def test_cut_stderr_keeps_no_part_of_a_secret(known_secret: str) -> None:
     for more in range(len(known_secret) + 1):
         made("login").end(1, known_secret.encode() + b"x" * (trace.LONGEST_STDERR - more))

@@ -84,7 +84,8 @@ def masked_text(text: str) -> str:
     """Mask the secrets in a text: the values given to `hide`, and the secrets that `masking` recognizes."""
     _hide_environment()
     text = mask_text(text)
-    for value in _secrets:
+    # The longest first: a secret may contain another one, and its rest would remain.
+    for value in sorted(_secrets, key=len, reverse=True):
         if value in text:
             text = text.replace(value, MASK)
     return text
