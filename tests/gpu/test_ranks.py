@@ -1,7 +1,8 @@
-"""The GPU verdict on all ranks of a run under torchrun. The GPUs are stand-ins, the ranks are real."""
+"""The GPU verdict on all ranks, and on all attempts, of a run. The GPUs are stand-ins, the processes are real."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,27 @@ def test_every_rank_counts_on_its_device(workbench: Workbench, standin: Standin,
     assert {(each["number"], each["peak_memory"]) for each in verdict["devices"]} == {(0, 900), (1, 900)}
     # The lines that each rank printed about its device are evidence, quoted without the prefix.
     assert [each["quote"] for each in verdict["evidence"]] == [["name: Tesla T4", "major: 7 minor: 5"]]
+
+
+ATTEMPT = """\
+import os, pathlib, sys, time
+state = pathlib.Path(os.environ["STANDIN_NVML_STATE"])
+lines = [line for line in state.read_text().splitlines() if not line.startswith("proc")]
+state.write_text("\\n".join([*lines, "proc 0 %d 900 35 C" % os.getpid(), ""]))
+time.sleep(4)
+sys.exit(3 if os.environ["WORKBENCH_ATTEMPT"] == "1" else 0)
+"""
+
+
+def test_time_between_attempts_is_not_sampled(workbench: Workbench, standin: Standin) -> None:
+    """Otherwise, a long delay would count as idle time."""
+    standin.write(gpu(0))
+    configure(workbench, "Retry: {delay: 6}")
+    (workbench.folder / "twice.py").write_text(ATTEMPT)
+    run_id = workbench.detach("twice.py")
+    assert ended(workbench, run_id)["gpu"]["verdict"] == "proven"
+    times = [line["t"] for line in samples(run_directory(workbench, run_id))]
+    assert max(after - before for before, after in pairwise(times)) > 4
 
 
 def test_process_per_gpu_needs_pytorch_with_gpus(workbench: Workbench) -> None:

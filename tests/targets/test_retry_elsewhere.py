@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.runs.lifecycle.test_retrying import CHECKPOINT
 from tests.targets.docker_project import DockerProject
 from tests.targets.remote_project import Remote
 from tests.targets.remote_project import box as box
@@ -15,18 +16,6 @@ from tui_workbench.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from tests.engines import DockerEngine
 
-TRAIN = """\
-import os, pathlib, sys
-attempt = os.environ["WORKBENCH_ATTEMPT"]
-print("attempt", attempt, os.environ.get("WORKBENCH_RESUME", "fresh"), flush=True)
-checkpoint = pathlib.Path("outputs/checkpoint")
-seen = checkpoint.read_text() if checkpoint.exists() else ""
-checkpoint.parent.mkdir(exist_ok=True)
-checkpoint.write_text(seen + attempt)
-sys.exit(0 if seen == "12" else 3)
-"""
-"""Succeeds in the third attempt, if the checkpoint of the others is still there."""
-
 LOG = "attempt 1 fresh\nattempt 2 1\nattempt 3 1\n"
 RETRY = {"times": 2, "delay": 0}
 
@@ -34,7 +23,7 @@ RETRY = {"times": 2, "delay": 0}
 def test_container_continues_from_its_checkpoint(tmp_path: Path, engine: DockerEngine) -> None:
     project = DockerProject(tmp_path / "project", nativeSharedDirectory=str(tmp_path / "share"))
     project.runconfig(Retry=RETRY)
-    run = project.run(TRAIN)
+    run = project.run(CHECKPOINT)
     directory = Path(run.directory)
     assert (run.state, run.exit_code) == ("completed", 0), run.reason
     assert (directory / "output.log").read_text() == LOG
@@ -46,12 +35,12 @@ def test_copied_project_cannot_be_retried(tmp_path: Path) -> None:
     project = DockerProject(tmp_path / "project", sharedVolumes=False)
     project.runconfig(Retry=RETRY)
     with pytest.raises(ConfigurationError, match="`Retry` needs the files of earlier attempts"):
-        project.submit(TRAIN)
+        project.submit(CHECKPOINT)
 
 
 def test_run_on_another_machine_continues_from_its_checkpoint(box: Remote) -> None:
     box.configure(Retry=RETRY)
-    box.write(TRAIN)
+    box.write(CHECKPOINT)
     result = box.submit("train.py", configuration="box")
     assert result.code == 0, result
     (record,) = box.history()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-from pathlib import Path
 
 from tests.faults.support import controller_of, is_running, until
 from tests.gpu.real.place import Place
@@ -22,7 +20,7 @@ def cancel_frees_the_memory(place: Place) -> str:
 def killed_script_frees_the_memory(place: Place) -> str:
     run_id = place.compute(120)
     pids = place.pids(run_id)
-    script = max(pids - {_shell(place, run_id)})
+    script = max(pids - {place.shell(run_id)})
     os.kill(script, signal.SIGKILL)
     record = place.ended(run_id)
     assert record["status"] == "Failed", record
@@ -33,7 +31,7 @@ def killed_script_frees_the_memory(place: Place) -> str:
 def killed_shell_leaves_no_process(place: Place) -> str:
     run_id = place.compute(120)
     pids = place.pids(run_id)
-    os.kill(_shell(place, run_id), signal.SIGKILL)
+    os.kill(place.shell(run_id), signal.SIGKILL)
     assert place.workbench.run("experiment", "cancel", "--run", run_id).code == 0
     return f"free {place.until_free(pids):.1f} s after the cancel; {place.ended(run_id)['reason']}"
 
@@ -53,16 +51,8 @@ def killed_controller_is_replaced(place: Place) -> str:
 
 def killed_sampler_is_replaced(place: Place) -> str:
     run_id = place.compute(place.pace.short + 8)
-    directory = place.workbench.run_directory(run_id)
-    until(lambda: (directory / "gpu.jsonl").exists(), "samples")
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and b"targets.gpu.sampler" in (entry / "cmdline").read_bytes():
-                os.kill(int(entry.name), signal.SIGKILL)
+    place.until_sampled(run_id)
+    os.kill(place.sampler(), signal.SIGKILL)
     record = place.ended(run_id)
     assert record["gpu"]["verdict"] == "proven", record["gpu"]["text"]
     return f"{record['gpu']['samples']} samples; {record['gpu']['text']}"
-
-
-def _shell(place: Place, run_id: str) -> int:
-    return int((place.workbench.run_directory(run_id) / "pid").read_text().split()[0])

@@ -14,7 +14,7 @@ from tests.faults.support import Workbench, until
 from tests.gpu.real.observer import processes_on_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 COMPUTE = """\
 import sys, time, torch
@@ -139,9 +139,28 @@ class Place:
 
         until(printed, f"{text!r} in the log of {run_id}")
 
+    def shell(self, run_id: str) -> int:
+        """Return the process ID of the supervising shell of a run."""
+        return int((self.workbench.run_directory(run_id) / "pid").read_text().split()[0])
+
+    def sampler(self) -> int:
+        """Return the process ID of the sampler of this place, once a run has samples."""
+        mark = str(self.folder).encode()
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+                if b"tui_workbench.targets.gpu.sampler" in words and any(word.startswith(mark) for word in words):
+                    return int(entry.name)
+        raise AssertionError("no sampler")
+
+    def until_sampled(self, run_id: str) -> None:
+        """Wait until the run has samples."""
+        samples = self.workbench.run_directory(run_id) / "gpu.jsonl"
+        until(lambda: samples.exists() and samples.read_bytes().count(b'"d":') > 1, "samples")
+
     def pids(self, run_id: str) -> frozenset[int]:
         """Return the processes of a run: its supervising shell and the descendants of the shell."""
-        shell = int((self.workbench.run_directory(run_id) / "pid").read_text().split()[0])
+        shell = self.shell(run_id)
         children: dict[int, list[int]] = {}
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
@@ -199,13 +218,3 @@ class Place:
             self.configure(name, name)
         self.configure("hidden", "local", {"CUDA_VISIBLE_DEVICES": ""})
         self.configure("ranks", "local", ProcessesPerNode="gpus")
-
-
-def near(value: float, expected: float, tolerance: float) -> bool:
-    """Return True if the value differs from the expected one by at most this share of it."""
-    return abs(value - expected) <= tolerance * expected
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the middle one of the values."""
-    return sorted(values)[len(values) // 2]

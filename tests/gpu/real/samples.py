@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import statistics
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.harness import Processor
 from benchmarks.terminal import Terminal
 from docs.terminal_pictures import draw, svg
-from tests.faults.support import COMMAND, until
+from tests.faults.support import COMMAND
 from tests.gpu.real.observer import FIELDS, Observer, Seen
-from tests.gpu.real.place import Place, Skipped, median
+from tests.gpu.real.place import Place, Skipped
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.gpu.nvml import NoLibrary, Nvml
 from tui_workbench.targets.gpu.sample import Reading, Sample
@@ -19,7 +19,7 @@ from tui_workbench.targets.gpu.smi import Smi
 from tui_workbench.targets.hosts.host_for import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 TOLERANCES = {
     "utilization": 10.0,
@@ -92,19 +92,17 @@ def _field(name: str, readings: list[Reading], seen: list[Seen]) -> str:
     if name == "throttle":
         assert {int(value) for value in ours} & {int(value) for value in theirs}, f"throttle: {ours} and {theirs}"
         return f"throttle {int(ours[-1]):#x}"
-    one, other = median(ours), median(theirs)
+    one, other = statistics.median(ours), statistics.median(theirs)
     assert abs(one - other) <= TOLERANCES[name], f"{name}: {one:g}, nvidia-smi {other:g}"
     return f"{name} {one:g} ({other:g})"
 
 
 def sampler_uses_little_of_a_core(place: Place) -> str:
     run_id = place.compute(place.pace.short + 10)
-    samples = place.workbench.run_directory(run_id) / "gpu.jsonl"
-    until(lambda: samples.exists() and samples.read_bytes().count(b'"d":') > 1, "samples")
-    sampler = next(_processes(b"tui_workbench.targets.gpu.sampler"))
-    before, begun = _processor_seconds(sampler), time.monotonic()
+    place.until_sampled(run_id)
+    processor = Processor(place.sampler())
     time.sleep(place.pace.short)
-    share = (_processor_seconds(sampler) - before) / (time.monotonic() - begun)
+    share = processor.share()
     place.ended(run_id)
     assert share <= SAMPLER_SHARE, f"{share:.2%} of a core, limit {SAMPLER_SHARE:.2%}"
     return f"{share:.2%} of a core"
@@ -123,18 +121,3 @@ def monitor_shows_the_gpu_and_the_run(place: Place) -> str:
         (place.folder / "monitor.txt").write_text(terminal.text() + "\n", encoding="utf-8")
     place.workbench.run("experiment", "cancel", "--run", run_id)
     return f"{picture.name} and monitor.txt"
-
-
-def _processes(mark: bytes) -> Iterator[int]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if mark in (entry / "cmdline").read_bytes():
-                    yield int(entry.name)
-            except OSError:
-                continue
-
-
-def _processor_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

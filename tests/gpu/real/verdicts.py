@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 
 from tests.gpu.real.observer import Observer
-from tests.gpu.real.place import Place, Skipped, near
+from tests.gpu.real.place import Place, Skipped
 
 
 def preflight_computes_on_the_gpu(place: Place) -> str:
@@ -27,8 +28,8 @@ def computing_run_is_proven_with_true_figures(place: Place) -> str:
     independent = observer.integral(pids)
     told = f"{verdict['gpu_seconds']:.1f} GPU seconds ({independent.gpu_seconds:.1f}), "
     told += f"{verdict['energy_wh']:.3f} Wh ({independent.watt_hours:.3f})"
-    assert near(verdict["gpu_seconds"], independent.gpu_seconds, place.pace.tolerance), told
-    assert near(verdict["energy_wh"], independent.watt_hours, place.pace.tolerance), told
+    assert math.isclose(verdict["gpu_seconds"], independent.gpu_seconds, rel_tol=place.pace.tolerance), told
+    assert math.isclose(verdict["energy_wh"], independent.watt_hours, rel_tol=place.pace.tolerance), told
     return told
 
 

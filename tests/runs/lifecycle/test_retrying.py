@@ -46,6 +46,16 @@ def attempts(workbench: Workbench, run_id: str) -> list[tuple[int, int, str]]:
     return [(each.number, each.start, each.reason) for each in found]
 
 
+def begin(workbench: Workbench) -> tuple[str, int, int]:
+    """Start WAITS_ONCE. Return the ID of the run, and the process IDs of its supervising shell and its script."""
+    workbench.write(WAITS_ONCE)
+    run_id = workbench.detach("train.py")
+    until(lambda: "attempt 1" in workbench.log(run_id))
+    shell = int((workbench.run_directory(run_id) / "pid").read_text().split()[0])
+    (script,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+    return run_id, shell, int(script)
+
+
 def test_failed_run_starts_again_until_it_succeeds(workbench: Workbench) -> None:
     configure(workbench, "{times: 3, delay: 0}")
     workbench.write(CHECKPOINT)
@@ -79,24 +89,16 @@ def test_other_ends_are_final(workbench: Workbench) -> None:
 
 def test_killed_script_counts_as_out_of_memory(workbench: Workbench) -> None:
     configure(workbench, "{on: [oom], delay: 0}")
-    workbench.write(WAITS_ONCE)
-    run_id = workbench.detach("train.py")
-    until(lambda: "attempt 1" in workbench.log(run_id))
-    shell = int((workbench.run_directory(run_id) / "pid").read_text().split()[0])
-    (script,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
-    os.kill(int(script), signal.SIGKILL)
+    run_id, _, script = begin(workbench)
+    os.kill(script, signal.SIGKILL)
     workbench.until_status(run_id, "Completed")
     assert workbench.log(run_id) == "attempt 1\nattempt 2\n"
 
 
 def test_run_whose_shell_was_killed_is_lost_and_starts_again(workbench: Workbench) -> None:
     configure(workbench, "{on: [lost], delay: 0}")
-    workbench.write(WAITS_ONCE)
-    run_id = workbench.detach("train.py")
-    until(lambda: "attempt 1" in workbench.log(run_id))
-    shell = int((workbench.run_directory(run_id) / "pid").read_text().split()[0])
-    (script,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
-    for pid in (shell, int(script)):
+    run_id, *processes = begin(workbench)
+    for pid in processes:
         os.kill(pid, signal.SIGKILL)
     workbench.until_status(run_id, "Completed")
     assert workbench.log(run_id) == "attempt 1\nattempt 2\n"
@@ -110,7 +112,6 @@ def test_run_waits_for_its_next_attempt(workbench: Workbench) -> None:
     assert workbench.info(run_id)["reason"].startswith("attempt 2 at ")
     assert workbench.run("experiment", "cancel", "--run", run_id).code == 0
     assert workbench.status(run_id) == "Canceled"
-    assert not (workbench.run_directory(run_id) / "outputs").exists()
 
 
 def test_new_controller_continues_with_the_attempt(workbench: Workbench) -> None:
@@ -126,14 +127,28 @@ def test_new_controller_continues_with_the_attempt(workbench: Workbench) -> None
     assert workbench.log(run_id) == "1\n2\n"
 
 
-def test_attempts_are_not_counted_after_a_cancel(workbench: Workbench) -> None:
+def test_canceled_run_is_not_started_again(workbench: Workbench) -> None:
     configure(workbench, "{times: 5, delay: 0}")
-    workbench.write(WAITS_ONCE)
-    run_id = workbench.detach("train.py")
-    until(lambda: "attempt 1" in workbench.log(run_id))
+    run_id, *_ = begin(workbench)
     workbench.run("experiment", "cancel", "--run", run_id)
     assert workbench.status(run_id) == "Canceled"
     assert attempts(workbench, run_id) == []
+
+
+def test_attempts_have_the_environment_of_the_submission(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(workbench, "{delay: 3}")
+    workbench.write('import os; print(os.environ["MARK"]); raise SystemExit(4)')
+    monkeypatch.setenv("MARK", "of the submission")
+    run_id = workbench.detach("train.py")
+    workbench.until_status(run_id, "Queued")
+    controller = controller_of(workbench.run_directory(run_id))
+    os.kill(controller, signal.SIGKILL)
+    until(lambda: not is_running(controller))
+    monkeypatch.setenv("MARK", "of another shell")
+    workbench.run("experiment", "resume")
+    workbench.until_status(run_id, "Failed")
+    assert workbench.log(run_id) == "of the submission\n" * 2
+    assert not (workbench.run_directory(run_id) / "environment.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -150,6 +165,8 @@ def test_other_types_of_targets_are_refused(workbench: Workbench, kind: str, rem
     workbench.write("")
     error = workbench.submit("train.py").error(3, f"cannot start a run again on targets of type {kind}. {remedy}")
     assert "local.runconfig:7: " in error
+    findings = workbench.run("config", "check").out
+    assert f"`Retry` cannot start a run again on a {kind} target, so runs are refused" in findings
 
 
 @pytest.mark.parametrize(

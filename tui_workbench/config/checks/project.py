@@ -12,6 +12,7 @@ from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.data_references import RESERVED, reference_problem
 from tui_workbench.config.sdk_conflicts import conflicts
+from tui_workbench.core import retry
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -50,13 +51,22 @@ def _conflicts(subject: Subject, context: ProjectContext) -> Iterator[Finding]:
 
 
 def _without_effect(subject: Subject) -> Iterator[Finding]:
-    """Report Slurm options in a run configuration for another type of target."""
-    for field in subject.kind.fields:
-        if field.key in subject.nodes and field.targets and subject.used_type:
-            if field.applies_to(subject.used_type):
-                return
+    """Report options that the target or the other options of the run configuration make useless."""
+    used = [field for field in subject.kind.fields if field.key in subject.nodes]
+    useless = [field for field in used if not field.applies_to(subject.used_type)]
+    if any(field.path[0] == retry.SECTION for field in useless):
+        message = f"`{retry.SECTION}` cannot start a run again on a {subject.used_type} target, so runs are refused"
+        yield subject.finding("cannot-retry", message, "Remove it.", retry.SECTION, remove_field(retry.SECTION))
+    for field in useless:
+        if field.path[0] != retry.SECTION:
             message = f"`{field.key}` has no effect on a {subject.used_type} target"
             yield subject.finding("no-effect", message, "Remove it.", field.key, remove_field(field.key))
+    signal, limit = "SignalBeforeEndMinutes", "MaxDurationMinutes"
+    if signal in subject.nodes and limit not in subject.nodes:
+        message = f"`{signal}` has no effect without `{limit}`"
+        yield subject.finding(
+            "no-effect", message, f"Add `{limit}`, or remove this line.", signal, remove_field(signal)
+        )
 
 
 def _dependency_files(subject: Subject, context: ProjectContext) -> Iterator[Finding]:

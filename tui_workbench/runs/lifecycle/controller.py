@@ -172,9 +172,13 @@ class Controller:
             ending = self._wait()
             if not retrying.plan_attempt(self._directory, self.record, ending):
                 return retrying.with_attempt(self._directory, self.record, ending)
+            # The time between two attempts is not idle time of the run.
+            self._helpers.stop_recording()
             failed = self._start_script()
             if failed is not None:
                 return failed
+            if self._lock is not None:
+                self._helpers.record_gpus(self.record)
 
     def _wait(self) -> Ending:
         """Wait for the end of the script.

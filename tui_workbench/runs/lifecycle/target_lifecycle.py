@@ -134,7 +134,7 @@ class TargetLifecycle:
     def make_ready(self, attempt: Attempt) -> None:
         """Wait until the time of another attempt, and make it possible on the target.
 
-        Raises Interrupted to cancel, TryLater, and StorageError.
+        Raises Interrupted if the run is canceled, TryLater, and StorageError.
         """
         if RESET in self._directory.status().done:
             return

@@ -41,7 +41,7 @@ def submit(
     directory, lock, record = create_run(project, request)
     target = target_for(record.spec.target)
     try:
-        if target.drives_together:
+        if target.drives_together or record.spec.run_configuration.retry:
             building.save_environment(directory, os.environ)
         if directory.is_waiting and not _enqueue(project, directory, lock):
             # The lock is released, and the process that ends an earlier run starts this run.
