@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._context import visible_screen_stack
 
-from tui_workbench.ui.terminal.screen_diff import Cell, ScreenBuffer
+from tui_workbench.ui.terminal.screen_diff import CellStyle, Row, ScreenBuffer
 from tui_workbench.ui.terminal.terminal_app import Result, TerminalApp
+
+Cell = tuple[str, CellStyle]
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,7 +45,7 @@ class PaintedDisplay(TerminalApp[Result]):
         rows = zip(map(_seen, self.painter.frame.rows), map(_seen, self._whole()), strict=True)
         return [_difference(y, row, whole) for y, (row, whole) in enumerate(rows) if row != whole]
 
-    def _whole(self) -> list[list[Cell]]:
+    def _whole(self) -> list[Row]:
         """Return the rows of a full repaint, and keep the regions that are waiting to be painted."""
         painted, compositor = self.painter.frame, self.screen._compositor
         waiting = set(compositor._dirty_regions)
@@ -57,9 +59,10 @@ class PaintedDisplay(TerminalApp[Result]):
             compositor._dirty_regions.update(waiting)
 
 
-def _seen(row: list[Cell]) -> list[Cell]:
-    """Return the row, with blanks reduced to their visible style: the background."""
-    return [(text, style.of_blanks if text == " " else style) for text, style in row]
+def _seen(row: Row) -> list[Cell]:
+    """Return the cells of the row, with blanks reduced to their visible style: the background."""
+    cells = zip(row.texts, row.styles, strict=True)
+    return [(text, style.of_blanks if text == " " else style) for text, style in cells]
 
 
 def _difference(y: int, row: list[Cell], whole: list[Cell]) -> str:

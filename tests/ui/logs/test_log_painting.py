@@ -40,7 +40,7 @@ class PaintedLogApp(PaintedDisplay[None]):
 
     def seen(self, y: int) -> str:
         """Return a row of the terminal."""
-        return "".join(text for text, _ in self.painter.frame.rows[y]).rstrip()
+        return "".join(self.painter.frame.rows[y].texts).rstrip()
 
 
 async def test_wider_log_shows_more_of_long_lines(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A buffer of screen cells, and a short sequence that changes the terminal to the content of the buffer.
 
-A cell is `UNKNOWN`, which differs from all drawn cells, if the terminal may show anything there. Blanks are compared by
-their background alone. Control characters are never written.
+A cell has the style `UNKNOWN`, which differs from the styles of all drawn cells, if the terminal may show anything
+there. Blanks are compared by their background alone. Control characters are never written.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import filterfalse, groupby, repeat
-from operator import itemgetter, ne
+from itertools import compress, count, filterfalse, groupby
+from operator import is_not, ne, or_
+from typing import NamedTuple
 
 from rich.cells import cell_len
 
@@ -92,10 +93,18 @@ def transition(old: CellStyle | None, new: CellStyle) -> str:
     return link + min(change, whole, key=len)
 
 
-Cell = tuple[str, CellStyle]
-"""A character with its combining characters, and its style."""
+UNKNOWN = CellStyle("")
 
-UNKNOWN: Cell = ("\0", CellStyle(""))
+
+class Row(NamedTuple):
+    """The cells of a row: their texts, which are characters with their combining characters, and their styles."""
+
+    texts: list[str]
+    styles: list[CellStyle]
+
+
+def _unknown_rows(width: int, height: int) -> list[Row]:
+    return [Row([" "] * width, [UNKNOWN] * width) for _ in range(height)]
 
 
 class ScreenBuffer:
@@ -114,12 +123,12 @@ class ScreenBuffer:
     def resize(self, width: int, height: int) -> None:
         """Clear the buffer and set its size."""
         self.width, self.height = width, height
-        self.rows = [[UNKNOWN] * width for _ in range(height)]
+        self.rows = _unknown_rows(width, height)
         self.forget()
 
     def forget(self) -> None:
         """Make the next `take` write everything, because the terminal may show anything."""
-        self._shown = [[UNKNOWN] * self.width for _ in range(self.height)]
+        self._shown = _unknown_rows(self.width, self.height)
         self._changed = set(range(self.height))
         self._pen: CellStyle | None = None
         self._place: tuple[int, int] | None = None
@@ -128,20 +137,24 @@ class ScreenBuffer:
         """Draw consecutive texts with their styles from this cell on, cut off at the edge."""
         if not 0 <= y < self.height:
             return
-        new: list[Cell] = []
+        texts: list[str] = []
+        styles: list[CellStyle] = []
         for text, style in pieces:
-            new += zip(_cells(text), repeat(style if text.strip(" ") else style.of_blanks))
+            cells = _cells(text)
+            texts += cells
+            styles += [style if text.strip(" ") else style.of_blanks] * len(cells)
         old = self.rows[y]
-        end = min(x + len(new), self.width)
-        row = [*old[:x], *new[: end - x], *old[end:]]
+        end = min(x + len(texts), self.width)
+        row = Row(
+            [*old.texts[:x], *texts[: end - x], *old.texts[end:]],
+            [*old.styles[:x], *styles[: end - x], *old.styles[end:]],
+        )
         # A wide character that loses a part becomes blank.
-        if old[x : x + 1] and old[x][0] == REST:
-            _blank_before(row, x)
-        if x + len(new) > end and new[end - x][0] == REST:
-            _blank_before(row, end)
-        while end < self.width and row[end][0] == REST:
-            row[end] = (" ", row[end][1].of_blanks)
-            end += 1
+        if old.texts[x : x + 1] == [REST]:
+            _blank(row, _wide_start(row, x), x)
+        if x + len(texts) > end and texts[end - x] == REST:
+            _blank(row, _wide_start(row, end), end)
+        _blank(row, end, _wide_end(row, end))
         self.rows[y] = row
         self._changed.add(y)
 
@@ -153,11 +166,11 @@ class ScreenBuffer:
             row = self.rows[y]
             for start, end in _changes(row, self._shown[y]):
                 x = start
-                for style, cells in groupby(row[start:end], key=itemgetter(1)):
-                    texts = [text for text, _ in cells]
-                    if style is not UNKNOWN[1]:  # cells that were never drawn are skipped
-                        self._write_run(x, y, texts, style)
-                    x += len(texts)
+                for style, run in groupby(row.styles[start:end]):
+                    stop = x + len(list(run))
+                    if style is not UNKNOWN:  # cells that were never drawn are skipped
+                        self._write_run(x, y, row.texts[x:stop], style)
+                    x = stop
             self._shown[y] = row
         self._changed.clear()
         if self._pen is not None and self._pen.link:
@@ -218,13 +231,14 @@ class ScreenBuffer:
         self._place = (x, y)
 
 
-def _changes(row: Sequence[Cell], shown: Sequence[Cell]) -> Iterator[tuple[int, int]]:
+def _changes(row: Row, shown: Row) -> Iterator[tuple[int, int]]:
     """Return the ranges of a row that must be written: whole words, joined over gaps of up to GAP cells."""
     spans: list[list[int]] = []
-    for x, differs in enumerate(map(ne, row, shown)):
-        if differs and spans and x - spans[-1][1] <= GAP:
+    differing = map(or_, map(ne, row.texts, shown.texts), map(is_not, row.styles, shown.styles))
+    for x in compress(count(), differing):
+        if spans and x - spans[-1][1] <= GAP:
             spans[-1][1] = x + 1
-        elif differs:
+        else:
             spans.append([x, x + 1])
     done = 0
     for span in spans:
@@ -234,28 +248,37 @@ def _changes(row: Sequence[Cell], shown: Sequence[Cell]) -> Iterator[tuple[int, 
             done = end
 
 
-def _whole_words(row: Sequence[Cell], start: int, end: int) -> tuple[int, int]:
+def _whole_words(row: Row, start: int, end: int) -> tuple[int, int]:
     """Extend a range to whole words of up to MAX_WORD cells and to whole wide characters."""
-    first, last = start, end
-    while first > 0 and row[first][0] != " " and row[first - 1][0] != " ":
+    texts, first, last = row.texts, start, end
+    while first > 0 and texts[first] != " " and texts[first - 1] != " ":
         first -= 1
-    while last < len(row) and row[last - 1][0] != " " and row[last][0] != " ":
+    while last < len(texts) and texts[last - 1] != " " and texts[last] != " ":
         last += 1
     start = first if start - first < MAX_WORD else start
     end = last if last - end < MAX_WORD else end
-    while start > 0 and row[start][0] == REST:
+    return _wide_start(row, start + 1), _wide_end(row, end)
+
+
+def _wide_start(row: Row, end: int) -> int:
+    """Return the first cell of the character whose cells end at `end`."""
+    start = end - 1
+    while start > 0 and row.texts[start] == REST:
         start -= 1
-    while end < len(row) and row[end][0] == REST:
+    return start
+
+
+def _wide_end(row: Row, start: int) -> int:
+    """Return the end of the cells from `start` on that continue a wide character."""
+    end = start
+    while end < len(row.texts) and row.texts[end] == REST:
         end += 1
-    return start, end
+    return end
 
 
-def _blank_before(row: list[Cell], x: int) -> None:
-    """Blank a wide character that is cut at x."""
-    start = x - 1
-    while start > 0 and row[start][0] == REST:
-        start -= 1
-    row[start:x] = [(" ", style.of_blanks) for _, style in row[start:x]]
+def _blank(row: Row, start: int, end: int) -> None:
+    for x in range(start, end):
+        row.texts[x], row.styles[x] = " ", row.styles[x].of_blanks
 
 
 @lru_cache(4096)
