@@ -51,7 +51,7 @@ from tui_workbench.runs.logs.log_search import Pattern, Search
 BIG, SMALL = 1 << 28, 10_000
 """Bytes of the logs that are opened."""
 
-OPEN_LIMIT, OPEN_ROUNDS = 1.2, 4
+OPEN_LIMIT, OPEN_ROUNDS = 1.2, 3
 MEMORY_LIMIT = 1.1
 SEARCH_LIMIT, SEARCH_ROUNDS = 2.0, 3
 DENSE_LIMIT = 3.0
@@ -62,12 +62,12 @@ LAST = b"Needle: the last line of the log"
 LINES_A_SECOND = 100_000
 LAG_LIMIT, KEY_LIMIT, PROCESSOR_LIMIT = 1.0, 1.0, 0.45
 """Limits of the median lag, the median key time and the processor time, as multiples of Textual's `Log`."""
+LAG_MARGIN = 0.1  # seconds; a delay up to this value is not noticed while lines arrive faster than one can read
 
-ROUNDS, SECONDS = 2, 6.0
+ROUNDS, SECONDS = 2, 5.0
 """Number and length of the rounds in which the log is followed."""
 
-DURATION_LIMIT, DURATION_ROUNDS = 1.25, 3
-LONGEST_WAIT = 60.0
+DURATION_LIMIT, DURATION_ROUNDS = 1.25, 2
 PRINTED = 200_000
 PRINT = f"for number in range({PRINTED}):\n    print(f'step {{number}} loss 0.1234 accuracy 0.9876')\n"
 
@@ -108,7 +108,7 @@ class Round(NamedTuple):
     lost: int
     lags: list[float]
     keys: list[float]
-    processor: float  # processor seconds per shown or skipped line
+    processor: float  # processor seconds per line of the log
 
 
 def main() -> int:
@@ -208,7 +208,8 @@ def measure_following() -> None:
     speed = f"{LINES_A_SECOND:,} lines per second"
     check(f"{speed}, bytes lost", sum(it.lost for it in ours), 0, COUNT)
     name = "Textual's `Log`"
-    compare_values(f"{speed}, display lag", lags, stock_lags, LAG_LIMIT, baseline_name=name)
+    compare_values(f"{speed}, display lag", lags, stock_lags, LAG_LIMIT, baseline_name=name,
+                   margin=LAG_MARGIN)  # fmt: skip
     compare_values(f"{speed}, key to repaint", keys, stock_keys, KEY_LIMIT, baseline_name=name)
     compare_values(f"{speed}, processor time per line", processor, stock_processor, PROCESSOR_LIMIT, baseline_name=name,
                    unit=MICROSECONDS)  # fmt: skip
@@ -233,19 +234,19 @@ def watch_workbench(seconds: float) -> Round:
             until_idle(terminal.pid)
             terminal.send(log_programs.CTRL_R + "4z")
             watcher.until(b"#000")
-            before, first = processor_seconds(terminal.pid), watcher.newest
+            before = processor_seconds(terminal.pid)
             end = time.perf_counter() + seconds - 1.0
             while time.perf_counter() < end:
                 watcher.press("k", b"paused", leaves=True)
                 watcher.press("G", b"following", returns=True)
                 watcher.read_for(0.3)
-            used = (processor_seconds(terminal.pid) - before) / (watcher.newest - first)
             while (run := runs.last()) is None or run.is_active:
                 watcher.read_for(0.2)
             terminal.settle(1.0)
             written = count_lines(run.log_path)
             lost = abs(written - 1 - watcher.newest) + abs(written - watcher.told_count())
-            return Round(lost * LINE_BYTES, watcher.lags(), watcher.keys, used)
+            used = processor_seconds(terminal.pid) - before
+            return Round(lost * LINE_BYTES, watcher.lags(), watcher.keys, used / written)
 
 
 def watch_stock(seconds: float) -> Round:
@@ -262,12 +263,12 @@ def watch_stock(seconds: float) -> Round:
                 watcher.press("x", b"key %d" % (len(watcher.keys) + 1))
                 watcher.read_for(0.3)
             lags = watcher.lags()
-            # On a busy machine, `Log` shows the lines of the window later.
             while runs.get(run.run_id).is_active:
                 watcher.read_for(0.2)
-            written = count_lines(run.log_path)
-            terminal.until(lambda: watcher.newest >= written - 1, LONGEST_WAIT)
-            return Round(0, lags, watcher.keys, (processor_seconds(terminal.pid) - before) / written)
+            # `Log` falls behind on a slow machine, and then draws until it has caught up.
+            terminal.settle(1.0)
+            used = processor_seconds(terminal.pid) - before
+            return Round(0, lags, watcher.keys, used / count_lines(run.log_path))
 
 
 def count_lines(path: str) -> int:
