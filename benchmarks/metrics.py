@@ -8,6 +8,9 @@ with `json` and flushes the file. No call may be lost when four processes log.
 Opening: a run with many points, from its directory to the points of a chart of 200 columns, in a new process. The
 baseline parses the lines of its `metrics.jsonl`. On the screens, the time from the key to the chart is compared with a
 run with 100 points.
+
+End: the time from the last line of a script to the recorded end of its run. A run with many points is compared with a
+run with 100 points.
 """
 
 from __future__ import annotations
@@ -17,10 +20,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 from benchmarks.harness import COUNT, MICROSECONDS, check, compare, compare_values, environment, finish, python
+from benchmarks.log_programs import write_project
 from benchmarks.terminal import Seen, Terminal
 from tests.ui.runs.past import past_run
+from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.metrics import RunMetrics
 from tui_workbench.runs.metrics.recording import MetricsRecorder
@@ -36,6 +42,16 @@ OPEN_LIMIT = 0.1
 CHART_LIMIT = 8.0
 COLUMNS, ROWS = 120, 36
 ESCAPE = "\x1b"
+
+END_MARGIN = 0.2  # seconds
+ENDING = """\
+import sys, time, workbench
+for step in range(int(sys.argv[1]) // 100):
+    for number in range(100):
+        workbench.log("metric%d" % number, 1 / (step + 1), step)
+with open("ended", "w") as file:
+    print(time.time(), file=file)
+"""
 
 LOGGING = """\
 import json, os, sys, time
@@ -87,6 +103,8 @@ def main() -> int:
         root, large = make_project(os.path.join(folder, "project"))
         measure_open(large)
         measure_chart(root, folder)
+    with tempfile.TemporaryDirectory() as folder:
+        measure_end(os.path.join(folder, "project"))
     return finish()
 
 
@@ -176,6 +194,29 @@ def measure_chart(root: str, folder: str) -> None:
             3,
             baseline_name=f"{FEW} points",
         )
+
+
+def measure_end(root: str) -> None:
+    """Compare the times from the last line of a script to the end of its run."""
+    runs = write_project(root, ENDING)
+
+    def ended(points: int) -> float:
+        run = runs.submit(RunRequest("local", "script.py", (str(points),)))
+        while (run := runs.get(run.run_id)).is_active:
+            time.sleep(0.01)
+        with open(os.path.join(root, "ended"), encoding="utf-8") as file:
+            return time.time() - float(file.read())
+
+    compare(
+        f"{POINTS:,} points of 100 metrics, script's last line to the end of the run",
+        lambda: ended(POINTS),
+        lambda: ended(FEW),
+        1.0,
+        3,
+        baseline_name=f"{FEW} points",
+        margin=END_MARGIN,
+        warmup=0,
+    )
 
 
 if __name__ == "__main__":

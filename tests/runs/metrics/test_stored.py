@@ -13,6 +13,7 @@ import pytest
 from tests.runs.metrics.support import curve, end, log, point, points, read, write
 from tui_workbench.runs.metrics import RunMetrics, recording, stored, summary_of
 from tui_workbench.runs.metrics.recording import MetricsRecorder
+from tui_workbench.runs.store.annotations import JOURNAL
 from tui_workbench.runs.store.rundir import RunDirectory
 
 
@@ -166,6 +167,25 @@ def test_followed_log_is_stored_completely(tmp_path: Path) -> None:
     assert len(curve(metrics, "loss")) == 1501
     assert summary_of(str(tmp_path)) == {"loss": 0.5}
     assert metrics.notes() == []
+
+
+def test_end_of_a_run_does_not_wait_for_many_values(tmp_path: Path) -> None:
+    run = tmp_path / ".workbench" / "runs" / "project_1"
+    run.mkdir(parents=True)
+    points(run, *(point("loss", 1 / (step + 1), step) for step in range(20_000)))
+    write(run / "outputs" / "metrics.csv", "epoch,val\n1,2\n")
+    recorder = MetricsRecorder(RunDirectory(str(run)))
+    recorder.read()
+    recorder.store()
+    end(run)
+    assert not (run / "metrics.json").exists()
+    assert summary_of(str(run))["loss"] == 1 / 20_000  # the end of the log is read
+
+    recorder.store_late()
+    assert json.loads((run / "metrics.json").read_text())["metrics"]["loss"]["count"] == 20_000
+    assert len(curve(read(run), "loss")) == 20_000
+    assert curve(read(run), "val") == [(1, 2)]
+    assert (run.parent.parent / JOURNAL).read_text() == "project_1\n"  # the index reads the run again
 
 
 def test_log_read_in_pieces_is_stored_completely(tmp_path: Path) -> None:

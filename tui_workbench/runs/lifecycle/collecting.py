@@ -50,6 +50,7 @@ def collect(directory: RunDirectory, state_directory: str) -> None:
         metrics = MetricsRecorder(directory)
         metrics.read()
         metrics.store()
+        metrics.store_late()
         notify_index(state_directory, directory.run_id)
 
 

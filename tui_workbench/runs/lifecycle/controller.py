@@ -132,6 +132,10 @@ class Controller:
                 self._cancel()
         return False
 
+    def finish_metrics(self) -> None:
+        """Store long metrics. Call it last: the end of the run does not wait for them, nor should the queue."""
+        self._helpers.metrics.store_late()
+
     def conclude(self, outcome: Outcome) -> None:
         """Execute the steps after the end of the script. Raises StorageError if the end cannot be recorded."""
         self._wrap_up(_ending(outcome, self._directory.now()))
@@ -289,6 +293,7 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
         from tui_workbench.runs.lifecycle.queueing import leave
 
         leave(directory)
+    controller.finish_metrics()
     if controller.provenance >= 0:
         # Collecting the provenance may take longer than a short script, and only this process waits for it.
         os.read(controller.provenance, 1)

@@ -117,6 +117,8 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
 
 def finish_here(directory: RunDirectory, lock: ControllerLock) -> None:
     """Complete a run that has ended or was canceled, in this process. Releases the lock. Raises StorageError."""
+    controller = Controller(directory)
     with lock:
-        Controller(directory).finish()
+        controller.finish()
     queueing.leave(directory)
+    controller.finish_metrics()

@@ -248,6 +248,7 @@ class Watcher:
                         queueing.lift_sweep_limit(run.directory)
                     return controller
         queueing.leave(run.directory)
+        controller.finish_metrics()
         return None
 
     def _end_job(self, run: _Run, controller: Controller | None, error: Exception | None) -> None:

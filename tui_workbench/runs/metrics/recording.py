@@ -12,8 +12,10 @@ import struct
 import threading
 import time
 
+from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.stored import write
+from tui_workbench.runs.store.annotations import notify_index
 from tui_workbench.runs.store.rundir import METRICS, OUTPUT, RunDirectory
 
 INTERVAL = 1.0  # seconds between two checks of the file sizes
@@ -37,6 +39,7 @@ class MetricsRecorder:
         self._metrics: RunMetrics | None = None
         self._follower: threading.Thread | None = None
         self._stopping = threading.Event()
+        self._is_late = False  # True if the metrics are stored after the end of the run is recorded
         self._reading = threading.Lock()  # held by the thread that reads a piece
         self.caught_up = threading.Event()  # set when less than a piece of the output is unread
 
@@ -67,17 +70,36 @@ class MetricsRecorder:
         return False
 
     def read(self) -> None:
-        """Read all files. Must be called before links and unchanged files are removed from the working copy."""
+        """Read all files, except for a long rest of `metrics.jsonl`, which `store_late` reads.
+
+        Must be called before links and unchanged files are removed from the working copy.
+        """
         self.stop_following()
         try:
             if self._metrics is None or self._metrics.rules_changed:
                 self._metrics = RunMetrics(self._directory.path, use_stored=False)
-            self._metrics.refresh(ended=True)
+            self._is_late = self._metrics.takes_long
+            if self._is_late:
+                self._metrics.refresh_files()
+            else:
+                self._metrics.refresh(ended=True)
         except FAULTS as error:
             self._report(error)
 
     def store(self) -> None:
-        """Read the rest of the metrics, and store all of them."""
+        """Read the rest of the metrics and store all of them, unless this is left to `store_late`."""
+        if not self._is_late:
+            self._store()
+
+    def store_late(self) -> None:
+        """After the end of the run is recorded, store metrics that would have delayed it, and inform the index."""
+        if self._is_late:
+            self._is_late = False
+            self._store()
+            with contextlib.suppress(StorageError):
+                notify_index(os.path.dirname(os.path.dirname(self._directory.path)), self._directory.run_id)
+
+    def _store(self) -> None:
         if self._metrics is None:
             return
         try:
@@ -112,4 +134,5 @@ class MetricsRecorder:
 
     def _report(self, error: Exception) -> None:
         self._metrics = None
-        self._directory.append_event("step", step="metrics", reason=f"not stored: {type(error).__name__}: {error}")
+        with contextlib.suppress(StorageError):  # after its end, the run may have been removed
+            self._directory.append_event("step", step="metrics", reason=f"not stored: {type(error).__name__}: {error}")

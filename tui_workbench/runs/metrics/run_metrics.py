@@ -39,6 +39,8 @@ from tui_workbench.runs.metrics.values import (
 )
 from tui_workbench.runs.store.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
+MANY_BYTES, MANY_POINTS = 1 << 20, 500_000  # each takes about 0.2 s to read or to store
+
 EVENT_FILE = "tfevents"  # TensorBoard recognizes event files by this part of the name
 
 
@@ -86,6 +88,11 @@ class RunMetrics:
         ended = ended or self._end_ns > 0
         something = self._logged.refresh()
         something = self._output.refresh(ended=ended) or something
+        return self.refresh_files() or something
+
+    def refresh_files(self) -> bool:
+        """Find the files of metrics and read their new data, but not the logs. Return True if there was new data."""
+        something = False
         for before, path in (*self._noted(), *self._discovery.search(self._window())):
             file = self._files.pop(before, None) or (EventFile if EVENT_FILE in os.path.basename(path) else TableFile)(
                 path
@@ -105,6 +112,11 @@ class RunMetrics:
         The controller calls this during the run, so that little of a long log is unread when the run ends.
         """
         return self._logged.follow() or self._output.follow()
+
+    @property
+    def takes_long(self) -> bool:
+        """True if reading the rest of `metrics.jsonl` and storing all metrics takes longer than about 0.2 s."""
+        return self._logged.tail.unread >= MANY_BYTES or self._logged.columns.points >= MANY_POINTS
 
     @property
     def rules_changed(self) -> bool:
