@@ -61,3 +61,9 @@ def test_run_and_usage_errors_have_different_codes(workbench: Installed) -> None
     assert workbench.run("experiment", "submit", "-c", "local", "none.py").code == 2
     assert workbench.run("experiment", "submit", "-c", "none", "hello.py").code == 3
     assert workbench.run("history", "info", "-r", "99").code == 2
+
+
+def test_options_without_effect_are_refused(workbench: Installed) -> None:
+    workbench.run("trace", "--follow", "-o", "json").error(2, "--follow prints text only")
+    workbench.run("trace", "--shell", "--query", "[0]").error(2, "--shell prints text only")
+    workbench.run("gpu", "list", "--wait", "nan").error(2, "'nan' is not a number of seconds")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -12,6 +14,8 @@ import pytest
 
 from tests.conftest import write_project
 from tests.faults.support import Workbench, tree, until
+from tui_workbench.cli.doctor import doctor_folders
+from tui_workbench.cli.doctor.answer import BROKEN
 from tui_workbench.projects.project import Project
 
 
@@ -41,6 +45,14 @@ def fill(disk: Path) -> Path:
         except OSError:
             pass
     return ballast
+
+
+def test_doctor_reports_a_disk_without_inodes(small_disk: Path) -> None:
+    with contextlib.suppress(OSError):
+        for number in itertools.count():
+            (small_disk / str(number)).touch()
+    answer = doctor_folders.disk([str(small_disk)])
+    assert (answer.state, answer.message) == (BROKEN, f"no inodes free at {small_disk}")
 
 
 @pytest.mark.parametrize("tracked", [False, True])

@@ -13,7 +13,7 @@ from typing import Any
 
 from tui_workbench.cli.computetarget.check import HOST_KEYS, RESULT, accept_host_keys, print_checks, report
 from tui_workbench.cli.shared.output import emit, is_text, output
-from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.cli.shared.parser import option, options, seconds
 from tui_workbench.cli.shared.prompts import ensure_login
 from tui_workbench.core.errors import RunNotFound, TargetUnreachable, UsageError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunSpec
@@ -46,7 +46,7 @@ OPTIONS = (
     option("-t", "--target", metavar="NAME", action="append", default=[],
            help="only this target (default: all); repeatable"),
     option("--watch", action="store_true", help="repeat every second until Ctrl-C; -o json prints one line each time"),
-    option("--wait", metavar="SECONDS", type=float, default=DEFAULT_WAIT,
+    option("--wait", metavar="SECONDS", type=seconds, default=DEFAULT_WAIT,
            help=f"time limit for the machines to answer (default: {DEFAULT_WAIT:g})"),
     output(default="table", example="[?target=='local']"),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from tui_workbench.cli.shared.output import emit, output
 from tui_workbench.cli.shared.parser import number_of, option, options
 from tui_workbench.core.directories import user_state_directory
+from tui_workbench.core.errors import UsageError
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.trace import KINDS
 from tui_workbench.core.trace_reading import RUNNING, TracedCall, TraceFile, matches, shell_line, short_line
@@ -45,6 +46,9 @@ all projects are listed. Secrets are shown as ***.""",
 
 
 def run_trace(arguments: argparse.Namespace) -> int:
+    if (arguments.output or arguments.query) and (arguments.follow or arguments.shell):
+        other = "--follow" if arguments.follow else "--shell"
+        raise UsageError(f"{other} prints text only", remedy=f"Omit {other}, or omit -o and --query.")
     folder, has_ended = user_state_directory(), None
     if arguments.run:
         directory = History(Project.find(arguments.project)).directory(arguments.run)

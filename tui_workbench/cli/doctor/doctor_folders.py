@@ -76,12 +76,13 @@ def disk(paths: list[str]) -> Answer:
         except OSError:
             continue
         # A file system that creates inodes on demand reports 0 in total.
-        has_files = not room.f_files or room.f_favail > FEW_FILES
-        rooms.append((room.f_bavail * room.f_frsize if has_files else 0, place))
+        is_full = bool(room.f_files) and room.f_favail <= FEW_FILES
+        rooms.append((0 if is_full else room.f_bavail * room.f_frsize, is_full, place))
     if not rooms:
         return limited("disk", "free space unknown", "Runs fail when the disk is full.")
-    free, place = min(rooms)
-    message = f"{free / 1e9:.1f} GB free at {abbreviate_home(place)}"
+    free, is_full, place = min(rooms)
+    amount = "no inodes" if is_full else f"{free / 1e9:.1f} GB"
+    message = f"{amount} free at {abbreviate_home(place)}"
     if free >= LOW_SPACE:
         return ok("disk", message)
     remedy = "Run `workbench-tui experiment clean`, or find the largest files:"

@@ -28,6 +28,8 @@ configure_compare = options(
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
+    if arguments.diff and (arguments.output != "table" or arguments.query):
+        raise UsageError("--diff prints text only", remedy="Omit --diff, or omit -o and --query.")
     runs = History(Project.find(arguments.project))
     comparison = compare(runs, [*arguments.runs, *arguments.named_runs])
     if arguments.diff:
