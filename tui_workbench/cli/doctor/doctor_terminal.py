@@ -118,7 +118,7 @@ def characters(environment: Mapping[str, str]) -> Answer:
     if environment.get("TERM") == "linux":
         return limited("unicode", "the Linux console has few characters", cost, _OTHER_TERMINAL)
     message = f"the locale is {named}" if named else "no locale is set"
-    return limited("unicode", message, cost, "If the terminal shows Unicode:", "export LANG=C.UTF-8")
+    return limited("unicode", message, cost, "If the terminal supports UTF-8:", "export LC_ALL=C.UTF-8")
 
 
 def _examined(environment: Mapping[str, str]) -> Terminal:

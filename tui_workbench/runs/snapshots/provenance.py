@@ -67,7 +67,10 @@ def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
 
 
 def _run_child(directory: RunDirectory, record: Record, inherited: Sequence[int]) -> None:
-    """Fork again, so that the child never becomes a zombie. The grandchild keeps the pipe open until it ends."""
+    """Collect the provenance in a grandchild, which init adopts, so that no zombie remains.
+
+    The grandchild keeps the pipe open until it ends.
+    """
     try:
         for descriptor in inherited:
             os.close(descriptor)

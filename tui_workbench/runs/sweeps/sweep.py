@@ -227,7 +227,9 @@ def read(project: Project, group: str) -> Sweep:
         ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunNotFound(
-            f"cannot read this sweep ({type(error).__name__}: {error})", remedy="Start the sweep again.", file=path
+            f"cannot read this sweep: {error or type(error).__name__}",
+            remedy="Check the permissions of the file. To cancel its runs, use `workbench-tui experiment cancel`.",
+            file=path,
         ) from error
 
 

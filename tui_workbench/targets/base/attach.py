@@ -350,7 +350,7 @@ def _check_address(request: AttachRequest) -> None:
     if port > 65535:
         raise UsageError(f"invalid port {port}", remedy="Use a port from 1 to 65535.")
     if "@" in host:
-        user, _, machine = host.rpartition("@")
+        user, _, machine = request.address.rpartition("@")
         raise UsageError(
             f"the address {request.address!r} contains a user name",
             remedy=f"Write `--username {user} --address {machine}`.",

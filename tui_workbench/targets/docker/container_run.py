@@ -253,9 +253,9 @@ class EngineLog(contextlib.AbstractContextManager["EngineLog"]):
         os.close(self._state)
 
     def take(self, *, follow: bool) -> None:
-        """Copy new records, with `follow` until the container has ended. Raises the errors of Engine.records.
+        """Copy new records; if `follow` is true, until the container has ended. Raises the errors of Engine.records.
 
-        While another process copies the log, return immediately with `follow`, else wait for that process.
+        If another process is copying the log, return at once if `follow` is true; otherwise, wait for that process.
         """
         if not self._is_locked and not self._begin(wait=not follow):
             return

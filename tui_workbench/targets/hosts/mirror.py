@@ -83,7 +83,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
                 if self.size < size:
                     raise ConnectionLost(
                         f"{self._host.label}: no output arrived for {SILENCE_SECONDS:g} s",
-                        remedy="Wait: the log continues at the same byte when the machine answers.",
+                        remedy="Wait: the log resumes where it stopped when the machine answers.",
                     )
             elif not self.pump():
                 self.end()
@@ -100,7 +100,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
                 process.wait(1.0)
         raise ConnectionLost(
             f"the connection to {self._host.label} was lost while reading the log",
-            remedy="Wait: the log continues at the same byte when the machine answers.",
+            remedy="Wait: the log resumes where it stopped when the machine answers.",
         )
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ def follow(
     """Copy the log and the files of `live` until the descriptor `ended` becomes readable.
 
     Then call `finish`, which may raise an error, and copy the rest of the log. Raises Interrupted, or TargetUnreachable
-    if the connection is lost. Another call continues at the same byte.
+    if the connection is lost. Another call continues where this one stopped.
     """
     log = mirror.open()
     watched = [descriptor for descriptor in (ended, log, interrupted) if descriptor >= 0]

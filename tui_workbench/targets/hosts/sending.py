@@ -309,7 +309,7 @@ class _Batch:
         except OSError as error:
             if error.strerror is None:
                 raise StorageError(
-                    "the file shrank while it was sent",
+                    "the file shrank while it was being sent",
                     remedy="Wait until no program writes to the file, then submit the run again.",
                     file=path,
                 ) from error

@@ -399,7 +399,7 @@ def _connection_error(prefix: str, client: _Client, error: Exception) -> Connect
         text = f"no SSH server answers on port {client.port} of {client.name}: {said}"
         return ConnectionLost(f"{prefix}{text}", remedy="Check the address and the port.", failed_check="port")
     if isinstance(error, socket.gaierror | UnicodeError):  # UnicodeError for an invalid name such as `a..b`
-        remedy = "Check the address and the network of this machine."
+        remedy = "Check the address, and the network connection of this machine."
         return ConnectionLost(f"{prefix}unknown host name {client.name}", remedy=remedy, failed_check="name")
     if isinstance(error, ConnectionRefusedError):
         return ConnectionLost(

@@ -24,7 +24,7 @@ the list as JSON.
 
 ```yaml
 run.start: f5, ctrl+r    # two keys for one command
-files.run: [s, "!"]      # the same as a list; quote characters that have a meaning in YAML
+files.run: [s, "!"]      # the same as a list; quote characters with a special meaning in YAML
 view.zoom: ""            # no key; the command is still in the palette
 ```
 

@@ -210,5 +210,5 @@ def _nearest(name: str, known: Mapping[str, object]) -> str:
 
 _LIST = "Write lines such as `run.start: ctrl+r`. `workbench-tui keys` lists all commands."
 _READABLE = "Make the file readable, and save it as UTF-8 text."
-_QUOTES = 'Quote characters that have a meaning in YAML, as in `view.zoom: "?"`.'
-_KEYS = 'Write a list such as `files.run: [s, "!"]`, and quote characters that have a meaning in YAML.'
+_QUOTES = 'Quote characters with a special meaning in YAML, as in `view.zoom: "?"`.'
+_KEYS = 'Write a list such as `files.run: [s, "!"]`, and quote characters with a special meaning in YAML.'

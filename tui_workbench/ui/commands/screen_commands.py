@@ -216,7 +216,7 @@ GPU_PANEL = Scope("gpu panel", "GPU panel", (
 
 TRACE = Scope("calls", "8 Calls", (
     Command("trace.copy", "y", "copy", "Copy", "Copy the call as a shell command."),
-    Command("trace.filter", "slash", "filter", "Filter", "Filter calls by words or, for example, kind:ssh."),
+    Command("trace.filter", "slash", "filter", "Filter", "Filter calls by words or conditions such as kind:ssh."),
     Command("trace.failed", "f", "failed", "Failed", "Show only failed calls, or all calls."),
     Command("trace.whose", "a", "toggle_run", "Run/all", "Show only calls of the selected run, or all calls."),
     quiet("trace.read", "enter", "read", "Read", "Show the whole call, or return to the list."),

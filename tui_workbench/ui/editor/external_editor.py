@@ -137,6 +137,6 @@ def enter_editor(app: App[Any], edit: Edit) -> None:
             processes.run(argv, output=None, log_start=True)
     except SuspendNotSupported as error:
         remedy = "Use the Editor or Log pane of the workbench instead."
-        raise UsageError("cannot open an editor in this terminal", remedy=remedy) from error
+        raise UsageError("cannot open an external editor in a browser", remedy=remedy) from error
     except OSError as error:
         raise StorageError(f"cannot start the editor {argv[0]}: {error.strerror}", remedy=_REMEDY) from error

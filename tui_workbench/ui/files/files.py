@@ -34,7 +34,7 @@ MOST_FOUND = 1000  # limit of shown search results, because each takes time at e
 
 
 class FileLooks:
-    """The drawing of rows of files and folders. Unsaved files have a mark, ignored files a muted color."""
+    """The appearance of files and folders in rows. Unsaved files are marked; ignored and hidden files are muted."""
 
     def __init__(self, root: str) -> None:
         self._root = root

@@ -42,7 +42,7 @@ class FormContent:
         return self.cursor != before
 
     def at_line(self, line: int) -> int | None:
-        """Return the index of the last row whose value starts in this line of the text or before it."""
+        """Return the index of the last row whose value starts on or before this line of the text."""
         at = [index for index, row in enumerate(self.rows) if 0 < row.line <= line]
         return max(at, key=lambda index: (self.rows[index].line, self.rows[index].depth), default=None)
 

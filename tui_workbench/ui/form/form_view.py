@@ -75,7 +75,7 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         self._redraw()
 
     def go_to_line(self, line: int) -> bool:
-        """Move the cursor to the last row that starts in or before this line; return False if there is none."""
+        """Move the cursor to the last row that starts on or before this line; return False if there is none."""
         return self._go_to(self._form.at_line(line))
 
     def go_to_finding(self) -> bool:
