@@ -16,6 +16,7 @@ from tui_workbench.runs.lifecycle import queueing, resuming
 from tui_workbench.runs.lifecycle.adoption import take_over_imported
 from tui_workbench.runs.lifecycle.collecting import collect
 from tui_workbench.runs.snapshots.restore import Restoration, restore, undo, undoable
+from tui_workbench.runs.stacks import Stacks, take_stacks
 from tui_workbench.runs.store.rundir import DEFAULT_GRACE
 from tui_workbench.runs.submission import launch
 from tui_workbench.runs.submission.plan_details import plan_details
@@ -61,6 +62,14 @@ class Runs(History):
         in time, for example because its target is unreachable.
         """
         return resuming.cancel(self.directory(run_id), grace)
+
+    def stacks(self, run_id: str) -> Stacks:
+        """Read the Python stacks of all processes of a running run, and keep them with the run.
+
+        The script is not paused and not changed. Raises UsageError if the script is not running, RunNotFound,
+        ImportedRun, or another WorkbenchError if the processes cannot be read.
+        """
+        return take_stacks(self.directory(run_id))
 
     def resume(self) -> builtins.list[str]:
         """Start a controller for each active run of this user that has none, and continue interrupted sweeps.

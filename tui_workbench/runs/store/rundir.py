@@ -43,6 +43,7 @@ METRICS_SUMMARY = "metrics.json"
 METRICS_CACHE = "metrics.cache"
 GPU_SAMPLES = "gpu.jsonl"
 GPU_VERDICT = "gpu.json"
+STACKS = "stacks"  # a file for each time that the Python stacks of the run were read
 LIVE = "live"  # files fetched during a run on another machine, which are moved when the run ends
 
 OUTPUTS = "outputs"

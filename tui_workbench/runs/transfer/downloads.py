@@ -29,6 +29,7 @@ from tui_workbench.runs.store.rundir import (
     PROVENANCE,
     RECORD,
     SHELL_COPY,
+    STACKS,
     WORKING_COPY,
     RunDirectory,
 )
@@ -40,7 +41,7 @@ RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, PROVENANCE, DIFF)
 ALIASES = {"driver_log": OUTPUT, "driver_log.txt": OUTPUT, "control_log": EVENTS, "control_log.txt": EVENTS}
 
 # Folders in a run directory that the workbench creates.
-_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, RANKS, SPARK, LIVE, SHELL_COPY, CONTAINER_FILES))
+_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, RANKS, SPARK, LIVE, SHELL_COPY, CONTAINER_FILES, STACKS))
 
 MOST_ATTACHMENTS = 10_000
 

@@ -41,9 +41,10 @@ from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.targets.base import machine_info
 from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu.framework_location import FrameworkLocation, Interpreter, variables_of
-from tui_workbench.targets.hosts import supervisor
+from tui_workbench.targets.hosts import py_spy, supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
 
@@ -180,6 +181,13 @@ class Target(abc.ABC):
     def container_id(self, spec: RunSpec) -> str:
         """Return the ID of the run's container, or "". Raises TargetUnreachable."""
         return ""
+
+    def read_stacks(self, spec: RunSpec) -> Reading:
+        """Return the Python stacks of the processes of a running script; no process is not an error.
+
+        The script is not paused and not changed. Raises WorkbenchError.
+        """
+        return py_spy.read_stacks(self.host, spec.run_id)
 
     def interpreter_of(self, spec: RunSpec) -> str:
         """Return the path of the run's interpreter on its machine.

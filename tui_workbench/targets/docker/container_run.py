@@ -20,10 +20,11 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tui_workbench.core import locks
-from tui_workbench.core.errors import NeverStarted, WorkbenchError
+from tui_workbench.core.errors import ConfigurationError, NeverStarted, WorkbenchError
 from tui_workbench.core.files import open_below, write_all, write_below
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import BackgroundCall
+from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, Outcome, Report
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
@@ -31,10 +32,13 @@ from tui_workbench.targets.docker.container import ENGINE_MODE, MODE_LABEL, cont
 from tui_workbench.targets.docker.engine import Container, Engine, EngineRefused, Image
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.host import Completed, Host
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.mirror import follow
+from tui_workbench.targets.hosts.py_spy import MISSING, archive_of, installed_py_spy, reading_of
 from tui_workbench.targets.hosts.supervisor import OUTPUT
+
+TOOLS = "/workbench/tools"  # folder in the container for programs that the workbench sends
 
 END_SECONDS = 30.0  # seconds after which a container that does not end is killed again
 # Signals all processes of the run's user in the container, except process 1 and this shell.
@@ -187,6 +191,25 @@ class ContainerRun:
             except EngineRefused:
                 pass  # the container has just ended, or cannot start another process
         self._engine.kill(found.id, "SIGTERM")
+
+    def read_stacks(self) -> Reading:
+        """Return the Python stacks of the processes in the container. Raises WorkbenchError."""
+        found = self.container()
+        if found is None or found.has_ended:
+            return Reading()
+        if _keeps_log(found):
+            raise ConfigurationError(
+                f"cannot read the stacks: the image {self._spec.target.base_docker_image} has no shell",
+                remedy="Choose a baseDockerImage with /bin/sh.",
+            )
+        spy = installed_py_spy()
+        path = f"{TOOLS}/{spy.name}"
+        code, output = self._engine.execute(found.id, spy.words(path, self._spec.run_id))
+        if code == MISSING:
+            self._engine.put(found.id, "/", archive_of(spy, path))
+            code, output = self._engine.execute(found.id, spy.words(path, self._spec.run_id))
+        place = f"the container on {self._host.label}"
+        return reading_of(Completed(code, output, output), spy, place, package_place="in the image")
 
     def collect(self, report: Report) -> None:
         """Fetch outputs/, all other files that the run created, and the rest of the log."""

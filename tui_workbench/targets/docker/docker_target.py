@@ -21,6 +21,7 @@ from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import machine_info, run_environment, spark
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
@@ -145,6 +146,9 @@ class DockerTarget(Target):
     def container_id(self, spec: RunSpec) -> str:
         found = self._run(spec).container()
         return found.id if found is not None else ""
+
+    def read_stacks(self, spec: RunSpec) -> Reading:
+        return self._run(spec).read_stacks()
 
     def prepare_environment(self, spec: RunSpec) -> str:
         images = Images(self.host, self._connect(), spec)

@@ -4,6 +4,7 @@
 <home>/projects/<name>-<key>/tree   the project as last sent; `key` identifies the machine and folder of the project
 <home>/runs/<run ID>/               the run's directory on the host
 <home>/sdk/<version>/               the modules that scripts import to log metrics
+<home>/tools/<name>                 programs that the workbench sends, such as py-spy
 <home>/supplies/                    packages for building environments; can be removed at any time
 ```
 """
@@ -51,6 +52,9 @@ class HostLayout(NamedTuple):
 
     def sdk(self, version: str) -> str:
         return posixpath.join(self.home, "sdk", version)
+
+    def tool(self, name: str) -> str:
+        return posixpath.join(self.home, "tools", name)
 
     @property
     def offline_packages(self) -> str:

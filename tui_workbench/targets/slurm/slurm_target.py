@@ -20,6 +20,7 @@ from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.group import RunGroup, wait_for_one
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
@@ -42,6 +43,7 @@ from tui_workbench.targets.slurm.copying import drain
 from tui_workbench.targets.slurm.following import ClusterWatch
 from tui_workbench.targets.slurm.options import is_held, job_name, job_words, log_of, nodes_of, requeues
 from tui_workbench.targets.slurm.squeue import CLEAN, SQUEUE, parse
+from tui_workbench.targets.slurm.stacks import read_stacks
 from tui_workbench.targets.slurm.states import ENDED
 from tui_workbench.targets.slurm.stopping import stop
 from tui_workbench.targets.slurm.submission import (
@@ -223,6 +225,9 @@ class SlurmTarget(Target):
             outcome = ends.outcome_without_code("CANCELLED", None, spec.run_directory, has_started=True)
         ends.keep_outcome(spec.run_directory, outcome)
         return bool(was_forced)
+
+    def read_stacks(self, spec: RunSpec) -> Reading:
+        return read_stacks(self.login, spec)
 
     def collect(self, spec: RunSpec) -> None:
         drain(self.login, spec)

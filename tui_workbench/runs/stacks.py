@@ -1,0 +1,261 @@
+"""Python stacks of a running run: read them from its processes, keep them with the run, and describe them.
+
+Each reading is a JSON file in the folder `stacks/` of the run directory. The files of imported runs are not trusted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tui_workbench.core import trace
+from tui_workbench.core.errors import RunNotFound, StorageError, UsageError, WorkbenchError, storage_errors
+from tui_workbench.core.files import make_folders, read_below, unlink_below
+from tui_workbench.core.masking import mask_words
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.core.plaintext import counted
+from tui_workbench.runs.store.rundir import STACKS, RunDirectory, json_bytes
+from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.base.stacks import (
+    Frame,
+    NamedProcess,
+    ProcessStacks,
+    Reading,
+    ThreadStack,
+    name_processes,
+)
+
+MOST_KEPT = 20
+"""Number of readings that are kept for a run. Older files are removed."""
+
+LARGEST = 16 << 20
+"""Maximum size of a file in bytes. A thread with 100 frames takes about 20 kB."""
+
+_REFUSED = "ermission"  # in py-spy's message, if the kernel does not permit it to read a process
+_INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+class Stacks(NamedTuple):
+    """The stacks of a run at one moment."""
+
+    run_id: str
+    time: float  # seconds since the epoch
+    seconds: float  # the duration of the reading
+    total: int  # all Python processes, including those that were not read
+    processes: tuple[NamedProcess, ...]
+
+
+def why_no_stacks(run: Run) -> str:
+    """Return a sentence that says why the stacks of a run cannot be read now; "" if they can."""
+    if run.imported:
+        return "The run was not submitted by you on this machine."
+    if not run.is_active:
+        return "The run has ended."
+    return "" if run.state in (RunState.RUNNING, RunState.UNKNOWN) else "The script is not running."
+
+
+def take_stacks(directory: RunDirectory) -> Stacks:
+    """Read the stacks of all Python processes of a run, and keep them with the run.
+
+    Raises UsageError if the script is not running, ImportedRun, TargetUnreachable, StorageError, or another
+    WorkbenchError if the processes cannot be read.
+    """
+    record, run = directory.own_record(), directory.run()
+    if why := why_no_stacks(run):
+        raise UsageError(
+            f"cannot read the stacks of run {run.run_id}: {why[0].lower()}{why[1:].rstrip('.')}",
+            remedy=f"`workbench-tui experiment stacks -r {run.run_id} --last` prints the last stacks that were read.",
+        )
+    target = target_for(record.spec.target)
+    begin, started = time.time(), time.monotonic()
+    with contextlib.closing(target), trace.for_run(directory.path):
+        reading = target.read_stacks(record.spec)
+    _refuse_unread(reading, run, target.host.label)
+    processes = tuple(
+        each._replace(stacks=each.stacks._replace(command=tuple(mask_words(each.stacks.command))))
+        for each in name_processes(reading.processes)
+    )
+    stacks = Stacks(run.run_id, begin, round(time.monotonic() - started, 3), reading.total, processes)
+    _keep(directory, stacks)
+    return stacks
+
+
+def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
+    """Raise WorkbenchError if no process was found, or if none could be read."""
+    if not reading.processes:
+        raise WorkbenchError(
+            f"run {run.run_id} has no Python process on {label}",
+            remedy="Stacks can be read only while a Python process of the run is running. If the script is starting, "
+            "try again.",
+        )
+    problems = [each.problem for each in reading.processes]
+    if not all(problems):
+        return
+    if _REFUSED not in problems[0]:
+        raise WorkbenchError(
+            f"py-spy cannot read the processes of run {run.run_id}: {problems[0]}",
+            remedy="Update py-spy if the interpreter of the run is new: `pip install --upgrade py-spy`.",
+        )
+    if reading.scope > 0:
+        raise WorkbenchError(
+            f"{label} does not permit a program to read another process (kernel.yama.ptrace_scope is {reading.scope})",
+            remedy="Run `sudo sysctl kernel.yama.ptrace_scope=0` on that machine; this lasts until its next restart.",
+        )
+    raise WorkbenchError(
+        f"{label} does not permit py-spy to read the processes of the run",
+        remedy="Check that the processes belong to you, and that no security profile (seccomp, AppArmor, SELinux) of "
+        "that machine or its Docker engine forbids process_vm_readv.",
+    )
+
+
+# --- Files
+
+
+def _keep(directory: RunDirectory, stacks: Stacks) -> None:
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(stacks.time))
+    with storage_errors("write", directory.file(STACKS)):
+        make_folders(directory.path, STACKS)
+        directory.write(f"{STACKS}/{moment}-{int(stacks.time % 1 * 1000):03}.json", json_bytes(stacks_record(stacks)))
+        for name in _names(directory.path)[:-MOST_KEPT]:
+            unlink_below(directory.path, f"{STACKS}/{name}")
+
+
+def _names(directory: str) -> list[str]:
+    """Return the names of the files, oldest first."""
+    try:
+        names = os.listdir(os.path.join(directory, STACKS))
+    except OSError:
+        return []
+    return sorted(name for name in names if name.endswith(".json") and name[:1].isdigit())
+
+
+def has_stacks(directory: str) -> bool:
+    """Return True if stacks of the run at `directory` are kept."""
+    return bool(_names(directory))
+
+
+def last_stacks(directory: str) -> Stacks:
+    """Return the last stacks of the run at `directory`. Raises RunNotFound if there are none, or StorageError."""
+    names, run_id = _names(directory), os.path.basename(directory)
+    if not names:
+        raise RunNotFound(
+            f"run {run_id} has no stacks",
+            remedy=f"While the run is running, `workbench-tui experiment stacks -r {run_id}` reads them.",
+        )
+    path = f"{STACKS}/{names[-1]}"
+    with storage_errors("read", os.path.join(directory, path)):
+        data = read_below(directory, path, LARGEST)
+    try:
+        return _from_record(json.loads(data))
+    except _INVALID as error:
+        raise StorageError(
+            "this file of stacks is not valid", remedy="Remove the file.", file=os.path.join(directory, path)
+        ) from error
+
+
+def stacks_record(stacks: Stacks) -> dict[str, Any]:
+    """Return the stacks as JSON."""
+    return {
+        "run_id": stacks.run_id,
+        "time": stacks.time,
+        "seconds": stacks.seconds,
+        "process_count": stacks.total,
+        "processes": [_process_record(each) for each in stacks.processes],
+    }
+
+
+def _process_record(named: NamedProcess) -> dict[str, Any]:
+    process = named.stacks
+    threads = [
+        {**thread._asdict(), "frames": [frame._asdict() for frame in thread.frames]} for thread in process.threads
+    ]
+    rest = {name: value for name, value in process._asdict().items() if name not in ("rank", "task", "threads")}
+    return {"role": named.title, "rank": named.rank, **rest, "command": list(process.command), "threads": threads}
+
+
+def _from_record(found: dict[str, Any]) -> Stacks:
+    processes = tuple(map(_process_from_record, found["processes"]))
+    moment, seconds, total = float(found["time"]), float(found["seconds"]), int(found["process_count"])
+    return Stacks(str(found["run_id"]), moment, seconds, total, processes)
+
+
+def _process_from_record(found: dict[str, Any]) -> NamedProcess:
+    threads = tuple(
+        ThreadStack(
+            str(thread["name"]),
+            bool(thread["is_main"]),
+            bool(thread["is_active"]),
+            bool(thread["has_gil"]),
+            tuple(
+                Frame(str(frame["function"]), str(frame["file"]), str(frame["shown"]), int(frame["line"]))
+                for frame in thread["frames"]
+            ),
+        )
+        for thread in found["threads"]
+    )
+    rank = int(found["rank"]) if found["rank"] is not None else None
+    command, problem = tuple(map(str, found["command"])), str(found["problem"])
+    node = str(found["node"])
+    process = ProcessStacks(int(found["pid"]), int(found["parent"]), node, rank, None, command, threads, problem)
+    return NamedProcess(str(found["role"]), rank, process)
+
+
+# --- Text
+
+
+def rank_places(processes: Iterable[NamedProcess]) -> list[tuple[str, Frame]]:
+    """Return where the main threads of the ranks are, most frequent first: `ranks 0-2, 5` and the most recent call.
+
+    Empty for fewer than two ranks. In a training that hangs, the rank that is elsewhere is often the cause.
+    """
+    ranks: dict[Frame, list[int]] = {}
+    for each in processes:
+        thread = next((thread for thread in each.stacks.threads if thread.is_main and thread.frames), None)
+        if each.rank is not None and thread is not None:
+            ranks.setdefault(thread.frames[0], []).append(each.rank)
+    if sum(map(len, ranks.values())) < 2:
+        return []
+    places = sorted(ranks.items(), key=lambda place: (-len(place[1]), place[1]))
+    return [(f"{'ranks' if len(found) > 1 else 'rank'} {_ranges(sorted(found))}", frame) for frame, found in places]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return sorted numbers as a text such as `0-2, 5`."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+
+
+def thread_state(thread: ThreadStack) -> str:
+    """Return what a thread does, such as `waiting`."""
+    return ("running" if thread.is_active else "waiting") + (", holds the GIL" if thread.has_gil else "")
+
+
+def place_of(frame: Frame) -> str:
+    """Return the file and line of a call."""
+    return f"{frame.shown}:{frame.line}"
+
+
+def process_title(named: NamedProcess, *, has_nodes: bool) -> str:
+    """Return the role and the ID of a process, and its node if the run has several."""
+    node = f" on {named.stacks.node}" if has_nodes else ""
+    return f"{named.title}, process {named.stacks.pid}{node}"
+
+
+def has_several_nodes(processes: Iterable[NamedProcess]) -> bool:
+    """Return True if the processes are on more than one machine."""
+    return len({each.stacks.node for each in processes}) > 1
+
+
+def left_out_text(stacks: Stacks) -> str:
+    """Return a text about processes that were not read, or ""."""
+    left = stacks.total - len(stacks.processes)
+    return f"{counted(left, 'more process')} not read" if left > 0 else ""

@@ -1,0 +1,172 @@
+"""Read the Python stacks of a run's processes with py-spy, on the machine or in the container that executes them.
+
+py-spy is a program without dependencies. It is sent when the first stacks are read. py-spy reads the memory of the
+processes without pausing them (`--nonblocking`), so it cannot disturb a script, and also reads a process that waits
+for a device and cannot be paused.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import platform
+import tarfile
+from typing import NamedTuple
+
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError
+from tui_workbench.targets.base.stacks import MOST_PROCESSES, Reading, parse
+from tui_workbench.targets.hosts.host import Completed, Host, disk_full, is_disk_full
+from tui_workbench.targets.hosts.host_layout import HostLayout
+from tui_workbench.targets.hosts.remote_scripts import PROCESSES_OF_RUN
+
+MISSING, OTHER_MACHINE = 93, 94
+"""Exit codes of SCRIPT: py-spy is not there yet; the machine has another architecture and no py-spy."""
+
+IS_READ = b"stacks "
+"""The beginning of the output of SCRIPT, except in case of an error."""
+
+SECONDS = 60.0
+"""Time limit for reading the stacks of all processes. One process takes about 0.05 s."""
+
+SEND_SECONDS = 120.0
+
+AT_ONCE, SECONDS_EACH = 16, 10
+"""Number of processes that are read at the same time, and the time limit for each in seconds."""
+
+# $1: the path of py-spy, $2: its architecture, $3: the run's ID. A machine with another architecture can have its own
+# py-spy. Not every system has `timeout`. A running process may change its stack meanwhile, so it is read again after
+# an error.
+SCRIPT = f"""\
+spy=$1 id=$3
+[ "$(uname -m)" = "$2" ] || spy=$(command -v py-spy) || {{ uname -m; exit {OTHER_MACHINE}; }}
+[ -x "$spy" ] || exit {MISSING}
+{PROCESSES_OF_RUN}
+folder=$(mktemp -d 2>/dev/null || TMPDIR=/tmp mktemp -d) || exit
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 1' HUP INT TERM
+limit=
+command -v timeout >/dev/null && limit='timeout {SECONDS_EACH}'
+ranks() {{ tr '\\0' '\\n' <"/proc/$one/environ" | sed -n '/^RANK=[0-9]*$/p; /^SLURM_PROCID=[0-9]*$/p'; }}
+read_stacks() {{ $limit "$spy" dump --nonblocking --json --pid "$one" 2>"$folder/$one.error"; }}
+describe() {{
+    read -r stat <"/proc/$one/stat"
+    set -- ${{stat##*) }}
+    printf 'process %s %s\\n' "$one" "$2"
+    ranks
+    echo
+    head -c 4000 "/proc/$one/cmdline" | tr '\\n\\0' ' \\037'
+    echo
+    if read_stacks || read_stacks; then :; else head -c 2000 "$folder/$one.error"; fi
+    printf '\\n\\036\\n'
+}}
+count=0
+for one in $(left); do
+    case $(readlink "/proc/$one/exe") in */python* | */pypy*) ;; *) continue ;; esac
+    count=$((count + 1))
+    [ $count -le {MOST_PROCESSES} ] || continue
+    describe >"$folder/$one" 2>/dev/null &
+    [ $((count % {AT_ONCE})) -ne 0 ] || wait
+done
+wait
+read -r scope 2>/dev/null </proc/sys/kernel/yama/ptrace_scope || scope=-
+printf 'stacks %s %s %s\\n' "$scope" "$count" "$(uname -n)"
+rm -f "$folder"/*.error
+[ $count -eq 0 ] || cat "$folder"/*
+"""
+
+# $1: the path of the program, $2: the size of the input.
+_SEND = """\
+umask 077
+mkdir -p -- "${1%/*}" || exit
+cat >"$1.$$" && [ "$(wc -c <"$1.$$")" -eq "$2" ] && chmod 700 "$1.$$" && mv -f -- "$1.$$" "$1" && exit
+rm -f -- "$1.$$"
+exit 1
+"""
+
+
+class PySpy(NamedTuple):
+    """The py-spy of this machine."""
+
+    path: str
+    version: str
+    machine: str  # its architecture, as `uname -m` prints it
+
+    @property
+    def name(self) -> str:
+        """The name of its copy on other machines."""
+        return f"py-spy-{self.version}-{self.machine}"
+
+    def read(self) -> bytes:
+        with open(self.path, "rb") as file:
+            return file.read()
+
+    def words(self, path: str, run_id: str) -> list[str]:
+        """Return the command that executes SCRIPT with the copy of py-spy at `path`."""
+        return ["/bin/sh", "-c", SCRIPT, "sh", path, self.machine, run_id]
+
+
+def installed_py_spy() -> PySpy:
+    """Return the py-spy that was installed with the workbench. Raises ConfigurationError if there is none."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        package = distribution("py-spy")
+        paths = [str(package.locate_file(file)) for file in package.files or () if file.name == "py-spy"]
+    except PackageNotFoundError:
+        paths = []
+    found = next((os.path.realpath(path) for path in paths if os.access(path, os.X_OK)), "")
+    if not found:
+        raise ConfigurationError("py-spy is not installed on this machine", remedy="Install it: `pip install py-spy`.")
+    return PySpy(found, package.version, platform.machine())
+
+
+def read_stacks(host: Host, run_id: str) -> Reading:
+    """Read the stacks of a run whose processes are on `host`. py-spy is sent if it is missing. Raises WorkbenchError.
+
+    No Python process of the run is not an error.
+    """
+    spy = installed_py_spy()
+    path = spy.path if host.is_local else HostLayout(host.home()).tool(spy.name)
+    done = host.run(spy.words(path, run_id), timeout=SECONDS)
+    if done.code == MISSING:
+        send(host, spy, path)
+        done = host.run(spy.words(path, run_id), timeout=SECONDS)
+    return reading_of(done, spy, host.label)
+
+
+def send(host: Host, spy: PySpy, path: str) -> None:
+    """Send py-spy to another machine. Raises WorkbenchError."""
+    data = spy.read()
+    done = host.run(["sh", "-c", _SEND, "sh", path, str(len(data))], stdin=data, timeout=SEND_SECONDS)
+    if is_disk_full(done.complaint):
+        raise disk_full(host.label, "cannot send py-spy")
+    if done.code != 0:
+        remedy = f"Check the permissions of {os.path.dirname(path)} on that machine."
+        raise WorkbenchError(f"cannot send py-spy to {host.label}: {done.complaint}", remedy=remedy)
+
+
+def archive_of(spy: PySpy, path: str) -> io.BytesIO:
+    """Return a tar archive that contains py-spy, executable by all users, at an absolute path."""
+    data, packed = spy.read(), io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:") as tar:
+        member = tarfile.TarInfo(path.lstrip("/"))
+        member.size, member.mode = len(data), 0o755
+        tar.addfile(member, io.BytesIO(data))
+    packed.seek(0)
+    return packed
+
+
+def reading_of(done: Completed, spy: PySpy, label: str, *, package_place: str = "on that machine") -> Reading:
+    """Parse the result of SCRIPT. `package_place` says where py-spy could be installed. Raises WorkbenchError."""
+    if done.code == OTHER_MACHINE:
+        machine = done.text.split("\n")[-1][:40]
+        raise ConfigurationError(
+            f"py-spy for {machine} is missing: this machine is {spy.machine}, and {label} is {machine}",
+            remedy=f"Install py-spy {package_place}, so that it is on the PATH there: `pip install py-spy`.",
+        )
+    if done.code != 0:
+        raise WorkbenchError(
+            f"cannot read the stacks on {label}: {done.complaint}",
+            remedy="Check the free space in /tmp, and that `sh`, `grep`, `tr` and `sed` work there.",
+        )
+    return parse(done.stdout)
