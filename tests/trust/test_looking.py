@@ -120,7 +120,11 @@ def test_adopting_skips_runs_of_other_users(hostile: Hostile) -> None:
 def test_acting_on_an_imported_run_is_refused(hostile: Hostile, name: str) -> None:
     before = fingerprint(hostile.root)
     runs, directory = Runs(Project(str(hostile.root))), hostile.runs[name]
-    for action in (lambda: runs.cancel(directory.run_id), lambda: take_over(directory)):
+    for action in (
+        lambda: runs.cancel(directory.run_id),
+        lambda: take_over(directory),
+        lambda: runs.stacks(directory.run_id),
+    ):
         with pytest.raises(ImportedRun, match="experiment resume -r"):
             action()
     with pytest.raises(ImportedRun):

@@ -32,8 +32,11 @@ from tui_workbench.targets.base.stacks import (
 MOST_KEPT = 20
 """Number of readings that are kept for a run. Older files are removed."""
 
-LARGEST = 16 << 20
-"""Maximum size of a file in bytes. A thread with 100 frames takes about 20 kB."""
+LARGEST = 8 << 20
+"""Maximum size of a file in bytes. A process with four threads takes about 5 kB."""
+
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
+"""Parts of the paths of libraries."""
 
 _REFUSED = "ermission"  # in py-spy's message, if the kernel does not permit it to read a process
 _INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -79,9 +82,7 @@ def take_stacks(directory: RunDirectory) -> Stacks:
         each._replace(stacks=each.stacks._replace(command=tuple(mask_words(each.stacks.command))))
         for each in name_processes(reading.processes)
     )
-    stacks = Stacks(run.run_id, begin, round(time.monotonic() - started, 3), reading.total, processes)
-    _keep(directory, stacks)
-    return stacks
+    return _keep(directory, Stacks(run.run_id, begin, round(time.monotonic() - started, 3), reading.total, processes))
 
 
 def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
@@ -115,13 +116,17 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
 # --- Files
 
 
-def _keep(directory: RunDirectory, stacks: Stacks) -> None:
+def _keep(directory: RunDirectory, stacks: Stacks) -> Stacks:
+    """Write the stacks to a file, and return the stacks that it contains."""
+    while len(data := json_bytes(stacks_record(stacks))) > LARGEST:
+        stacks = stacks._replace(processes=stacks.processes[: len(stacks.processes) // 2])
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(stacks.time))
     with storage_errors("write", directory.file(STACKS)):
         make_folders(directory.path, STACKS)
-        directory.write(f"{STACKS}/{moment}-{int(stacks.time % 1 * 1000):03}.json", json_bytes(stacks_record(stacks)))
+        directory.write(f"{STACKS}/{moment}-{int(stacks.time % 1 * 1000):03}.json", data)
         for name in _names(directory.path)[:-MOST_KEPT]:
             unlink_below(directory.path, f"{STACKS}/{name}")
+    return stacks
 
 
 def _names(directory: str) -> list[str]:
@@ -207,20 +212,27 @@ def _process_from_record(found: dict[str, Any]) -> NamedProcess:
 # --- Text
 
 
-def rank_places(processes: Iterable[NamedProcess]) -> list[tuple[str, Frame]]:
-    """Return where the main threads of the ranks are, most frequent first: `ranks 0-2, 5` and the most recent call.
+def rank_places(processes: Iterable[NamedProcess]) -> list[tuple[str, tuple[Frame, ...]]]:
+    """Return where the main threads of the ranks are, most frequent first: `ranks 0-2, 5` and one or two calls.
 
-    Empty for fewer than two ranks. In a training that hangs, the rank that is elsewhere is often the cause.
+    The calls are the last one in a file of the project and, if that has called a library, the most recent one. Empty
+    for fewer than two ranks. In a training that hangs, the rank that is elsewhere is often the cause.
     """
-    ranks: dict[Frame, list[int]] = {}
+    ranks: dict[tuple[Frame, ...], list[int]] = {}
     for each in processes:
-        thread = next((thread for thread in each.stacks.threads if thread.is_main and thread.frames), None)
-        if each.rank is not None and thread is not None:
-            ranks.setdefault(thread.frames[0], []).append(each.rank)
+        frames = next((thread.frames for thread in each.stacks.threads if thread.is_main), ())
+        if each.rank is not None and frames:
+            own = next((frame for frame in frames if not is_library(frame)), frames[0])
+            ranks.setdefault(tuple(dict.fromkeys((own, frames[0]))), []).append(each.rank)
     if sum(map(len, ranks.values())) < 2:
         return []
     places = sorted(ranks.items(), key=lambda place: (-len(place[1]), place[1]))
-    return [(f"{'ranks' if len(found) > 1 else 'rank'} {_ranges(sorted(found))}", frame) for frame, found in places]
+    return [(f"{'ranks' if len(found) > 1 else 'rank'} {_ranges(sorted(found))}", frames) for frames, found in places]
+
+
+def is_library(frame: Frame) -> bool:
+    """Return True for a call in the standard library or in an installed package."""
+    return any(part in frame.file for part in _LIBRARIES)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -51,6 +51,12 @@ class RerunRequested(Request):
     request: RunRequest | None
 
 
+class StacksRequested(Request):
+    """A request to show the Python stacks of a run."""
+
+    run_id: str
+
+
 class ReconnectRequested(Request):
     """A request to connect now to the target of a run whose state is unknown."""
 

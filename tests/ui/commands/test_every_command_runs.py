@@ -16,6 +16,7 @@ from tests.ui.waiting import until
 from tui_workbench.runs.facade import Runs
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.logs.log_search_row import LogSearchRow
+from tui_workbench.ui.logs.stacks_panel import StacksPanel
 from tui_workbench.ui.runs.preparation import PlanScreen, PrepareScreen
 from tui_workbench.ui.widgets.choice_field import ChoiceField
 from tui_workbench.ui.widgets.row_list import RowList
@@ -41,6 +42,25 @@ async def test_jobs_commands(project: Project, project_root: Path) -> None:
         await driver.does("jobs.cancel", shows(pilot, "Cancel hello.py [1]?"))
         await driver.does("question.leave", hides(pilot, "Cancel hello.py [1]?"))
         assert Runs(project).list()[0].is_active
+
+
+@proves("jobs.stacks log.stacks stacks.again stacks.close")
+async def test_stacks_commands(project: Project, project_root: Path) -> None:
+    (project_root / "hello.py").write_text("import time\nprint('began', flush=True)\ntime.sleep(600)\n")
+    async with opened(project) as pilot:
+        driver, pane = CommandDriver(pilot), screen_of(pilot).panes.log
+        panel = pane.query_one(StacksPanel)
+        await pilot.press("ctrl+r")
+        await until(lambda: "began" in content_of(pane.view))
+
+        def kept() -> int:
+            return len(list(project_root.glob(".workbench/runs/*/stacks/*.json")))
+
+        await pilot.press("5")
+        await driver.does("jobs.stacks", lambda: "<module> (hello.py:3)" in content_of(panel))
+        await driver.does("stacks.close", lambda: not panel.display and pane.view.has_focus)
+        await driver.does("log.stacks", lambda: kept() == 2)
+        await driver.does("stacks.again", lambda: kept() == 3)
 
 
 @proves("run.plan")

@@ -22,6 +22,7 @@ from tui_workbench.runs.stacks import (
     stacks_record,
     thread_state,
 )
+from tui_workbench.targets.base.stacks import Frame
 
 configure_stacks = options(
     RUN,
@@ -48,8 +49,8 @@ def run_stacks(arguments: argparse.Namespace) -> int:
 def _lines(stacks: Stacks) -> Iterator[str]:
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stacks.time))
     yield f"run {stacks.run_id} at {moment}, read in {stacks.seconds:.1f} s"
-    for ranks, frame in rank_places(stacks.processes):
-        yield f"{ranks}: {frame.function} ({place_of(frame)})"
+    for ranks, frames in rank_places(stacks.processes):
+        yield f"{ranks}: {', in '.join(map(_call, frames))}"
     has_nodes = has_several_nodes(stacks.processes)
     for each in stacks.processes:
         yield ""
@@ -58,7 +59,11 @@ def _lines(stacks: Stacks) -> Iterator[str]:
             yield f"  not read: {each.stacks.problem}"
         for thread in each.stacks.threads:
             yield f"  {thread.name or 'thread'}: {thread_state(thread)}"
-            yield from (f"    {frame.function} ({place_of(frame)})" for frame in thread.frames)
+            yield from (f"    {_call(frame)}" for frame in thread.frames)
     if left_out := left_out_text(stacks):
         yield ""
         yield left_out
+
+
+def _call(frame: Frame) -> str:
+    return f"{frame.function} ({place_of(frame)})"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ from tui_workbench.targets.docker.container import ENGINE_MODE, MODE_LABEL, cont
 from tui_workbench.targets.docker.engine import Container, Engine, EngineRefused, Image
 from tui_workbench.targets.docker.image_probe import ImageFacts
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.hosts.host import Completed, Host
+from tui_workbench.targets.hosts.host import MOST_OUTPUT, Completed, Host
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.py_spy import MISSING, archive_of, installed_py_spy, reading_of
@@ -204,12 +204,21 @@ class ContainerRun:
             )
         spy = installed_py_spy()
         path = f"{TOOLS}/{spy.name}"
-        code, output = self._engine.execute(found.id, spy.words(path, self._spec.run_id))
-        if code == MISSING:
+        done = self._execute(found, spy.words(path, self._spec.run_id))
+        if done.code == MISSING:
             self._engine.put(found.id, "/", archive_of(spy, path))
-            code, output = self._engine.execute(found.id, spy.words(path, self._spec.run_id))
-        place = f"the container on {self._host.label}"
-        return reading_of(Completed(code, output, output), spy, place, package_place="in the image")
+            done = self._execute(found, spy.words(path, self._spec.run_id))
+        return reading_of(done, spy, f"the container on {self._host.label}", package_place="in the image")
+
+    def _execute(self, found: Container, argv: Sequence[str]) -> Completed:
+        """Run a program in the container; use at most the first MOST_OUTPUT bytes of its output."""
+        output, code = b"", 0
+        for part in self._engine.stream(found.id, argv):
+            if isinstance(part, int):
+                code = part
+            elif len(output) < MOST_OUTPUT:
+                output += part
+        return Completed(code, output, output)
 
     def collect(self, report: Report) -> None:
         """Fetch outputs/, all other files that the run created, and the rest of the log."""

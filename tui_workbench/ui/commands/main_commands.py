@@ -118,6 +118,8 @@ JOBS = Scope("jobs", "5 Jobs", (
     Command("jobs.reconnect", "r", "reconnect", "Reconnect",
         "Reconnect to the run's machine now. If the run has ended, fetch its missing files."),
     Command("jobs.again", "a", "again", "Reuse", "Fill the run bar with this run's values."),
+    quiet("jobs.stacks", "s", "show_stacks", "Why it hangs",
+        "Show the Python stacks of all ranks, below the end of the log."),
     Command("jobs.details", "d", "details", "Details", "Show metrics, outputs, plan and files."),
 ))
 
@@ -151,7 +153,14 @@ LOG = Scope("log", "4 Log", (
     quiet("log.edit", "e", "edit", "External editor",
         "Open the log in $VISUAL or $EDITOR. The editor gets a copy."),
     Command("log.traceback", "t", "show_traceback", "Traceback", "Go to the last Python traceback."),
+    Command("log.stacks", "s", "show_stacks", "Why it hangs",
+        "Show the Python stacks of all ranks. They say where the code is now. The script is not paused."),
 ))
+
+STACKS = Scope("stacks", "Python stacks", (
+    Command("stacks.again", "s", "read_again", "Read again", "Read the Python stacks again."),
+    Command("stacks.close", "escape", "close_stacks", "Close", "Close the Python stacks."),
+), about="Shown below the end of the log.")
 
 LOG_SEARCH = Scope("log search", "Search in a log", (
     Command("log_search.keep", "enter", "keep", "Go to match",

@@ -21,6 +21,7 @@ from tui_workbench.core.progress import size_text
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
 from tui_workbench.runs.logs.rank_files import rank_log
 from tui_workbench.runs.logs.ranks import Ranks, rank_prefix, read_ranks
+from tui_workbench.runs.stacks import why_no_stacks
 from tui_workbench.runs.store.cluster_job import job_words, left_words, warning_words
 from tui_workbench.runs.store.rundir import WORKING_COPY, Attempt, RunDirectory
 from tui_workbench.ui.blocking import ask
@@ -31,6 +32,7 @@ from tui_workbench.ui.logs.log_search_row import LogSearchRow
 from tui_workbench.ui.logs.log_session import NO_LINE, LogSession
 from tui_workbench.ui.logs.log_view import LogView
 from tui_workbench.ui.logs.reason_lines import ReasonLines, TracebackLine
+from tui_workbench.ui.logs.stacks_panel import StacksPanel
 from tui_workbench.ui.messages import EditorRequested, FileChosen
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -65,6 +67,7 @@ class LogPane(Pane):
         self._search_row: LogSearchRow | None = None
         self._traceback = TracebackLine()
         self._reason = ReasonLines()
+        self._stacks = StacksPanel()
         self._status = ""
         self._timer: Timer | None = None
         self._show_title()
@@ -73,10 +76,11 @@ class LogPane(Pane):
         yield self._traceback
         yield self._reason
         yield self.view
+        yield self._stacks
         yield self._progress
 
     def take_focus(self) -> None:
-        self.screen.set_focus(self.view)
+        self.screen.set_focus(self._stacks if self._stacks.display else self.view)
 
     @property
     def saved_state(self) -> dict[str, object]:
@@ -95,6 +99,7 @@ class LogPane(Pane):
         self._progress.show_run(run)
         if changed:
             self.action_clear_search()
+            self._close_stacks()
             self._setup_wanted = None
             self._ranks, self._rank = None, ALL_RANKS
             self._attempts = []
@@ -104,7 +109,8 @@ class LogPane(Pane):
         if run is not None and (changed or grown or (before is not None and run.reason != before.reason)):
             ask(self, "attempts", RunDirectory(run.directory).attempts, partial(self._show_attempts, run.run_id))
         self._show_log()
-        if not changed:
+        if run is not None and not changed:
+            self._stacks.update_run(run)
             self._show_status(self._status_text())
         self._show_failure()
         self._keep_time()
@@ -300,6 +306,9 @@ class LogPane(Pane):
         if action in ("step", "clear_search") and self.view.pattern is None:
             has_more = action == "clear_search" and (state.mark != NO_LINE or self._search_row is not None)
             return "" if has_more else "No search is active."
+        if action == "show_stacks":
+            # For an ended run, the last stacks are shown.
+            return "No run selected." if self._run is None else why_no_stacks(self._run) if self._run.is_active else ""
         if action == "show_traceback" and state.traceback is None:
             return "No Python traceback in this log."
         return ""
@@ -311,6 +320,22 @@ class LogPane(Pane):
     def action_show_traceback(self) -> None:
         self.view.post(LogSession.show_traceback)
         self.take_focus()
+
+    def action_show_stacks(self) -> None:
+        if self._run is not None and not self.why_not("show_stacks"):
+            self._stacks.show_run(self._run)
+            self.view.post(LogSession.go_to_end)
+            self.take_focus()
+
+    def on_stacks_panel_closed(self, event: StacksPanel.Closed) -> None:
+        event.stop()
+        self._close_stacks()
+
+    def _close_stacks(self) -> None:
+        had_focus = self._stacks.has_focus
+        self._stacks.hide()
+        if had_focus:
+            self.take_focus()
 
     def action_step(self, direction: int) -> None:
         self.view.post(lambda session: session.step(direction))

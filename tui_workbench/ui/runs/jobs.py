@@ -20,6 +20,7 @@ from textual.timer import Timer
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.runs.lifecycle.dependencies import dependents_of
+from tui_workbench.runs.stacks import why_no_stacks
 from tui_workbench.runs.store.cluster_job import left_words, queue_words
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, RunDirectory
 from tui_workbench.ui.blocking import OneAtATime, in_thread
@@ -31,6 +32,7 @@ from tui_workbench.ui.run_messages import (
     RunDetailsRequested,
     RunRequestReused,
     RunSelected,
+    StacksRequested,
 )
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_end
 from tui_workbench.ui.widgets.pane import Pane
@@ -89,6 +91,8 @@ class JobsPane(Pane):
             return "No run selected."
         if action == "reconnect" and not (run.lacks_outputs or (run.state == RunState.UNKNOWN and run.is_active)):
             return "The state of the run is known, and no files are missing."
+        if action == "show_stacks":
+            return why_no_stacks(run) if run.is_active else ""
         if action == "cancel":
             if not run.is_active:
                 return "The run has ended."
@@ -199,6 +203,10 @@ class JobsPane(Pane):
 
     def action_details(self) -> None:
         self._post(RunDetailsRequested)
+
+    def action_show_stacks(self) -> None:
+        if not self.why_not("show_stacks"):
+            self._post(StacksRequested)
 
     def action_again(self) -> None:
         self._post(RunRequestReused)

@@ -79,6 +79,9 @@ class RunCommands:
                 self._state.select(request.run_id)
                 if request.opened:
                     self._context.panes.log.take_focus()
+            case run_messages.StacksRequested():
+                self._state.select(request.run_id)
+                self._context.panes.log.action_show_stacks()
             case run_messages.RunRequestReused():
                 if (run := self._state.run(request.run_id)) is not None:
                     self._bar.choose_run(run)
