@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from tui_workbench.core import trace
@@ -18,6 +19,7 @@ from tui_workbench.core.files import make_folders, read_below, unlink_below
 from tui_workbench.core.masking import mask_words
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import counted
+from tui_workbench.runs.store.history_record import utc
 from tui_workbench.runs.store.rundir import STACKS, RunDirectory, json_bytes
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.stacks import (
@@ -39,7 +41,7 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 """Parts of the paths of libraries."""
 
 _REFUSED = "ermission"  # in py-spy's message, if the kernel does not permit it to read a process
-_INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
 class Stacks(NamedTuple):
@@ -166,7 +168,7 @@ def stacks_record(stacks: Stacks) -> dict[str, Any]:
     """Return the stacks as JSON."""
     return {
         "run_id": stacks.run_id,
-        "time": stacks.time,
+        "time_utc": utc(stacks.time),
         "seconds": stacks.seconds,
         "process_count": stacks.total,
         "processes": [_process_record(each) for each in stacks.processes],
@@ -184,7 +186,8 @@ def _process_record(named: NamedProcess) -> dict[str, Any]:
 
 def _from_record(found: dict[str, Any]) -> Stacks:
     processes = tuple(map(_process_from_record, found["processes"]))
-    moment, seconds, total = float(found["time"]), float(found["seconds"]), int(found["process_count"])
+    moment = datetime.fromisoformat(found["time_utc"]).timestamp()
+    seconds, total = float(found["seconds"]), int(found["process_count"])
     return Stacks(str(found["run_id"]), moment, seconds, total, processes)
 
 

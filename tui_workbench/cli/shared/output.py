@@ -132,8 +132,9 @@ def _plain_lines(name: str, value: Any) -> Iterator[str]:
         for key, inner in value.items():
             yield from _plain_lines(f"{name} {key}".lstrip(), inner)
     elif isinstance(value, list | tuple) and any(isinstance(item, dict | list | tuple) for item in value):
+        singular = name.removesuffix("es") if name.endswith("sses") else name.removesuffix("s")
         for number, inner in enumerate(value, 1):
-            yield from _plain_lines(f"{name.removesuffix('s')} {number}".lstrip(), inner)
+            yield from _plain_lines(f"{singular} {number}".lstrip(), inner)
     elif isinstance(value, list | tuple):
         words = [_short(item) for item in value]
         yield from _plain_lines(name, shlex.join(words) if name.endswith(_ARGUMENT_VECTORS) else ", ".join(words))

@@ -13,8 +13,10 @@ continues there.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import tarfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -35,7 +37,7 @@ from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts.host import MOST_OUTPUT, Completed, Host
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.mirror import follow
-from tui_workbench.targets.hosts.py_spy import MISSING, archive_of, installed_py_spy, reading_of
+from tui_workbench.targets.hosts.py_spy import MISSING, PySpy, installed_py_spy, reading_of
 from tui_workbench.targets.hosts.supervisor import OUTPUT
 
 TOOLS = "/workbench/tools"  # folder in the container for programs that the workbench sends
@@ -206,7 +208,7 @@ class ContainerRun:
         path = f"{TOOLS}/{spy.name}"
         done = self._execute(found, spy.words(path, self._spec.run_id))
         if done.code == MISSING:
-            self._engine.put(found.id, "/", archive_of(spy, path))
+            self._engine.put(found.id, "/", _archive_of(spy, path))
             done = self._execute(found, spy.words(path, self._spec.run_id))
         return reading_of(done, spy, f"the container on {self._host.label}", package_place="in the image")
 
@@ -243,6 +245,17 @@ class ContainerRun:
     def release(self) -> None:
         self._engine.remove(self._name)
         self._run.remove_copy()
+
+
+def _archive_of(spy: PySpy, path: str) -> io.BytesIO:
+    """Return a tar archive with py-spy, executable by all users, at an absolute path."""
+    data, packed = spy.read(), io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:") as tar:
+        member = tarfile.TarInfo(path.lstrip("/"))
+        member.size, member.mode = len(data), 0o755
+        tar.addfile(member, io.BytesIO(data))
+    packed.seek(0)
+    return packed
 
 
 def _keeps_log(found: Container) -> bool:

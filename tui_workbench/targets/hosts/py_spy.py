@@ -7,10 +7,7 @@ for a device and cannot be paused.
 
 from __future__ import annotations
 
-import io
 import os
-import platform
-import tarfile
 from typing import NamedTuple
 
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
@@ -117,7 +114,7 @@ def installed_py_spy() -> PySpy:
     found = next((os.path.realpath(path) for path in paths if os.access(path, os.X_OK)), "")
     if not found:
         raise ConfigurationError("py-spy is not installed on this machine", remedy="Install it: `pip install py-spy`.")
-    return PySpy(found, package.version, platform.machine())
+    return PySpy(found, package.version, os.uname().machine)
 
 
 def read_stacks(host: Host, run_id: str) -> Reading:
@@ -143,17 +140,6 @@ def send(host: Host, spy: PySpy, path: str) -> None:
     if done.code != 0:
         remedy = f"Check the permissions of {os.path.dirname(path)} on that machine."
         raise WorkbenchError(f"cannot send py-spy to {host.label}: {done.complaint}", remedy=remedy)
-
-
-def archive_of(spy: PySpy, path: str) -> io.BytesIO:
-    """Return a tar archive that contains py-spy, executable by all users, at an absolute path."""
-    data, packed = spy.read(), io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:") as tar:
-        member = tarfile.TarInfo(path.lstrip("/"))
-        member.size, member.mode = len(data), 0o755
-        tar.addfile(member, io.BytesIO(data))
-    packed.seek(0)
-    return packed
 
 
 def reading_of(done: Completed, spy: PySpy, label: str, *, package_place: str = "on that machine") -> Reading:
