@@ -31,8 +31,8 @@ AT_ONCE, SECONDS_EACH = 16, 10
 """Number of processes that are read at the same time, and the time limit for each in seconds."""
 
 # $1: the path of py-spy, $2: its architecture, $3: the run's ID. A machine with another architecture can have its own
-# py-spy. Not every system has `timeout`. A running process may change its stack meanwhile, so it is read again after
-# an error.
+# py-spy. Not every system has this `timeout`. A running process may change its stack meanwhile, so it is read again
+# after an error.
 SCRIPT = f"""\
 spy=$1 id=$3
 [ "$(uname -m)" = "$2" ] || spy=$(command -v py-spy) || {{ uname -m; exit {OTHER_MACHINE}; }}
@@ -42,7 +42,7 @@ folder=$(mktemp -d 2>/dev/null || TMPDIR=/tmp mktemp -d) || exit
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' HUP INT TERM
 limit=
-command -v timeout >/dev/null && limit='timeout {SECONDS_EACH}'
+timeout 1 true 2>/dev/null && limit='timeout {SECONDS_EACH}'
 ranks() {{ tr '\\0' '\\n' <"/proc/$one/environ" | sed -n '/^RANK=[0-9]*$/p; /^SLURM_PROCID=[0-9]*$/p'; }}
 read_stacks() {{ $limit "$spy" dump --nonblocking --json --pid "$one" 2>"$folder/$one.error"; }}
 describe() {{

@@ -15,13 +15,15 @@ NODE_MARK = b"\035\n"
 """A line between the outputs of two nodes, which consists of the control character GS."""
 
 # $1: the run's directory, $2: py-spy, then the command to execute on each node. Each node writes to its own file,
-# because srun mixes the outputs of nodes. The step is canceled when this shell ends.
+# because srun mixes the outputs of nodes. The ID of one task of an array is also that of the array, so squeue may list
+# other tasks.
 _ON_NODES = f"""\
 run=$1
 [ -x "$2" ] || exit {MISSING}
 shift 2
 job=$(head -n 1 "$run/{PID}" 2>/dev/null) && [ -n "$job" ] || exit 0
-nodes=$(squeue -h -j "$job" -o %D) || exit
+found=$(squeue -h -j "$job" -o '%A %D') || exit
+nodes=$(printf '%s\\n' "$found" | sed -n "s/^$job //p")
 [ -n "$nodes" ] || exit 0
 umask 077
 out=$(mktemp -d "$run/stacks.XXXXXX") || exit
