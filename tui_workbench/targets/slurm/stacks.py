@@ -33,6 +33,7 @@ srun --jobid="$job" --overlap --mem=0 --input=none --nodes="$nodes" --ntasks="$n
     --output="$out/%n" -- "$@"
 code=$?
 for one in "$out"/*; do
+    [ -e "$one" ] || continue
     cat "$one"
     printf '\\035\\n'
 done
