@@ -93,12 +93,15 @@ def test_ranks_of_torchrun_are_first(workbench: Installed) -> None:
     assert roles == ["rank 0", "rank 1", "launcher", "launcher"]
 
 
-def test_last_stacks_stay_after_the_end(workbench: Installed) -> None:
+def test_last_stacks_stay_after_the_end(workbench: Installed, tmp_path: Path) -> None:
     run_id = begin(workbench, "train.py")
     before = read(workbench, run_id)
     assert workbench.run("experiment", "cancel", "-r", run_id).code == 0
     workbench.run("experiment", "stacks", "-r", run_id).error(2, "the run has ended", f"-r {run_id} --last`")
     assert read(workbench, run_id, "--last") == before
+    assert workbench.run("history", "download", "-r", run_id, "-a", "stacks", "-d", str(tmp_path / "here")).code == 0
+    (copy,) = (tmp_path / "here" / "stacks").iterdir()
+    assert json.loads(copy.read_text()) == before
 
 
 def test_run_without_stacks_says_how_to_read_them(workbench: Installed) -> None:

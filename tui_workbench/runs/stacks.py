@@ -35,7 +35,7 @@ MOST_KEPT = 20
 """Number of readings that are kept for a run. Older files are removed."""
 
 LARGEST = 8 << 20
-"""Maximum size of a file in bytes. A process with four threads takes about 5 kB."""
+"""Maximum size of a file in bytes. A process with four threads takes about 10 kB."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 """Parts of the paths of libraries."""
@@ -120,7 +120,7 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
 
 def _keep(directory: RunDirectory, stacks: Stacks) -> Stacks:
     """Write the stacks to a file, and return the stacks that it contains."""
-    while len(data := json_bytes(stacks_record(stacks))) > LARGEST:
+    while len(data := json_bytes(stacks_record(stacks), indent=1)) > LARGEST:
         stacks = stacks._replace(processes=stacks.processes[: len(stacks.processes) // 2])
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(stacks.time))
     with storage_errors("write", directory.file(STACKS)):
@@ -153,7 +153,11 @@ def last_stacks(directory: str) -> Stacks:
             f"run {run_id} has no stacks",
             remedy=f"While the run is running, `workbench-tui experiment stacks -r {run_id}` reads them.",
         )
-    path = f"{STACKS}/{names[-1]}"
+    return read_stacks(directory, f"{STACKS}/{names[-1]}")
+
+
+def read_stacks(directory: str, path: str) -> Stacks:
+    """Return the stacks in a file of the run at `directory`. Raises StorageError."""
     with storage_errors("read", os.path.join(directory, path)):
         data = read_below(directory, path, LARGEST)
     try:

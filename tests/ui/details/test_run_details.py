@@ -259,6 +259,22 @@ async def test_output_link_out_of_the_run_is_hidden(project: Project, tmp_path: 
         assert "not yours" not in seen(pilot)
 
 
+async def test_kept_python_stacks_are_shown_as_safe_text(project: Project) -> None:
+    frame = {"function": "wait\x1b]0;title\x07", "file": "/p/train.py", "shown": "train.py", "line": 9}
+    thread = {"name": "MainThread", "is_main": True, "is_active": False, "has_gil": False, "frames": [frame]}
+    process = {"role": "rank 0", "rank": 0, "pid": 12, "parent": 1, "node": "a", "command": ["python", "train.py"],
+               "problem": "", "threads": [thread]}  # fmt: skip
+    stacks = {"run_id": "p_1", "time_utc": "2026-11-26T04:35:13+00:00", "seconds": 0.1, "process_count": 1}
+    data = json.dumps({**stacks, "processes": [process]}).encode()
+    past_run(project, 1, files={"stacks/20261126T043513-000.json": data})
+    async with details(project, 1) as pilot:
+        await pilot.press("2")
+        await until(lambda: "20261126T043513-000.json" in seen(pilot))
+        await pilot.press("G")
+        await until(lambda: "rank 0, process 12  python train.py" in seen(pilot))
+        assert "wait␛]0;title␇ (train.py:9)" in seen(pilot)
+
+
 async def test_jobs_pane_opens_details(past: Project) -> None:
     async with opened(past) as pilot:
         await until(lambda: "train.py [6]" in seen(pilot))

@@ -1,4 +1,4 @@
-"""Find and copy the artifacts of a run: `outputs/...`, `work/...`, `ranks/...`, `spark/...` and files of its record.
+"""Find and copy the artifacts of a run: files in `outputs`, `work`, `ranks`, `spark` and `stacks`, and of its record.
 
 An artifact is a regular file in the run directory; its name is the relative path. Links out of the run directory are
 refused. A download only writes below the requested folder, writes files atomically, and replaces existing files only on
@@ -40,8 +40,11 @@ RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, PROVENANCE, DIFF)
 # The names that files of the record have in Azure ML Workbench.
 ALIASES = {"driver_log": OUTPUT, "driver_log.txt": OUTPUT, "control_log": EVENTS, "control_log.txt": EVENTS}
 
+_LOGS = (RANKS, SPARK, STACKS)
+"""Folders whose files are artifacts, besides those of the script."""
+
 # Folders in a run directory that the workbench creates.
-_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, RANKS, SPARK, LIVE, SHELL_COPY, CONTAINER_FILES, STACKS))
+_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, *_LOGS, LIVE, SHELL_COPY, CONTAINER_FILES))
 
 MOST_ATTACHMENTS = 10_000
 
@@ -49,12 +52,12 @@ MOST_ATTACHMENTS = 10_000
 def attachments(directory: str) -> list[str]:
     """Return the artifacts of the run at `directory`, with at most MOST_ATTACHMENTS files of the script.
 
-    The order is: outputs, files outside `outputs/`, files of the record, output of ranks, event logs of Spark.
+    The order is: outputs, files outside `outputs/`, files of the record, output of ranks, event logs of Spark, stacks.
     """
     outputs = list(itertools.islice(files_below(directory, OUTPUTS), MOST_ATTACHMENTS))
     elsewhere = itertools.islice(files_outside_outputs(directory), MOST_ATTACHMENTS - len(outputs))
     records = (name for name in RECORDS if _is_regular(os.path.join(directory, name)))
-    logs = (*sorted(files_below(directory, RANKS)), *sorted(files_below(directory, SPARK)))
+    logs = (name for folder in _LOGS for name in sorted(files_below(directory, folder)))
     return [*sorted(outputs), *sorted(elsewhere), *records, *logs]
 
 
@@ -110,7 +113,7 @@ def artifact_path(directory: str, name: str) -> str:
     path = os.path.realpath(os.path.join(root, name)) if "\0" not in name else root
     relative = os.path.relpath(path, root)
     first = relative.split(os.sep)[0]
-    known = first in (OUTPUTS, WORKING_COPY, RANKS, SPARK) or relative in RECORDS
+    known = first in (OUTPUTS, WORKING_COPY, *_LOGS) or relative in RECORDS
     if not known or not _is_regular(path):
         run_id = os.path.basename(directory)
         raise UsageError(
@@ -123,9 +126,9 @@ def artifact_path(directory: str, name: str) -> str:
 def download(directory: str, destination: str, names: list[str], *, overwrite: bool = False) -> list[str]:
     """Copy artifacts (default: all) of the run at `directory` to the folder `destination`. Return the written paths.
 
-    A name can also be a folder in `outputs/` or `work/`, or `ranks` or `spark`. Raises UsageError for unknown names,
-    and without `overwrite` for existing files, before any file is written. Raises StorageError if a file cannot be read
-    or written.
+    A name can also be a folder in `outputs/` or `work/`, or `ranks`, `spark` or `stacks`. Raises UsageError for unknown
+    names, and without `overwrite` for existing files, before any file is written. Raises StorageError if a file cannot
+    be read or written.
     """
     chosen = chosen_artifacts(directory, names) if names else attachments(directory)
     return copy_files({name: artifact_path(directory, name) for name in chosen}, destination, overwrite=overwrite)
@@ -184,10 +187,10 @@ def copy_file(source: str, destination: str, on_progress: Callable[[int], None] 
 
 
 def is_folder(directory: str, name: str) -> bool:
-    """Return True for a folder of artifacts in `outputs`, `work`, `ranks` or `spark`. Links are not followed."""
+    """Return True for a folder of artifacts, such as a folder in `outputs` or `ranks`. Links are not followed."""
     path = os.path.join(directory, name)
     whole = os.path.join(os.path.realpath(directory), name)
-    known = name.split(os.sep)[0] in (OUTPUTS, WORKING_COPY, RANKS, SPARK)
+    known = name.split(os.sep)[0] in (OUTPUTS, WORKING_COPY, *_LOGS)
     return known and os.path.normpath(name) == name and os.path.realpath(path) == whole and os.path.isdir(path)
 
 

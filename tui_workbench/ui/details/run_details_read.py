@@ -20,9 +20,11 @@ from tui_workbench.core.model import Run, Step
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_files
-from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
+from tui_workbench.runs.stacks import read_stacks
+from tui_workbench.runs.store.rundir import PROVENANCE, STACKS, RunDirectory
 from tui_workbench.runs.transfer.downloads import artifact_path, attachments
 from tui_workbench.ui.charts.chart_scale import number, span_label
+from tui_workbench.ui.logs.stacks_panel import stack_lines
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import Line
@@ -63,6 +65,8 @@ def snapshot_of(state_directory: str, run: Run) -> list[tuple[str, str]]:
 def output_preview(run: Run, name: str) -> list[Line]:
     """Return the beginning of an output as lines. Raises WorkbenchError for an unknown name."""
     path = artifact_path(run.directory, name)
+    if name.startswith(f"{STACKS}/"):
+        return list(stack_lines(read_stacks(run.directory, name)))
     try:
         with open_regular(path) as file:
             return preview(file.read(PREVIEW_BYTES), os.fstat(file.fileno()).st_size)
