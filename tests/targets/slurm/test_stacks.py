@@ -37,4 +37,4 @@ def test_stacks_of_all_nodes_are_read(project: SlurmProject) -> None:
         assert {frame["function"] for each in found for frame in each["threads"][0]["frames"]} >= {"wait_for_others"}
     assert not list(project.there(run_id).glob("stacks*"))
     project.gate.touch()
-    project.until_status(run_id, "completed")
+    project.until_status(run_id, "Completed")
