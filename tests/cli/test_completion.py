@@ -65,7 +65,7 @@ def completed(folder: Path, line: str) -> set[str]:
     ("line", "offered"),
     [
         ("exp", {"experiment"}),
-        ("experiment s", {"submit", "sweep", "status"}),
+        ("experiment s", {"stacks", "submit", "sweep", "status"}),
         ("project sample ''", {"list"}),
         ("history list --o", {"--output"}),
         ("history list -o ''", {"json", "table", "tsv"}),
