@@ -55,12 +55,12 @@ class Stacks(NamedTuple):
 
 
 def why_no_stacks(run: Run) -> str:
-    """Return a sentence that says why the stacks of a run cannot be read now; "" if they can."""
+    """Return a clause that says why the stacks of a run cannot be read now; "" if they can."""
     if run.imported:
-        return "The run was not submitted by you on this machine."
+        return "the run was not submitted by you on this machine"
     if not run.is_active:
-        return "The run has ended."
-    return "" if run.state in (RunState.RUNNING, RunState.UNKNOWN) else "The script is not running."
+        return "the run has ended"
+    return "" if run.state in (RunState.RUNNING, RunState.UNKNOWN) else "the script is not running"
 
 
 def take_stacks(directory: RunDirectory) -> Stacks:
@@ -72,7 +72,7 @@ def take_stacks(directory: RunDirectory) -> Stacks:
     record, run = directory.own_record(), directory.run()
     if why := why_no_stacks(run):
         raise UsageError(
-            f"cannot read the stacks of run {run.run_id}: {why[0].lower()}{why[1:].rstrip('.')}",
+            f"cannot read the stacks of run {run.run_id}: {why}",
             remedy=f"`workbench-tui experiment stacks -r {run.run_id} --last` prints the last stacks that were read.",
         )
     target = target_for(record.spec.target)

@@ -21,7 +21,6 @@ from tui_workbench.core.progress import size_text
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
 from tui_workbench.runs.logs.rank_files import rank_log
 from tui_workbench.runs.logs.ranks import Ranks, rank_prefix, read_ranks
-from tui_workbench.runs.stacks import why_no_stacks
 from tui_workbench.runs.store.cluster_job import job_words, left_words, warning_words
 from tui_workbench.runs.store.rundir import WORKING_COPY, Attempt, RunDirectory
 from tui_workbench.ui.blocking import ask
@@ -32,7 +31,7 @@ from tui_workbench.ui.logs.log_search_row import LogSearchRow
 from tui_workbench.ui.logs.log_session import NO_LINE, LogSession
 from tui_workbench.ui.logs.log_view import LogView
 from tui_workbench.ui.logs.reason_lines import ReasonLines, TracebackLine
-from tui_workbench.ui.logs.stacks_panel import StacksPanel
+from tui_workbench.ui.logs.stacks_panel import StacksPanel, why_not_read
 from tui_workbench.ui.messages import EditorRequested, FileChosen
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -308,7 +307,7 @@ class LogPane(Pane):
             return "" if has_more else "No search is active."
         if action == "show_stacks":
             # For an ended run, the last stacks are shown.
-            return "No run selected." if self._run is None else why_no_stacks(self._run) if self._run.is_active else ""
+            return "No run selected." if self._run is None else why_not_read(self._run) if self._run.is_active else ""
         if action == "show_traceback" and state.traceback is None:
             return "No Python traceback in this log."
         return ""

@@ -29,6 +29,7 @@ from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.base.stacks import Frame, NamedProcess
 from tui_workbench.ui.blocking import CallQueue
 from tui_workbench.ui.commands.main_commands import STACKS
+from tui_workbench.ui.formatting import capitalized
 from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pieces import Piece
 from tui_workbench.ui.widgets.text_view import Line, TextView
@@ -85,7 +86,7 @@ class StacksPanel(TextView):
 
     def why_not(self, action: str) -> str:
         if action == "read_again" and self._run is not None:
-            return why_no_stacks(self._run)
+            return why_not_read(self._run)
         return super().why_not(action)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -97,6 +98,12 @@ class StacksPanel(TextView):
     def action_read_again(self) -> None:
         if self._run is not None:
             self.show_run(self._run)
+
+
+def why_not_read(run: Run) -> str:
+    """Return a sentence that says why the stacks of a run cannot be read now; "" if they can."""
+    why = why_no_stacks(run)
+    return f"{capitalized(why)}." if why else ""
 
 
 def _read(run: Run) -> tuple[str, list[Line]]:

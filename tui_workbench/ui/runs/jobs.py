@@ -20,12 +20,12 @@ from textual.timer import Timer
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.runs.lifecycle.dependencies import dependents_of
-from tui_workbench.runs.stacks import why_no_stacks
 from tui_workbench.runs.store.cluster_job import left_words, queue_words
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, RunDirectory
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.commands.main_commands import JOBS
 from tui_workbench.ui.formatting import elapsed, moment, run_state, run_title, step_words, verdict_label, verdict_look
+from tui_workbench.ui.logs.stacks_panel import why_not_read
 from tui_workbench.ui.run_messages import (
     CancelConfirmed,
     ReconnectRequested,
@@ -92,7 +92,7 @@ class JobsPane(Pane):
         if action == "reconnect" and not (run.lacks_outputs or (run.state == RunState.UNKNOWN and run.is_active)):
             return "The state of the run is known, and no files are missing."
         if action == "show_stacks":
-            return why_no_stacks(run) if run.is_active else ""
+            return why_not_read(run) if run.is_active else ""
         if action == "cancel":
             if not run.is_active:
                 return "The run has ended."
