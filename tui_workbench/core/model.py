@@ -102,6 +102,7 @@ class RunConfiguration(NamedTuple):
     problem: Problem | None = None  # why the file is invalid; then only name and path are known
     require_gpu: bool = False  # RequireGpu
     stop_if_idle_minutes: int = 0  # StopIfIdleMinutes; 0 for never
+    stop_if_stalled_minutes: int = 0  # StopIfStalledMinutes; 0 for never
     max_duration_minutes: int = 0  # MaxDurationMinutes; 0 for no limit
     signal_before_end_minutes: int = 0  # SignalBeforeEndMinutes; 0 for the usual seconds
     processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" without torchrun

@@ -76,6 +76,7 @@ def run_state(run: Run) -> StateLook:
 
 VERDICTS = {
     "proven": StateLook("✓", "GPU", "success"),
+    "stalled": StateLook("■", "GPU stalled", "error"),
     "idle": StateLook("▲", "GPU idle", "warning"),
     "not used": StateLook("✗", "no GPU", "error"),
     "shared": StateLook("◆", "GPU shared", "warning"),

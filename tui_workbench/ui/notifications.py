@@ -1,4 +1,4 @@
-"""Notifications about ended runs: a toast, a notification of the terminal, and the window title.
+"""Notifications about ended and stalled runs: a toast, a notification of the terminal, and the window title.
 
 The invariants: the end of a run is reported once, unless the user is watching the run or it ended before the screens
 were opened; a toast does not cover the cursor.
@@ -38,6 +38,12 @@ def end_message(run: Run, now: float) -> tuple[str, str]:
     return head, f"{whole}. {reason}" if reason else f"{whole}."
 
 
+def stall_message(run: Run, text: str) -> str:
+    """Return a message about a run that has stalled, as safe text. `text` is its GPU verdict."""
+    sentence = safe_text(text.partition(": GPU")[0])
+    return f"■ {truncate_middle(safe_text(run_title(run)), LONGEST_TITLE)} stalled: {sentence}."
+
+
 def place_toasts(app: App[Any]) -> None:
     """Put toasts into the half of the screen that does not contain the cursor."""
     on_top = app.cursor_position.y * 2 > app.size.height
@@ -48,7 +54,7 @@ def place_toasts(app: App[Any]) -> None:
 
 
 class RunNotifier:
-    """The notifications about ended runs, and the window title."""
+    """The notifications about ended and stalled runs, and the window title."""
 
     def __init__(self, app: App[Any], project: str) -> None:
         self._app = app
@@ -87,14 +93,21 @@ class RunNotifier:
                 self._tell(run, is_watched=run.run_id == watched and self._app.app_focus)
         self._show_title()
 
+    def report_stalled(self, run: Run, text: str) -> None:
+        """Report that a run has stalled; also to a user who watches it, because its log shows nothing new."""
+        self._notify(stall_message(run, text), "warning")
+
     def _tell(self, run: Run, *, is_watched: bool) -> None:
         head, whole = end_message(run, time.time())
         if not self._app.app_focus:
             self._ended = head
-        if is_watched or self._settings.notifications == "off":
+        if not is_watched:
+            self._notify(whole, "error" if run.state == RunState.FAILED else "information")
+
+    def _notify(self, whole: str, severity: Severity) -> None:
+        if self._settings.notifications == "off":
             return
         place_toasts(self._app)
-        severity: Severity = "error" if run.state == RunState.FAILED else "information"
         self._app.notify(whole, severity=severity, timeout=TOAST_SECONDS, markup=False)
         if self._settings.notifications == "terminal" and not self._app.app_focus:
             sequence = terminal_sequences.notification(

@@ -1,4 +1,4 @@
-"""Requests about runs, the run bar and compute targets.
+"""Messages about runs, the run bar and compute targets.
 
 They are not in `messages`, because the first frame does not need them.
 """
@@ -6,7 +6,7 @@ They are not in `messages`, because the first frame does not need them.
 from __future__ import annotations
 
 from tui_workbench.core.model import Run, RunRequest
-from tui_workbench.ui.messages import Request
+from tui_workbench.ui.messages import Request, Update
 
 
 class TargetChosen(Request):
@@ -81,3 +81,10 @@ class RequestChanged(Request):
     """Posted when the request in the run bar changes. `request` is None while it is incomplete."""
 
     request: RunRequest | None
+
+
+class RunStalled(Update):
+    """Posted when an active run has stalled. `text` is its GPU verdict, which is untrusted text."""
+
+    run: Run
+    text: str

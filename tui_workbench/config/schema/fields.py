@@ -274,6 +274,15 @@ _RUNCONFIG_FIELDS = (
         source="workbench",
     ),
     Field(
+        "StopIfStalledMinutes",
+        "Ends a run that holds GPU memory after this number of minutes without a step, log line or new file. "
+        "By default, never.",
+        INTEGER,
+        example="60",
+        minimum=1,
+        source="workbench",
+    ),
+    Field(
         "MaxDurationMinutes",
         "Ends a run after this number of minutes. By default, never.",
         INTEGER,

@@ -12,14 +12,17 @@ import os
 from collections.abc import Mapping, Sequence
 
 from tui_workbench.core.model import RunConfiguration, RunState
+from tui_workbench.runs.gpu.advice import advice_on
 from tui_workbench.runs.gpu.evidence import AGAINST, FOR, evidence_in
 from tui_workbench.runs.gpu.gate import REQUIRED
+from tui_workbench.runs.gpu.stall import Progress
 from tui_workbench.runs.gpu.usage import BUSY_PERCENT, UNSOUND, DeviceUse, Usage, read_usage
 from tui_workbench.runs.gpu.verdict import (
     IDLE,
     NOT_USED,
     PROVEN,
     SHARED,
+    STALLED,
     UNKNOWN,
     UNUSED,
     DeviceFigures,
@@ -37,16 +40,39 @@ SHARED_PART = 0.1  # the verdict is `shared` if other processes used the GPU for
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-def judge(usage: Usage, evidence: Sequence[Evidence], variables: Mapping[str, str], *, final: bool) -> Verdict:
-    """Return the verdict on a run; `variables` are those of its run configuration."""
+def judge(
+    usage: Usage,
+    evidence: Sequence[Evidence],
+    variables: Mapping[str, str],
+    *,
+    final: bool,
+    stop_minutes: int | None = 0,
+) -> Verdict:
+    """Return the verdict on a run; `variables` are those of its run configuration.
+
+    `stop_minutes` is StopIfStalledMinutes of its run configuration, or None if the run cannot be stalled.
+    """
     held = {number: use for number, use in usage.devices.items() if use.held > 0}
     figures = tuple(
         sorted((_figures(usage, number, use) for number, use in held.items()), key=lambda each: -each.gpu_seconds)
     )
-    word, text, cause = _decide(usage, held, figures, evidence, variables)
+    if stop_minutes is not None and usage.progress.is_stalled(stop_minutes):
+        word, text, cause = _stalled(usage.progress)
+    else:
+        word, text, cause = _decide(usage, held, figures, evidence, variables)
     if figures:
         text = f"{text}: {figures_text(figures)}"
-    return Verdict(word, text, cause, figures, tuple(evidence), _unseen(usage, held), usage.samples, final)
+    unseen, advice = _unseen(usage, held), advice_on(usage)
+    return Verdict(word, text, cause, figures, tuple(evidence), unseen, usage.samples, final, advice)
+
+
+def _stalled(progress: Progress) -> tuple[str, str, str]:
+    load = "" if progress.load is None else f", GPU at {progress.load:.0f} %"
+    rhythm = f"its rhythm was {time_text(progress.rhythm)}" if progress.has_rhythm else "it had shown no rhythm"
+    text = f"no step, log line or file for {time_text(progress.quiet)}{load}; {rhythm}"
+    if (progress.load or 0.0) >= BUSY_PERCENT:
+        return STALLED, text, "a rank may be waiting for other ranks in a collective operation"
+    return STALLED, text, "a process may be waiting for a data loader, a lock or another process"
 
 
 def _decide(
@@ -166,15 +192,20 @@ def _figures(usage: Usage, number: int, use: DeviceUse) -> DeviceFigures:
 
 
 def fresh_verdict(
-    directory: str, variables: Mapping[str, str], *, final: bool = False, with_log: bool = True
+    directory: str,
+    variables: Mapping[str, str],
+    *,
+    final: bool = False,
+    with_log: bool = True,
+    stop_minutes: int | None = 0,
 ) -> Verdict | None:
-    """Return the verdict from the current samples, or None if there are no valid samples."""
+    """Return the verdict of `judge` from the current samples, or None if there are no valid samples."""
     usage = read_usage(os.path.join(directory, GPU_SAMPLES))
     if usage is None:
         return None
     evidence = evidence_in(os.path.join(directory, OUTPUT)) if with_log else ()
     try:
-        return judge(usage, evidence, variables, final=final)
+        return judge(usage, evidence, variables, final=final, stop_minutes=stop_minutes)
     except UNSOUND:
         return None
 
@@ -184,7 +215,10 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
 
     Raises StorageError.
     """
-    verdict = fresh_verdict(directory.path, configuration.environment_variables, final=True)
+    # A run that ended by itself was not stalled at its end, even if its last change was not seen.
+    minutes = None if ending.state == RunState.COMPLETED else configuration.stop_if_stalled_minutes
+    variables = configuration.environment_variables
+    verdict = fresh_verdict(directory.path, variables, final=True, stop_minutes=minutes)
     if verdict is None:
         return judged(configuration, ending, "", "there are no GPU samples")
     directory.write(GPU_VERDICT, json.dumps(to_json(verdict), indent=1).encode() + b"\n", durable=True)

@@ -2,7 +2,8 @@
 
 A thread of the controller reads the samples of the machine and stores those of the run. A problem with the samples is
 recorded, and does not affect the run. Only a policy of the run configuration ends a run: a required GPU, a limit on
-idle time, or a limit on the duration. Values that the driver does not report never end a run.
+idle time or on time without progress, or a limit on the duration. Values that the driver does not report never end a
+run.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tui_workbench.core.model import RunConfiguration, RunSpec
 from tui_workbench.core.moments import this_moment
 from tui_workbench.core.waiting import Backoff
 from tui_workbench.runs.gpu.evidence import AGAINST, evidence_in
+from tui_workbench.runs.gpu.file_watch import FileWatch
 from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.gpu.usage import (
     BUSY_PERCENT,
@@ -36,6 +38,7 @@ from tui_workbench.runs.gpu.usage import (
 )
 from tui_workbench.runs.store.rundir import DEFAULT_GRACE, GPU_SAMPLES, OUTPUT, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.gpu.changes import file_mark
 from tui_workbench.targets.gpu.choice import chosen
 from tui_workbench.targets.gpu.facts import facts_of
 from tui_workbench.targets.gpu.feed import Feed, may_have_gpu
@@ -64,6 +67,8 @@ class Recorder:
         self._stopped = threading.Event()
         self._owners = Owners(record.spec)
         self._usage = Usage()
+        self._usage.gives_all = _gives_all(record.spec)
+        self._quiet: Callable[[Sample], float | None] = lambda sample: sample.quiet
         self._file = -1
         self._facts_at = 0.0
         self._thread = threading.Thread(target=copy_context().run, args=(self._run,), daemon=True)
@@ -111,7 +116,9 @@ class Recorder:
             self._end(reason, self._policies.grace)
 
     def _record(self, host: Host) -> None:
+        watch = FileWatch(self._directory.path, lambda: file_mark(host, self._spec))
         with Feed(self._spec.target) as feed:
+            self._quiet = lambda sample: watch.quiet(time.monotonic())
             has_gpu = self._follow(feed, lambda: self._inspect_processes(host))
         if not has_gpu:
             self._enforce_without_samples(has_no_gpu=True)
@@ -163,7 +170,9 @@ class Recorder:
                 self._usage.note(record.time, record.text)
                 self._write(encode(record))
         else:
-            seen = self._owners.seen(record)
+            # What a canceled run still writes is no progress.
+            quiet = None if self._directory.cancel_requested else self._quiet(record)
+            seen = self._owners.seen(record)._replace(quiet=quiet)
             before = self._usage.last
             self._usage.add(seen)
             self._policies.count(seen, self._usage, seen.time - before if before else 0.0)
@@ -200,16 +209,22 @@ class Recorder:
 
     def _open(self) -> None:
         """Open the file, and load the totals of an earlier controller."""
-        machine = self._usage.machine
+        machine, gives_all = self._usage.machine, self._usage.gives_all
         known = read_usage(self._directory.file(GPU_SAMPLES))
         if known is not None and known.samples:
             self._usage = known
-            self._usage.machine = machine
+            self._usage.machine, self._usage.gives_all = machine, gives_all
             self._policies.resume(known)
         self._file = open_below(self._directory.path, GPU_SAMPLES, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
             os.write(self._file, b"\n")
+
+
+def _gives_all(spec: RunSpec) -> bool:
+    """Return True if the run is given all the GPUs of its samples, and not only may use them."""
+    kind = spec.target.kind
+    return kind.has_scheduler or (spec.target.gives_gpus if kind.runs_in_container else bool(spec.target.gpus))
 
 
 # Seconds after which a run that requires a GPU is ended if it has used none. Scripts often prepare data first.
@@ -282,6 +297,9 @@ class Policies:
         minutes = self._configuration.stop_if_idle_minutes
         if minutes and self._idle >= 60 * minutes:
             return f"StopIfIdleMinutes: none of its processes has computed on a GPU for {minutes} min"
+        minutes = self._configuration.stop_if_stalled_minutes
+        if minutes and usage.progress.quiet >= 60 * minutes:
+            return f"StopIfStalledMinutes: no step, log line or file for {minutes} min"
         if not self._configuration.require_gpu or self._absent < 0 or not usage.samples:
             return ""
         if self._absent >= REQUIRED_SECONDS:

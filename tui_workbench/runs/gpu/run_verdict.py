@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from tui_workbench.runs.gpu.verdict import Verdict, stored_verdict, to_json
+from tui_workbench.runs.gpu.verdict import STALLED, Verdict, stored_verdict, to_json
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, RunDirectory
 
 
@@ -31,6 +31,11 @@ def brief_of(directory: str) -> Mapping[str, Any]:
         return {}
     whole = to_json(verdict)
     return {key: whole[key] for key in ("verdict", "text", "gpu_seconds", "energy_wh")}
+
+
+def is_stalled(directory: str) -> bool:
+    """Return True if the active run in a directory is stalled."""
+    return brief_of(directory).get("verdict") == STALLED
 
 
 def _fresh_verdict(directory: str, variables: Mapping[str, str], *, with_log: bool = True) -> Verdict | None:

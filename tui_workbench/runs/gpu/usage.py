@@ -17,9 +17,12 @@ from math import nan
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import LARGEST, open_regular, read_end
+from tui_workbench.runs.gpu.stall import Progress
 from tui_workbench.runs.metrics.tail import Tail
 from tui_workbench.runs.store.rundir import GPU_SAMPLES
 from tui_workbench.targets.gpu.sample import (
+    BY_HEAT,
+    BY_POWER,
     THROTTLED,
     Machine,
     Note,
@@ -34,6 +37,7 @@ from tui_workbench.targets.gpu.sample import (
 OWN = "own"  # the owner of processes of the run; other processes have a run ID or a user name
 INTERVAL = 1.0
 LONGEST_GAP = 5.0  # a longer time between two samples, in seconds, counts as not observed
+LONGEST_PAUSE = 30.0  # longest time in seconds for which a GPU waits between two phases of work; it is idle if longer
 BUSY_PERCENT = 5.0  # minimum utilization of a computing GPU; a GPU that only draws a screen has less
 SUM_EVERY = 300  # samples between two lines of totals
 _TAIL = 1 << 20
@@ -66,6 +70,12 @@ class DeviceUse:
         self.shared = 0.0
         self.others: list[str] = []
         self.throttled = 0.0
+        self.by_power = 0.0  # seconds with clocks that limited power reduced
+        self.by_heat = 0.0
+        self.peak_held: float | None = None  # memory in use by all processes
+        self.pause = 0.0  # seconds since it last computed
+        self.pauses = 0  # number of times it waited between two phases of work
+        self.paused = 0.0  # seconds of these pauses
         self.ecc_first: int | None = None
         self.ecc: int | None = None
 
@@ -77,7 +87,8 @@ class DeviceUse:
     def from_json(cls, values: dict[str, Any]) -> DeviceUse:
         """Read the output of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         made = cls()
-        vars(made).update({name: values[name] for name in vars(made)})
+        # Files of earlier versions lack some of the totals.
+        vars(made).update({name: values[name] for name in vars(made) if name in values})
         made.histogram = {int(key): float(seconds) for key, seconds in values["histogram"].items()}
         made.others = [str(each) for each in values["others"]]
         return made
@@ -122,6 +133,10 @@ class DeviceUse:
             self.energy += passed * reading.power
         if reading.throttle and reading.throttle & THROTTLED:
             self.throttled += passed
+        self.by_power += passed if (reading.throttle or 0) & BY_POWER else 0.0
+        self.by_heat += passed if (reading.throttle or 0) & BY_HEAT else 0.0
+        if reading.memory is not None:
+            self.peak_held = max(reading.memory, self.peak_held or 0.0)
         shares = [process.utilization for process in own if process.utilization is not None]
         if shares:
             self.own_known += passed
@@ -132,8 +147,18 @@ class DeviceUse:
         percent = round(reading.utilization)
         self.histogram[percent] = self.histogram.get(percent, 0.0) + passed
         self.gpu_seconds += passed * reading.utilization / 100
-        if (sum(shares) if shares else reading.utilization) >= BUSY_PERCENT:
-            self.busy += passed
+        is_busy = (sum(shares) if shares else reading.utilization) >= BUSY_PERCENT
+        self.busy += passed if is_busy else 0.0
+        self._add_pause(passed, is_busy=is_busy)
+
+    def _add_pause(self, passed: float, *, is_busy: bool) -> None:
+        if not is_busy:
+            self.pause += passed
+            return
+        if 0 < self.pause <= LONGEST_PAUSE and self.busy > passed:
+            self.pauses += 1
+            self.paused += self.pause
+        self.pause = 0.0
 
     def _add_others(self, processes: Sequence[Process], passed: float) -> None:
         others = [process for process in processes if not process.graphics]
@@ -155,24 +180,38 @@ class Usage:
         self.machine = Machine()
         self.devices: dict[int, DeviceUse] = {}
         self.first = 0.0
-        self.last = 0.0
+        self.last = 0.0  # the latest time of a sample
+        self._previous = 0.0  # the time of the last sample
         self.samples = 0
         self.unseen = 0.0
         self.notes: list[tuple[float, str]] = []
         self.facts: dict[str, Any] = {}
+        self.progress = Progress()
+        self.gives_all = False  # True if the run was given all of these devices
 
     def add(self, sample: Sample) -> None:
         """Add a sample in which the run's processes have the user OWN."""
-        passed = max(0.0, sample.time - self.last) if self.last else INTERVAL
+        # If the clock was set back, the time since the sample before is not known.
+        passed = max(0.0, sample.time - self._previous) if self._previous else INTERVAL
         if passed > LONGEST_GAP:
             self.unseen += passed - INTERVAL
             passed = INTERVAL
         self.first = self.first or sample.time
-        self.last = max(self.last, sample.time)
+        self.last, self._previous = max(self.last, sample.time), sample.time
         self.samples += 1
         for reading in sample.readings:
             there = [process for process in sample.processes if process.device == reading.device]
             self.devices.setdefault(reading.device, DeviceUse()).add(reading, there, passed)
+        self._add_progress(sample, passed)
+
+    def _add_progress(self, sample: Sample, passed: float) -> None:
+        held = {process.device for process in sample.processes if process.user == OWN}
+        if self.machine.hides_processes:
+            # The owners of processes are not visible, so GPU use by any process counts.
+            held = {each.device for each in sample.readings if (each.utilization or 0.0) >= BUSY_PERCENT}
+            held |= {process.device for process in sample.processes}
+        loads = [each.utilization for each in sample.readings if each.device in held and each.utilization is not None]
+        self.progress.add(sample.quiet, passed, max(loads, default=None), is_held=bool(held))
 
     def note(self, time: float, text: str) -> None:
         """Add a note. Repetitions, and notes beyond a maximum, are ignored."""
@@ -189,6 +228,8 @@ class Usage:
             "unseen": round(self.unseen, 2),
             "notes": self.notes,
             "facts": self.facts,
+            "progress": self.progress.to_json(),
+            "gives_all": self.gives_all,
         }
 
     @classmethod
@@ -198,9 +239,13 @@ class Usage:
         made.machine = machine_from(values["machine"])
         made.devices = {int(number): DeviceUse.from_json(use) for number, use in values["devices"].items()}
         made.first, made.last, made.unseen = (float(values[name]) for name in ("first", "last", "unseen"))
+        made._previous = made.last
         made.samples = int(values["samples"])
         made.notes = [(float(time), str(text)) for time, text in values["notes"]]
         made.facts = dict(values["facts"])
+        if "progress" in values:
+            made.progress = Progress.from_json(values["progress"])
+        made.gives_all = bool(values.get("gives_all"))
         return made
 
     def add_line(self, line: bytes) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tui_workbench.core.files import load_json
 from tui_workbench.runs.store.rundir import GPU_VERDICT
 
-PROVEN, IDLE, NOT_USED, SHARED, UNKNOWN = "proven", "idle", "not used", "shared", "unknown"
+PROVEN, IDLE, NOT_USED, SHARED, UNKNOWN, STALLED = "proven", "idle", "not used", "shared", "unknown", "stalled"
 
 UNUSED = "it used no GPU: "
 
@@ -45,7 +45,7 @@ class DeviceFigures(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A verdict. `word` is one of the five constants above, and `text` is a line with the figures."""
+    """A verdict. `word` is one of the six constants above, and `text` is a line with the figures."""
 
     word: str
     text: str
@@ -55,6 +55,7 @@ class Verdict(NamedTuple):
     unseen: tuple[str, ...] = ()  # gaps in the observation
     samples: int = 0
     final: bool = False
+    advice: tuple[str, ...] = ()  # what slows the run down, with a figure and what usually helps
 
     @property
     def gpu_seconds(self) -> float:
@@ -87,10 +88,11 @@ def figures_text(figures: Sequence[DeviceFigures]) -> str:
 
 
 def summary(verdict: Verdict, width: int = 65) -> list[str]:
-    """Return the verdict as lines for a terminal: the sentence, the figures, and the gaps in the samples."""
+    """Return the verdict as lines for a terminal: the sentence, the figures, the advice, and the missing samples."""
     figures = figures_text(verdict.devices) if verdict.devices else ""
     sentence = verdict.text.removesuffix(f": {figures}").removeprefix(UNUSED)
     said = [f"GPU {verdict.word}: {sentence}", *([f"  {figures}"] if figures else [])]
+    said += [f"  {text}" for text in verdict.advice]
     said += [f"  incomplete: {text}" for text in verdict.unseen]
     return [line for text in said for line in textwrap.wrap(text, width, subsequent_indent="  ")]
 
@@ -118,6 +120,7 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
         "devices": [each._asdict() for each in verdict.devices],
         "evidence": [each._asdict() for each in verdict.evidence],
         "unseen": list(verdict.unseen),
+        "advice": list(verdict.advice),
         "samples": verdict.samples,
         "final": verdict.final,
     }
@@ -130,6 +133,7 @@ def from_json(value: Mapping[str, Any]) -> Verdict:
     return Verdict(
         str(value["verdict"]), str(value["text"]), str(value["cause"] or ""), devices, evidence,
         tuple(map(str, value["unseen"])), int(value["samples"]), bool(value["final"]),
+        tuple(map(str, value.get("advice", ()))),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tui_workbench.core.files import open_below
+from tui_workbench.targets.gpu.changes import CHANGES, LOOK_SECONDS, Silence
 from tui_workbench.targets.gpu.facts import FACTS, facts_in
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample
 from tui_workbench.targets.gpu.smi_lines import DEVICE, FUNCTIONS, READING, RUNNING, SmiLines
@@ -46,6 +47,7 @@ umask 077
 mkdir -p "$run/{GPU}" && exec >>"$run/{GPU}/${{SLURM_NODEID:-0}}" 2>/dev/null </dev/null || exit
 {FUNCTIONS}
 {FACTS}
+{CHANGES}
 export TZ=UTC
 finish() {{
     trap '' USR2
@@ -101,12 +103,23 @@ echo .
         sleep 5
     done
 ) &
-seconds=0
+changes() {{
+    [ "${{SLURM_NODEID:-0}}" = 0 ] || return
+    new=$(log_mark)
+    printf 'w%s\\n' "$new"
+    [ "$new" = "$old" ] && quiet=$((quiet + 5)) || quiet=0
+    old=$new
+    [ $quiet -eq 0 ] || [ $((quiet % {LOOK_SECONDS:.0f})) -ne 0 ] || printf 'k%s\\n' "$(file_mark)"
+}}
+seconds=0 old= quiet=0
 while :; do
     sleep 1 &
     wait "$!"
     seconds=$((seconds + 1))
-    [ $((seconds % 5)) -ne 0 ] || printf 't%s\\n' "$(date +%s)"
+    if [ $((seconds % 5)) -eq 0 ]; then
+        printf 't%s\\n' "$(date +%s)"
+        changes
+    fi
     [ $seconds -ne 5 ] && [ $seconds -ne 30 ] && [ $seconds -ne 120 ] && [ $((seconds % 300)) -ne 0 ] && continue
     facts | mark f
 done
@@ -126,6 +139,7 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
         self._directory = directory
         self._is_over = is_over
         self._nodes: dict[int, _Node] = {}
+        self._quiet: float | None = None
         self.machine: Machine | None = None
 
     def __exit__(self, *_: object) -> None:
@@ -194,7 +208,10 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
                 if node.samples and node.samples[0].time < first + _TOGETHER
             ]
             readings = tuple(reading for part in parts for reading in part.readings)
-            found.append(Sample(first, readings, tuple(process for part in parts for process in part.processes)))
+            processes = tuple(process for part in parts for process in part.processes)
+            # Only the first node looks at the run's files. It may have no sample at this time.
+            self._quiet = next((part.quiet for part in parts if part.quiet is not None), self._quiet)
+            found.append(Sample(first, readings, processes, self._quiet))
 
 
 class _Node:
@@ -213,6 +230,7 @@ class _Node:
         self._has_header = False
         self._now = 0.0
         self._devices: frozenset[int] = frozenset()
+        self._silence = Silence()
         self._lines = self._new_lines()
 
     def close(self) -> None:
@@ -232,6 +250,7 @@ class _Node:
         if kind == "h":
             # The job has started, perhaps again.
             self._header, self._has_header, self._lines = [], False, self._new_lines()
+            self._silence = Silence()
         if not self._has_header:
             self._take_header(line)
             return []
@@ -241,6 +260,10 @@ class _Node:
             return self._sorted(self._lines.complain("nvidia-smi does not answer") if is_silent else [])
         if kind == "f":
             self.facts.append(text)
+        elif kind == "w":
+            self._silence.see_logs(text, self._now)
+        elif kind == "k":
+            self._silence.see_files(text, self._now)
         elif kind in ("g", "p"):
             stamp, _, values = text.partition(", ")
             moment = _time_of(stamp)
@@ -278,7 +301,9 @@ class _Node:
         for record in records:
             if isinstance(record, Sample):
                 self.last = max(self.last, round(record.time, 2))
-                self.samples.append(Sample(self.last, self._own(record.readings), self._own(record.processes)))
+                quiet = self._silence.seconds(self._now) if self._silence.is_known else None
+                readings, processes = self._own(record.readings), self._own(record.processes)
+                self.samples.append(Sample(self.last, readings, processes, quiet))
             elif record.device < 0 or record.device in self._devices:
                 notes.append(record)
         return notes

@@ -23,6 +23,9 @@ THROTTLE_REASONS = (
 
 THROTTLED = sum(bit for bit, _ in THROTTLE_REASONS)
 
+BY_POWER, BY_HEAT = 0x84, 0x60
+"""The bits of THROTTLE_REASONS for limited power (power cap, power brake) and for heat."""
+
 FIRST_NAMESPACE = "pid:[4026531836]"  # the kernel's name of the root PID namespace (PROC_PID_INIT_INO)
 
 
@@ -97,6 +100,7 @@ class Sample(NamedTuple):
     time: float
     readings: tuple[Reading, ...]
     processes: tuple[Process, ...] = ()
+    quiet: float | None = None  # seconds without a change of the run's files; None if unknown, as for a machine
 
 
 class Note(NamedTuple):
@@ -113,6 +117,8 @@ def encode(record: Machine | Sample | Note) -> bytes:
         value: dict[str, Any] = {"t": round(record.time, 2), "d": [_short(reading) for reading in record.readings]}
         if record.processes:
             value["p"] = [_short(process) for process in record.processes]
+        if record.quiet is not None:
+            value["q"] = round(record.quiet, 1)
     elif isinstance(record, Note):
         value = {"t": round(record.time, 2), "note": record.text, "device": record.device}
     else:
@@ -126,7 +132,8 @@ def decode(line: bytes) -> Machine | Sample | Note | None:
         value = json.loads(line)
         if "d" in value:
             readings = tuple(Reading(*reading) for reading in value["d"])
-            return Sample(float(value["t"]), readings, tuple(Process(*each) for each in value.get("p", ())))
+            quiet = None if value.get("q") is None else float(value["q"])
+            return Sample(float(value["t"]), readings, tuple(Process(*each) for each in value.get("p", ())), quiet)
         if "note" in value:
             return Note(float(value["t"]), str(value["note"]), int(value.get("device", -1)))
         return machine_from(value["machine"])

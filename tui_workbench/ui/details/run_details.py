@@ -22,6 +22,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.gpu.verdict import STALLED
 from tui_workbench.runs.store.cluster_job import job_words
 from tui_workbench.runs.store.history_record import NO_FACTS
 from tui_workbench.runs.store.table import RunRow
@@ -340,7 +341,9 @@ def _verdict(row: RunRow, width: int) -> list[Piece]:
     pieces = [Piece(f" {look.glyph} GPU {safe_text(word)}", look.role)]
     room = width - width_of(pieces) - 3
     text = safe_text(str(row.facts.gpu.get("text", ""))[:LONGEST])
-    if _FIGURES in text and (word == "proven" or cell_len(text) > room):
+    if word == STALLED:
+        text = text.partition(_FIGURES)[0]
+    elif _FIGURES in text and (word == "proven" or cell_len(text) > room):
         # Only the figures, because the GPU tab shows the whole text.
         text = text[text.rfind(_FIGURES) + 2 :]
     return [*pieces, Piece(f"  {truncate_middle(text, room)}", "text")]

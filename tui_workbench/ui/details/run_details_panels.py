@@ -287,7 +287,7 @@ class GpuPanel(Vertical, inherit_bindings=False):
 
 
 def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
-    """Describe a verdict: figures of each device, evidence in the log, and gaps in the samples."""
+    """Describe a verdict: figures of each device, advice, evidence in the log, and gaps in the samples."""
     look = verdict_look(verdict.word)
     when = "" if verdict.final else "  so far"
     lines: list[Line] = [
@@ -298,6 +298,10 @@ def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
         lines += hanging((Piece("  likely: ", "muted"),), verdict.cause[:LONGEST], width + 1)
     if verdict.devices:
         lines += [(), *device_lines(verdict.devices, width)]
+    if verdict.advice:
+        lines += [(), (Piece("Advice", "accent", bold=True),)]
+        for text in verdict.advice:
+            lines += hanging((Piece("▲ ", "warning"),), text[:LONGEST], width + 1)
     if verdict.evidence:
         lines += [(), (Piece("Evidence in the log", "accent", bold=True),)]
         for each in verdict.evidence:

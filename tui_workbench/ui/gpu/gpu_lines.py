@@ -31,12 +31,14 @@ LONGEST = 200
 class KnownRuns(NamedTuple):
     """The runs of the project by ID, and the ID of the selected run.
 
-    `held` maps processes that do not carry a run ID, by target name and process ID, to the ID of their run.
+    `held` maps processes that do not carry a run ID, by target name and process ID, to the ID of their run. `stalled`
+    holds the IDs of stalled runs.
     """
 
     runs: Mapping[str, Run] = {}
     selected: str = ""
     held: Mapping[tuple[str, int], str] = {}
+    stalled: frozenset[str] = frozenset()
 
 
 class Owner(NamedTuple):
@@ -55,6 +57,8 @@ def owner_of(process: Process, state: MachineState, known: KnownRuns) -> Owner:
         run = known.runs.get(run_id)
         title = run_title(run) if run is not None else run_id
         glyph, role = ("●", "running") if run_id == known.selected else ("○", "success")
+        if run_id in known.stalled:
+            return Owner(safe_text(f"stalled: {title}"[:LONGEST]), "error", glyph, run_id)
         return Owner(safe_text(title[:LONGEST]), role, glyph, run_id)
     if state.machine is not None and state.machine.hides_processes and not process.user:
         return Owner("hidden in this container", "muted", "?")

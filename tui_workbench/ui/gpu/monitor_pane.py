@@ -7,6 +7,7 @@ login, the pane shows the key to press.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from textual.message import Message
 from tui_workbench.core import target_types
 from tui_workbench.core.model import ComputeTarget, Run
 from tui_workbench.core.plaintext import counted
+from tui_workbench.runs.gpu.run_verdict import is_stalled
 from tui_workbench.runs.gpu.usage import own_processes
 from tui_workbench.targets.gpu.fleet import Fleet, MachineState
 from tui_workbench.ui.commands.screen_commands import MONITOR
@@ -37,15 +39,17 @@ POLL_SECONDS, SLOW_POLL_SECONDS = 0.5, 1.0
 
 IDLE_POLL_SECONDS = 2.0
 MANY_GPUS = 16
+VERDICT_SECONDS = 5.0  # seconds between two checks whether runs are stalled
 PAUSE_SECONDS = 0.04  # pause after each group of `MANY_GPUS` updated GPUs, in which the screen can handle keys
 
 
 @dataclass(eq=False)
 class GpusSeen(Message):
-    """The states of all machines. `held` is described in `KnownRuns`."""
+    """The states of all machines. `held` and `stalled` are described in `KnownRuns`."""
 
     states: tuple[MachineState, ...]
     held: Mapping[tuple[str, int], str]
+    stalled: frozenset[str] = frozenset()
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, GpusSeen)
@@ -144,7 +148,7 @@ class MonitorPane(Pane):
         event.stop()
         if self._watch is not None:
             self._states = event.states
-            self._known = self._known._replace(held=event.held)
+            self._known = self._known._replace(held=event.held, stalled=event.stalled)
             self._show()
 
     def _show(self) -> None:
@@ -225,7 +229,9 @@ class GpuWatch:
         self, targets: Sequence[ComputeTarget], runs: Iterable[Run], post: Callable[[GpusSeen], object]
     ) -> None:
         self._targets = targets
-        self._runs = runs_in_containers(runs)
+        self._stalled: frozenset[str] = frozenset()
+        self._verdicts_due = 0.0
+        self.follow_runs(runs)
         self._post = post
         self._wake = threading.Event()
         self._changed = True
@@ -239,7 +245,8 @@ class GpuWatch:
             self._wake.set()
 
     def follow_runs(self, runs: Iterable[Run]) -> None:
-        self._runs = runs_in_containers(runs)
+        self._active = tuple(run for run in runs if run.is_active)
+        self._runs = runs_in_containers(self._active)
 
     def retry(self, key: str) -> None:
         self._retried.append(key)
@@ -258,12 +265,12 @@ class GpuWatch:
                 if self._changed:
                     self._changed = False
                     fleet.follow(self._targets)
-                    self._post(GpusSeen(fleet.states, {}))
+                    self._post(GpusSeen(fleet.states, {}, self._stalled))
                 while self._retried:
                     fleet.retry(self._retried.pop())
                 has_news = self._read(fleet)
                 if (has_news or is_new) and not self._stopped:
-                    self._post(GpusSeen(fleet.states, self._held()))
+                    self._post(self._seen(fleet))
                 self._wake.wait(_pause(fleet.states))
 
     def _read(self, fleet: Fleet) -> bool:
@@ -277,10 +284,17 @@ class GpuWatch:
             has_news |= is_new
             updated += _gpu_count(state) if is_new else 0
             if updated > MANY_GPUS and not self._stopped:
-                self._post(GpusSeen(fleet.states, self._held()))
+                self._post(self._seen(fleet))
                 self._wake.wait(PAUSE_SECONDS)
                 updated, has_news = 0, False
         return has_news
+
+    def _seen(self, fleet: Fleet) -> GpusSeen:
+        now = time.monotonic()
+        if now >= self._verdicts_due:
+            self._stalled = frozenset(run.run_id for run in self._active if is_stalled(run.directory))
+            self._verdicts_due = now + VERDICT_SECONDS
+        return GpusSeen(fleet.states, self._held(), self._stalled)
 
     def _held(self) -> dict[tuple[str, int], str]:
         return {(run.target, pid): run.run_id for run in self._runs for pid in own_processes(run.directory)}

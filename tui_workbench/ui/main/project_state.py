@@ -27,6 +27,7 @@ from tui_workbench.ui.files.files import FilesPane
 from tui_workbench.ui.machines.target_checks import Checked, TargetChecks
 from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.notifications import RunNotifier
+from tui_workbench.ui.run_messages import RunStalled
 from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import truncate_middle
 
@@ -115,6 +116,9 @@ class ProjectState:
                 self._context.watcher.poll_now()
             case messages.ProgressReported():
                 self.show_progress(update.progress)
+            case RunStalled():
+                if self._notifier is not None:
+                    self._notifier.report_stalled(update.run, update.text)
             case messages.BackendFailed():
                 self.show_failure(update.error)
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
+from typing import Any
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -19,6 +20,7 @@ from textual.timer import Timer
 
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.runs.gpu.run_verdict import brief_of
+from tui_workbench.runs.gpu.verdict import STALLED
 from tui_workbench.runs.lifecycle.dependencies import dependents_of
 from tui_workbench.runs.store.cluster_job import left_words, queue_words
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, RunDirectory
@@ -32,6 +34,7 @@ from tui_workbench.ui.run_messages import (
     RunDetailsRequested,
     RunRequestReused,
     RunSelected,
+    RunStalled,
     StacksRequested,
 )
 from tui_workbench.ui.terminal.safetext import safe_text, truncate_end
@@ -52,7 +55,8 @@ VERDICT_SECONDS = 3  # seconds between reads of the verdicts of active runs
 class JobsPane(Pane):
     """The pane of the runs.
 
-    Posts `RunSelected` when the cursor moves, and a request message for each command.
+    Posts `RunSelected` when the cursor moves, `RunStalled` when an active run stalls, and a request message for each
+    command.
     """
 
     number = 5
@@ -143,9 +147,18 @@ class JobsPane(Pane):
         runs = [run for run in self._runs.values() if run.run_id not in self._final]
         found = await in_thread(partial(read_verdicts, runs))
         self._final.update(run.run_id for run in runs if not run.is_active)
-        if any(self._verdicts.get(run_id, "") != word for run_id, word in found.items()):
-            self._verdicts.update(found)
+        words = {run_id: str(brief.get("verdict", "")) for run_id, brief in found.items()}
+        if any(self._verdicts.get(run_id, "") != word for run_id, word in words.items()):
+            self._report_stalled(runs, found)
+            self._verdicts.update(words)
             self._show()
+
+    def _report_stalled(self, runs: Iterable[Run], found: Mapping[str, Mapping[str, Any]]) -> None:
+        """Report the active runs that have stalled since the last reading."""
+        for run in runs:
+            before, now = self._verdicts.get(run.run_id, STALLED), found[run.run_id]
+            if run.is_active and before != STALLED and now.get("verdict") == STALLED:
+                self.post_message(RunStalled(run, str(now["text"])))
 
     def _show(self, current: str | None = None) -> None:
         self._list.show_rows(self._rows(time.time()), empty=self._empty, current=current)
@@ -280,12 +293,10 @@ def _with_note(row: Row, note: str, width: int) -> Row:
     return row._replace(after=(Piece(f"  {truncate_end(safe_text(note), room)}", "muted"),))
 
 
-def read_verdicts(runs: Iterable[Run]) -> dict[str, str]:
-    """Return the verdicts of the runs, keyed by run ID; "" for runs without a GPU. Blocks."""
-    found = {}
+def read_verdicts(runs: Iterable[Run]) -> dict[str, Mapping[str, Any]]:
+    """Return the verdicts of the runs, as `brief_of` does, keyed by run ID; empty for runs without a GPU. Blocks."""
+    found: dict[str, Mapping[str, Any]] = {}
     for run in runs:
-        word = ""
-        if any(os.path.exists(os.path.join(run.directory, name)) for name in (GPU_VERDICT, GPU_SAMPLES)):
-            word = str(brief_of(run.directory).get("verdict", ""))
-        found[run.run_id] = word
+        has_gpu = any(os.path.exists(os.path.join(run.directory, name)) for name in (GPU_VERDICT, GPU_SAMPLES))
+        found[run.run_id] = brief_of(run.directory) if has_gpu else {}
     return found

@@ -1,0 +1,49 @@
+"""Find out for how long the files of an active run have not changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.targets.gpu.changes import LOOK_SECONDS, Silence, log_mark
+
+
+class FileWatch:
+    """The silence of the run in `directory`.
+
+    Its logs are in the run directory on this machine. The other files may be on another machine, so `files` is called
+    only while the logs do not change.
+    """
+
+    def __init__(self, directory: str, files: Callable[[], str]) -> None:
+        self._directory = directory
+        self._files = files
+        self._silence = Silence()
+        self._due = 0.0
+
+    def quiet(self, now: float) -> float | None:
+        """Return the seconds without a change; None if they are not known. `now` is a time in seconds."""
+        is_first = not self._silence.is_known
+        self._silence.see_logs(log_mark(self._directory), now)
+        if is_first:
+            self._due = now
+            return None
+        quiet = self._silence.seconds(now)
+        if quiet < LOOK_SECONDS:
+            self._due = now - quiet + LOOK_SECONDS
+        elif now >= self._due:
+            # Due at multiples of LOOK_SECONDS, so that no limit in minutes passes before a listing.
+            self._due += LOOK_SECONDS * ((now - self._due) // LOOK_SECONDS + 1)
+            if not self._see_files(now):
+                self._silence = Silence()
+                return None
+        return self._silence.seconds(now)
+
+    def _see_files(self, now: float) -> bool:
+        """List the other files. Return False if that is impossible now."""
+        try:
+            mark = self._files()
+        except (WorkbenchError, OSError):
+            return False
+        self._silence.see_files(mark, now)
+        return bool(mark)

@@ -1,0 +1,96 @@
+"""Find out how long the files of a run have not changed.
+
+A *mark* is a text that changes when one of the files changes: its size, its time of change, or its name. Marks are only
+compared with each other, so clocks that are wrong or changed do not matter. The files are only listed, never read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+from tui_workbench.core.model import RunSpec
+from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUT, OUTPUTS, RANKS, SPARK, WORKING_COPY
+
+LOOK_SECONDS = 30.0
+"""Seconds without a change of the logs after which the other files are listed, and seconds between two listings."""
+
+MOST_FILES = 5_000
+"""Maximum number of files to list. Listing them takes less than 0.1 s."""
+
+_LOGS = (OUTPUT, METRICS, RANKS, SPARK)
+_SKIPPED = ("__pycache__", "node_modules", ".git", ".venv", ".workbench")
+
+_SUMMED = "-type f -exec stat -c '%n %s %Z' {} + 2>/dev/null"
+
+CHANGES = f"""\
+log_mark() {{ (cd -- "$run" 2>/dev/null && find {" ".join(_LOGS)} {_SUMMED} | cksum); }}
+file_mark() {{
+    (
+        cd -- "$run" 2>/dev/null || exit
+        find -L {OUTPUTS} {WORKING_COPY} "$@" -maxdepth 8 \\( {" -o ".join(f"-name {name}" for name in _SKIPPED)} \\) \\
+            -prune -o {_SUMMED} | head -n {MOST_FILES} | cksum
+    )
+}}
+"""
+"""Functions of `sh` that print the marks of the run directory `$run`, or nothing if it is missing.
+
+`log_mark` is about the output, the metrics and the logs of ranks, and `file_mark` about the outputs and the working
+copy. Links to folders are followed, because scripts write checkpoints through them. `file_mark` takes further folders.
+"""
+
+
+class Silence:
+    """The time since the files of a run last changed, on a clock that the caller chooses."""
+
+    def __init__(self) -> None:
+        self._logs: str | None = None
+        self._files: str | None = None  # None if the logs have changed since the last listing
+        self._changed = 0.0
+
+    @property
+    def is_known(self) -> bool:
+        """False before the first mark of the logs."""
+        return self._logs is not None
+
+    def see_logs(self, mark: str, now: float) -> None:
+        if mark != self._logs:
+            self._logs, self._files, self._changed = mark, None, now
+
+    def see_files(self, mark: str, now: float) -> None:
+        if self._files is not None and mark != self._files:
+            self._changed = now
+        self._files = mark
+
+    def seconds(self, now: float) -> float:
+        return max(0.0, now - self._changed)
+
+
+def log_mark(directory: str) -> str:
+    """Return the mark of the logs in a run directory on this machine."""
+    return " ".join(f"{name} {found.st_size} {found.st_mtime_ns}" for name, found in _logs(directory))
+
+
+def _logs(directory: str) -> Iterator[tuple[str, os.stat_result]]:
+    for name in _LOGS:
+        try:
+            found = os.lstat(f"{directory}/{name}")
+            names = sorted(os.listdir(f"{directory}/{name}")) if stat.S_ISDIR(found.st_mode) else ()
+            yield name, found
+            for inner in names:
+                yield f"{name}/{inner}", os.lstat(f"{directory}/{name}/{inner}")
+        except OSError:
+            continue  # it does not exist yet, or was removed
+
+
+def file_mark(host: Host, spec: RunSpec) -> str:
+    """Return the mark of the run's other files on its machine; "" if they cannot be listed.
+
+    Raises TargetUnreachable.
+    """
+    others = [spec.working_directory] if host.is_local and not spec.tracked else []
+    script = f'run=$1\nshift\n{CHANGES}\nfile_mark "$@"\n'
+    return host.run(["sh", "-c", script, "sh", HostRun(host, spec).directory, *others]).text.strip()
