@@ -101,6 +101,16 @@ def test_notification_settings_are_respected(monkeypatch: pytest.MonkeyPatch, ch
     assert app.written == []
 
 
+def test_stalled_run_is_reported_with_its_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = FakeApp(monkeypatch, focused=False)
+    notifier(app).report_stalled(run(1), "no step for 33 min\x1b, GPU at 100 %; its rhythm was 12 s: GPU 0 Tesla T4")
+    ((severity, text),) = app.toasts
+    assert (severity, "\x1b" in text) == ("warning", False)
+    assert text.startswith("■ train.py [1] stalled: no step for 33 min")
+    assert text.endswith(", GPU at 100 %; its rhythm was 12 s.")
+    assert text in app.written[0]
+
+
 def test_message_contains_the_reason_and_is_safe_text() -> None:
     head, whole = end_message(ended(1, RunState.FAILED, script_name="\x1b]0;x\x07", reason="the disk is full"), 140.0)
     assert whole == f"{head} after 2:11. The disk is full."

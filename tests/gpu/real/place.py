@@ -218,3 +218,4 @@ class Place:
             self.configure(name, name)
         self.configure("hidden", "local", {"CUDA_VISIBLE_DEVICES": ""})
         self.configure("ranks", "local", ProcessesPerNode="gpus")
+        self.configure("stalled", "local", StopIfStalledMinutes=1)

@@ -29,6 +29,7 @@ CHECKS: tuple[Callable[[Place], str], ...] = (
     verdicts.preflight_computes_on_the_gpu,
     verdicts.computing_run_is_proven_with_true_figures,
     verdicts.run_that_only_holds_memory_is_idle,
+    verdicts.silent_run_at_full_load_is_stalled,
     verdicts.run_on_the_cpu_is_not_used,
     verdicts.hidden_gpu_is_not_used_and_the_cause_is_named,
     verdicts.gpu_with_another_process_is_shared,

@@ -39,6 +39,18 @@ def run_that_only_holds_memory_is_idle(place: Place) -> str:
     return str(verdict["text"])
 
 
+def silent_run_at_full_load_is_stalled(place: Place) -> str:
+    """The script computes, but prints nothing more; its limit is a minute, and the next checks need not wait for it."""
+    run_id = place.compute(300, configuration="stalled")
+    record = place.ended(run_id)
+    assert record["status"] == "Canceled", record
+    assert record["reason"].startswith("StopIfStalledMinutes: no step"), record["reason"]
+    verdict = record["gpu"]
+    assert verdict["verdict"] == "stalled", verdict["text"]
+    assert "no step, log line or file for" in verdict["text"], verdict["text"]
+    return str(verdict["text"])
+
+
 def run_on_the_cpu_is_not_used(place: Place) -> str:
     verdict = place.ended(place.compute(place.pace.short, "cpu"))["gpu"]
     assert verdict["verdict"] == "not used", verdict["text"]

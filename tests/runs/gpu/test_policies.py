@@ -29,11 +29,14 @@ class Watched:
         self.usage.machine = machine
         self.now = 1000.0
 
-    def passes(self, seconds: int, reading: Reading, *processes: Process) -> str:
-        """Return the reason to end the run after this number of seconds, or "" if it may continue."""
-        for _ in range(seconds):
+    def passes(self, seconds: int, reading: Reading, *processes: Process, is_quiet: bool = False) -> str:
+        """Return the reason to end the run after this number of seconds, or "" if it may continue.
+
+        With `is_quiet`, none of its files changes.
+        """
+        for second in range(seconds):
             self.now += 1
-            sample = Sample(self.now, (reading,), processes)
+            sample = Sample(self.now, (reading,), processes, float(second) if is_quiet else None)
             self.usage.add(sample)
             self.policies.count(sample, self.usage, 1.0)
             if wanted := self.policies.by_use(self.usage):
@@ -58,6 +61,22 @@ def test_idle_run_is_ended_and_work_resets_the_time(tmp_path: Path) -> None:
 
 def test_work_of_other_processes_does_not_count(tmp_path: Path) -> None:
     assert Watched(tmp_path, stop_if_idle_minutes=1).passes(60, Reading(0, 100), other()).startswith("StopIfIdle")
+
+
+def test_stalled_run_is_ended(tmp_path: Path) -> None:
+    run = Watched(tmp_path, stop_if_stalled_minutes=2)
+    assert run.passes(120, Reading(0, 100, 900), own(), is_quiet=True) == ""
+    assert run.passes(120, Reading(0, 100, 900), own(), is_quiet=True) == ""
+    reason = run.passes(121, Reading(0, 100, 900), own(), is_quiet=True)
+    assert reason == "StopIfStalledMinutes: no step, log line or file for 2 min"
+
+
+def test_quiet_run_without_gpu_memory_is_not_stalled(tmp_path: Path) -> None:
+    assert Watched(tmp_path, stop_if_stalled_minutes=1).passes(3600, Reading(0, 100), other(), is_quiet=True) == ""
+
+
+def test_unknown_silence_ends_no_run(tmp_path: Path) -> None:
+    assert Watched(tmp_path, stop_if_stalled_minutes=1).passes(3600, Reading(0, 100), own()) == ""
 
 
 @pytest.mark.parametrize("machine", [T4, T4._replace(hides_processes=True)])

@@ -1,4 +1,4 @@
-"""The five verdicts and their figures."""
+"""The verdicts and their figures."""
 
 from __future__ import annotations
 

@@ -203,3 +203,22 @@ def test_lines_of_other_programs_are_skipped(job: Job) -> None:
     (job.run / "gpu" / "1").symlink_to("/etc/passwd")
     with pytest.raises(OSError, match=r"symbolic|symlink|loop"):
         job.samples.read()
+
+
+def test_first_node_tells_how_long_the_files_are_quiet(job: Job, standin: Standin) -> None:
+    standin.write(gpu(0))
+    (job.run / "output.log").write_text("step 1\n")
+    job.start()
+    until(lambda: any((each.quiet or 0.0) > 1 for each in job.read()), "a silence")
+    (job.run / "output.log").write_text("step 1\nstep 2\n")
+    seen = len(job.read())
+    until(lambda: any((each.quiet or 9.0) < 1 for each in job.read()[seen:]), "a change")
+
+
+def test_listing_with_a_new_file_ends_the_silence(job: Job) -> None:
+    def reading(second: int) -> str:
+        return f"g2026/11/23 14:00:{second:02}.000, 0, 90, 1000\n"
+
+    job.write(0, HEADER.format(count=1, name="node1") + reading(0) + "wa 1\n" + reading(30) + "wa 1\nkb 1\n")
+    job.write(0, reading(40) + "wa 1\nkc 2\n" + reading(42))
+    assert [each.quiet for each in job.read()] == [None, 30.0, 40.0, 2.0]

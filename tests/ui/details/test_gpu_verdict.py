@@ -38,6 +38,14 @@ PROVEN = Verdict(
     samples=2890,
     final=True,
 )
+SILENCE = "no step, log line or file for 33 min, GPU at 100 %; its rhythm was 12 s"
+WAITED = "GPU 0 waited 99 times between phases of work, 33 % of the time, as when a script waits for data"
+HANGING = PROVEN._replace(
+    word="stalled",
+    text=PROVEN.text.replace("its processes computed on a GPU", SILENCE),
+    cause="a rank may be waiting for other ranks in a collective operation",
+    advice=(f"{WAITED}: more data loader workers, prefetching and pinned memory usually help",),
+)
 CPU_BUILD = "PyTorch is a CPU build"
 NOT_USED = Verdict(
     "not used",
@@ -158,6 +166,19 @@ async def test_dashboard_has_a_verdict_column(proven: Project) -> None:
         await pilot.press("slash")
         await type_text(pilot, "has:gpu")
         await shows(pilot, "2", "1")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+async def test_stalled_run_shows_the_silence_and_advice(project: Project, size: tuple[int, int]) -> None:
+    judged(project, 1, HANGING, samples([0, 100, 100, 100]))
+    async with details(project, 1, size) as pilot:
+        await until(lambda: "■ GPU stalled  no step, log line or file for 33 min, GPU" in seen(pilot))
+        await pilot.press("7")
+        await until(lambda: "likely: a rank may be waiting for other ranks" in seen(pilot))
+        words = " ".join(seen(pilot).replace("│", " ").split())
+        assert SILENCE in words
+        assert "Advice" in words
+        assert "▲ GPU 0 waited 99 times between phases of work" in words
 
 
 async def test_dashboard_without_verdicts_has_no_gpu_column(past: Project) -> None:

@@ -148,6 +148,14 @@ async def test_process_without_run_id_is_matched_by_pid() -> None:
         assert "● train.py [7]" in drawn
 
 
+async def test_stalled_run_is_marked() -> None:
+    async with ViewApp().run_test(size=(120, 36)) as pilot:
+        state = machine(reading(0), processes=(process(2, run=OTHER.run_id), process(3, run=RUN.run_id)))
+        drawn = await show(pilot, state, known=KNOWN._replace(stalled=frozenset([OTHER.run_id])))
+        owners = [" ".join(line.split()[:4]) for line in drawn if "python" in line]
+        assert owners == ["● train.py [7] this", "○ stalled: prepare.py [5]"]
+
+
 async def test_owner_hidden_by_a_container_is_unknown() -> None:
     async with ViewApp().run_test(size=(120, 36)) as pilot:
         state = machine(reading(0), processes=(process(user="", name=""),))

@@ -19,7 +19,7 @@ from tui_workbench.core.model import ClusterJob, Run, RunState
 from tui_workbench.runs.gpu.verdict import Verdict, to_json
 from tui_workbench.runs.store.rundir import GPU_VERDICT
 from tui_workbench.ui.formatting import moment
-from tui_workbench.ui.run_messages import CancelConfirmed, ReconnectRequested, RunRequestReused, RunSelected
+from tui_workbench.ui.run_messages import CancelConfirmed, ReconnectRequested, RunRequestReused, RunSelected, RunStalled
 from tui_workbench.ui.runs import jobs
 from tui_workbench.ui.runs.jobs import JobsPane
 from tui_workbench.ui.widgets.question_row import QuestionRow
@@ -36,6 +36,7 @@ def numbered(number: int, state: str, **fields: object) -> Run:
 
 
 RUNNING = numbered(3, RunState.RUNNING)
+OTHER = numbered(4, RunState.RUNNING)
 FAILED = numbered(2, RunState.FAILED, exit_code=1)
 DONE = numbered(1, RunState.COMPLETED)
 
@@ -59,6 +60,9 @@ class JobsApp(App[None]):
 
     def on_cancel_confirmed(self, event: CancelConfirmed) -> None:
         self.posted.append(("cancel", event.run_id))
+
+    def on_run_stalled(self, event: RunStalled) -> None:
+        self.posted.append((event.text, event.run.run_id))
 
     def on_reconnect_requested(self, event: ReconnectRequested) -> None:
         self.posted.append(("reconnect", event.run_id))
@@ -128,6 +132,23 @@ async def test_verdict_of_an_active_run_is_updated(tmp_path: Path, monkeypatch: 
         await until(lambda: "? GPU unknown" in content_of(pilot.app.query_one(JobsPane))[0])
         (Path(run.directory) / GPU_VERDICT).write_text(json.dumps(to_json(Verdict("proven", "because"))))
         await until(lambda: "✓ GPU" in content_of(pilot.app.query_one(JobsPane))[0])
+
+
+def write_verdict(run: Run, word: str) -> None:
+    (Path(run.directory) / GPU_VERDICT).write_text(json.dumps(to_json(Verdict(word, f"it is {word}"))))
+
+
+async def test_stall_is_reported_once_when_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "VERDICT_SECONDS", 1)
+    run, stalled_before = judged(RUNNING, tmp_path, "proven"), judged(OTHER, tmp_path, "stalled")
+    app, reported = JobsApp(width=70), ("it is stalled", run.run_id)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await show(pilot, run, stalled_before)
+        for word, label, times in (("stalled", "■ GPU stalled", 1), ("proven", "✓ GPU", 1), ("stalled", "■ GPU", 2)):
+            write_verdict(run, word)
+            await until(lambda label=label: label in content_of(app.pane)[0])  # type: ignore[misc]
+            await until(lambda times=times: app.posted.count(reported) == times)  # type: ignore[misc]
+        assert ("because", stalled_before.run_id) not in app.posted
 
 
 async def test_columns_are_aligned() -> None:

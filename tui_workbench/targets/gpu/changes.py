@@ -24,7 +24,7 @@ MOST_FILES = 5_000
 _LOGS = (OUTPUT, METRICS, RANKS, SPARK)
 _SKIPPED = ("__pycache__", "node_modules", ".git", ".venv", ".workbench")
 
-_SUMMED = "-type f -exec stat -c '%n %s %Z' {} + 2>/dev/null"
+_SUMMED = "-type f -exec stat -c '%n %s %z' {} + 2>/dev/null"
 
 CHANGES = f"""\
 log_mark() {{ (cd -- "$run" 2>/dev/null && find {" ".join(_LOGS)} {_SUMMED} | cksum); }}
