@@ -153,7 +153,7 @@ async def test_stalled_run_is_marked() -> None:
         state = machine(reading(0), processes=(process(2, run=OTHER.run_id), process(3, run=RUN.run_id)))
         drawn = await show(pilot, state, known=KNOWN._replace(stalled=frozenset([OTHER.run_id])))
         owners = [" ".join(line.split()[:4]) for line in drawn if "python" in line]
-        assert owners == ["● train.py [7] this", "○ stalled: prepare.py [5]"]
+        assert owners == ["● train.py [7] this", "■ prepare.py [5] stalled"]
 
 
 async def test_owner_hidden_by_a_container_is_unknown() -> None:

@@ -342,7 +342,8 @@ def _verdict(row: RunRow, width: int) -> list[Piece]:
     room = width - width_of(pieces) - 3
     text = safe_text(str(row.facts.gpu.get("text", ""))[:LONGEST])
     if word == STALLED:
-        text = text.partition(_FIGURES)[0]
+        sentence = text.partition(_FIGURES)[0]
+        text = sentence if cell_len(sentence) <= room else sentence.partition(";")[0]
     elif _FIGURES in text and (word == "proven" or cell_len(text) > room):
         # Only the figures, because the GPU tab shows the whole text.
         text = text[text.rfind(_FIGURES) + 2 :]

@@ -58,7 +58,7 @@ def owner_of(process: Process, state: MachineState, known: KnownRuns) -> Owner:
         title = run_title(run) if run is not None else run_id
         glyph, role = ("●", "running") if run_id == known.selected else ("○", "success")
         if run_id in known.stalled:
-            return Owner(safe_text(f"stalled: {title}"[:LONGEST]), "error", glyph, run_id)
+            glyph, role = "■", "error"
         return Owner(safe_text(title[:LONGEST]), role, glyph, run_id)
     if state.machine is not None and state.machine.hides_processes and not process.user:
         return Owner("hidden in this container", "muted", "?")
@@ -328,6 +328,7 @@ _GRAPHS = (("utilization", "util", UTILIZATION, "%"), ("memory", "mem", MEMORY, 
 def process_line(process: Process, owner: Owner, known: KnownRuns, width: int) -> Line:
     """Draw a process below its GPU."""
     word = "this run" if owner.run_id and owner.run_id == known.selected else "your run" if owner.run_id else ""
+    word = "stalled" if owner.run_id in known.stalled else word
     right = [
         Piece(f"{word:<8}  ", "muted"),
         Piece(f"{process.pid:>8} ", "muted"),
