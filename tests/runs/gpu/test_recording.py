@@ -14,7 +14,11 @@ from tests.faults.support import Workbench, controller_of, until
 from tests.gpu.standin import REST, Standin, gpu
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.store.table import RunQuery
+from tui_workbench.targets.gpu.changes import file_mark
+from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.hosts.host_run import HostRun
 
 if TYPE_CHECKING:
     from tests.machines import Machine
@@ -68,6 +72,7 @@ def test_verdict_is_proven_during_the_run_and_after(workbench: Workbench, tmp_pa
     until_sampled(run_directory(workbench, run_id), 3)
     live = workbench.info(run_id)["gpu"]
     assert (live["verdict"], live["final"]) == ("proven", False)
+    assert 0 <= samples(run_directory(workbench, run_id))[-1]["q"] < 60
     (tmp_path / "done").touch()
     final = ended(workbench, run_id)["gpu"]
     assert (final["verdict"], final["final"], final["devices"][0]["peak_memory"]) == ("proven", True, 900)
@@ -157,6 +162,11 @@ def test_run_on_another_machine_is_proven(
         assert result.code == 0, result
         run_id = result.out.strip().removeprefix("RunId: ")
         until_sampled(run_directory(workbench, run_id), 4)
+        spec = RunDirectory(str(run_directory(workbench, run_id))).read_record().spec
+        host = host_of(spec.target)
+        before = file_mark(host, spec)
+        host.check(["touch", f"{HostRun(host, spec).directory}/work/outputs/step_100.pt"])
+        assert "" != file_mark(host, spec) != before
         done.touch()
         final = ended(workbench, run_id)["gpu"]
     assert (final["verdict"], final["devices"][0]["name"]) == ("proven", "Tesla T4")
