@@ -106,11 +106,11 @@ STEPS = every(1)
 KINDS = (
     Kind("sample script, one line per epoch", 20 * MINUTE, every(9)),
     Kind("nanoGPT: a step every 12 s, an evaluation of 4 min", 3 * HOUR,
-         lambda second: second % 40 * MINUTE > 4 * MINUTE and second % 12 == 0, every(40 * MINUTE)),
+         lambda second: second % (40 * MINUTE) > 4 * MINUTE and second % 12 == 0, every(40 * MINUTE)),
     Kind("tqdm, which redraws one line", 40 * MINUTE, STEPS),
     Kind("quiet script with a checkpoint every 10 min", 6 * HOUR, writes=every(10 * MINUTE)),
     Kind("quiet script with a checkpoint every hour", 12 * HOUR, writes=every(HOUR, 20)),
-    Kind("some lines, then quiet for 3 h", 3 * HOUR, until(20, always), always),
+    Kind("some lines, then quiet for 3 h", 3 * HOUR, until(20, always)),
     Kind("no output and no file for 5 h", 5 * HOUR),
     Kind("a line per epoch of 25 min", 4 * HOUR, either(until(15, always), every(25 * MINUTE))),
     Kind("evaluation of 12 min after each epoch of 30 min", 4 * HOUR,

@@ -100,7 +100,7 @@ class Sample(NamedTuple):
     time: float
     readings: tuple[Reading, ...]
     processes: tuple[Process, ...] = ()
-    quiet: float | None = None  # seconds without a change of the run's files; None if unknown, as for a machine
+    quiet: float | None = None  # seconds without a change of the files of the run; None if unknown
 
 
 class Note(NamedTuple):
