@@ -39,7 +39,7 @@ static int gpu_field(const char *field, const struct gpu *gpu) {
     else if (!strcmp(field, "temperature.gpu")) amount(gpu, "temp", 1, "%.0f", "");
     else if (!strcmp(field, "clocks.current.sm") || !strcmp(field, "clocks.sm")) amount(gpu, "sm", 1, "%.0f", "MHz");
     else if (!strcmp(field, "clocks.current.memory") || !strcmp(field, "clocks.mem")) amount(gpu, "memclk", 1, "%.0f", "MHz");
-    else if (!strcmp(field, "clocks_throttle_reasons.active")) {
+    else if (!strcmp(field, "clocks_throttle_reasons.active") || !strcmp(field, "clocks_event_reasons.active")) {
         if (number_of(gpu, "throttle", &value)) printf("0x%016lx", value); else printf("[N/A]");
     } else if (!strcmp(field, "ecc.errors.uncorrected.volatile.total")) amount(gpu, "ecc", 1, "%.0f", "");
     else if (!strcmp(field, "mig.mode.current")) {

@@ -135,15 +135,15 @@ def _group(number: int) -> list[str]:
     return [row[-1] for row in rows if row[0] == str(number) and not row[1].startswith("Z")]
 
 
-def test_fields_that_nvidia_smi_does_not_know_are_left_out(
+def test_unknown_fields_are_dropped_or_renamed(
     job: Job, standin: Standin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    standin.write(gpu(0))
+    standin.write(gpu(0, throttle=4))
     old = tmp_path / "old"
     old.mkdir()
     (old / "nvidia-smi").write_text(
         "#!/bin/sh\n"
-        "for field in mig.mode.current clocks_throttle_reasons.active; do\n"
+        "for field in mig.mode.current clocks_throttle_reasons.active ecc.errors.uncorrected.volatile.total; do\n"
         'case "$*" in *$field*) printf \'Field "%s" is not a valid field to query.\\n\\n\' $field; exit 2;; esac\n'
         "done\n"
         f'exec {standin.built.programs / "nvidia-smi"} "$@"\n'
@@ -152,7 +152,7 @@ def test_fields_that_nvidia_smi_does_not_know_are_left_out(
     monkeypatch.setenv("PATH", f"{old}:{os.environ['PATH']}")
     job.start()
     (reading,) = until(job.read, "samples")[0].readings
-    assert (reading.utilization, reading.throttle, reading.ecc) == (37, None, 0)
+    assert (reading.utilization, reading.throttle, reading.ecc) == (37, 4, None)
 
 
 def test_nodes_have_separate_devices_in_common_samples(job: Job) -> None:

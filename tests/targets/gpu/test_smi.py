@@ -119,16 +119,16 @@ def test_message_of_failed_driver_is_quoted(standin: Standin, opened: Callable[[
     assert opened().machine().problem.startswith("NVIDIA-SMI has failed because")
 
 
-def test_unknown_fields_are_dropped(
+def test_unknown_fields_are_dropped_or_renamed(
     standin: Standin, tmp_path: Path, opened: Callable[[], Smi], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    standin.write(gpu(0))
+    standin.write(gpu(0, throttle=4))
     real = standin.built.programs / "nvidia-smi"
     old = tmp_path / "old"
     old.mkdir()
     (old / "nvidia-smi").write_text(
         "#!/bin/sh\n"
-        "for field in mig.mode.current clocks_throttle_reasons.active; do\n"
+        "for field in mig.mode.current clocks_throttle_reasons.active ecc.errors.uncorrected.volatile.total; do\n"
         'case "$*" in *$field*) printf \'Field "%s" is not a valid field to query.\\n\\n\' $field; exit 2;; esac\n'
         "done\n"
         f'exec {real} "$@"\n'
@@ -138,7 +138,7 @@ def test_unknown_fields_are_dropped(
     source = opened()
     assert len(source.machine().devices) == 1
     (reading,) = sample_where(source, lambda sample: sample.readings).readings
-    assert (reading.utilization, reading.throttle, reading.ecc) == (37, None, 0)
+    assert (reading.utilization, reading.throttle, reading.ecc) == (37, 4, None)
 
 
 def test_hanging_nvidia_smi_is_noted_until_it_answers(

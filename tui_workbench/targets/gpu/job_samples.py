@@ -20,7 +20,7 @@ from tui_workbench.core.files import open_below
 from tui_workbench.targets.gpu.changes import CHANGES, LOOK_SECONDS, Silence
 from tui_workbench.targets.gpu.facts import FACTS, facts_in
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample
-from tui_workbench.targets.gpu.smi_lines import DEVICE, FUNCTIONS, READING, RUNNING, SmiLines
+from tui_workbench.targets.gpu.smi_lines import DEVICE, FUNCTIONS, NEW_THROTTLE, READING, RUNNING, THROTTLE, SmiLines
 from tui_workbench.targets.hosts.supervisor import EXIT, GPU
 
 _Value = TypeVar("_Value", Reading, Process)
@@ -67,7 +67,9 @@ ask() {{
     while :; do
         said=$(nvidia-smi "--query-$1=$fields" $form 2>&1)
         unknown=$(printf '%s\\n' "$said" | sed -n 's/^Field "\\([^"]*\\)" is not a valid field.*/\\1/p' | head -n 1)
-        rest=$(printf '%s' ",$fields," | sed "s/,$unknown,/,/; s/^,//; s/,\\$//")
+        new=
+        [ "$unknown" != {THROTTLE} ] || new={NEW_THROTTLE},
+        rest=$(printf '%s' ",$fields," | sed "s/,$unknown,/,$new/; s/^,//; s/,\\$//")
         [ -n "$unknown" ] && [ "$rest" != "$fields" ] || break
         fields=$rest
     done

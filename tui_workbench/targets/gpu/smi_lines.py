@@ -21,6 +21,9 @@ READING = (
 RUNNING = ("gpu_uuid", "used_memory", "pid")
 """The fields of `--query-gpu` for devices and their readings, and of `--query-compute-apps`."""
 
+THROTTLE, NEW_THROTTLE = "clocks_throttle_reasons.active", "clocks_event_reasons.active"
+"""The older and the newer name of a field, for an nvidia-smi that does not know the older one."""
+
 _INDEX, _UUID = DEVICE[:2]
 
 _UNKNOWN_FIELD = re.compile(r'Field "([^"]+)" is not a valid field')
@@ -87,11 +90,13 @@ class SmiLines:
         self._count = 0
 
     def drop_unknown(self, lines: list[str], kind: str) -> bool:
-        """Remove a field that this nvidia-smi does not know. Return True if a line names one."""
+        """Remove or rename a field that this nvidia-smi does not know. Return True if a line names one."""
         for line in lines:
             unknown = _UNKNOWN_FIELD.search(line)
             if unknown and unknown.group(1) in self.fields[kind]:
-                self.fields[kind] = tuple(field for field in self.fields[kind] if field != unknown.group(1))
+                new = NEW_THROTTLE if unknown.group(1) == THROTTLE else ""
+                fields = (new if field == unknown.group(1) else field for field in self.fields[kind])
+                self.fields[kind] = tuple(filter(None, fields))
                 return True
         return False
 
@@ -152,6 +157,7 @@ class SmiLines:
         if int(index) in self._readings:
             found.append(self._sample())
         self.heard, self._complaint = self._steady(), ""
+        row.setdefault(THROTTLE, row.get(NEW_THROTTLE, ""))
         values = [_number(row.get(field, "")) for field in READING[1:]]
         values[6:] = [None if value is None else int(value) for value in values[6:]]
         if any(value is not None for value in values[:4]):
