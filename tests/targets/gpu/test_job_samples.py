@@ -209,10 +209,10 @@ def test_first_node_tells_how_long_the_files_are_quiet(job: Job, standin: Standi
     standin.write(gpu(0))
     (job.run / "output.log").write_text("step 1\n")
     job.start()
-    until(lambda: any((each.quiet or 0.0) > 1 for each in job.read()), "a silence")
+    until(lambda: any((each.quiet or 0.0) > 3 for each in job.read()), "a silence")
     (job.run / "output.log").write_text("step 1\nstep 2\n")
     seen = len(job.read())
-    until(lambda: any(each.quiet is not None and each.quiet < 1 for each in job.read()[seen:]), "a change")
+    until(lambda: any(each.quiet is not None and each.quiet < 3 for each in job.read()[seen:]), "a change")
 
 
 def test_listing_with_a_new_file_ends_the_silence(job: Job) -> None:
