@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -305,7 +304,7 @@ class Machine:
         """Replace a program on it by a script within the context; $ORIGINAL in the script is the program."""
         name = os.path.basename(program)
         original, replacement = self.folder / f"original-{name}", self.folder / f"replacement-{name}"
-        shutil.copy2(program, original)
+        self.run(["cp", "-p", program, str(original)])
         replacement.write_text(f"#!/bin/sh\nORIGINAL={original}\n{script}\n")
         replacement.chmod(0o755)
         self.run(["mount", "--bind", str(replacement), program])

@@ -45,6 +45,17 @@ def test_attempt_with_exit_code_means_a_requeue() -> None:
     assert cause_of(2, attempts, [BEGAN, AGAIN]) == "the job was requeued"
 
 
+def test_exit_code_of_srun_on_a_failed_node_is_ignored(tmp_path: Path) -> None:
+    line = "srun: error: Node failure on node7"
+    attempts = {**ATTEMPTS, 1: Attempt(0, "node1", 1)}
+    assert cause_of(2, attempts, [BEGAN, line, AGAIN]) == "node node7 failed"
+    (tmp_path / "slurm.log").write_text(f"{line}\n")
+    outcome = outcome_with_code(1, "", str(tmp_path))
+    assert (outcome.exit_code, outcome.has_failed) == (None, True)
+    assert outcome.reason.startswith("a node of the job failed (NODE_FAIL); its exit code was not written; ")
+    assert outcome_with_code(3, "", str(tmp_path)).exit_code == 3
+
+
 def test_attempt_without_files_did_not_start() -> None:
     assert cause_of(2, {2: ATTEMPTS[2]}, [AGAIN]) == "the previous start failed"
 

@@ -1,4 +1,7 @@
-"""Wrong options, missing commands and disturbed jobs: the message, its fix, and that nothing is lost."""
+"""Wrong options, missing commands and disturbed jobs: the message, its fix, and that nothing is lost.
+
+The tests with jobs run on a cluster of each version of Slurm.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import pytest
 
 from tests.faults.support import until
 from tests.targets.slurm.project import SlurmProject
+from tests.targets.slurm_fixtures import login_of
 from tui_workbench.runs.store.cluster_job import read_job
 from tui_workbench.targets.slurm.batch import NOT_STARTED
 from tui_workbench.targets.slurm.ends import outcome_with_code, outcome_without_code
@@ -18,6 +22,12 @@ if TYPE_CHECKING:
     from tui_workbench.targets.ssh.ssh_host import SshHost
 
 
+@pytest.fixture
+def project(each_project: SlurmProject) -> SlurmProject:
+    return each_project
+
+
+@pytest.mark.parametrize("cluster", ["slurm_accounting", "slurm_newer"])
 @pytest.mark.parametrize(
     ("options", "said", "fix"),
     [
@@ -28,14 +38,19 @@ if TYPE_CHECKING:
     ],
 )
 def test_refused_option_is_quoted_with_its_fix(
+    request: pytest.FixtureRequest,
     tmp_path: Path,
-    slurm_accounting: SlurmCluster,
-    slurm_accounting_host: SshHost,
+    home: Path,
+    connections: Path,
+    key: Path,
+    cluster: str,
     options: dict[str, Any],
     said: str,
     fix: str,
 ) -> None:
-    project = SlurmProject(tmp_path / "project", slurm_accounting)
+    accounting: SlurmCluster = request.getfixturevalue(cluster)
+    login_of(accounting, home, key)
+    project = SlurmProject(tmp_path / "project", accounting)
     project.configure({"slurm": {"partition": "gpu", **options}})
     project.write("print('never')")
     done = project.submit("train.py", configuration="cluster")
@@ -136,13 +151,10 @@ def test_runs_on_two_clusters_end_independently(
         text = (other.folder / "aml_config" / f"cluster.{name}").read_text()
         changed = text.replace('"Target": "cluster"', '"Target": "second"')
         (project.folder / "aml_config" / f"second.{name}").write_text(changed)
-    project.write("import os; print(os.environ['SLURM_JOB_ACCOUNT'] if 'SLURM_JOB_ACCOUNT' in os.environ else 'none')")
+    project.write("import os; print(os.getcwd())")
     runs = [project.detach("train.py", configuration=name) for name in ("cluster", "second")]
-    output = [project.run("logs", "-f", run_id).out for run_id in runs]
-    assert output[1] == "lab\n"
-    assert output[0] != output[1]
-    assert (project.there(runs[0])).exists()
-    assert not (project.there(runs[1])).exists()
+    for run_id, cluster in zip(runs, (project.cluster, slurm_accounting), strict=True):
+        assert project.run("logs", "-f", run_id).out == f"{cluster.run_root}/runs/{run_id}/work\n"
 
 
 def test_missing_slurm_log_suggests_an_unshared_folder(tmp_path: Path) -> None:

@@ -126,11 +126,11 @@ def test_run_continues_without_the_controller(project: SlurmProject) -> None:
     project.until_status(run_id, "Completed")
 
 
-def test_lost_node_is_the_reason(project: SlurmProject) -> None:
-    run_id = project.begin()
-    project.cluster.mark_down(project.node)
-    project.until_status(run_id, "Failed")
-    assert "a node of the job failed (NODE_FAIL)" in project.info(run_id)["reason"]
+def test_lost_node_is_the_reason(each_project: SlurmProject) -> None:
+    run_id = each_project.begin()
+    each_project.cluster.mark_down(each_project.node)
+    each_project.until_status(run_id, "Failed")
+    assert "a node of the job failed (NODE_FAIL)" in each_project.info(run_id)["reason"]
 
 
 def test_time_limit_is_the_reason(project: SlurmProject) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.faults.support import WAITS, until
 from tests.targets.slurm.project import SlurmProject
 from tests.targets.slurm.test_slurm_faults import AFTER, held, kill_links
-from tests.targets.slurm_fixtures import login_of
-
-if TYPE_CHECKING:
-    from tests.slurm_cluster import SlurmCluster
 
 REFUSES_ARRAYS = """\
 case $* in
@@ -63,21 +59,17 @@ def test_sweep_is_one_array(project: SlurmProject) -> None:
     until(lambda: arrays(project) == [], "the end of the array")
 
 
-def test_cancel_spares_the_other_tasks_of_an_array(
-    tmp_path: Path, each_slurm: SlurmCluster, home: Path, connections: Path, key: Path
-) -> None:
-    login_of(each_slurm, home, key)
-    project = SlurmProject(tmp_path / "project", each_slurm)
-    ids = sweep(project)
-    until(lambda: jobs(project) == [f"wb-{run_id}" for run_id in ids], "three jobs")
-    by_job = dict(job.split("|wb-") for job in jobs(project, "%A|%j"))
-    (array,) = set(jobs(project, "%F"))
+def test_cancel_spares_the_other_tasks_of_an_array(each_project: SlurmProject) -> None:
+    ids = sweep(each_project)
+    until(lambda: jobs(each_project) == [f"wb-{run_id}" for run_id in ids], "three jobs")
+    by_job = dict(job.split("|wb-") for job in jobs(each_project, "%A|%j"))
+    (array,) = set(jobs(each_project, "%F"))
     canceled = by_job.pop(array)  # the last task has the job ID of the array
-    assert project.run("experiment", "cancel", "--run", canceled).code == 0
-    assert project.status(canceled) == "Canceled"
-    project.gate.touch()
+    assert each_project.run("experiment", "cancel", "--run", canceled).code == 0
+    assert each_project.status(canceled) == "Canceled"
+    each_project.gate.touch()
     for run_id in by_job.values():
-        project.until_status(run_id, "Completed")
+        each_project.until_status(run_id, "Completed")
 
 
 def test_runs_of_an_array_have_separate_ends_and_files(project: SlurmProject) -> None:

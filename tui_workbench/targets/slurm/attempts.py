@@ -15,21 +15,23 @@ _CAUSES = (
     ("NODE FAILURE", "a node of the job failed"),
     ("JOB REQUEUE", "the job was requeued"),
 )
+_NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 _BEGINNING = ATTEMPT_LINE.partition("%")[0]
 
 
 def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str]) -> str:
     """Return the cause of the end of the attempt before attempt `number`, from the lines of slurm.log.
 
-    A failed node writes no line: it is the cause if the log names none and the attempt before has no exit code.
+    A failed node may write no line: it is the cause if the log names none and the attempt before has no exit code.
     """
     earlier = max((each for each in attempts if each < number), default=0)
     if not earlier:
         return "the previous start failed"
     end = _place(lines, number, attempts)
-    cause = last_cause(lines[max(0, _place(lines, earlier, attempts)) : end if end >= 0 else len(lines)])
+    own = lines[max(0, _place(lines, earlier, attempts)) : end if end >= 0 else len(lines)]
     before = attempts[earlier]
-    return cause or (f"node {before.node} failed" if before.exit_code is None else "the job was requeued")
+    node = failed_node(own) or (before.node if before.exit_code is None else "")
+    return last_cause(own) or (f"node {node} failed" if node else "the job was requeued")
 
 
 def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bool:
@@ -47,6 +49,11 @@ def last_cause(lines: Sequence[str]) -> str:
     """Return the cause that slurm.log names when Slurm ends a job for reasons outside the job; "" if it names none."""
     found = [match[1] for line in lines if (match := _ENDED.search(line))]
     return next((cause for words, cause in _CAUSES if found and found[-1].startswith(words)), "")
+
+
+def failed_node(lines: Sequence[str]) -> str:
+    """Return the failed node that srun has reported; "" if none. srun then exits with 1 in Slurm 24.11, 0 in 22.05."""
+    return next((match[1] for line in lines if (match := _NODE_FAILURE.fullmatch(line))), "")
 
 
 def _place(lines: Sequence[str], number: int, attempts: Mapping[int, Attempt]) -> int:
