@@ -71,6 +71,8 @@ def load_spark_image(engine: DockerEngine, python: str) -> None:
         assert importing.stdin is not None
         with tarfile.open(fileobj=importing.stdin, mode="w|") as archive:
             engines.add_packages(archive, debian)
+            # Other images have this file too: Java looks up the home folder of root there.
+            archive.add("/usr/share/base-passwd/passwd.master", "etc/passwd")
             for name in ("py4j", "pyspark"):
                 (folder,) = packages.glob(f"python*/site-packages/{name}")
                 archive.add(folder, f"usr/local/lib/{folder.parent.parent.name}/dist-packages/{name}")

@@ -1,4 +1,4 @@
-"""Runs with real Spark: on this machine, and on a standalone cluster whose head node is reached over SSH."""
+"""Runs with real Spark on this machine, in containers, over SSH, and on a standalone cluster."""
 
 from __future__ import annotations
 
@@ -170,6 +170,20 @@ def test_python_without_spark_is_refused_before_the_run(project: Workbench) -> N
     assert project.history() == []
 
 
+def test_machine_over_ssh_runs_with_its_own_spark(box: Remote, spark: str) -> None:
+    variables = {"SPARK_LOCAL_IP": "127.0.0.1"}
+    box.configure({"pythonLocation": spark}, Framework="PySpark", EnvironmentVariables=variables)
+    (box.folder / "aml_config/spark_dependencies.yml").write_text("configuration: {spark.master: 'local[2]'}\n")
+    box.write(f"{IRIS}print(__import__('os').uname().nodename)\n")
+    done = box.run("experiment", "submit", "-c", "box", "train.py", "0.5")
+    record = last(box)
+    assert (done.code, record["status"], record["Rows"]) == (0, "Completed", 150), done
+    assert "\ngpubox\n" in done.out
+    found = application(record)
+    assert (found["version"], found["master"], found["name"]) == (VERSION, "local[2]", "Iris")
+    assert [stage["done"] for stage in found["stages"]] == [4, 4, 4]
+
+
 @pytest.fixture
 def workers(key: Path) -> Iterator[tuple[Machine, Machine]]:
     """Two machines for workers."""
@@ -230,18 +244,33 @@ DOCKER_SPARK = {
 }
 
 
-def test_docker_sample_of_2017_runs_by_its_own_command(
+def docker_sample(root: Path, **compute: str) -> Workbench:
+    """Return a project of 2017 whose target `docker-spark` is a container."""
+    folder = root / "aml_config"
+    folder.mkdir()
+    write(folder / "docker-spark.compute", {"baseDockerImage": IMAGE, **compute})
+    (folder / "docker-spark.runconfig").write_text(json.dumps(DOCKER_SPARK, indent=2))
+    (folder / "spark_dependencies.yml").write_text("configuration: {spark.master: 'local[1]'}\n")
+    (root / "iris_spark.py").write_text(IRIS)
+    return Workbench(root)
+
+
+def test_docker_sample_of_2017_runs_by_its_own_command(tmp_path: Path, spark: str, engine: DockerEngine) -> None:
+    load_spark_image(engine, spark)
+    project = docker_sample(tmp_path, type="localdocker")
+    done = project.run("az", "ml", "experiment", "submit", "-c", "docker-spark", "./iris_spark.py", "0.5")
+    record = last(project)
+    assert (done.code, record["status"], record["Rows"]) == (0, "Completed", 150), done
+    found = application(record)
+    assert (found["version"], found["master"], found["name"]) == (VERSION, "local[1]", "Iris")
+    assert [stage["done"] for stage in found["stages"]] == [4, 4, 4]
+
+
+def test_docker_sample_runs_on_another_machine(
     tmp_path: Path, spark: str, gpubox: Machine, gpubox_engine: DockerEngine, ssh_folder: Path
 ) -> None:
     load_spark_image(gpubox_engine, spark)
-    folder = tmp_path / "aml_config"
-    folder.mkdir()
-    compute = {"type": "remotedocker", "address": gpubox.address, "username": "research", "baseDockerImage": IMAGE}
-    write(folder / "docker-spark.compute", compute)
-    (folder / "docker-spark.runconfig").write_text(json.dumps(DOCKER_SPARK, indent=2))
-    (folder / "spark_dependencies.yml").write_text("configuration: {spark.master: 'local[1]'}\n")
-    (tmp_path / "iris_spark.py").write_text(IRIS)
-    project = Workbench(tmp_path)
+    project = docker_sample(tmp_path, type="remotedocker", address=gpubox.address, username="research")
     done = project.run("az", "ml", "experiment", "submit", "-c", "docker-spark", "./iris_spark.py", "0.5")
     record = last(project)
     assert (done.code, record["status"], record["Rows"]) == (0, "Completed", 150), done
