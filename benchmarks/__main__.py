@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.harness import MILLISECONDS, RESULTS, process_time, python
+from benchmarks.harness import MILLISECONDS, RESULTS, environment, process_time, python
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGE = REPOSITORY / "docs" / "performance.md"
@@ -78,7 +78,7 @@ def _run(name: str) -> tuple[int, list[dict[str, str]]]:
     """Run a script. Return its exit status, and what it has recorded."""
     with tempfile.NamedTemporaryFile(prefix="workbench-benchmark-") as file:
         command = [python(), "-m", f"benchmarks.{name}"]
-        done = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, RESULTS: file.name}, check=False)
+        done = subprocess.run(command, cwd=REPOSITORY, env=environment({RESULTS: file.name}), check=False)
         return done.returncode, [json.loads(line) for line in Path(file.name).read_text("utf-8").splitlines()]
 
 

@@ -43,7 +43,7 @@ TOKEN = b"first-output"
 PRINT_TOKEN = f"print({TOKEN.decode()!r}, flush=True)\n"
 PRINT_ARGUMENT = "import sys\nprint(sys.argv[1], flush=True)\n"
 
-DOCKER_ROUNDS, ENVIRONMENT_ROUNDS, SPARK_ROUNDS = 3, 1, 3
+DOCKER_ROUNDS, ENVIRONMENT_ROUNDS, SPARK_ROUNDS = 3, 1, 5
 DOCKER_MARGIN, REMOTE_MARGIN, SPARK_MARGIN = 0.250, 0.300, 0.100
 COLD_LIMIT, CACHED_LIMIT = 0.5, 1.0
 """Limits of an environment as multiples of venv and pip, and of pip that finds all packages installed."""
@@ -190,7 +190,6 @@ def measure_spark(folder: Path) -> None:
         rounds=SPARK_ROUNDS,
         baseline_name="`spark-submit`",
         margin=SPARK_MARGIN,
-        warmup=0,
     )
 
 
