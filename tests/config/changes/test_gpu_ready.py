@@ -299,7 +299,7 @@ def test_script_with_spark_keeps_its_framework(root: Path) -> None:
     (root / "train.py").write_text("import pyspark\n")
     plan = plan_gpu_ready(str(root), "myvm")
     assert "Framework" not in ids(plan)
-    assert "myvm is not changed: its script uses Spark." in plan.notes
+    assert "The Framework of myvm is not changed: its script uses Spark." in plan.notes
 
 
 def test_several_packages_and_removals_in_one_file(root: Path) -> None:

@@ -283,7 +283,7 @@ class _Planning:
         suffix = f":{configuration.name}" if len(self.configurations) > 1 else ""
         if configuration.framework != "Python":
             if self.context.uses_spark(configuration.script):
-                self.notes.append(f"{configuration.name} is not changed: its script uses Spark.")
+                self.notes.append(f"The Framework of {configuration.name} is not changed: its script uses Spark.")
             else:
                 reason = "Otherwise runs start Spark, which cannot use the GPU."
                 yield _set_hunk(path, configuration.key("Framework"), "Python", reason, suffix)
