@@ -107,3 +107,26 @@ def test_verdict_covers_the_gpus_of_all_nodes(gpus: Gpus, project: SlurmProject)
     assert {each["name"] for each in gpus.verdict(run_id)["devices"]} == {"node1: Tesla T4", "node2: Tesla T4"}
     project.gate.touch()
     project.until_status(run_id, "Completed")
+
+
+def test_idle_job_is_ended(gpus: Gpus, project: SlurmProject) -> None:
+    gpus.configure({"gpus": 1}, StopIfIdleMinutes=1)
+    gpus.write(gpu(0, REST), gpu(1, REST))
+    run_id = gpus.begin_training()
+    project.until_status(run_id, "Failed", "Completed", "Canceled")
+    information = project.info(run_id)
+    assert information["status"] == "Canceled"
+    assert "StopIfIdleMinutes: none of its processes has computed on a GPU for 1 min" in information["reason"]
+    assert project.cluster.output(["squeue", "-h"]) == ""
+
+
+def test_script_is_told_before_the_longest_duration(gpus: Gpus, project: SlurmProject) -> None:
+    gpus.configure({"gpus": 1}, MaxDurationMinutes=1, SignalBeforeEndMinutes=1)
+    project.write(
+        "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit('saved'))\n"
+        "print('began', flush=True)\ntime.sleep(600)\n"
+    )
+    run_id = project.detach("train.py", configuration="cluster")
+    project.until_status(run_id, "Failed", "Completed", "Canceled")
+    assert "MaxDurationMinutes: told to end 1 min before its limit of 1 min" in project.info(run_id)["reason"]
+    assert project.cluster.output(["squeue", "-h"]) == ""

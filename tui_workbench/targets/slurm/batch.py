@@ -49,8 +49,8 @@ ATTEMPT_LINE = "workbench-tui: attempt %s on node %s"
 # the shell. Slurm's own messages about the step go to slurm.log with the output of srun, so that output.log has only
 # the script's bytes. Since Slurm 22.05, srun does not inherit --cpus-per-task from sbatch. srun needs slurmctld, which
 # may be restarting, so srun is called again until the step has begun. The job ID of one task of an array is also that
-# of the array, so squeue gets the other ID, such as `12_3`. srun exits with 0 even if a node has failed, so each task
-# that succeeds removes its file in `unfinished`; a file that is left shows the failure.
+# of the array, so squeue gets the other ID, such as `12_3`. srun of Slurm 22.05 exits with 0 even if a node has failed,
+# so each task that succeeds removes its file in `unfinished`; a file that is left shows the failure.
 #
 # A slurmctld that was killed may have no record that it started the job. Then the job is pending again: this start must
 # leave no files, or slurmctld kills it. The next start of the job executes the step, unless the step has begun. If the
