@@ -246,13 +246,13 @@ class Machine:
             os.kill(self._sshd_child() or self._sshd.pid, signal.SIGKILL)
         self._sshd.wait(PATIENCE)
         self.leave(self._sshd)
-        while self.processes("sshd"):
-            self._kill(self.processes("sshd"))
+        while pids := self._sshd_processes():
+            self._kill(pids)
 
     def kill_connections(self) -> None:
         """Kill all processes of the SSH server except the listening one."""
         keep = self._sshd_child()
-        self._kill(pid for pid in self.processes("sshd") if pid != keep)
+        self._kill(pid for pid in self._sshd_processes() if pid != keep)
 
     @staticmethod
     def _kill(pids: Iterable[int]) -> None:
@@ -278,7 +278,7 @@ class Machine:
     @contextlib.contextmanager
     def frozen_sshd(self) -> Iterator[None]:
         """Stop the SSH server and its connections within the context (SIGSTOP)."""
-        pids = self.processes("sshd")
+        pids = self._sshd_processes()
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):  # a session that just ended
                 os.kill(pid, signal.SIGSTOP)
@@ -342,6 +342,10 @@ class Machine:
         """Run a program on it as root and return its output."""
         words = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", "--pid", "--", *argv]
         return subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL, text=True).stdout
+
+    def _sshd_processes(self) -> list[int]:
+        # Newer versions have separate programs for connections.
+        return [pid for name in ("sshd", "sshd-session", "sshd-auth") for pid in self.processes(name)]
 
     def _sshd_child(self) -> int:
         assert self._sshd is not None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.slurm.attempts import cause_of, was_interrupted
 from tui_workbench.targets.slurm.batch import NOT_STARTED, SETUP_FAILED
 from tui_workbench.targets.slurm.ends import outcome_with_code
@@ -45,14 +46,24 @@ def test_attempt_with_exit_code_means_a_requeue() -> None:
     assert cause_of(2, attempts, [BEGAN, AGAIN]) == "the job was requeued"
 
 
-def test_exit_code_of_srun_on_a_failed_node_is_ignored(tmp_path: Path) -> None:
-    line = "srun: error: Node failure on node7"
+def test_failed_node_of_another_task_is_named() -> None:
     attempts = {**ATTEMPTS, 1: Attempt(0, "node1", 1)}
-    assert cause_of(2, attempts, [BEGAN, line, AGAIN]) == "node node7 failed"
+    assert cause_of(2, attempts, [BEGAN, "srun: error: Node failure on node7", AGAIN]) == "node node7 failed"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("srun: error: Node failure on node7", "a node of the job failed (NODE_FAIL)"),
+        (
+            "srun: error: node[1-2]: tasks 0-1: Out Of Memory",
+            "it used more memory than it requested: increase `mem` (OUT_OF_MEMORY)",
+        ),
+    ],
+)
+def test_exit_code_of_srun_is_not_that_of_the_script(line: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "slurm.log").write_text(f"{line}\n")
-    outcome = outcome_with_code(1, "", str(tmp_path))
-    assert (outcome.exit_code, outcome.has_failed) == (None, True)
-    assert outcome.reason.startswith("a node of the job failed (NODE_FAIL); its exit code was not written; ")
+    assert outcome_with_code(1, "", str(tmp_path)) == Outcome(None, reason, has_failed=True)
     assert outcome_with_code(3, "", str(tmp_path)).exit_code == 3
 
 

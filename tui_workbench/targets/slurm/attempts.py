@@ -15,7 +15,9 @@ _CAUSES = (
     ("NODE FAILURE", "a node of the job failed"),
     ("JOB REQUEUE", "the job was requeued"),
 )
+# Lines of srun about the step; it then exits with 1 (0 after a node failure in Slurm 22.05).
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
+_OUT_OF_MEMORY = re.compile(r"srun: error: \S+: tasks? \S+: Out Of Memory")
 _BEGINNING = ATTEMPT_LINE.partition("%")[0]
 
 
@@ -52,8 +54,15 @@ def last_cause(lines: Sequence[str]) -> str:
 
 
 def failed_node(lines: Sequence[str]) -> str:
-    """Return the failed node that srun has reported; "" if none. srun then exits with 1 in Slurm 24.11, 0 in 22.05."""
+    """Return the failed node that srun has reported; "" if none."""
     return next((match[1] for line in lines if (match := _NODE_FAILURE.fullmatch(line))), "")
+
+
+def state_of_step(lines: Sequence[str]) -> str:
+    """Return the state in which the step has ended according to srun; "" if the script has ended by itself."""
+    if failed_node(lines):
+        return "NODE_FAIL"
+    return "OUT_OF_MEMORY" if any(map(_OUT_OF_MEMORY.fullmatch, lines)) else ""
 
 
 def _place(lines: Sequence[str], number: int, attempts: Mapping[int, Attempt]) -> int:

@@ -11,7 +11,7 @@ from tui_workbench.core.files import open_below, read_below, write_below
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.slurm import states
-from tui_workbench.targets.slurm.attempts import failed_node, last_attempt, last_cause
+from tui_workbench.targets.slurm.attempts import last_attempt, last_cause, state_of_step
 from tui_workbench.targets.slurm.batch import NOT_STARTED, SETUP_FAILED, SLURM_LOG
 from tui_workbench.targets.slurm.cluster import LoginHost
 from tui_workbench.targets.slurm.squeue import CLEAN, parse_accounting
@@ -30,7 +30,7 @@ TERMINATED = 143
 """The exit code of a script that SIGTERM has ended."""
 
 SRUN_FAILED = 1
-"""The exit code of srun if a node has failed. It is then not that of the script."""
+"""The exit code of srun if Slurm has ended the step. The script may have the same exit code."""
 
 NEAR_LIMIT = "Slurm sent SIGTERM because the job was close to its time limit: increase `time`, or save checkpoints"
 
@@ -67,8 +67,8 @@ def outcome_with_code(code: int, state: str, directory: str) -> Outcome:
     if NOT_STARTED in lines[-3:]:
         said = next((line for line in reversed(lines) if line.startswith("srun: error: ")), "")
         return Outcome(None, "; ".join(filter(None, ("Slurm did not start the script", said))), has_failed=True)
-    if code == SRUN_FAILED and failed_node(lines):
-        return outcome_without_code("NODE_FAIL", None, directory, has_started=True)
+    if code == SRUN_FAILED and (ended := state_of_step(lines)):
+        return Outcome(None, states.describe_end(ended), has_failed=True)
     cause = states.describe_end(state) if code else ""
     if code >= KILLED_FROM and not cause and (found := last_cause(lines)):
         cause = f"{found}; with `requeue: true` below `slurm`, the script would run again"
