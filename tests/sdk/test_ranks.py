@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.support import until
 from tui_workbench.targets.base.run_environment import LAUNCHER, SDK_FOLDER
 
 if TYPE_CHECKING:
@@ -203,7 +204,9 @@ def test_each_rank_has_one_thread_unless_configured(
 FAKE_TORCHRUN = """\
 import os, signal, subprocess, sys, time
 print(" ".join(sys.argv[1:3]), os.environ["OMP_NUM_THREADS"], os.environ["PET_LOCAL_ADDR"], flush=True)
-ranks = [subprocess.Popen([sys.executable, *sys.argv[3:]], env={**os.environ, "RANK": str(r)}) for r in range(2)]
+first = int(os.environ.get("FIRST_RANK", 0))
+ranks = [subprocess.Popen([sys.executable, *sys.argv[3:]], env={**os.environ, "RANK": str(r)})
+         for r in range(first, first + 2)]
 def end(*_):
     for rank in ranks:
         rank.terminate()
@@ -228,6 +231,71 @@ def test_launcher_exits_with_the_code_of_torchrun(tmp_path: Path, script: str, c
     assert (tmp_path / "ranks" / "1.log").read_bytes() == b"['script.py', '-x'] True\ne"
 
 
+def test_second_start_of_a_job_copies_only_new_lines(tmp_path: Path) -> None:
+    start(tmp_path, "print('first')").communicate(timeout=120)
+    out, _ = start(tmp_path, "print('second')").communicate(timeout=120)
+    assert sorted(out.splitlines()[1:]) == [b"[rank0]: second", b"[rank1]: second"]
+    assert (tmp_path / "ranks" / "0.log").read_bytes() == b"first\nsecond\n"
+
+
+# --- Several nodes that share a folder. Here, they are processes of one machine.
+
+
+def start_nodes(folder: Path, script: str) -> tuple[subprocess.Popen[bytes], ...]:
+    """Start the launcher on two nodes, as the batch script of a job does."""
+    offsets = []
+    for name in ("one", "two"):
+        (folder / "ranks" / name).mkdir(parents=True, exist_ok=True)
+        (folder / "ranks" / name / "exit").write_bytes(b"")
+        log = folder / "ranks" / name / "output.log"
+        log.touch()
+        offsets.append(f"{name}:{log.stat().st_size}")
+    shared = {"WORKBENCH_NODES": " ".join(offsets)}
+    first = start(folder, script, **shared, WORKBENCH_NODE="one")
+    return first, start(folder, script, **shared, WORKBENCH_NODE="two", FIRST_RANK="2")
+
+
+def test_first_node_copies_the_lines_of_all_nodes(tmp_path: Path) -> None:
+    script = "import os\nprint(os.environ['RANK'], os.environ['WORKBENCH_NODE'], 'WORKBENCH_NODES' in os.environ)"
+    for _ in range(2):  # the second time, only new lines are copied
+        first, second = start_nodes(tmp_path, script)
+        out, other = first.communicate(timeout=120)[0], second.communicate(timeout=120)[0]
+        assert (first.returncode, second.returncode, other) == (0, 0, b"")
+        lines = [line for line in out.splitlines() if line.startswith(b"[rank")]
+        assert sorted(lines) == [
+            b"[rank0]: 0 one False", b"[rank1]: 1 one False", b"[rank2]: 2 two False", b"[rank3]: 3 two False",
+        ]  # fmt: skip
+        assert b"--standalone --nproc_per_node=2 1 two\n" in out
+    folder = tmp_path / "ranks" / "two"
+    assert sorted(os.listdir(folder)) == ["2.log", "3.log", "exit", "output.log", "torchrun.log"]
+    assert folder.joinpath("output.log").read_bytes().count(b"[rank3]: 3 two False\n") == 2
+
+
+def test_first_node_waits_for_the_output_of_the_others(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    waits = f"while os.environ['RANK'] > '1' and not os.path.exists({str(gate)!r}):\n    time.sleep(0.02)\n"
+    first, second = start_nodes(tmp_path, f"import os, time\n{waits}print('done')\n")
+    until(lambda: (tmp_path / "ranks" / "one" / "exit").read_bytes(), "the end of torchrun on the first node")
+    assert first.poll() is None
+    gate.touch()
+    out, _ = first.communicate(timeout=120)
+    second.communicate(timeout=120)
+    assert (second.returncode, out.count(b"]: done\n")) == (0, 4)
+
+
+def test_failing_node_gives_the_others_time_to_write(tmp_path: Path) -> None:
+    """The exit of a launcher makes srun kill the launchers of the other nodes."""
+    script = "import os, sys\nif os.environ['RANK'] == '0':\n    sys.exit('broken')\nprint('last words')\n"
+    first, second = start_nodes(tmp_path, script)
+    out, _ = first.communicate(timeout=120)
+    assert first.returncode == 1
+    assert (tmp_path / "ranks" / "one" / "exit").read_bytes() == b"1\n"
+    assert b"[rank0]: broken\n" in out
+    assert out.count(b"last words\n") == 3
+    second.communicate(timeout=120)
+    assert second.returncode == 0
+
+
 def test_launcher_forwards_sigterm_and_merges_the_last_output(tmp_path: Path) -> None:
     waits = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit('last words'))\nprint('up')\n"
     done = start(tmp_path, f"{waits}time.sleep(60)")
@@ -240,17 +308,17 @@ def test_launcher_forwards_sigterm_and_merges_the_last_output(tmp_path: Path) ->
     assert (done.returncode, sorted(out.splitlines())) == (1, [b"[rank0]: last words", b"[rank1]: last words"])
 
 
-def start(folder: Path, script: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, script: str, **variables: str) -> subprocess.Popen[bytes]:
     """Start the launcher with two processes of a script and a stand-in for torchrun."""
     package = folder / "path" / "torch" / "distributed"
-    package.mkdir(parents=True)
+    package.mkdir(parents=True, exist_ok=True)
     for init in (package.parent / "__init__.py", package / "__init__.py"):
         init.touch()
     (package / "run.py").write_text(FAKE_TORCHRUN)
     (folder / "script.py").write_text(script)
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "script.py", "-x"]
     launcher = os.path.join(SDK_FOLDER, LAUNCHER)
-    environment = {**os.environ, "PYTHONPATH": str(folder / "path")}
+    environment = {**os.environ, "PYTHONPATH": str(folder / "path"), **variables}
     environment.pop("OMP_NUM_THREADS", None)
     return subprocess.Popen(
         [sys.executable, launcher, str(folder / "ranks"), *words],

@@ -1,4 +1,4 @@
-"""`logs [-f] [--tail N] [--rank N|all] ID`: print the output of a run."""
+"""`logs [-f] [--tail N] [--rank N|all] [--node NAME] ID`: print the output of a run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import argparse
 from tui_workbench.cli.shared.output import notify
 from tui_workbench.cli.shared.parser import PROJECT, number_of, option, options
 from tui_workbench.cli.shared.stream import OutputStream
+from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
 from tui_workbench.runs.logs.log_file import LogFile
-from tui_workbench.runs.logs.rank_files import file_of_rank
-from tui_workbench.runs.store.rundir import OUTPUT
+from tui_workbench.runs.logs.rank_files import file_of_node, file_of_rank
+from tui_workbench.runs.store.rundir import OUTPUT, RunDirectory
 
 
 def _rank(text: str) -> int | None:
@@ -27,6 +28,7 @@ configure_logs = options(
     option("-f", "--follow", action="store_true", help="continue until the run has ended"),
     option("--tail", metavar="N", type=number_of("lines"), help="print only the last N lines"),
     option("--rank", metavar="N", type=_rank, help="print only the output of this torchrun process (default: all)"),
+    option("--node", metavar="NAME", help="print only the output of the ranks on this node (default: all)"),
     option("--plain", action="store_true", help="for screen readers: complete lines of plain text"),
     PROJECT,
     epilog="""\
@@ -38,7 +40,7 @@ are shown as text. Ctrl-C stops following; the run continues.""",
 
 def run_logs(arguments: argparse.Namespace) -> int:
     directory = History(Project.find(arguments.project)).directory(arguments.id)
-    path = directory.file(OUTPUT) if arguments.rank is None else file_of_rank(directory, arguments.rank)
+    path = _path(directory, arguments)
     offset = 0 if arguments.tail is None else _start_of_last(arguments.tail, path)
     with OutputStream(directory, plain=arguments.plain, path=path, offset=offset) as stream:
         if arguments.follow:
@@ -50,6 +52,15 @@ def run_logs(arguments: argparse.Namespace) -> int:
     if stream.problem is not None:
         raise stream.problem
     return 0
+
+
+def _path(directory: RunDirectory, arguments: argparse.Namespace) -> str:
+    """Return the path of the output that the options select. Raises UsageError."""
+    if arguments.node is not None and arguments.rank is not None:
+        raise UsageError("give either --rank or --node", remedy="A rank runs on one node: omit --node.")
+    if arguments.node is not None:
+        return file_of_node(directory, arguments.node)
+    return directory.file(OUTPUT) if arguments.rank is None else file_of_rank(directory, arguments.rank)
 
 
 def _start_of_last(lines: int, path: str) -> int:

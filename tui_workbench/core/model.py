@@ -110,6 +110,7 @@ class RunConfiguration(NamedTuple):
     is_sdk_form: bool = False  # the file has the form of the Azure ML SDK of 2018
     slurm: Mapping[str, Any] = {}  # Slurm: typed values that override those of the target
     retry: Mapping[str, Any] = {}  # Retry: typed values
+    nodes: int = 0  # Nodes; 0 if it is not set
 
     @property
     def conda_file(self) -> str:
@@ -142,7 +143,8 @@ def slurm_options(target: ComputeTarget, configuration: RunConfiguration) -> dic
 
     The values of the run configuration take precedence; an empty string removes the value of the target.
     """
-    merged = {**target.slurm, **configuration.slurm}
+    nodes = {"nodes": configuration.nodes} if configuration.nodes else {}
+    merged = {**target.slurm, **nodes, **configuration.slurm}
     return {key: value for key, value in merged.items() if value != ""}
 
 
@@ -235,6 +237,11 @@ class RunSpec(NamedTuple):
     @property
     def slurm(self) -> dict[str, Any]:
         return slurm_options(self.target, self.run_configuration)
+
+    @property
+    def nodes(self) -> int:
+        """The number of machines on which the script starts."""
+        return int(self.slurm.get("nodes") or 1) if self.target.kind.reads("Nodes") else 1
 
     @property
     def tracked(self) -> bool:

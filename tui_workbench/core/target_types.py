@@ -84,6 +84,7 @@ SLURM = TargetType(
         "runRoot",
         "slurm",
         "Slurm",
+        "Nodes",
         "setup",
         "container",
         "pollSeconds",

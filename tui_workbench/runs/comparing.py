@@ -33,7 +33,7 @@ _NOTHING = (None, "", ())
 _CONFIGURATION = (
     "framework", "argument_vector", "conda_dependencies_file", "spark_dependencies_file", "prepare_environment",
     "tracked_run", "require_gpu", "stop_if_idle_minutes", "stop_if_stalled_minutes", "max_duration_minutes",
-    "signal_before_end_minutes",
+    "signal_before_end_minutes", "nodes",
 )  # fmt: skip
 _TARGET = (
     "type", "address", "username", "python_location", "base_docker_image", "nvidia_docker", "gpus", "shared_volumes",

@@ -6,6 +6,11 @@ Each rank writes stdout and stderr to FOLDER/RANK.log; torchrun writes to FOLDER
 files and copies their lines to stdout, with the prefix `[rank1]: ` for rank 1, as PyTorch does for tracebacks. It exits
 with the exit code of torchrun.
 
+On several nodes that share FOLDER, this file is started once on each node. The variable WORKBENCH_NODES lists the nodes
+as NAME:OFFSET, and WORKBENCH_NODE is the name of this node. Each node writes only to FOLDER/NAME: the files above,
+`output.log` with the lines of its ranks, and `exit` with the exit code of its torchrun. `output.log` and `exit` exist
+before the start; OFFSET is the size of `output.log`. The first node also copies the lines of all nodes to stdout.
+
 The workbench starts this file for runs with ProcessesPerNode, and never imports it. The file must run on Python 3.5 or
 newer with the standard library only.
 """
@@ -20,7 +25,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Optional  # noqa: F401  (in comments)
+    from typing import Dict, List, Optional, Tuple  # noqa: F401  (in comments)
 
 _AS_RANK = "--as-rank"
 _TORCHRUN = "torchrun"
@@ -31,6 +36,16 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE, _PAUSE_FACTOR = 0.005, 0.1, 1.3
 _FOLDER_INTERVAL = 0.2
 _HANG_SECONDS = 60.0
 """Seconds from the end of the first rank to the report of ranks that may hang."""
+
+NODES, NODE, NODE_LOG, NODE_EXIT = "WORKBENCH_NODES", "WORKBENCH_NODE", "output.log", "exit"
+_NODES_INTERVAL = 0.2
+"""Seconds between two reads of the logs of other nodes."""
+
+_FAREWELL_SECONDS = 3.0
+"""Seconds for which a node that fails waits for the others to end, before its exit makes the scheduler kill them.
+
+Meanwhile, the ranks of the other nodes can write their last lines, and the first node copies them.
+"""
 
 
 def become_rank(folder: "str", command: "List[str]") -> "None":
@@ -51,8 +66,10 @@ def become_rank(folder: "str", command: "List[str]") -> "None":
 class _File:
     """A reader of the log file of a rank, which adds a prefix to each line."""
 
-    def __init__(self, path: "str", prefix: "bytes") -> "None":
+    def __init__(self, path: "str", prefix: "bytes", offset: "int" = 0) -> "None":
+        self._path = path
         self._file = os.open(path, os.O_RDONLY)
+        os.lseek(self._file, offset, os.SEEK_SET)
         self._prefix = prefix
         self._rest = b""
         self._in_line = False
@@ -74,6 +91,13 @@ class _File:
         self._in_line = not data.endswith((b"\n", b"\r"))
         return b"".join(found)
 
+    def open_again(self) -> "None":
+        """Open the file again. A file system such as NFS may show new bytes of another node only after this."""
+        offset = os.lseek(self._file, 0, os.SEEK_CUR)
+        os.close(self._file)
+        self._file = os.open(self._path, os.O_RDONLY)
+        os.lseek(self._file, offset, os.SEEK_SET)
+
     def end(self) -> "bytes":
         """Return the missing line ending of the last line, or b""."""
         return b"\n" if self._in_line else b""
@@ -88,13 +112,40 @@ class _File:
         return False
 
 
-class Merger:
-    """Copies the log files in a folder to the descriptor `output`."""
+class _Copier:
+    """Copies lines of files to the descriptor `output`."""
+
+    def __init__(self, output: "int") -> "None":
+        self._output = output
+
+    def _copy(self, file: "_File", is_last: "bool") -> "bool":
+        """Copy new lines, or all remaining output if `is_last`. Return True if there was new output."""
+        data = file.take()
+        something = bool(data)
+        while data:
+            self._write(data)
+            data = file.take() if is_last else b""
+        if is_last:
+            self._write(file.take(True) + file.end())
+        return something
+
+    def _write(self, data: "bytes") -> "None":
+        try:
+            while data:
+                data = data[os.write(self._output, data) :]
+        except OSError:
+            return  # if the disk is full, the script continues: the files of the ranks may be on another disk
+
+
+class Merger(_Copier):
+    """Copies the log files in a folder to the descriptor `output`, except what they contain now."""
 
     def __init__(self, folder: "str", output: "int", hang_seconds: "float" = _HANG_SECONDS) -> "None":
+        super().__init__(output)
         self._folder = folder
-        self._output = output
         self._files = {}  # type: Dict[str, _File]
+        # When a job starts again, the lines of its ranks so far have been copied.
+        self._copied = {name: os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)}
         self._scanned = 0.0
         self._hang_seconds = hang_seconds  # type: Optional[float]
         self._partly_since = 0.0
@@ -104,14 +155,7 @@ class Merger:
         something = False
         self._scan(is_last)
         for name in sorted(self._files):
-            each = self._files[name]
-            data = each.take()
-            while data:
-                something = True
-                self._write(data)
-                data = each.take() if is_last else b""
-            if is_last:
-                self._write(each.take(True) + each.end())
+            something |= self._copy(self._files[name], is_last)
         return something
 
     def _scan(self, force: "bool") -> "None":
@@ -124,7 +168,7 @@ class Merger:
             rank, _, kind = name.partition(".")
             if kind == "log" and name not in self._files and (rank.isdigit() or rank == _TORCHRUN):
                 prefix = ("[rank%s]: " % rank).encode() if rank.isdigit() else b""
-                self._files[name] = _File(os.path.join(self._folder, name), prefix)
+                self._files[name] = _File(os.path.join(self._folder, name), prefix, self._copied.get(name, 0))
         self._report_hanging(now)
 
     def _report_hanging(self, now: "float") -> "None":
@@ -145,12 +189,51 @@ class Merger:
             self._write(text.encode())
             self._hang_seconds = None
 
-    def _write(self, data: "bytes") -> "None":
-        try:
-            while data:
-                data = data[os.write(self._output, data) :]
-        except OSError:
-            return  # if the disk is full, the script continues: the files of the ranks may be on another disk
+
+class Nodes(_Copier):
+    """The logs of all nodes of a run, which the first node copies to the descriptor `output`."""
+
+    def __init__(self, folder: "str", own: "str", nodes: "List[Tuple[str, int]]", output: "int") -> "None":
+        super().__init__(output)
+        self._folder = folder
+        self._own = own
+        self._read = 0.0
+        self._running = {name for name, _ in nodes}
+        self._logs = []  # type: List[_File]
+        if own == nodes[0][0]:
+            self._logs = [_File(os.path.join(folder, name, NODE_LOG), b"", offset) for name, offset in nodes]
+
+    def pump(self, is_last: "bool" = False) -> "bool":
+        """Copy new lines, or all remaining output if `is_last`. Return True if there was new output."""
+        now = time.time()
+        if not is_last and abs(now - self._read) < _NODES_INTERVAL:
+            return False
+        self._read = now
+        something = False
+        for log in self._logs:
+            log.open_again()
+            something |= self._copy(log, is_last)
+        return something
+
+    def end(self, code: "int") -> "None":
+        """Record the exit code of torchrun on this node, and wait until this node can exit.
+
+        The first node waits for the others, whose lines it copies. A node that fails waits for a limited time.
+        """
+        with open(os.path.join(self._folder, self._own, NODE_EXIT), "w") as file:
+            file.write("%d\n" % code)
+        limit = time.time() + _FAREWELL_SECONDS
+        while self._is_any_running() and (time.time() < limit if code else self._logs):
+            self.pump()
+            time.sleep(_NODES_INTERVAL)
+        self.pump(True)
+
+    def _is_any_running(self) -> "bool":
+        for name in sorted(self._running):
+            with open(os.path.join(self._folder, name, NODE_EXIT)) as file:
+                if file.read(1):
+                    self._running.discard(name)
+        return bool(self._running)
 
 
 def _is_one(options: "List[str]") -> "bool":
@@ -171,8 +254,8 @@ def with_ranks(folder: "str", command: "List[str]") -> "List[str]":
     if not _is_one(command[:script]):
         # The same default as that of torchrun, but without the warning.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # All ranks are on this machine, and its host name may not resolve.
-    os.environ.setdefault("PET_LOCAL_ADDR", "127.0.0.1")
+    # If all ranks are on this machine, its host name need not resolve.
+    os.environ.setdefault("PET_LOCAL_ADDR", os.environ.get(NODE, "127.0.0.1"))
     return [*command[:script], os.path.abspath(__file__), _AS_RANK, folder, *command[script:]]
 
 
@@ -185,19 +268,61 @@ def _remove_empty(folder: "str") -> "None":
             continue
 
 
+def _take_nodes() -> "List[Tuple[str, int]]":
+    """Return the nodes of the run with their offsets, and remove the variable, which only this process needs."""
+    pairs = [text.rpartition(":") for text in os.environ.pop(NODES, "").split()]
+    return [(name, int(offset)) for name, _, offset in pairs]
+
+
 def run(folder: "str", command: "List[str]") -> "int":
     """Start torchrun, copy the output of its ranks to stdout, and return its exit code."""
+    nodes = _take_nodes()
+    if not nodes:
+        return _run_here(folder, command, 1, None)
+    own = os.environ[NODE]
+    here = os.path.join(folder, own)
+    output = os.open(os.path.join(here, NODE_LOG), os.O_WRONLY | os.O_APPEND)
+    return _run_here(here, command, output, Nodes(folder, own, nodes, 1))
+
+
+def _run_here(folder: "str", command: "List[str]", output: "int", nodes: "Optional[Nodes]") -> "int":
+    """Start torchrun, and copy the output of its ranks to the descriptor `output`. Return its exit code."""
     try:
         os.makedirs(folder)
     except FileExistsError:
         pass
+    merger = Merger(folder, output)
     # By default, torchrun leaves folders in /tmp. The error files that its `@record` writes are kept with the run.
     scratch = os.path.join(folder, _TORCHRUN)
     os.environ.setdefault("PET_LOG_DIR", scratch)
+    wakeup = _wake_up_on_signals()
+    torchrun = _start(folder, command)
+    pause = _SHORTEST_PAUSE
+    while torchrun.poll() is None:
+        something = merger.pump()
+        something |= nodes is not None and nodes.pump()
+        pause = _SHORTEST_PAUSE if something else min(pause * _PAUSE_FACTOR, _LONGEST_PAUSE)
+        if select.select([wakeup], [], [], pause)[0]:
+            os.read(wakeup, 64)
+    merger.pump(True)
+    _remove_empty(scratch)
+    code = torchrun.returncode if torchrun.returncode >= 0 else 128 - torchrun.returncode
+    if nodes is not None:
+        nodes.end(code)
+    return code
+
+
+def _wake_up_on_signals() -> "int":
+    """Return a descriptor that becomes readable when a signal arrives, such as SIGCHLD."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    return reading
+
+
+def _start(folder: "str", command: "List[str]") -> "subprocess.Popen[bytes]":
+    """Start torchrun, and forward signals to it."""
     output = os.open(os.path.join(folder, _TORCHRUN + ".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     torchrun = subprocess.Popen([sys.executable, *with_ranks(folder, command)], stdout=output, stderr=output)
     os.close(output)
@@ -208,15 +333,7 @@ def run(folder: "str", command: "List[str]") -> "int":
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, forward)
-    merger = Merger(folder, 1)
-    pause = _SHORTEST_PAUSE
-    while torchrun.poll() is None:
-        pause = _SHORTEST_PAUSE if merger.pump() else min(pause * _PAUSE_FACTOR, _LONGEST_PAUSE)
-        if select.select([reading], [], [], pause)[0]:
-            os.read(reading, 64)
-    merger.pump(True)
-    _remove_empty(scratch)
-    return torchrun.returncode if torchrun.returncode >= 0 else 128 - torchrun.returncode
+    return torchrun
 
 
 if __name__ == "__main__":

@@ -190,6 +190,67 @@ def test_required_gpu_must_be_requested(tmp_path: Path, options: str, expected: 
         assert codes(editing.problems()) == []
 
 
+@pytest.mark.parametrize(
+    ("compute", "runconfig", "expected"),
+    [
+        ("slurm: {nodes: 4}", "Nodes: 2", 2),  # the run configuration has precedence
+        ("slurm: {nodes: 4}", "", 4),
+        ("", "Nodes: 2\nSlurm: {nodes: 2}", 2),
+        ("", "Slurm: {nodes: 3}", 3),
+    ],
+)
+def test_number_of_nodes(tmp_path: Path, compute: str, runconfig: str, expected: int) -> None:
+    root = project(tmp_path, hpc__compute=f"{HEAD}{compute}\n", a__runconfig=f"{RUN}{runconfig}\n")
+    assert codes(in_project(root, "a.runconfig").problems()) == []
+    folder = root / "aml_config"
+    options = slurm_options(
+        load_compute(str(folder / "hpc.compute")), load_run_configuration(str(folder / "a.runconfig"))
+    )
+    assert options["nodes"] == expected
+
+
+def test_different_numbers_of_nodes_are_reported(tmp_path: Path) -> None:
+    text = f"{RUN}Nodes: 2\nSlurm:\n  nodes: 3\n"
+    editing = in_project(project(tmp_path, hpc__compute=HEAD, a__runconfig=text), "a.runconfig")
+    (finding,) = editing.problems()
+    assert (finding.code, finding.line) == ("nodes-conflict", 5)
+    assert finding.fix is not None
+    editing.apply(finding.fix)
+    assert editing.text == f"{RUN}Nodes: 2\n"
+
+
+@pytest.mark.parametrize(("nodes", "expected"), [(2, "one-node"), (1, "no-effect")])
+def test_nodes_on_one_machine_are_reported(tmp_path: Path, nodes: int, expected: str) -> None:
+    here = "type: local\npythonLocation: python3\n"
+    text = f"Target: here\nFramework: Python\nNodes: {nodes}\n"
+    editing = in_project(project(tmp_path, here__compute=here, a__runconfig=text), "a.runconfig")
+    (finding,) = editing.problems()
+    assert (finding.code, finding.line) == (expected, 3)
+    assert finding.fix is not None
+    editing.apply(finding.fix)
+    assert editing.text == "Target: here\nFramework: Python\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("ProcessesPerNode: gpus\nSlurm: {gpus: 1}", ["nodes-without-gpu"]),
+        ("ProcessesPerNode: gpus\nSlurm: {gpus: 2}", []),
+        ("ProcessesPerNode: 4\nSlurm: {gpus: 4}", ["more-processes-than-gpus"]),
+        ("ProcessesPerNode: 2\nSlurm: {gpus: 4}", []),
+    ],
+)
+def test_gpus_of_a_job_are_shared_by_its_nodes(tmp_path: Path, options: str, expected: list[str]) -> None:
+    root = project(tmp_path, hpc__compute=HEAD, a__runconfig=f"{RUN}Nodes: 2\n{options}\n")
+    editing = in_project(root, "a.runconfig")
+    problems = editing.problems()
+    assert codes(problems) == expected
+    for each in problems:
+        assert each.fix is not None
+        editing.apply(each.fix)
+    assert codes(editing.problems()) == []
+
+
 def test_removing_the_last_option_removes_the_section() -> None:
     editing = document(f"{HEAD}slurm:\n  gpus: 2\npollSeconds: 30\n", "a.compute")
     editing.unset("slurm.gpus")

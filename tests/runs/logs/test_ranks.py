@@ -15,7 +15,7 @@ from tests.faults.support import Workbench, is_running, until
 from tests.runs.metrics.support import curve, read
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunState
-from tui_workbench.runs.logs.rank_files import file_of_rank, rank_log, ranks_of
+from tui_workbench.runs.logs.rank_files import file_of_rank, rank_log, ranks_by_node, ranks_of
 from tui_workbench.runs.logs.ranks import cause_of, with_cause
 from tui_workbench.runs.store.rundir import Ending, RunDirectory
 
@@ -209,7 +209,8 @@ def test_root_cause_is_parsed(run: Path, summary: str) -> None:
     assert reason(run, summary.format(code=5), "bye\n") == "rank 3: exit code 5"
     assert reason(run, summary.format(code=-11)) == "rank 3 was killed by signal 11 (SIGSEGV)"
     cause = cause_of(str(run))
-    assert cause == (3, -11)
+    assert cause is not None
+    assert (cause.rank, cause.code) == (3, -11)
 
 
 def test_rest_of_the_reason_is_kept(run: Path) -> None:
@@ -252,6 +253,57 @@ def test_only_failures_are_explained(run: Path) -> None:
     (run / "ranks" / "torchrun.log").write_text(SUMMARY.format(code=1))
     for ending in (Ending(RunState.COMPLETED, "", 0), Ending(RunState.CANCELED, "canceled", 143)):
         assert with_cause(str(run), ending) == ending
+
+
+RAISED = 'Traceback (most recent call last):\n  File "train.py", line 4, in <module>\n    step()\n{}\n'
+CLOSED = RAISED.format("RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:4242")
+ABOUT = (
+    "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-26_04:39:{second}\n  host      : localhost\n"
+    "  rank      : {rank} (local_rank: 0)\n  exitcode  : {code} (pid: 7)\n"
+)
+
+
+def on_nodes(run: Path, *nodes: tuple[str, int, str, int, str]) -> str:
+    """Write the logs of nodes (name, first failed rank, second, exit code, output of the rank); return the reason."""
+    for name, rank, second, code, written in nodes:
+        folder = run / "ranks" / name
+        folder.mkdir()
+        (folder / "output.log").touch()
+        (folder / "torchrun.log").write_text(ABOUT.format(second=second, rank=rank, code=code))
+        (folder / f"{rank}.log").write_text(written)
+    return with_cause(str(run), Ending(RunState.FAILED, "exit code 1", 1, 5.0)).reason
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        # A rank that has lost the connection did not fail first, even if its torchrun noticed it first.
+        (("19", 1, CLOSED), ("20", 1, RAISED.format("ValueError: bad")), "rank 3 on b: ValueError: bad (train.py:4)"),
+        (("19", -6, "NCCL watchdog\n"), ("19", -9, ""), "rank 3 on b was killed by signal 9 (SIGKILL)"),
+        (("19", 1, RAISED.format("ValueError: a")), ("19", 1, CLOSED), "rank 0 on a: ValueError: a (train.py:4)"),
+        (("20", 7, ""), ("19", 8, ""), "rank 3 on b: exit code 8"),
+    ],
+)
+def test_first_failed_rank_of_several_nodes(
+    run: Path, first: tuple[str, int, str], second: tuple[str, int, str], expected: str
+) -> None:
+    assert on_nodes(run, ("a", 0, *first), ("b", 3, *second)).startswith(expected)
+
+
+def test_unreachable_first_node_is_reported(run: Path) -> None:
+    (run / "ranks" / "b").mkdir()
+    (run / "ranks" / "b" / "output.log").touch()
+    said = "Traceback\ntorch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection failed\n"
+    (run / "ranks" / "b" / "torchrun.log").write_text(said)
+    reason = with_cause(str(run), Ending(RunState.FAILED, "exit code 1", 1, 5.0)).reason
+    assert reason.startswith("torchrun of a node cannot connect to the first node")
+
+
+def test_links_are_no_nodes(run: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "output.log").touch()
+    (run / "ranks" / "c").symlink_to(other)
+    assert ranks_by_node(str(run)) == {}
 
 
 def test_missing_pytorch_is_reported(tmp_path: Path) -> None:

@@ -124,3 +124,64 @@ async def test_another_run_starts_with_the_combined_output(run: Run, tmp_path: P
         await app.shows("alone")
         assert app.border_title() == "4 Log  train.py [7] on local"
         assert app.pane.why_not("step_rank")
+
+
+@pytest.fixture
+def run_on_nodes(directory: Path) -> Run:
+    """Return an active run with two ranks on each of two nodes."""
+    for node, ranks in (("gpu1", (0, 1)), ("gpu2", (2, 3))):
+        folder = directory / "ranks" / node
+        folder.mkdir(parents=True)
+        for rank in ranks:
+            (folder / f"{rank}.log").write_bytes(b"of rank %d\n" % rank)
+        (folder / "output.log").write_bytes(b"".join(b"[rank%d]: of rank %d\n" % (rank, rank) for rank in ranks))
+        (folder / "torchrun.log").touch()
+    return a_run(directory, b"".join(b"[rank%d]: of rank %d\n" % (rank, rank) for rank in range(4)), RunState.RUNNING)
+
+
+async def test_keys_filter_by_node_and_by_its_ranks(run_on_nodes: Run) -> None:
+    app = LogApp(run_on_nodes)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await until(lambda: not app.pane.why_not("step_node"))
+        title = "4 Log  train.py [7] on local, "
+        assert app.border_title() == f"{title}4 ranks on 2 nodes"
+        steps = (
+            ("m", "2 ranks on gpu1", "[rank1]: of rank 1"),
+            ("m", "2 ranks on gpu2", "[rank3]: of rank 3"),
+            ("r", "rank 2 of 4 on gpu2", "of rank 2"),
+            ("r", "rank 3 of 4 on gpu2", "of rank 3"),
+            ("r", "2 ranks on gpu2", "[rank2]: of rank 2"),
+            ("m", "4 ranks on 2 nodes", "[rank0]: of rank 0"),
+            ("R", "rank 3 of 4 on gpu2", "of rank 3"),
+            ("M", "2 ranks on gpu2", "[rank2]: of rank 2"),
+        )
+        for key, part, text in steps:
+            await pilot.press(key)
+            await app.shows(text)
+            assert app.border_title() == title + part
+
+
+async def test_log_of_a_node_is_followed(run_on_nodes: Run) -> None:
+    app = LogApp(run_on_nodes)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await until(lambda: not app.pane.why_not("step_node"))
+        await pilot.press("m")
+        await app.shows("of rank 1")
+        write(run_on_nodes, "gpu1/output.log", "[rank0]: one more\n")
+        await app.shows("[rank0]: one more")
+
+
+async def test_ranks_of_a_later_node_are_found(run_on_nodes: Run) -> None:
+    app = LogApp(run_on_nodes)
+    async with app.run_test(size=(80, 20)):
+        await until(lambda: not app.pane.why_not("step_node"))
+        write(run_on_nodes, "gpu2/4.log", "late\n")
+        app.pane.show_run(run_on_nodes)
+        await until(lambda: app.border_title().endswith("5 ranks on 2 nodes"))
+
+
+async def test_run_on_one_machine_has_no_nodes(run: Run) -> None:
+    app = LogApp(run)
+    async with app.run_test(size=(80, 20)):
+        await ranks_are_known(app)
+        assert app.pane.why_not("step_node").startswith("This run has one node")

@@ -134,17 +134,29 @@ def _processes(subject: Subject) -> Iterator[Finding]:
         setting = "Slurm.gpus" if target.kind.has_scheduler else f"gpus or nvidiaDocker of {target.name}"
         remedy = f"Set {setting}, or set {KEY} to a number."
         yield subject.finding("processes-without-gpu", message, remedy, KEY)
-    elif count and wanted != GPUS_WORD and int(wanted) > count:
-        gpus = counted(count, "GPU")
-        message = f"`{KEY}` is {wanted}, but runs on {target.name} get {gpus}: NCCL does not let processes share a GPU"
-        remedy = f"Set {KEY}: gpus, or give the target {wanted} GPUs."
-        yield subject.finding("more-processes-than-gpus", message, remedy, KEY, set_field(KEY, GPUS_WORD))
+    elif count:
+        yield from _gpus_per_node(subject, target, count, wanted)
     if _lacks_torch(subject, context, target):
         message = f"`{KEY}` needs PyTorch, but runs on {target.name} do not have it"
         remedy = f"Install torch in the Python of {target.name}."
         if _is_built(target):
             remedy = "Add torch to the conda dependencies file."
         yield subject.finding("no-torch", message, remedy, KEY)
+
+
+def _gpus_per_node(subject: Subject, target: ComputeTarget, count: int, wanted: str) -> Iterator[Finding]:
+    """Compare the processes on a node with its share of the GPUs of a run."""
+    nodes = int(slurm_options(target, subject.configuration).get("nodes") or 1) if target.kind.has_scheduler else 1
+    each = " on each node" if nodes > 1 else ""
+    if wanted == GPUS_WORD and count < nodes:
+        message = f"`{KEY}` is gpus, but a job on {target.name} has {counted(count, 'GPU')} for {nodes} nodes"
+        fix = set_field(f"{OVERRIDE}.gpus", nodes)
+        yield subject.finding("nodes-without-gpu", message, f"Set {OVERRIDE}.gpus: {nodes} or more.", KEY, fix)
+    elif wanted != GPUS_WORD and int(wanted) > count // nodes:
+        gpus = counted(count // nodes, "GPU") + each
+        message = f"`{KEY}` is {wanted}, but runs on {target.name} get {gpus}: NCCL does not let processes share a GPU"
+        remedy = f"Set {KEY}: gpus, or give the target {int(wanted) * nodes} GPUs."
+        yield subject.finding("more-processes-than-gpus", message, remedy, KEY, set_field(KEY, GPUS_WORD))
 
 
 def _requested(subject: Subject) -> Iterator[Finding]:

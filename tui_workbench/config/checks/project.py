@@ -11,6 +11,7 @@ from tui_workbench.config.checks.findings import WARNING, Finding, Fix, SetValue
 from tui_workbench.config.checks.project_context import ProjectContext, Subject
 from tui_workbench.config.schema import fields
 from tui_workbench.config.schema.data_references import RESERVED, reference_problem
+from tui_workbench.config.schema.slurm_options import NODES, OVERRIDE
 from tui_workbench.config.sdk_conflicts import conflicts
 from tui_workbench.core import retry
 
@@ -24,6 +25,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if subject.kind is fields.SDK_RUNCONFIG:
         yield from _conflicts(subject, context)
     yield from _without_effect(subject)
+    yield from _nodes(subject)
     yield from _dependency_files(subject, context)
     yield from _script(subject, context)
     yield from _data(subject, context)
@@ -57,6 +59,11 @@ def _without_effect(subject: Subject) -> Iterator[Finding]:
     if any(field.path[0] == retry.SECTION for field in useless):
         message = f"`{retry.SECTION}` cannot start a run again on a {subject.used_type} target, so runs are refused"
         yield subject.finding("cannot-retry", message, "Remove it.", retry.SECTION, remove_field(retry.SECTION))
+    nodes = subject.configuration.nodes
+    if nodes > 1 and any(field.key == NODES for field in useless):
+        message = f"`{NODES}` is {nodes}, but a {subject.used_type} target is one machine, so runs are refused"
+        yield subject.finding("one-node", message, "Remove it.", NODES, remove_field(NODES))
+        useless = [field for field in useless if field.key != NODES]
     for field in useless:
         if field.path[0] != retry.SECTION:
             message = f"`{field.key}` has no effect on a {subject.used_type} target"
@@ -67,6 +74,15 @@ def _without_effect(subject: Subject) -> Iterator[Finding]:
         yield subject.finding(
             "no-effect", message, f"Add `{limit}`, or remove this line.", signal, remove_field(signal)
         )
+
+
+def _nodes(subject: Subject) -> Iterator[Finding]:
+    """Check that `Nodes` and `Slurm.nodes`, which have the same meaning, have the same value."""
+    key = f"{OVERRIDE}.nodes"
+    nodes, other = subject.configuration.nodes, subject.values.get(key, subject.configuration.nodes)
+    if nodes and other != nodes:
+        message = f"`{NODES}` is {nodes}, but `{key}` is {other}, so runs are refused"
+        yield subject.finding("nodes-conflict", message, f"Remove `{key}`.", key, remove_field(key))
 
 
 def _dependency_files(subject: Subject, context: ProjectContext) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ from tui_workbench.config.schema.field_types import (
     FileKind,
 )
 from tui_workbench.config.schema.retry_options import RETRY_OPTIONS
-from tui_workbench.config.schema.slurm_options import RUN_OPTIONS, TARGET_OPTIONS
+from tui_workbench.config.schema.slurm_options import NODES_FIELD, RUN_OPTIONS, TARGET_OPTIONS
 from tui_workbench.core.directories import settings_path
 from tui_workbench.core.model import MIN_POLL_SECONDS
 from tui_workbench.core.target_types import SYNONYMS, built_in_names
@@ -249,6 +249,7 @@ _RUNCONFIG_FIELDS = (
         source="workbench",
     ),
     Field("UseSampling", "Uses the active samples of data sources. Ignored by the workbench.", BOOLEAN, default=True),
+    NODES_FIELD,
     Field(
         "ProcessesPerNode",
         "Number of processes that torchrun starts on each node; `gpus` means one for each GPU of the run. "

@@ -14,6 +14,18 @@ from tui_workbench.config.schema.field_types import BOOLEAN, INTEGER, STRINGS, F
 SECTION, OVERRIDE = "slurm", "Slurm"
 """The sections of a compute target and of a run configuration. Values of the run configuration take precedence."""
 
+NODES_FIELD = Field(
+    "Nodes",
+    "Number of machines on which the script starts. Overrides `slurm.nodes` of the target. With `ProcessesPerNode`, "
+    "torchrun connects the processes of all nodes. By default, 1.",
+    INTEGER,
+    example="2",
+    minimum=1,
+    source="workbench",
+)
+NODES = NODES_FIELD.key
+"""The key of a run configuration that has the same meaning as `Slurm.nodes`."""
+
 RESERVED = (
     "--array",
     "--chdir",

@@ -1,6 +1,7 @@
 """Find the rank of a run with torchrun that failed first, and its error.
 
-Each rank has a file with its output. `output.log` contains the lines of all ranks, with the rank as prefix.
+Each rank has a file with its output. `output.log` contains the lines of all ranks, with the rank as prefix. On several
+nodes, torchrun of each node names the first failed rank of its node.
 """
 
 from __future__ import annotations
@@ -8,22 +9,28 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tui_workbench.core.files import read_end
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS, last_traceback, shown
-from tui_workbench.runs.logs.rank_files import rank_log, ranks_of
+from tui_workbench.runs.logs.rank_files import rank_log, ranks_by_node, ranks_of, torchrun_logs
 from tui_workbench.runs.store.rundir import Ending
 from tui_workbench.targets.docker.container import ONE_WAS
 from tui_workbench.targets.hosts import supervisor
-from tui_workbench.targets.hosts.supervisor import RANKS
 
-TORCHRUN_LOG = "torchrun.log"  # the output of torchrun itself
 TAIL_BYTES = 1 << 17  # bytes at the end of torchrun's output that are read; the summary has some lines for each rank
 
 # PyTorch 1.9 wrote `rank: 1`, later versions write `rank      : 1`.
-_ROOT_CAUSE = re.compile(r"Root Cause.*?\n\s*rank\s*: (\d+).*?\n\s*exitcode\s*: (-?\d+)", re.DOTALL)
+_ROOT_CAUSE = re.compile(r"Root Cause(.*?)\n\s*rank\s*: (\d+).*?\n\s*exitcode\s*: (-?\d+)", re.DOTALL)
+_TIME = re.compile(r"\n\s*time\s*: (\S+)")
+
+_CONNECTION = re.compile(
+    r"Connection (closed|reset|refused)|[Bb]roken pipe|Socket closed|NCCL error|ncclRemoteError|"
+    r"Dist(Backend|Network|Store)Error"
+)
+"""Exceptions of a rank that has lost another one (messages of Gloo, NCCL and the store of PyTorch)."""
 
 _KNOWN = (
     (re.compile(r"ValueError: Cuda is not available"), "ProcessesPerNode is gpus, but PyTorch sees no GPU"),
@@ -32,6 +39,11 @@ _KNOWN = (
         re.compile(r"No module named '?torch\.distributed\.run"),
         "the PyTorch of the run is older than 1.9, the first version with torchrun",
     ),
+    (
+        re.compile(r"RendezvousConnectionError|client socket has (timed out|failed)"),
+        "torchrun of a node cannot connect to the first node; the nodes must accept TCP connections of each other",
+    ),
+    (re.compile(r"RendezvousTimeoutError"), "torchrun has not started on all nodes"),
 )
 """Errors of torchrun that the script did not cause, with their meaning."""
 
@@ -41,20 +53,37 @@ class Cause(NamedTuple):
 
     rank: int
     code: int
+    node: str = ""  # only on several nodes
+    time: str = ""  # when torchrun noticed the failure, to the second
+
+    @property
+    def label(self) -> str:
+        return f"rank {self.rank} on {self.node}" if self.node else f"rank {self.rank}"
 
 
 class Ranks(NamedTuple):
-    """The ranks of a run; `failed` is the first failed rank, or -1."""
+    """The ranks of a run by node (see `ranks_by_node`); `failed` is the first failed rank, or -1."""
 
-    numbers: tuple[int, ...] = ()
+    by_node: Mapping[str, tuple[int, ...]] = {}
     failed: int = -1
+    logs: Mapping[int, str] = {}  # the paths of their files, by rank
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(self.logs)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes of a run on several nodes."""
+        return tuple(filter(None, self.by_node))
 
 
 def read_ranks(directory: str) -> Ranks:
     """Return the current ranks of the run at `directory`."""
-    numbers = ranks_of(directory)
-    cause = cause_of(directory) if numbers else None
-    return Ranks(numbers, cause.rank if cause is not None else -1)
+    by_node = ranks_by_node(directory)
+    cause = cause_of(directory) if by_node else None
+    logs = {rank: rank_log(directory, rank) for rank in ranks_of(directory)}
+    return Ranks(by_node, cause.rank if cause is not None else -1, logs)
 
 
 def rank_prefix(rank: int) -> str:
@@ -64,8 +93,23 @@ def rank_prefix(rank: int) -> str:
 
 def cause_of(directory: str) -> Cause | None:
     """Return the rank that failed first according to torchrun, or None if it is unknown."""
-    found = _ROOT_CAUSE.findall(_torchrun_output(directory))
-    return Cause(int(found[-1][0]), int(found[-1][1])) if found else None
+    causes = []
+    for node, path in torchrun_logs(directory).items():
+        for about, rank, code in _ROOT_CAUSE.findall(_end_of(path))[-1:]:
+            time = _TIME.search(about)
+            causes.append(Cause(int(rank), int(code), node, time[1] if time else ""))
+    # The ranks of other nodes often fail in the same second, because they have lost the connection.
+    return min(causes, key=lambda each: (_is_consequence(directory, each), each.time), default=None)
+
+
+def _is_consequence(directory: str, cause: Cause) -> bool:
+    """Return True if the rank probably failed because it has lost the connection to another rank.
+
+    PyTorch also aborts such a rank (SIGABRT). torchrun ends the ranks of a canceled run with SIGTERM.
+    """
+    if cause.code < 0:
+        return cause.code in (-signal.SIGABRT, -signal.SIGTERM)
+    return bool(_CONNECTION.search(_raised_by(rank_log(directory, cause.rank))))
 
 
 def with_cause(directory: str, ending: Ending) -> Ending:
@@ -81,15 +125,15 @@ def with_cause(directory: str, ending: Ending) -> Ending:
         return ending
     rest = ending.reason[len(exit_text) :]
     if cause is not None and cause.code == -signal.SIGKILL and rest.startswith(ONE_WAS):
-        return ending._replace(reason=f"rank {cause.rank} was {rest[len(ONE_WAS) :]}")
+        return ending._replace(reason=f"{cause.label} was {rest[len(ONE_WAS) :]}")
     return ending._replace(reason=reason + rest)
 
 
 def _reason_of(directory: str, cause: Cause) -> str:
     if cause.code < 0:
-        return f"rank {cause.rank} was {supervisor.describe_exit(128 - cause.code)}"
+        return f"{cause.label} was {supervisor.describe_exit(128 - cause.code)}"
     raised = _raised_by(rank_log(directory, cause.rank))
-    return f"rank {cause.rank}: {raised or supervisor.describe_exit(cause.code)}"
+    return f"{cause.label}: {raised or supervisor.describe_exit(cause.code)}"
 
 
 def _raised_by(path: str) -> str:
@@ -102,17 +146,18 @@ def _raised_by(path: str) -> str:
 
 
 def _torchrun_reason(directory: str) -> str:
-    output = _torchrun_output(directory)
-    known = next((meaning for pattern, meaning in _KNOWN if pattern.search(output)), "")
+    outputs = [_end_of(path) for path in torchrun_logs(directory).values()]
+    known = next((meaning for pattern, meaning in _KNOWN if any(map(pattern.search, outputs))), "")
     if known:
         return known
-    last = output.strip().rpartition("\n")[2]
-    return f"torchrun: {last[:MOST_CHARACTERS]}" if "Error" in last.partition(" ")[0] else ""
+    lasts = [output.strip().rpartition("\n")[2] for output in outputs]
+    last = next((each for each in lasts if "Error" in each.partition(" ")[0]), "")
+    return f"torchrun: {last[:MOST_CHARACTERS]}" if last else ""
 
 
-def _torchrun_output(directory: str) -> str:
+def _end_of(path: str) -> str:
     try:
-        output = read_end(os.path.join(directory, RANKS, TORCHRUN_LOG), TAIL_BYTES)
+        output = read_end(path, TAIL_BYTES)
     except OSError:
         return ""
     return output.decode("utf-8", "surrogateescape")

@@ -11,7 +11,7 @@ import contextlib
 import os
 from typing import NamedTuple
 
-from tui_workbench.config.schema.slurm_options import OVERRIDE
+from tui_workbench.config.schema.slurm_options import NODES, OVERRIDE
 from tui_workbench.core import retry
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.core.masking import mask_value
@@ -54,6 +54,7 @@ def prepare(project: Project, request: RunRequest) -> Prepared:
     configuration, target, commit, origin = basis_of(project, request)
     if request.environment:
         configuration = _with_variables(configuration, request.environment)
+    _require_nodes(configuration, target)
     if request.slurm:
         configuration = _with_slurm_options(configuration, target, request.slurm)
     _require_retry(configuration, target)
@@ -170,7 +171,30 @@ def _with_slurm_options(configuration: RunConfiguration, target: ComputeTarget, 
         )
     from tui_workbench.config.option_texts import options_of
 
-    return configuration._replace(slurm={**configuration.slurm, **options_of(text)})
+    options = options_of(text)
+    nodes = 0 if "nodes" in options else configuration.nodes
+    return configuration._replace(slurm={**configuration.slurm, **options}, nodes=nodes)
+
+
+def _require_nodes(configuration: RunConfiguration, target: ComputeTarget) -> None:
+    """Raise ConfigurationError if the target has one node, or if the file names different numbers of nodes."""
+    count, path = configuration.nodes, configuration.path
+    line = line_of_key(path, NODES)
+    if count > 1 and not target.kind.reads(NODES):
+        raise ConfigurationError(
+            f"`Nodes` is {count}, but a target of type {target.type} is one machine",
+            remedy="Remove `Nodes`, or choose a target of type slurm.",
+            file=path,
+            line=line,
+        )
+    number = configuration.slurm.get("nodes", count)
+    if count and number != count and target.kind.reads(OVERRIDE):
+        raise ConfigurationError(
+            f"`Nodes` is {count}, but `Slurm.nodes` is {number}",
+            remedy="Remove `Slurm.nodes`.",
+            file=path,
+            line=line,
+        )
 
 
 def _require_retry(configuration: RunConfiguration, target: ComputeTarget) -> None:

@@ -3,7 +3,8 @@
 With `Framework: PySpark`, the command starts spark-submit (see spark.py).
 
 With `ProcessesPerNode`, it starts torchrun, which chooses a free port. Each rank writes into a file of the run's
-directory, and output.log holds the lines of all ranks (see sdk/workbench_ranks.py).
+directory, and output.log holds the lines of all ranks (see sdk/workbench_ranks.py). On several nodes, the target
+starts the command on each of them, and sets the variables that this file reads.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ DEFAULT_SHARE = "~/.azureml/share/"
 """Azure ML Workbench's folder for files that runs share."""
 
 LAUNCHER = "workbench_ranks.py"
+
+RENDEZVOUS_VARIABLE = "WORKBENCH_RENDEZVOUS"
+RENDEZVOUS_WORD = f"--rdzv_endpoint=${RENDEZVOUS_VARIABLE}"
+"""The option of torchrun for the address of the first node; only the target knows it, when the run starts."""
 
 HELPERS_SECONDS = 0.2
 """Seconds that helper processes of a script (such as those of `multiprocessing`) have to notice its end."""
@@ -82,13 +87,17 @@ def script_command(
     """Return the argument vector: interpreter, launcher of ranks if needed, script, arguments.
 
     With `spark`, its `spark-submit` and options precede the script instead. `sdk` and `run_directory` are paths from
-    the script's point of view. Raises ConfigurationError.
+    the script's point of view. With several nodes, the target replaces the variable in RENDEZVOUS_WORD. Raises
+    ConfigurationError.
     """
     launcher: tuple[str, ...] = ()
     if processes := spec.run_configuration.processes_per_node:
         # Option names of PyTorch 1.9, which later versions also accept.
+        meeting: tuple[str, ...] = ("--standalone",)
+        if spec.nodes > 1:
+            meeting = (f"--nnodes={spec.nodes}", "--rdzv_backend=c10d", f"--rdzv_id={spec.run_id}", RENDEZVOUS_WORD)
         count = "gpu" if processes == "gpus" else processes
-        words = ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}")
+        words = ("-m", "torch.distributed.run", *meeting, f"--nproc_per_node={count}")
         launcher = (f"{sdk}/{LAUNCHER}", f"{run_directory}/{supervisor.RANKS}", *words)
     # The interpreter would read a name with a leading hyphen as an option.
     script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
@@ -101,11 +110,12 @@ def describe_launcher(spec: RunSpec) -> str:
     if spec.run_configuration.uses_spark:
         return " under spark-submit"
     processes = spec.run_configuration.processes_per_node
+    each = f" on each of {spec.nodes} nodes" if spec.nodes > 1 else ""
     if not processes:
-        return ""
+        return each
     if processes == "gpus":
-        return " under torchrun, a process for each GPU"
-    return f" under torchrun, {counted(int(processes), 'process')}"
+        return f" under torchrun, a process for each GPU{each}"
+    return f" under torchrun, {counted(int(processes), 'process')}{each}"
 
 
 def prefix_env(

@@ -229,7 +229,8 @@ class LiveFiles:
     def local_path(self, path: str) -> str:
         """Return the local path of a file of the run; "" for a path that is not allowed."""
         parts = path.split("/")
-        if path == METRICS or (len(parts) == 2 and parts[0] in (GPU, RANKS, SPARK) and ".." not in parts):
+        deepest = 3 if parts[0] == RANKS else 2  # on several nodes, each has a folder in `ranks/`
+        if path == METRICS or (1 < len(parts) <= deepest and parts[0] in (GPU, RANKS, SPARK) and ".." not in parts):
             # Spark removes the suffix when the application ends.
             return os.path.join(self._here, path.removesuffix(IN_PROGRESS) if parts[0] == SPARK else path)
         return os.path.join(self._here, LIVE, path) if ".." not in parts and parts[0] in ("work", "outputs") else ""

@@ -11,7 +11,9 @@ exit        the script's exit code
 attempts/N  with `requeue`: a folder for each time that Slurm has started the job, from 1 on
   begin     the size of output.log at the beginning of the attempt, and its first node
   exit      the exit code of the attempt
-output.log  written by the first task of the step itself; ranks/N.log by the other tasks
+output.log  written by the first task of the step itself
+ranks/N.log written by the other tasks of a step without torchrun
+ranks/NODE  with torchrun on several nodes: the files that only this node writes (see sdk/workbench_ranks.py)
 gpu/N       GPU samples of node N of the job, written by the script `sampler`
 slurm.log   the output of the batch script, of srun and of Slurm
 step        the script of the step, readable only by this user, because it contains environment variables
@@ -24,7 +26,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from tui_workbench.core.masking import mask_command
-from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, prefix_env
+from tui_workbench.targets.base.run_environment import (
+    PYTHON_PATH_VARIABLE,
+    RENDEZVOUS_VARIABLE,
+    RENDEZVOUS_WORD,
+    prefix_env,
+)
 from tui_workbench.targets.gpu.job_samples import SAMPLER
 from tui_workbench.targets.hosts.supervisor import EXIT, OUTPUT, PID, RANKS
 from tui_workbench.targets.slurm.containers import ContainerWords
@@ -38,6 +45,12 @@ SETUP_FAILED = "workbench-tui: setup failed"
 
 NOT_STARTED = "workbench-tui: srun has not started the script"
 """A line in slurm.log."""
+
+NODES_VARIABLE, NODE_VARIABLE, NODE_LOG = "WORKBENCH_NODES", "WORKBENCH_NODE", "output.log"
+"""The variables and the file that sdk/workbench_ranks.py uses on several nodes."""
+
+FIRST_PORT = 20000
+"""The first of the 10,000 ports at which torchrun of several nodes meet."""
 
 TRIES, PAUSE_SECONDS = 60, 5
 """Number of attempts to call srun while slurmctld is restarting, and seconds between them."""
@@ -90,6 +103,7 @@ setup_failed() {{
     end "$1"
 }}
 {setup}\
+{meeting}\
 rm -rf "$run/{unfinished}" && mkdir "$run/{unfinished}" && : >"$run/{unfinished}/0" || exit
 execute() {{
     srun --input=none --unbuffered --export=ALL --kill-on-bad-exit=1 \\
@@ -144,6 +158,22 @@ _SETUP = """\
 }} 4>&- || setup_failed $? {quoted}
 """
 
+# The nodes are named on the first node, on which torchrun of all nodes meet. Their logs exist before the step starts,
+# because NFS may hide a new file from other nodes for a minute. The ports are below those that Linux gives to
+# connections; two jobs rarely share a node and the last four digits of their IDs.
+_MEETING = f"""\
+names=$(scontrol show hostnames "$SLURM_JOB_NODELIST") && [ -n "$names" ] ||
+    setup_failed 1 "scontrol show hostnames $SLURM_JOB_NODELIST"
+{NODES_VARIABLE}=
+for name in $names; do
+    [ -n "${NODES_VARIABLE}" ] || {RENDEZVOUS_VARIABLE}=$name:$(({FIRST_PORT} + SLURM_JOB_ID % 10000))
+    node=$run/{RANKS}/$name
+    (umask 077; mkdir -p "$node" && : >>"$node/{NODE_LOG}" && : >"$node/{EXIT}") || end 1
+    {NODES_VARIABLE}="${NODES_VARIABLE} $name:$(($(wc -c <"$node/{NODE_LOG}")))"
+done
+export {NODES_VARIABLE} {RENDEZVOUS_VARIABLE}
+"""
+
 # The sampler ends with the script, so that the job ends at once. With `--mem=0`, it takes no memory from the script.
 _SAMPLER = f"""\
 cat >"$run/sampler" <<'END OF THE SAMPLER'
@@ -152,6 +182,9 @@ END OF THE SAMPLER
 srun --overlap --mem=0 --input=none --export=ALL -- /bin/sh "$run/sampler" "$run" "$id" 4>&- &
 sampler=$!
 """
+
+_OTHER_TASK = f'log=$run/{RANKS}/$task.log && mkdir -p "$run/{RANKS}" && : >>"$log" || exit'
+_OTHER_NODE = f"log=$run/{RANKS}/$SLURMD_NODENAME/{NODE_LOG}"
 
 # The interpreter is found before the variables of the run are set, because they may change PATH and HOME. Only the
 # script writes to its log: the shell's own output, such as "Terminated" when a signal ends the script, goes to
@@ -164,7 +197,7 @@ umask 077
 : >"$run/{unfinished}/$task" || exit
 case $task in
     0) log=$run/{output} && : >"$run/{begun}" || exit ;;
-    *) log=$run/{ranks}/$task.log && mkdir -p "$run/{ranks}" && : >>"$log" || exit ;;
+    *) {others} ;;
 esac
 umask "$mask"
 set -- {interpreter}
@@ -199,13 +232,15 @@ def batch_script(
     *,
     requeues: bool = False,
     samples: bool = False,
+    meets: bool = False,
     container: ContainerWords = _NO_CONTAINER,
 ) -> str:
     """Return the batch script of a run whose directory is `directory`, below `root`.
 
     With `requeues`, the script runs again each time Slurm requeues the job; without it, a requeued job ends at once.
-    With `samples`, the job samples its GPUs while the script runs. srun starts the step in `container`. Each item of
-    `setup` is a shell command; the run ends if one fails. The commands run in a login shell, which defines `module`.
+    With `samples`, the job samples its GPUs while the script runs. With `meets`, the step starts torchrun on several
+    nodes. srun starts the step in `container`. Each item of `setup` is a shell command; the run ends if one fails. The
+    commands run in a login shell, which defines `module`.
     """
     steps = (_SETUP.format(line=line, quoted=shlex.quote(mask_command(line.strip().split("\n")[0]))) for line in setup)
     return _BATCH.format(
@@ -218,6 +253,7 @@ def batch_script(
         options="".join(f" {shlex.quote(word)}" for word in container.options),
         program="".join(f"{shlex.quote(word)} " for word in container.program),
         sampler=_SAMPLER if samples else "",
+        meeting=_MEETING if meets else "",
         setup_failed=SETUP_FAILED,
         not_started=NOT_STARTED,
         tries=TRIES,
@@ -241,7 +277,13 @@ def array_script(folder: str, *, has_setup: bool) -> str:
 
 
 def step_script(
-    directory: str, share: str, command: Sequence[str], variables: Mapping[str, str], *, inherits_path: bool
+    directory: str,
+    share: str,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    inherits_path: bool,
+    meets: bool = False,
 ) -> str:
     """Return the shell script of the step of a run.
 
@@ -251,6 +293,7 @@ def step_script(
         command: The interpreter and its arguments; the interpreter may be a name or begin with `~/`.
         variables: The variables to set; their names and values may have any characters except NUL.
         inherits_path: Whether the login's PYTHONPATH follows that of `variables`.
+        meets: Whether the command starts torchrun on several nodes.
 
     """
     interpreter, *arguments = command
@@ -261,6 +304,10 @@ def step_script(
         name = PYTHON_PATH_VARIABLE
         exports = f'set -- "$1" "${{{name}:+:${name}}}"\n{exports}{name}="${name}$2"\n'
     words = [*map(shlex.quote, prefix), '"$1"', *map(shlex.quote, arguments)]
+    if meets:
+        exports += f"export {NODE_VARIABLE}=$SLURMD_NODENAME\n"
+        # The script may have an argument like the option, which precedes it.
+        words[words.index(shlex.quote(RENDEZVOUS_WORD))] = f'"{RENDEZVOUS_WORD}"'
     return _STEP.format(
         run=shlex.quote(directory),
         interpreter=shlex.quote(interpreter),
@@ -268,7 +315,7 @@ def step_script(
         exports=exports,
         command=" ".join(words),
         output=OUTPUT,
-        ranks=RANKS,
+        others=_OTHER_NODE if meets else _OTHER_TASK,
         begun=BEGUN,
         unfinished=UNFINISHED,
     )

@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tui_workbench.config.schema.slurm_options import requested_gpus
-from tui_workbench.core.errors import ConfigurationError, NeverStarted
+from tui_workbench.core.errors import NeverStarted
 from tui_workbench.core.files import remove_below
 from tui_workbench.core.masking import mask_variables
 from tui_workbench.core.model import ClusterJob, ComputeTarget, Plan, Problem, RunSpec, Step
-from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.group import RunGroup, wait_for_one
 from tui_workbench.targets.base.protocol import Target
@@ -41,7 +40,7 @@ from tui_workbench.targets.slurm.cluster_gpus import GPUS, parse_gpus
 from tui_workbench.targets.slurm.containers import container_words
 from tui_workbench.targets.slurm.copying import drain
 from tui_workbench.targets.slurm.following import ClusterWatch
-from tui_workbench.targets.slurm.options import is_held, job_name, job_words, log_of, nodes_of, requeues
+from tui_workbench.targets.slurm.options import is_held, job_name, job_words, log_of, requeues
 from tui_workbench.targets.slurm.squeue import CLEAN, SQUEUE, parse
 from tui_workbench.targets.slurm.stacks import read_stacks
 from tui_workbench.targets.slurm.states import ENDED
@@ -90,7 +89,7 @@ class SlurmTarget(Target):
         super().__init__(target, self.login)
 
     def plan(self, spec: RunSpec) -> Plan:
-        self._refuse_unsupported(spec)
+        run_environment.require_python(spec.run_configuration, spec.target.type)
         label, root = self.login.label, self.login.shown_home
         directory = HostLayout(root).run(spec.run_id)
         variables = self._variables(spec, root)
@@ -141,6 +140,7 @@ class SlurmTarget(Target):
             self._command(spec, root),
             self._variables(spec, root),
             inherits_path=not own_path,
+            meets=_meets(spec),
         )
         batch = batch_script(
             spec.run_id,
@@ -149,6 +149,7 @@ class SlurmTarget(Target):
             spec.target.setup,
             requeues=requeues(spec.slurm),
             samples=requested_gpus(spec.slurm) != 0,
+            meets=_meets(spec),
             container=container_words(self.target, root, directory),
         )
         self.report.begin("submit", "submit the job")
@@ -256,16 +257,6 @@ class SlurmTarget(Target):
     def remove(self, item: CleanupItem) -> None:
         remove_cleanup_item(self.login, item)
 
-    def _refuse_unsupported(self, spec: RunSpec) -> None:
-        run_environment.require_python(spec.run_configuration, spec.target.type)
-        if nodes_of(spec.slurm) > 1 and spec.run_configuration.processes_per_node:
-            raise ConfigurationError(
-                f"ProcessesPerNode starts torchrun on one node, but the job has {nodes_of(spec.slurm)} nodes",
-                remedy="Set `nodes: 1`, or remove ProcessesPerNode and start torchrun in your script.",
-                file=spec.run_configuration.path,
-                line=line_of_key(spec.run_configuration.path, "ProcessesPerNode"),
-            )
-
     def _command(self, spec: RunSpec, root: str) -> tuple[str, ...]:
         layout = HostLayout(root)
         interpreter = self.target.python_location or "python"
@@ -281,6 +272,11 @@ class SlurmTarget(Target):
             outputs=f"{directory}/work/outputs",
             sdk=layout.sdk(sdk_version()),
         )
+
+
+def _meets(spec: RunSpec) -> bool:
+    """Return True if torchrun of several nodes meet."""
+    return spec.nodes > 1 and bool(spec.run_configuration.processes_per_node)
 
 
 def _array_task(spec: RunSpec, root: str, directory: str) -> ArrayTask | None:

@@ -19,7 +19,7 @@ from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
-from tui_workbench.runs.logs.rank_files import rank_log
+from tui_workbench.runs.logs.rank_files import node_log
 from tui_workbench.runs.logs.ranks import Ranks, rank_prefix, read_ranks
 from tui_workbench.runs.store.cluster_job import job_words, left_words, warning_words
 from tui_workbench.runs.store.rundir import WORKING_COPY, Attempt, RunDirectory
@@ -61,6 +61,7 @@ class LogPane(Pane):
         self._hint = ""
         self._ranks: Ranks | None = None  # the ranks of a torchrun run; None for other runs, and while unknown
         self._rank = ALL_RANKS
+        self._node = ""  # the node whose ranks are shown; "" for all nodes
         self._attempts: list[Attempt] = []
         self._setup_wanted: bool | None = None  # the user's choice; if None, the state of the run decides
         self._search_row: LogSearchRow | None = None
@@ -100,10 +101,10 @@ class LogPane(Pane):
             self.action_clear_search()
             self._close_stacks()
             self._setup_wanted = None
-            self._ranks, self._rank = None, ALL_RANKS
+            self._ranks, self._rank, self._node = None, ALL_RANKS, ""
             self._attempts = []
         grown = before is None or (run is not None and run.state != before.state)
-        if run is not None and (changed or grown or (run.is_active and self._ranks is None)):
+        if run is not None and (changed or grown or run.is_active):  # ranks of other nodes appear later
             ask(self, "ranks", partial(read_ranks, run.directory), partial(self._show_ranks, run.run_id))
         if run is not None and (changed or grown or (before is not None and run.reason != before.reason)):
             ask(self, "attempts", RunDirectory(run.directory).attempts, partial(self._show_attempts, run.run_id))
@@ -134,7 +135,9 @@ class LogPane(Pane):
         if run is not None and self._shows_setup:
             path = os.path.join(run.directory, PREPARATION_LOG)
         elif run is not None and ranks is not None and self._rank != ALL_RANKS:
-            path = rank_log(run.directory, self._rank)
+            path = ranks.logs[self._rank]
+        elif run is not None and self._node:
+            path = node_log(run.directory, self._node)
         self.view.set_log(path, run is not None and run.is_active)
         shows_all = run is not None and path == run.log_path
         self.view.set_notes({each.start: safe_text(each.note) for each in self._attempts} if shows_all else {})
@@ -172,8 +175,19 @@ class LogPane(Pane):
     def action_step_rank(self, direction: int) -> None:
         if self._ranks is None:
             return
-        order = (ALL_RANKS, *self._ranks.numbers)
+        order = (ALL_RANKS, *(self._ranks.by_node[self._node] if self._node else self._ranks.numbers))
         self._rank = order[(order.index(self._rank) + direction) % len(order)]
+        self._show_part()
+
+    def action_step_node(self, direction: int) -> None:
+        if self._ranks is None:
+            return
+        order = ("", *self._ranks.nodes)
+        self._node, self._rank = order[(order.index(self._node) + direction) % len(order)], ALL_RANKS
+        self._show_part()
+
+    def _show_part(self) -> None:
+        """Show the log of the chosen ranks, and continue a search in it."""
         self._setup_wanted = False
         self._show_log()
         if self.view.pattern is not None:
@@ -183,8 +197,13 @@ class LogPane(Pane):
     def _rank_text(self) -> str:
         if self._ranks is None:
             return ""
-        ranks = len(self._ranks.numbers)
-        return f", {ranks} ranks" if self._rank == ALL_RANKS else f", rank {self._rank} of {ranks}"
+        by_node, ranks = self._ranks.by_node, len(self._ranks.numbers)
+        if self._rank != ALL_RANKS:
+            node = self._node or next((name for name, numbers in by_node.items() if self._rank in numbers), "")
+            return f", rank {self._rank} of {ranks}{f' on {node}' if node else ''}"
+        if self._node:
+            return f", {counted(len(by_node[self._node]), 'rank')} on {self._node}"
+        return f", {ranks} ranks{f' on {len(self._ranks.nodes)} nodes' if self._ranks.nodes else ''}"
 
     def _show_title(self) -> None:
         run = self._run
@@ -200,6 +219,8 @@ class LogPane(Pane):
             self.view.set_placeholder(("Queued.", *map(safe_text, words)))
         elif run.is_active:
             self.view.set_placeholder(("No output yet.",))
+        elif self._rank == ALL_RANKS and self._node:
+            self.view.set_placeholder((f"No output on {safe_text(self._node)}.",))
         elif self._rank != ALL_RANKS:
             self.view.set_placeholder((f"No output from rank {self._rank}.",))
         elif self._shows_setup:
@@ -254,7 +275,7 @@ class LogPane(Pane):
         self._traceback.display, self._reason.display = shows_traceback, bool(reason or warning)
         if traceback is not None and shows_traceback:
             if self._ranks is not None:
-                rank = self._ranks.failed if self._rank == ALL_RANKS else self._rank
+                rank = self._ranks.failed if self._rank == ALL_RANKS and not self._node else self._rank
                 exception = traceback.exception
                 traceback = traceback._replace(exception=f"rank {rank}: {exception}" if rank >= 0 else exception)
             place = self._in_project(traceback.frame.file)[1] if traceback.frame is not None else ""
@@ -290,10 +311,12 @@ class LogPane(Pane):
 
     def why_not(self, action: str) -> str:
         state = self.view.state
-        if action in ("search", "change_log", "step_rank", "edit") and self._run is None:
+        if action in ("search", "change_log", "step_rank", "step_node", "edit") and self._run is None:
             return "No log yet."
         if action == "step_rank" and self._ranks is None:
             return "This run has one process. Set ProcessesPerNode in the run configuration to start several."
+        if action == "step_node" and (self._ranks is None or not self._ranks.nodes):
+            return "This run has one node. Set Nodes and ProcessesPerNode in the run configuration to use several."
         if action == "change_log" and self._run is not None and target_types.find(self._run.target_type).runs_here:
             return (
                 "For a local run, the setup log is shown only during preparation."
