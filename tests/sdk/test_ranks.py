@@ -211,6 +211,10 @@ def end(*_):
     for rank in ranks:
         rank.terminate()
 signal.signal(signal.SIGTERM, end)
+if "ENDS_OTHERS" in os.environ:
+    ranks[1].wait()
+    print("Sending process", ranks[0].pid, "closing signal SIGTERM", flush=True)
+    ranks[0].terminate()
 codes = [rank.wait() for rank in ranks]
 if codes[1] == 9:
     os.kill(os.getpid(), signal.SIGKILL)
@@ -294,6 +298,44 @@ def test_failing_node_gives_the_others_time_to_write(tmp_path: Path) -> None:
     assert out.count(b"last words\n") == 3
     second.communicate(timeout=120)
     assert second.returncode == 0
+
+
+DEAF = """
+import os, signal, sys, time
+signal.signal(15, signal.SIG_IGN)
+print("up")
+while not os.path.exists("gate"):
+    time.sleep(0.02)
+if os.environ["RANK"] == "1":
+    sys.exit(3)
+time.sleep(600)
+"""
+
+
+def test_ranks_that_ignore_sigterm_are_killed_after_a_failure(tmp_path: Path) -> None:
+    done = start(tmp_path, DEAF, ENDS_OTHERS="1")
+    (tmp_path / "gate").touch()
+    done.communicate(timeout=120)
+    assert done.returncode == 9  # of the killed rank, with this stand-in
+
+
+def test_nodes_wait_for_each_other_after_a_signal(tmp_path: Path) -> None:
+    """One node may be saving the state of the run, and the exit of another would make srun kill it."""
+    gate = tmp_path / "gate"
+    waits = f"while not os.path.exists({str(gate)!r}):\n        time.sleep(0.02)\n"
+    saves = f"def save(*_):\n    {waits}    sys.exit('saved')\n"
+    script = f"import os, signal, sys, time\n{saves}if os.environ['RANK'] == '0':\n    signal.signal(15, save)\n"
+    both = start_nodes(tmp_path, f"{script}print('up')\ntime.sleep(600)\n")
+    logs = [tmp_path / "ranks" / name for name in ("one/output.log", "two/output.log")]
+    until(lambda: all(log.read_bytes().count(b"up") == 2 for log in logs), "all ranks")
+    for each in both:
+        each.terminate()
+    until(lambda: (tmp_path / "ranks" / "two" / "exit").read_bytes() == b"15 after a signal\n", "the end of a node")
+    assert both[1].poll() is None
+    gate.touch()
+    out, _ = both[0].communicate(timeout=120)
+    both[1].communicate(timeout=120)
+    assert b"[rank0]: saved\n" in out
 
 
 def test_launcher_forwards_sigterm_and_merges_the_last_output(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ newer with the standard library only.
 
 import fcntl
 import os
+import re
 import select
 import signal
 import subprocess
@@ -37,11 +38,20 @@ _FOLDER_INTERVAL = 0.2
 _HANG_SECONDS = 60.0
 """Seconds from the end of the first rank to the report of ranks that may hang."""
 
+_MERCY_SECONDS = 3.0
+"""Seconds between SIGTERM and SIGKILL for the other ranks when a rank has failed."""
+
+_CLOSING = re.compile(rb"Sending process (\d+) closing signal")
+"""A line of torchrun when it ends a rank (torch/distributed/elastic/multiprocessing/api.py, since PyTorch 1.9)."""
+
 NODES, NODE, NODE_LOG, NODE_EXIT = "WORKBENCH_NODES", "WORKBENCH_NODE", "output.log", "exit"
+_SIGNALED = " after a signal"
+"""The text behind an exit code if the node got a signal to end."""
+
 _NODES_INTERVAL = 0.2
 """Seconds between two reads of the logs of other nodes."""
 
-_FAREWELL_SECONDS = 3.0
+_FAREWELL_SECONDS = 2.0
 """Seconds for which a node that fails waits for the others to end, before its exit makes the scheduler kill them.
 
 Meanwhile, the ranks of the other nodes can write their last lines, and the first node copies them.
@@ -198,7 +208,7 @@ class Nodes(_Copier):
         self._folder = folder
         self._own = own
         self._read = 0.0
-        self._running = {name for name, _ in nodes}
+        self._names = [name for name, _ in nodes]
         self._logs = []  # type: List[_File]
         if own == nodes[0][0]:
             self._logs = [_File(os.path.join(folder, name, NODE_LOG), b"", offset) for name, offset in nodes]
@@ -215,25 +225,34 @@ class Nodes(_Copier):
             something |= self._copy(log, is_last)
         return something
 
-    def end(self, code: "int") -> "None":
+    def end(self, code: "int", was_signaled: "bool") -> "None":
         """Record the exit code of torchrun on this node, and wait until this node can exit.
 
-        The first node waits for the others, whose lines it copies. A node that fails waits for a limited time.
+        The first node waits for the others, whose lines it copies. If the whole run gets a signal, every node waits for
+        the others, which may be saving their state. A node that fails waits for a limited time.
         """
         with open(os.path.join(self._folder, self._own, NODE_EXIT), "w") as file:
-            file.write("%d\n" % code)
+            file.write("%d%s\n" % (code, _SIGNALED if was_signaled else ""))
         limit = time.time() + _FAREWELL_SECONDS
-        while self._is_any_running() and (time.time() < limit if code else self._logs):
+        while self._is_any_running() and (was_signaled or (time.time() < limit if code else self._logs)):
             self.pump()
             time.sleep(_NODES_INTERVAL)
         self.pump(True)
 
+    def has_failed(self) -> "bool":
+        """Return True if torchrun of a node has failed: then a signal to this process is a consequence."""
+        return any(code not in ("", "0") and not code.endswith(_SIGNALED) for code in self._codes())
+
     def _is_any_running(self) -> "bool":
-        for name in sorted(self._running):
+        return "" in self._codes()
+
+    def _codes(self) -> "List[str]":
+        """Return the exit codes of torchrun on all nodes; "" where it is running."""
+        codes = []
+        for name in self._names:
             with open(os.path.join(self._folder, name, NODE_EXIT)) as file:
-                if file.read(1):
-                    self._running.discard(name)
-        return bool(self._running)
+                codes.append(file.read(16).strip())
+        return codes
 
 
 def _is_one(options: "List[str]") -> "bool":
@@ -296,20 +315,21 @@ def _run_here(folder: "str", command: "List[str]", output: "int", nodes: "Option
     scratch = os.path.join(folder, _TORCHRUN)
     os.environ.setdefault("PET_LOG_DIR", scratch)
     wakeup = _wake_up_on_signals()
-    torchrun = _start(folder, command)
+    torchrun = _Torchrun(folder, command)
     pause = _SHORTEST_PAUSE
-    while torchrun.poll() is None:
+    while torchrun.is_running():
         something = merger.pump()
         something |= nodes is not None and nodes.pump()
+        if not torchrun.was_signaled or (nodes is not None and nodes.has_failed()):
+            torchrun.kill_deaf_ranks()
         pause = _SHORTEST_PAUSE if something else min(pause * _PAUSE_FACTOR, _LONGEST_PAUSE)
         if select.select([wakeup], [], [], pause)[0]:
             os.read(wakeup, 64)
     merger.pump(True)
     _remove_empty(scratch)
-    code = torchrun.returncode if torchrun.returncode >= 0 else 128 - torchrun.returncode
     if nodes is not None:
-        nodes.end(code)
-    return code
+        nodes.end(torchrun.code, torchrun.was_signaled)
+    return torchrun.code
 
 
 def _wake_up_on_signals() -> "int":
@@ -321,19 +341,62 @@ def _wake_up_on_signals() -> "int":
     return reading
 
 
-def _start(folder: "str", command: "List[str]") -> "subprocess.Popen[bytes]":
-    """Start torchrun, and forward signals to it."""
-    output = os.open(os.path.join(folder, _TORCHRUN + ".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    torchrun = subprocess.Popen([sys.executable, *with_ranks(folder, command)], stdout=output, stderr=output)
-    os.close(output)
+class _Torchrun:
+    """The process of torchrun, which writes to a file in `folder`. Signals to this process are forwarded to it."""
 
-    def forward(number: "int", _frame: "object") -> "None":
+    def __init__(self, folder: "str", command: "List[str]") -> "None":
+        path = os.path.join(folder, _TORCHRUN + ".log")
+        output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._log = _File(path, b"", os.fstat(output).st_size)
+        self._process = subprocess.Popen([sys.executable, *with_ranks(folder, command)], stdout=output, stderr=output)
+        os.close(output)
+        self._closing = {}  # type: Dict[int, float]
+        self.was_signaled = False
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._forward)
+
+    def _forward(self, number: "int", _frame: "object") -> "None":
         # Do not exit, because the last lines are copied after torchrun has ended its ranks.
-        torchrun.send_signal(number)
+        self.was_signaled = True
+        self._process.send_signal(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, forward)
-    return torchrun
+    def is_running(self) -> "bool":
+        return self._process.poll() is None
+
+    @property
+    def code(self) -> "int":
+        """The exit code after the end, as a shell gives it."""
+        return self._process.returncode if self._process.returncode >= 0 else 128 - self._process.returncode
+
+    def kill_deaf_ranks(self) -> "None":
+        """Kill ranks that do not end when torchrun has sent them SIGTERM, because another rank has failed.
+
+        torchrun itself waits 30 seconds, the time in which ranks can save their state if the whole run is to end.
+        """
+        now = time.time()
+        for pid in _CLOSING.findall(self._log.take()):
+            self._closing[int(pid)] = now
+        for pid, since in list(self._closing.items()):
+            if now - since >= _MERCY_SECONDS:
+                del self._closing[pid]
+                self._kill(pid)
+
+    def _kill(self, pid: "int") -> "None":
+        if _parent_of(pid) != self._process.pid:
+            return
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass  # it has ended meanwhile
+
+
+def _parent_of(pid: "int") -> "int":
+    """Return the ID of the parent of a process, or 0 if the process has ended."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 if __name__ == "__main__":

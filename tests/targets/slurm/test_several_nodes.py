@@ -47,6 +47,8 @@ while True:
     time.sleep(0.1)
 """
 
+DEAF = WAITS.replace("while", "signal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile")
+
 
 @pytest.fixture(scope="module")
 def torch_path() -> Iterator[Path]:
@@ -127,20 +129,23 @@ def pids(project: SlurmProject, run_id: str) -> dict[int, int]:
 
 
 def test_killed_rank_ends_the_ranks_of_all_nodes(nodes: SlurmProject) -> None:
-    """These ranks wait, so they do not notice that they have lost the connection."""
-    nodes.write(WAITS)
+    """These ranks wait, so they do not notice that they have lost the connection. They also ignore SIGTERM."""
+    nodes.write(DEAF)
     run_id = nodes.detach("train.py", configuration="cluster")
+    until(lambda: nodes.log(run_id).count("deaf") == 4, "deaf ranks")
     killed = pids(nodes, run_id)[3]
     by_node = ranks_by_node(str(nodes.there(run_id)))
     node = next(name for name, ranks in by_node.items() if 3 in ranks)
     nodes.cluster.nodes[node].run(["kill", "-KILL", str(killed)])
     until(lambda: not processes(nodes), "the end of all processes")
+    # torchrun would have killed the other rank on the node only after 30 seconds.
+    assert "forcefully exiting" not in nodes.log(run_id)
     nodes.until_status(run_id, "Failed")
     assert nodes.info(run_id)["reason"].startswith(f"rank 3 on {node} was killed by signal 9 (SIGKILL)")
 
 
 def test_cancel_ends_all_ranks_on_all_nodes(nodes: SlurmProject) -> None:
-    nodes.write(WAITS.replace("while", "signal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile"))
+    nodes.write(DEAF)
     run_id = nodes.detach("train.py", configuration="cluster")
     until(lambda: nodes.log(run_id).count("deaf") == 4, "deaf ranks")
     assert nodes.run("experiment", "cancel", "--run", run_id, "--grace", "0.2").code == 0
