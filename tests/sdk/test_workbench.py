@@ -264,6 +264,19 @@ def test_missing_run_folder_is_reported_once_without_an_error(run: Path, capfd: 
     assert capfd.readouterr().err.count("cannot write metrics") == 1
 
 
+@pytest.mark.parametrize(("group", "values"), [("0", [1, 2]), ("1", [])])
+def test_only_the_first_of_several_nodes_logs(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], group: str, values: list[int]
+) -> None:
+    monkeypatch.setenv("WORKBENCH_NODE", "node2")
+    monkeypatch.setenv("GROUP_RANK", group)
+    workbench = load()
+    for value in (1, 2):
+        workbench.log("loss", value)
+    assert [record["value"] for record in logged(run)] == values
+    assert capfd.readouterr().err.count("not on the node of rank 0") == (1 if group == "1" else 0)
+
+
 def test_full_disk_loses_only_the_incomplete_line(
     workbench: ModuleType, run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

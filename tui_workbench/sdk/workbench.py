@@ -201,7 +201,10 @@ class _Journal:
         # A forked process opens the file again. `_process` is set last, so that no other thread uses an old descriptor.
         process, descriptor = os.getpid(), -1
         run = os.environ.get("WORKBENCH_RUN_DIRECTORY")
-        if run:
+        if run and os.environ.get("WORKBENCH_NODE") and os.environ.get("GROUP_RANK", "0") != "0":
+            # Several machines cannot safely append to one file.
+            self._complain("this process is not on the node of rank 0; log on rank 0")
+        elif run:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
             try:
                 descriptor = os.open(os.path.join(run, _METRICS), flags, 0o600)
@@ -210,7 +213,7 @@ class _Journal:
         self._descriptor, self._torn = descriptor, False
         self._process = process
 
-    def _complain(self, error: "OSError") -> "None":
+    def _complain(self, error: "object") -> "None":
         if not self._complained:
             self._complained = True
             sys.stderr.write("workbench: cannot write metrics: %s\n" % error)
