@@ -151,9 +151,20 @@ def test_output_makes_the_next_poll_earlier(clock: Clock, files: LiveFiles) -> N
     assert files.timeout <= live.SHORTEST
 
 
+def test_logs_of_nodes_are_fetched(files: LiveFiles, here: Path, there: Path) -> None:
+    (there / "ranks" / "node2").mkdir(parents=True)
+    (there / "ranks" / "node2" / "3.log").write_bytes(b"of rank 3\n")
+    files.poll()
+    assert (here / "ranks" / "node2" / "3.log").read_bytes() == b"of rank 3\n"
+
+
 @pytest.mark.parametrize(
-    "path", ["../x", "work/../../x", "/etc/x", "", "run.json", "output.log", "ranks", "ranks/..", "ranks/a/b"]
-)
+    "path",
+    [
+        "../x", "work/../../x", "/etc/x", "", "run.json", "output.log", "ranks", "ranks/..", "ranks/../x", "gpu/a/b",
+        "ranks/a/b/c",
+    ],
+)  # fmt: skip
 def test_other_paths_are_refused(files: LiveFiles, path: str) -> None:
     assert files.local_path(path) == ""
 

@@ -30,6 +30,8 @@ ELSEWHERE = {
     "log.edit": (TERMINAL, "test_e_in_the_log_opens_a_read_only_copy"),
     "log.rank": ("tests.ui.panes.test_log_ranks", "test_key_switches_between_all_ranks_and_each_rank"),
     "log.rank_back": ("tests.ui.panes.test_log_ranks", "test_key_switches_between_all_ranks_and_each_rank"),
+    "log.node": ("tests.ui.panes.test_log_ranks", "test_keys_filter_by_node_and_by_its_ranks"),
+    "log.node_back": ("tests.ui.panes.test_log_ranks", "test_keys_filter_by_node_and_by_its_ranks"),
     "details.spark": ("tests.ui.details.test_spark_panel", "test_key_shows_the_stages_of_a_spark_run"),
     "gpus.open": ("tests.ui.gpu.test_monitor", "test_enter_opens_the_run_on_the_gpu"),
     "gpus.copy": ("tests.ui.gpu.test_monitor", "test_y_copies_the_values"),
