@@ -38,7 +38,7 @@ _FOLDER_INTERVAL = 0.2
 _HANG_SECONDS = 60.0
 """Seconds from the end of the first rank to the report of ranks that may hang."""
 
-_MERCY_SECONDS = 3.0
+_MERCY_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL for the other ranks when a rank has failed."""
 
 _CLOSING = re.compile(rb"Sending process (\d+) closing signal")
