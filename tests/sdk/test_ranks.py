@@ -314,6 +314,8 @@ time.sleep(600)
 
 def test_ranks_that_ignore_sigterm_are_killed_after_a_failure(tmp_path: Path) -> None:
     done = start(tmp_path, DEAF, ENDS_OTHERS="1")
+    logs = [tmp_path / "ranks" / name for name in ("0.log", "1.log")]
+    until(lambda: all(log.exists() and log.read_bytes() == b"up\n" for log in logs), "both ranks")
     (tmp_path / "gate").touch()
     done.communicate(timeout=120)
     assert done.returncode == 9  # of the killed rank, with this stand-in
