@@ -235,6 +235,13 @@ def test_launcher_exits_with_the_code_of_torchrun(tmp_path: Path, script: str, c
     assert (tmp_path / "ranks" / "1.log").read_bytes() == b"['script.py', '-x'] True\ne"
 
 
+@pytest.mark.parametrize(("own", "expected"), [(None, b"600"), ("7", b"7")])
+def test_ranks_have_time_to_save_after_a_signal(tmp_path: Path, own: str | None, expected: bytes) -> None:
+    name = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+    done = start(tmp_path, f"import os; print(os.environ['{name}'])", **({} if own is None else {name: own}))
+    assert done.communicate(timeout=120)[0].count(b"]: %s\n" % expected) == 2
+
+
 def test_second_start_of_a_job_copies_only_new_lines(tmp_path: Path) -> None:
     start(tmp_path, "print('first')").communicate(timeout=120)
     out, _ = start(tmp_path, "print('second')").communicate(timeout=120)

@@ -41,6 +41,9 @@ _HANG_SECONDS = 60.0
 _MERCY_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL for the other ranks when a rank has failed."""
 
+_SAVE_SECONDS = "600"
+"""Longest time in which ranks can save their state after a signal to the run (PyTorch's default: 30)."""
+
 _CLOSING = re.compile(rb"Sending process (\d+) closing signal")
 """A line of torchrun when it ends a rank (torch/distributed/elastic/multiprocessing/api.py, since PyTorch 1.9)."""
 
@@ -314,6 +317,7 @@ def _run_here(folder: "str", command: "List[str]", output: "int", nodes: "Option
     # By default, torchrun leaves folders in /tmp. The error files that its `@record` writes are kept with the run.
     scratch = os.path.join(folder, _TORCHRUN)
     os.environ.setdefault("PET_LOG_DIR", scratch)
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SAVE_SECONDS)
     wakeup = _wake_up_on_signals()
     torchrun = _Torchrun(folder, command)
     pause = _SHORTEST_PAUSE
@@ -371,7 +375,7 @@ class _Torchrun:
     def kill_deaf_ranks(self) -> "None":
         """Kill ranks that do not end when torchrun has sent them SIGTERM, because another rank has failed.
 
-        torchrun itself waits 30 seconds, the time in which ranks can save their state if the whole run is to end.
+        torchrun itself gives them the time in which ranks can save their state when the whole run is to end.
         """
         now = time.time()
         for pid in _CLOSING.findall(self._log.take()):
