@@ -151,9 +151,10 @@ def test_output_makes_the_next_poll_earlier(clock: Clock, files: LiveFiles) -> N
     assert files.timeout <= live.SHORTEST
 
 
-def test_logs_of_nodes_are_fetched(files: LiveFiles, here: Path, there: Path) -> None:
+def test_logs_of_nodes_are_fetched(clock: Clock, files: LiveFiles, here: Path, there: Path) -> None:
     (there / "ranks" / "node2").mkdir(parents=True)
     (there / "ranks" / "node2" / "3.log").write_bytes(b"of rank 3\n")
+    clock.now += files.timeout
     files.poll()
     assert (here / "ranks" / "node2" / "3.log").read_bytes() == b"of rank 3\n"
 

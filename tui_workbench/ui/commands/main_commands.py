@@ -151,7 +151,7 @@ LOG = Scope("log", "4 Log", (
         "Show only the next torchrun rank. After the last rank, show all ranks together."),
     quiet("log.rank_back", "R", "step_rank(-1)", "Previous rank", "Show only the previous torchrun rank."),
     Command("log.node", "m", "step_node(1)", "Next node",
-        "Show only the ranks on the next node (machine) of the run. After the last node, show all nodes together."),
+        "Show only the ranks on the next node. After the last node, show all nodes together."),
     quiet("log.node_back", "M", "step_node(-1)", "Previous node", "Show only the ranks on the previous node."),
     quiet("log.edit", "e", "edit", "External editor",
         "Open the log in $VISUAL or $EDITOR. The editor gets a copy."),
