@@ -373,6 +373,28 @@ def test_17_wait_of_a_group_is_interrupted(harness: Harness) -> None:
     os.close(reading)
 
 
+def test_19_warned_run_ends_by_itself(harness: Harness) -> None:
+    if not harness.has_processes:
+        pytest.skip("its scripts are not processes")
+    spec = harness.spec(Script(output="began\n", waits=True))
+    harness.start(spec)
+    harness.until_written(spec, "began")
+    harness.target().warn(spec)
+    assert harness.target().wait(spec, NEVER).exit_code
+    harness.target().warn(spec)
+
+
+def test_19_warned_run_may_continue(harness: Harness) -> None:
+    if not harness.has_processes:
+        pytest.skip("its scripts are not processes")
+    spec = harness.spec(Script(output="began\n", waits=True, stubborn=True))
+    harness.start(spec)
+    harness.until_written(spec, "began")
+    harness.target().warn(spec)
+    assert not harness.target().has_ended(spec)
+    assert harness.target().stop(spec, grace=0)
+
+
 def test_18_run_starts_again_after_a_reset(harness: Harness) -> None:
     if not harness.target().target.kind.reads(retry.SECTION):
         pytest.skip("the type does not read Retry")

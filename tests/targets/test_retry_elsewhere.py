@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faults.support import until
 from tests.runs.lifecycle.test_retrying import CHECKPOINT
+from tests.runs.lifecycle.test_starting_again import GROWS
+from tests.runs.lifecycle.test_starting_again import LOG as GROWN
 from tests.targets.docker_project import DockerProject
 from tests.targets.remote_project import Remote
 from tests.targets.remote_project import box as box
@@ -46,3 +49,40 @@ def test_run_on_another_machine_continues_from_its_checkpoint(box: Remote) -> No
     (record,) = box.history()
     assert box.log(record["run_id"]) == LOG
     assert (box.run_directory(record["run_id"]) / "outputs" / "checkpoint").read_text() == "123"
+
+
+def test_container_is_started_again_by_its_user(tmp_path: Path, engine: DockerEngine) -> None:
+    project = DockerProject(tmp_path / "project", nativeSharedDirectory=str(tmp_path / "share"))
+    run = project.run(GROWS)
+    assert run.state == "failed"
+    for _ in range(2):
+        run = project.ended(project.runs.start_again(run.run_id))
+    assert (run.state, run.exit_code) == ("completed", 0), run.reason
+    assert (Path(run.directory) / "output.log").read_text() == GROWN
+    assert (Path(run.directory) / "outputs" / "checkpoint").read_text() == "123"
+    assert engine.containers() == []
+
+
+def test_run_on_another_machine_is_started_again_by_its_user(box: Remote) -> None:
+    """Its files were removed from the machine after they were fetched, and are sent again."""
+    box.write(GROWS)
+    assert box.submit("train.py", configuration="box").code == 3
+    (record,) = box.history()
+    run_id = record["run_id"]
+    for _ in range(2):
+        assert box.run("experiment", "resume", "--run", run_id).code == 0
+        until(lambda: box.info(run_id)["end_time_utc"])
+    assert box.log(run_id) == GROWN
+    assert box.status(run_id) == "Completed"
+    assert (box.run_directory(run_id) / "outputs" / "checkpoint").read_text() == "123"
+    assert (box.run_directory(run_id) / "work" / "state" / "checkpoint").read_text() == "123"
+
+
+def test_run_without_files_on_its_machine_cannot_start_again(box: Remote) -> None:
+    box.write(GROWS)
+    box.submit("train.py", configuration="box")
+    (record,) = box.history()
+    assert box.run("experiment", "clean", "--yes").code == 0
+    box.run("experiment", "resume", "--run", record["run_id"])
+    until(lambda: "its log was removed" in (box.info(record["run_id"])["reason"] or ""))
+    assert (box.run_directory(record["run_id"]) / "outputs" / "checkpoint").read_text() == "1"

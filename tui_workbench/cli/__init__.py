@@ -56,7 +56,11 @@ COMMANDS = (
     Command("experiment status", "experiment.status", "show the state of a run"),
     Command("experiment stacks", "experiment.stacks", "show where the Python code of a run is now"),
     Command("experiment cancel", "experiment.cancel", "cancel a run and wait until its processes have ended"),
-    Command("experiment resume", "experiment.maintenance", "watch active runs again, or take over imported runs"),
+    Command(
+        "experiment resume",
+        "experiment.maintenance",
+        "watch active runs again, or start an ended or imported run",
+    ),
     Command("experiment prepare", "experiment.maintenance", "build the environment of a run configuration"),
     Command("experiment collect", "experiment.maintenance", "fetch the missing files of ended runs"),
     Command("experiment clean", "experiment.maintenance", "remove unused files, containers and environments"),

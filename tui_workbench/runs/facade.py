@@ -79,6 +79,15 @@ class Runs(History):
         """
         return resuming.resume_all(self.project)
 
+    def start_again(self, run_id: str) -> Run:
+        """Start another attempt of an ended run of this user, in its working copy, with its outputs so far.
+
+        Raises RunNotFound, ImportedRun, StorageError, and UsageError or ConfigurationError if that is impossible.
+        """
+        directory = self.directory(run_id)
+        resuming.start_again(directory)
+        return directory.run()
+
     def plan(self, request: RunRequest) -> Plan:
         """Return the plan of `submit` with secrets masked, without changing anything.
 

@@ -15,7 +15,7 @@ from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.verdict import to_json
 from tui_workbench.runs.logs.spark_ui import spark_record
 from tui_workbench.runs.store.annotations import Annotations, change_annotations
-from tui_workbench.runs.store.history_record import Facts, facts_of, history_record
+from tui_workbench.runs.store.history_record import Facts, attempt_records, facts_of, history_record
 from tui_workbench.runs.store.index import RunIndex, find_run
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.store.table import Page, RunQuery, RunRow
@@ -86,6 +86,8 @@ class History:
         sizes = {name: os.lstat(os.path.join(run.directory, name)).st_size for name in names}
         record = {**history_record(run, facts_of(run.directory)), "attachments": ", ".join(names)}
         record["attachment_sizes"] = sizes
+        if attempts := attempt_records(RunDirectory(run.directory)):
+            record["attempts"] = attempts
         if spark := spark_record(run):
             record["spark"] = spark
         if "gpu" in record and (verdict := verdict_of(RunDirectory(run.directory))) is not None:

@@ -57,6 +57,12 @@ class StacksRequested(Request):
     run_id: str
 
 
+class StartAgainRequested(Request):
+    """A request to start another attempt of an ended run, after a question."""
+
+    run: Run
+
+
 class ReconnectRequested(Request):
     """A request to connect now to the target of a run whose state is unknown."""
 

@@ -109,7 +109,7 @@ def test_driver_that_hangs_until_the_end_is_reported(
     monkeypatch.setattr(recording, "LONGEST_GAP", 0.5)
     standin.write(gpu(0))
     directory, lock, record = create_run(project, RunRequest("local", "hello.py"))
-    recorder = Recorder(directory, record, lambda reason, grace: None)  # of a run that never starts
+    recorder = Recorder(directory, record, print, print)  # of a run that never starts
     try:
         until(lambda: (found := read_usage(directory.file(GPU_SAMPLES))) and found.samples >= 2, "two samples")
         sampler = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_sampler(pid))

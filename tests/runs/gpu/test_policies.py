@@ -12,7 +12,7 @@ from tests.runs.gpu.test_usage import T4, other, own
 from tui_workbench.core.model import RunConfiguration, RunState
 from tui_workbench.runs.gpu.recording import REQUIRED_SECONDS, Policies
 from tui_workbench.runs.gpu.usage import Usage
-from tui_workbench.runs.store.rundir import DEFAULT_GRACE, RunDirectory
+from tui_workbench.runs.store.rundir import ATTEMPT, LIMIT, RunDirectory
 from tui_workbench.targets.gpu.sample import Machine, Process, Reading, Sample
 
 if TYPE_CHECKING:
@@ -122,15 +122,31 @@ def test_duration_counts_from_the_start_of_the_script(tmp_path: Path) -> None:
     assert late.by_time() == ""
 
 
-@pytest.mark.parametrize(("warning", "minutes", "grace"), [(0, 30, DEFAULT_GRACE), (10, 20, 600.0), (90, 0, 1800.0)])
-def test_script_is_told_before_the_limit(tmp_path: Path, warning: int, minutes: int, grace: float) -> None:
+@pytest.mark.parametrize(("before", "minutes"), [(10, 20), (90, 0)])
+def test_script_is_warned_before_the_limit(tmp_path: Path, before: int, minutes: int) -> None:
     def policies(seconds: float) -> Policies:
         """Return the policies of a run that started this many seconds ago."""
         event = {"time": time.time() - seconds, "event": "state", "state": RunState.RUNNING}
         (tmp_path / "events.jsonl").write_text(f"{json.dumps(event)}\n")
-        return Watched(tmp_path, max_duration_minutes=30, signal_before_end_minutes=warning).policies
+        return Watched(tmp_path, max_duration_minutes=30, signal_before_end_minutes=before).policies
 
-    assert not minutes or policies(60 * minutes - 30).by_time() == ""
+    assert not minutes or policies(60 * minutes - 30).warning() == ""
     late = policies(60 * minutes + 1)
-    assert late.by_time().startswith("MaxDurationMinutes: ")
-    assert late.grace == grace
+    told = min(before, 30)
+    assert late.warning() == f"MaxDurationMinutes: told to end {told} min before its limit of 30 min"
+    assert late.by_time() == ""
+    late.is_warned = True
+    assert late.warning() == ""
+    assert policies(60 * 30 + 1).by_time() == "MaxDurationMinutes: ended after 30 min"
+
+
+def test_limit_counts_from_the_start_of_the_attempt(tmp_path: Path) -> None:
+    directory = RunDirectory(str(tmp_path))
+    begun = {"time": time.time() - 3600, "event": "state", "state": RunState.RUNNING}
+    (tmp_path / "events.jsonl").write_text(f"{json.dumps(begun)}\n")
+    assert Watched(tmp_path, max_duration_minutes=30).policies.by_time()
+    directory.append_event(LIMIT, reason="MaxDurationMinutes: ended after 30 min", reached=True)
+    directory.append_event(ATTEMPT, number=2, start=0, reason="MaxDurationMinutes: ended after 30 min", due=1.0)
+    directory.append_event("state", state=RunState.RUNNING)
+    assert Watched(tmp_path, max_duration_minutes=30).policies.by_time() == ""
+    assert directory.status().limit == ""

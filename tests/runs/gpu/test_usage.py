@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runs.gpu.samples import START, samples
-from tui_workbench.runs.gpu.usage import OWN, Usage, own_processes, read_usage, sum_line
+from tui_workbench.runs.gpu.usage import OWN, Usage, attempt_line, own_processes, read_attempt, read_usage, sum_line
 from tui_workbench.runs.store.rundir import GPU_SAMPLES
 from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample, encode
 
@@ -53,6 +53,39 @@ def test_time_without_samples_is_not_counted() -> None:
     usage.add(Sample(usage.last + 3600, (Reading(0, 100),), (own(),)))
     assert usage.devices[0].held == pytest.approx(6)
     assert usage.unseen == pytest.approx(3599)
+
+
+def test_time_between_attempts_is_not_part_of_the_run() -> None:
+    usage = add(Usage(), 5, Reading(0, 100), own())
+    usage.begin_attempt(2)
+    usage.add(Sample(usage.last + 3600, (Reading(0, 100),), (own(),)))
+    assert usage.devices[0].held == pytest.approx(6)
+    assert usage.devices[0].watched == pytest.approx(6)
+    assert usage.unseen == 0
+
+
+def test_samples_of_one_attempt_are_read_alone(tmp_path: Path) -> None:
+    path = tmp_path / GPU_SAMPLES
+    lines = [encode(T4)]
+    lines += [encode(Sample(1000.0 + second, (Reading(0, 100),), (own(),))) for second in range(5)]
+    lines += [sum_line(Usage()), attempt_line(2)]
+    lines += [encode(Sample(5000.0 + second, (Reading(0, 0),), (own(),))) for second in range(3)]
+    path.write_bytes(b"".join(lines))
+    first, second = read_attempt(str(path), 1), read_attempt(str(path), 2)
+    assert first is not None
+    assert second is not None
+    assert (first.samples, second.samples) == (5, 3)
+    assert first.devices[0].gpu_seconds == pytest.approx(5)
+    assert second.devices[0].held == pytest.approx(3)
+    assert second.devices[0].gpu_seconds == 0
+    assert second.machine == T4
+    assert read_attempt(str(path), 3) is None
+
+
+def test_attempt_is_kept_in_the_totals() -> None:
+    usage = Usage()
+    usage.begin_attempt(4)
+    assert Usage.from_json(usage.to_json()).attempt == 4
 
 
 def test_clock_set_back_changes_no_totals() -> None:

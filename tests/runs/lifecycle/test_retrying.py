@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.faults.support import Workbench, controller_of, is_running, until
 from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.ui.details.run_details_read import plan_of
 
 CHECKPOINT = """\
 import os, pathlib, sys
@@ -68,6 +71,56 @@ def test_failed_run_starts_again_until_it_succeeds(workbench: Workbench) -> None
     starts = [log.index(f"attempt {number}") for number in (2, 3)]
     assert attempts(workbench, record["run_id"]) == [(2, starts[0], "exit code 3"), (3, starts[1], "exit code 3")]
     assert (workbench.folder / "outputs" / "checkpoint").read_text() == "123"
+
+
+def test_each_attempt_has_its_own_record(workbench: Workbench) -> None:
+    configure(workbench, "{times: 3, delay: 0}")
+    workbench.write(CHECKPOINT)
+    assert workbench.submit("train.py").code == 0
+    (record,) = workbench.history()
+    run_id, log = record["run_id"], workbench.log(record["run_id"])
+    listed = workbench.info(run_id)["attempts"]
+    assert [(each["number"], each["status"], each["exit_code"]) for each in listed] == [
+        (1, "Failed", 3),
+        (2, "Failed", 3),
+        (3, "Completed", 0),
+    ]
+    assert [log[each["log_start"] : each["log_end"]] for each in listed] == [
+        "attempt 1 fresh\n",
+        "attempt 2 1\n",
+        "attempt 3 1\n",
+    ]
+    times = [moment for each in listed for moment in (each["start_time_utc"], each["end_time_utc"])]
+    assert times == sorted(times)
+    assert json.loads(workbench.run("experiment", "status", "-r", run_id).out)["attempts"] == listed
+    folder = workbench.run_directory(run_id) / "attempts"
+    stored = [json.loads((folder / str(number) / "attempt.json").read_text()) for number in (1, 2, 3)]
+    assert [(each["exit_code"], each["log_end"]) for each in stored] == [
+        (each["exit_code"], each["log_end"]) for each in listed
+    ]
+
+
+def test_run_with_one_attempt_has_no_records_of_attempts(workbench: Workbench) -> None:
+    configure(workbench, "{times: 3, delay: 0}")
+    workbench.write("print('done')")
+    assert workbench.submit("train.py").code == 0
+    (record,) = workbench.history()
+    assert "attempts" not in workbench.info(record["run_id"])
+    assert not (workbench.run_directory(record["run_id"]) / "attempts").exists()
+
+
+def test_run_details_show_the_attempts(workbench: Workbench) -> None:
+    configure(workbench, "{delay: 0}")
+    workbench.write("raise SystemExit(4)")
+    workbench.submit("train.py")
+    (record,) = workbench.history()
+    run = RunDirectory(str(workbench.run_directory(record["run_id"]))).run()
+    lines = ["".join(piece.text for piece in line) for line in plan_of(run, time.time())]
+    first, second = lines[lines.index("Attempts") + 1 :][:2]
+    assert first.lstrip().startswith("1 ")
+    assert first.endswith("failed with exit code 4  exit code 4")
+    assert second.lstrip().startswith("2 ")
+    assert second.endswith("failed with exit code 4  exit code 4")
 
 
 def test_last_failure_is_the_end_of_the_run(workbench: Workbench) -> None:
@@ -173,7 +226,7 @@ def test_other_types_of_targets_are_refused(workbench: Workbench, kind: str, rem
     ("retry", "message"),
     [
         ("{times: 0}", "`Retry.times` is '0', expected 1 or more"),
-        ("{on: [preempted]}", "`Retry.on`"),
+        ("{on: [always]}", "`Retry.on`"),
         ("{delay: soon}", "`Retry.delay`"),
         ("3", "`Retry`"),
     ],
@@ -184,16 +237,74 @@ def test_invalid_values_are_refused(workbench: Workbench, retry: str, message: s
     assert message in workbench.submit("train.py").error(3)
 
 
+WARNED = """\
+import os, signal, sys, time
+attempt = os.environ.get("WORKBENCH_ATTEMPT", "1")
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("saved"))
+print("attempt", attempt, flush=True)
+while attempt == "1":
+    time.sleep(0.05)
+"""
+"""Ends on SIGTERM in its first attempt."""
+
+DEAF = """\
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: print("warned", flush=True))
+print("began", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+"""Continues after SIGTERM."""
+
+
+def limit(workbench: Workbench, minutes: int, before: int) -> None:
+    path = workbench.folder / "aml_config" / "local.runconfig"
+    path.write_text(f"{path.read_text()}MaxDurationMinutes: {minutes}\nSignalBeforeEndMinutes: {before}\n")
+
+
 def test_script_saves_a_checkpoint_before_its_time_limit(workbench: Workbench) -> None:
     """The warning is as long as the limit, so it comes at once."""
-    path = workbench.folder / "aml_config" / "local.runconfig"
-    path.write_text(f"{path.read_text()}MaxDurationMinutes: 1\nSignalBeforeEndMinutes: 1\n")
-    workbench.write(
-        "import signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit('saved'))\n"
-        "print('began', flush=True)\ntime.sleep(300)\n"
-    )
+    limit(workbench, 1, 1)
+    workbench.write(WARNED)
     run_id = workbench.detach("train.py")
     workbench.until_status(run_id, "Canceled")
     assert "saved" in workbench.log(run_id)
     assert workbench.info(run_id)["reason"] == "MaxDurationMinutes: told to end 1 min before its limit of 1 min"
+
+
+def test_run_that_was_out_of_time_starts_again(workbench: Workbench) -> None:
+    limit(workbench, 1, 1)
+    configure(workbench, "{on: [timeout], delay: 0}")
+    workbench.write(WARNED)
+    run_id = workbench.detach("train.py")
+    workbench.until_status(run_id, "Completed")
+    assert workbench.log(run_id) == "attempt 1\nsaved\nattempt 2\n"
+    ((_, _, reason),) = attempts(workbench, run_id)
+    assert reason == "MaxDurationMinutes: told to end 1 min before its limit of 1 min"
+
+
+def test_time_limit_is_final_unless_retry_names_it(workbench: Workbench) -> None:
+    limit(workbench, 1, 1)
+    configure(workbench, "{delay: 0}")
+    workbench.write(WARNED)
+    run_id = workbench.detach("train.py")
+    workbench.until_status(run_id, "Canceled")
+    assert attempts(workbench, run_id) == []
+
+
+def test_cancel_after_the_warning_takes_effect_at_once(workbench: Workbench) -> None:
+    """The limit is an hour after the warning, so the test would fail if cancel waited for it."""
+    limit(workbench, 60, 60)
+    workbench.write(DEAF)
+    run_id = workbench.detach("train.py")
+    until(lambda: "warned" in workbench.log(run_id))
+    result = workbench.run("experiment", "cancel", "--run", run_id, "--grace", "0")
+    assert result.code == 0, result
+    assert workbench.status(run_id) == "Canceled"
+
+
+def test_useless_causes_are_reported(workbench: Workbench) -> None:
+    configure(workbench, "{on: [timeout, preempted]}")
+    findings = workbench.run("config", "check").out
+    assert "`timeout` in `Retry.on` has no effect without `MaxDurationMinutes`" in findings
+    assert "`preempted` in `Retry.on` has no effect: only Slurm preempts runs" in findings

@@ -8,12 +8,16 @@ import pytest
 
 from tests.faults.support import WAITS, until
 from tests.runs.gated_project import kill
-from tui_workbench.runs.store.rundir import Attempt, ControllerLock, RunDirectory
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.targets.slurm.project import SlurmProject
+
+
+def later_attempts(directory: RunDirectory) -> list[tuple[int, int, str]]:
+    return [(each.number, each.start, each.reason) for each in directory.attempts()]
 
 
 def requeue(project: SlurmProject) -> str:
@@ -42,14 +46,24 @@ def test_interrupted_job_continues_in_the_same_log(
     project.configure({"slurm": {"partition": "scavenge", "requeue": True}})
     run_id = project.begin("print('went on')")
     cause = interrupt(project)
-    attempts = RunDirectory(str(project.run_directory(run_id))).attempts
-    until(attempts, "the second attempt")
-    assert attempts() == [Attempt(2, len("began\n"), cause)]
+    directory = RunDirectory(str(project.run_directory(run_id)))
+    until(directory.attempts, "the second attempt")
+    assert later_attempts(directory) == [(2, len("began\n"), cause)]
     project.gate.touch()
     assert project.run("logs", "-f", run_id).out == "began\nbegan\nwent on\n"
     project.until_status(run_id, "Completed")
     assert (project.there(run_id) / "attempts" / "2" / "exit").read_text() == "0\n"
-    assert attempts() == [Attempt(2, len("began\n"), cause)]
+    assert later_attempts(directory) == [(2, len("began\n"), cause)]
+    first, second = project.info(run_id)["attempts"]
+    assert (first["status"], first["reason"], second["status"], second["exit_code"]) == (
+        "Failed",
+        cause,
+        "Completed",
+        0,
+    )
+    assert (first["log_end"], second["log_start"]) == (len("began\n"), len("began\n"))
+    assert first["start_time_utc"] <= first["end_time_utc"] <= second["start_time_utc"] <= second["end_time_utc"]
+    assert (project.run_directory(run_id) / "attempts" / "2" / "attempt.json").exists()
 
 
 def test_attempts_without_a_follower_are_found_later(project: SlurmProject) -> None:
@@ -65,7 +79,7 @@ def test_attempts_without_a_follower_are_found_later(project: SlurmProject) -> N
     assert directory.attempts() == []
     assert project.run("logs", "-f", run_id).out == "began\nbegan\nwent on\n"
     project.until_status(run_id, "Completed")
-    assert directory.attempts() == [Attempt(2, len("began\n"), cause)]
+    assert later_attempts(directory) == [(2, len("began\n"), cause)]
 
 
 def test_end_of_a_requeued_attempt_does_not_end_the_run(project: SlurmProject) -> None:

@@ -73,6 +73,21 @@ async def test_each_curve_has_a_mark_in_chart_and_legend() -> None:
             assert mark in "".join(lines[:2]), mark  # in the legend
 
 
+async def test_attempts_are_marked_where_they_begin() -> None:
+    app = ChartApp()
+    async with app.run_test(size=(60, 14)) as pilot:
+        # Values at 1000, 1002, ... 1038 s: the second attempt logs its first value in the middle.
+        one = curve("train.py [1]", [1.0] * 20)._replace(attempts=(1019.5, 5000.0))
+        app.chart.show([one])
+        lines = (await seen(pilot)).split("\n")
+        (top,) = (line for line in lines if " 2 " in line)
+        assert lines.index(top) == 1
+        assert 30 <= top.index("2") <= 40
+        assert not any(" 3 " in line for line in lines[1:-2])
+        await pilot.press("x")
+        assert any(" 2 " in line for line in (await seen(pilot)).split("\n"))
+
+
 async def test_twenty_curves_have_different_marks() -> None:
     assert len({look_of(place)[1] for place in range(20)}) == 20
     assert len({look_of(place) for place in range(len(MARKS))}) == len(MARKS)

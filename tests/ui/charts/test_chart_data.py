@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui_workbench.ui.charts.chart_data import TIME, Bucket, Curve, View, points_of, smoothed, strokes
+from tui_workbench.ui.charts.chart_data import TIME, Bucket, Curve, View, attempt_places, points_of, smoothed, strokes
 from tui_workbench.ui.charts.chart_drawing import Look, Picture
 from tui_workbench.ui.charts.chart_scale import scale_over
 
@@ -98,6 +98,14 @@ def test_time_starts_at_the_first_value_of_each_curve() -> None:
     shown = picture([one, other], View(by=TIME))
     assert list(shown.curves[1].xs) == [0, 5]
     assert (shown.x.low, shown.x.high) == (0, 10)
+
+
+def test_attempt_begins_at_its_first_value_or_at_its_time() -> None:
+    resumed = curve([1, 2, 3, 2, 1], steps=[0, 1, 2, 1, 2], times=[100, 110, 120, 200, 210])._replace(
+        attempts=(190.0, 205.0, 300.0)
+    )
+    assert attempt_places(resumed, View()) == [(2, 1.0), (3, 2.0)]
+    assert attempt_places(resumed, View(by=TIME)) == [(2, 90.0), (3, 105.0)]
 
 
 def test_values_without_time_are_counted_on_a_time_axis() -> None:

@@ -147,6 +147,24 @@ async def test_run_commands(tracked: Project) -> None:
         await until(lambda: not runs.list()[0].is_active)
 
 
+@proves("one_run.start_again")
+async def test_failed_run_is_started_again(project: Project, project_root: Path) -> None:
+    from tui_workbench.core.model import RunRequest
+
+    (project_root / "fails.py").write_text("raise SystemExit(3)\n")
+    runs = Runs(project)
+    run_id = runs.submit(RunRequest("local", "fails.py")).run_id
+    until_now(lambda: not runs.get(run_id).is_active, "the end of the run")
+    async with dashboard(project) as pilot:
+        driver = CommandDriver(pilot)
+        dashboard_of(pilot).table.focus()
+        await pilot.pause()
+        question = "Start fails.py [1] again in the project as it is now, because it was not tracked?"
+        await driver.does("one_run.start_again", lambda: question in " ".join(seen(pilot).split()))
+        await pilot.press("y")
+        await until(lambda: runs.get(run_id).reason == "attempt 2: exit code 3")
+
+
 @proves("restore.go restore.undo")
 async def test_restore_commands(tracked: Project, project_root: Path) -> None:
     async with dashboard(tracked) as pilot:

@@ -56,10 +56,12 @@ configure_resume = options(
     output(),
     epilog="""\
 Starts a new controller for each of your active runs whose controller has died,
-or only for the run of --run. The screens do this automatically. An imported
-run, which you did not submit on this machine, is shown with every command that
-it would execute. The run is taken over only if you agree and it has not
-started.""",
+or only for the run of --run. The screens do this automatically.
+If the run of --run has failed, was canceled or is lost, its script is executed
+again, in the same working copy and with the same log.
+An imported run, which you did not submit on this machine, is shown with every
+command that it would execute. The run is taken over only if you agree and it
+has not started.""",
 )
 
 
@@ -160,8 +162,10 @@ def run_resume(arguments: argparse.Namespace) -> int:
         _agree(runs.directory(run.run_id), yes=arguments.yes)
         runs.take_over_imported(run.run_id)
     elif not run.is_active:
-        remedy = "Choose an active run. `workbench-tui status` lists the active runs."
-        raise UsageError(f"run {run.run_id} has already ended ({run.state})", remedy=remedy)
+        directory = runs.directory(run.run_id)
+        if directory.is_own and (target := directory.own_record().spec.target).kind.is_remote:
+            ensure_login(target)
+        runs.start_again(run.run_id)
     return emit(history_record(runs.get(run.run_id, adopt=True)), arguments, HISTORY_COLUMNS)
 
 

@@ -8,7 +8,8 @@ from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
 from tui_workbench.cli.shared.parser import RUN, options
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
-from tui_workbench.runs.store.history_record import history_record
+from tui_workbench.runs.store.history_record import attempt_records, history_record
+from tui_workbench.runs.store.rundir import RunDirectory
 
 configure_status = options(RUN, output(example="status"))
 
@@ -21,4 +22,6 @@ def run_status(arguments: argparse.Namespace) -> int:
         from tui_workbench.runs.facade import Runs
 
         run = Runs(project).get(run.run_id, adopt=True)
-    return emit(history_record(run), arguments, HISTORY_COLUMNS)
+    attempts = attempt_records(RunDirectory(run.directory))
+    record = {**history_record(run), **({"attempts": attempts} if attempts else {})}
+    return emit(record, arguments, HISTORY_COLUMNS)

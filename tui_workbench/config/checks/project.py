@@ -68,12 +68,19 @@ def _without_effect(subject: Subject) -> Iterator[Finding]:
         if field.path[0] != retry.SECTION:
             message = f"`{field.key}` has no effect on a {subject.used_type} target"
             yield subject.finding("no-effect", message, "Remove it.", field.key, remove_field(field.key))
-    signal, limit = "SignalBeforeEndMinutes", "MaxDurationMinutes"
+    signal, limit, on = "SignalBeforeEndMinutes", "MaxDurationMinutes", f"{retry.SECTION}.on"
     if signal in subject.nodes and limit not in subject.nodes:
         message = f"`{signal}` has no effect without `{limit}`"
         yield subject.finding(
             "no-effect", message, f"Add `{limit}`, or remove this line.", signal, remove_field(signal)
         )
+    causes = subject.values.get(on) or ()
+    if retry.TIMEOUT in causes and limit not in subject.nodes:
+        message = f"`{retry.TIMEOUT}` in `{on}` has no effect without `{limit}`"
+        yield subject.finding("no-effect", message, f"Add `{limit}`, or remove `{retry.TIMEOUT}`.", on)
+    if retry.PREEMPTED in causes:
+        message = f"`{retry.PREEMPTED}` in `{on}` has no effect: only Slurm preempts runs, and `{on}` is not for Slurm"
+        yield subject.finding("no-effect", message, f"Remove `{retry.PREEMPTED}`; on Slurm, use `Slurm.requeue`.", on)
 
 
 def _nodes(subject: Subject) -> Iterator[Finding]:

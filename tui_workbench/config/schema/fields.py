@@ -285,7 +285,7 @@ _RUNCONFIG_FIELDS = (
     ),
     Field(
         "MaxDurationMinutes",
-        "Ends a run after this number of minutes. By default, never.",
+        "Ends a run after this number of minutes. By default, never. With `Retry`, the limit applies to each attempt.",
         INTEGER,
         example="720",
         minimum=1,

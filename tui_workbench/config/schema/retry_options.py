@@ -18,11 +18,13 @@ RETRY_OPTIONS = (
     Field(
         f"{retry.SECTION}.on",
         "Ends after which the run is started again: `failed` (an exit code other than 0), `oom` (killed because "
-        "memory ran out) and `lost` (the machine was restarted, or the exit code is unknown). By default, all three.",
+        "memory ran out), `lost` (the machine was restarted, or the exit code is unknown) and `timeout` (ended by "
+        "`MaxDurationMinutes`). By default, `failed`, `oom` and `lost`. `preempted` is accepted, but occurs only on "
+        "Slurm, which starts such runs again itself (`Slurm.requeue`).",
         STRINGS,
-        default=retry.CAUSES,
+        default=retry.DEFAULT_CAUSES,
         pattern="|".join(retry.CAUSES),
-        form="failed, oom or lost",
+        form="failed, oom, lost, timeout or preempted",
         example="[oom, lost]",
         source="workbench",
     ),

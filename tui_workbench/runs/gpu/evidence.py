@@ -68,16 +68,20 @@ _RULES = (
 _ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|CPU|^(?:\[rank\d+\]: )?name: |Device\[|NVIDIA|Found device")
 
 
-def evidence_in(path: str) -> tuple[Evidence, ...]:
-    """Return the first message of each kind in the log at `path`, in order; empty if there is no log."""
+def evidence_in(path: str, start: int = 0, end: int | None = None) -> tuple[Evidence, ...]:
+    """Return the first message of each kind in the log at `path`, in order; empty if there is no log.
+
+    Only the bytes from `start` to `end` are read, by default all. Numbers of lines count from `start`.
+    """
     try:
         with open_regular(path) as file:
-            head = file.read(HEAD_BYTES)
+            end = file.seek(0, 2) if end is None else end
+            file.seek(start)
+            head = file.read(max(0, min(HEAD_BYTES, end - start)))
             tail = b""
             if len(head) == HEAD_BYTES:
-                size = file.seek(0, 2)
-                file.seek(max(HEAD_BYTES, size - TAIL_BYTES))
-                tail = file.read()
+                begin = file.seek(max(start + HEAD_BYTES, end - TAIL_BYTES))
+                tail = file.read(max(0, end - begin))
     except OSError:
         return ()
     found: dict[tuple[object, ...], Evidence] = {}

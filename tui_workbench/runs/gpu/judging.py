@@ -16,7 +16,7 @@ from tui_workbench.runs.gpu.advice import advice_on
 from tui_workbench.runs.gpu.evidence import AGAINST, FOR, evidence_in
 from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.gpu.stall import Progress
-from tui_workbench.runs.gpu.usage import BUSY_PERCENT, UNSOUND, DeviceUse, Usage, read_usage
+from tui_workbench.runs.gpu.usage import BUSY_PERCENT, UNSOUND, DeviceUse, Usage, read_attempt, read_usage
 from tui_workbench.runs.gpu.verdict import (
     IDLE,
     NOT_USED,
@@ -33,6 +33,7 @@ from tui_workbench.runs.gpu.verdict import (
     time_text,
     to_json,
 )
+from tui_workbench.runs.store.attempts import AttemptRecord
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, RunDirectory
 
 SHORTEST_SECONDS = 3.0  # minimum time for the verdict `not used`; a process needs about a second to load CUDA
@@ -223,6 +224,18 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
         return judged(configuration, ending, "", "there are no GPU samples")
     directory.write(GPU_VERDICT, json.dumps(to_json(verdict), indent=1).encode() + b"\n", durable=True)
     return judged(configuration, ending, verdict.word, verdict.cause)
+
+
+def attempt_verdict(directory: str, attempt: AttemptRecord, variables: Mapping[str, str]) -> Verdict | None:
+    """Return the verdict on one attempt of a run, or None if there are no valid samples of it."""
+    usage = read_attempt(os.path.join(directory, GPU_SAMPLES), attempt.number)
+    if usage is None:
+        return None
+    evidence = evidence_in(os.path.join(directory, OUTPUT), attempt.log_start, attempt.log_end)
+    try:
+        return judge(usage, evidence, variables, final=True)
+    except UNSOUND:
+        return None
 
 
 def judged(configuration: RunConfiguration, ending: Ending, word: str, cause: str) -> Ending:

@@ -32,11 +32,12 @@ from tui_workbench.runs.gpu.usage import (
     SUM_EVERY,
     UNSOUND,
     Usage,
+    attempt_line,
     facts_line,
     read_usage,
     sum_line,
 )
-from tui_workbench.runs.store.rundir import DEFAULT_GRACE, GPU_SAMPLES, OUTPUT, Record, RunDirectory
+from tui_workbench.runs.store.rundir import GPU_SAMPLES, LIMIT, OUTPUT, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.gpu.changes import file_mark
 from tui_workbench.targets.gpu.choice import chosen
@@ -57,13 +58,23 @@ FACTS_EVERY = 300.0
 
 
 class Recorder:
-    """Recorder of the GPU use of a run. `end` is called with a reason and the grace period if a policy ends the run."""
+    """Recorder of the GPU use of a run.
 
-    def __init__(self, directory: RunDirectory, record: Record, end: Callable[[str, float], object]) -> None:
+    `end` is called with a reason if a policy ends the run, and `end_attempt` if its time limit ends the attempt.
+    """
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        record: Record,
+        end: Callable[[str], object],
+        end_attempt: Callable[[str], object],
+    ) -> None:
         self._directory = directory
         self._spec = record.spec
         self._policies = Policies(record.spec.run_configuration, directory)
         self._end = end
+        self._end_attempt = end_attempt
         self._stopped = threading.Event()
         self._owners = Owners(record.spec)
         self._usage = Usage()
@@ -110,10 +121,33 @@ class Recorder:
 
     def _enforce_without_samples(self, *, has_no_gpu: bool) -> None:
         reason = self._policies.without_gpu() if has_no_gpu else ""
-        while not reason and self._policies.has_limit and not self._stopped.wait(LOOK_SECONDS):
-            reason = self._policies.by_time()
         if reason:
-            self._end(reason, self._policies.grace)
+            self._end(reason)
+            return
+        while self._policies.has_limit and not self._stopped.wait(LOOK_SECONDS):
+            self._enforce_time()
+
+    def _enforce_time(self) -> None:
+        """Warn the script if its time is nearly over, and end the attempt at its limit."""
+        if warning := self._policies.warning():
+            self._warn(warning)
+        if reason := self._policies.by_time():
+            self._policies.disable()
+            self._end_attempt(reason)
+
+    def _warn(self, reason: str) -> None:
+        """Send SIGTERM to the run. If its machine is unreachable, the caller tries again."""
+        if not self._directory.status().limit:
+            self._directory.append_event(LIMIT, reason=reason)
+        try:
+            # Do not use the controller's target, which another thread uses.
+            with contextlib.closing(target_for(self._spec.target)) as target:
+                target.warn(self._spec)
+        except TargetUnreachable:
+            return
+        except WorkbenchError as error:
+            self._directory.append_event("step", step=LIMIT, reason=f"not warned: {error}")
+        self._policies.is_warned = True
 
     def _record(self, host: Host) -> None:
         watch = FileWatch(self._directory.path, lambda: file_mark(host, self._spec))
@@ -143,6 +177,8 @@ class Recorder:
         known = self._usage.last
         while True:
             is_last = self._stopped.wait(LOOK_SECONDS)
+            if self._spec.target.kind.has_scheduler:
+                self._note_attempt()
             records = feed.read()
             if self._usage.samples == 0 and isinstance(feed.machine, Machine) and not feed.machine.devices:
                 return False
@@ -156,10 +192,10 @@ class Recorder:
                     self._take(Note(time.time(), text))
                 return True
             inspect()
-            reason = self._policies.by_time() or self._policies.by_use(self._usage)
-            if reason:
-                self._end(reason, self._policies.grace)
+            self._enforce_time()
+            if reason := self._policies.by_use(self._usage):
                 self._policies.disable()
+                self._end(reason)
 
     def _take(self, record: Machine | Sample | Note) -> None:
         if isinstance(record, Machine):
@@ -179,6 +215,13 @@ class Recorder:
             self._write(encode(seen))
             if self._usage.samples % SUM_EVERY == 0:
                 self._write(sum_line(self._usage))
+
+    def _note_attempt(self) -> None:
+        """Mark the beginning of another attempt. A scheduler may start the script again while this thread runs."""
+        number = next((each.number for each in reversed(self._directory.attempts())), 1)
+        if self._file >= 0 and number != self._usage.attempt:
+            self._usage.begin_attempt(number)
+            self._write(attempt_line(number))
 
     def _inspect_processes(self, host: Host) -> None:
         """Inspect the processes of the run periodically until one of them was observed on a GPU."""
@@ -219,6 +262,7 @@ class Recorder:
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
             os.write(self._file, b"\n")
+        self._note_attempt()
 
 
 def _gives_all(spec: RunSpec) -> bool:
@@ -236,13 +280,14 @@ class Policies:
 
     def __init__(self, configuration: RunConfiguration, directory: RunDirectory) -> None:
         self._configuration = configuration
-        self._begin = directory.status().begin or this_moment()
+        status = directory.status()
+        self._begin = status.attempt_begin or this_moment()
+        self.is_warned = bool(status.limit)
         self._log = directory.file(OUTPUT)
         self._idle = 0.0
         self._absent = 0.0
         self._read_log = 0.0
         self._is_over = False
-        self.grace = DEFAULT_GRACE  # seconds between SIGTERM and SIGKILL, once there is a reason to end the run
 
     @property
     def has_limit(self) -> bool:
@@ -257,16 +302,20 @@ class Policies:
         if any(use.held for use in usage.devices.values()):
             self._absent = -1.0
 
-    def by_time(self) -> str:
-        """Return the reason to end the run because of its duration, or ""."""
+    def warning(self) -> str:
+        """Return the reason to warn the script of its time limit, or "". The caller then sets `is_warned`."""
         minutes = self._configuration.max_duration_minutes
-        warning = min(self._configuration.signal_before_end_minutes, minutes)
-        if self._is_over or not minutes or self._begin.seconds_since < 60 * (minutes - warning):
+        before = min(self._configuration.signal_before_end_minutes, minutes)
+        if not before or self.is_warned or self._is_over or self._begin.seconds_since < 60 * (minutes - before):
             return ""
-        if not warning:
-            return f"MaxDurationMinutes: ended after {minutes} min"
-        self.grace = 60.0 * warning
-        return f"MaxDurationMinutes: told to end {warning} min before its limit of {minutes} min"
+        return f"MaxDurationMinutes: told to end {before} min before its limit of {minutes} min"
+
+    def by_time(self) -> str:
+        """Return the reason to end the attempt because of its duration, or ""."""
+        minutes = self._configuration.max_duration_minutes
+        if self._is_over or not minutes or self._begin.seconds_since < 60 * minutes:
+            return ""
+        return f"MaxDurationMinutes: ended after {minutes} min"
 
     def without_gpu(self) -> str:
         """Return the reason to end the run because no GPU is available, or ""."""

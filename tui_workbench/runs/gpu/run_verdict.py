@@ -27,8 +27,11 @@ def brief_of(directory: str) -> Mapping[str, Any]:
     The log of an active run is not read.
     """
     verdict = stored_verdict(directory) or _fresh_verdict(directory, {}, with_log=False)
-    if verdict is None:
-        return {}
+    return verdict_brief(verdict) if verdict is not None else {}
+
+
+def verdict_brief(verdict: Verdict) -> Mapping[str, Any]:
+    """Return the verdict, its text, the GPU seconds and the energy in Wh."""
     whole = to_json(verdict)
     return {key: whole[key] for key in ("verdict", "text", "gpu_seconds", "energy_wh")}
 

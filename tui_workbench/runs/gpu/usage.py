@@ -2,8 +2,9 @@
 
 `gpu.jsonl` in the run directory has one line for each sample, in the format of `targets/gpu/sample.py`, except that the
 `user` of a process is OWN for processes of the run. After every SUM_EVERY samples, a line contains the totals so far,
-so that only the end of a long file must be read. Time without samples is neither use nor idle time. `GpuCurves` reads
-only the lines that are new since its last refresh.
+so that only the end of a long file must be read. Time without samples is neither use nor idle time. A line contains the
+number of each attempt after the first, before its samples. `GpuCurves` reads only the lines that are new since its last
+refresh.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LONGEST_PAUSE = 30.0  # longest time in seconds for which a GPU waits between tw
 BUSY_PERCENT = 5.0  # minimum utilization of a computing GPU; a GPU that only draws a screen has less
 SUM_EVERY = 300  # samples between two lines of totals
 _TAIL = 1 << 20
-_SUM_MARK = b'{"sum":'
+_SUM_MARK, _ATTEMPT_MARK = b'{"sum":', b'{"attempt":'
 _MOST_NOTES, _MOST_OTHERS = 20, 8
 # Maximum number of sample lines to read after the last totals. The workbench writes totals more often.
 _MOST_LINES = 100_000
@@ -188,6 +189,11 @@ class Usage:
         self.facts: dict[str, Any] = {}
         self.progress = Progress()
         self.gives_all = False  # True if the run was given all of these devices
+        self.attempt = 1
+
+    def begin_attempt(self, number: int) -> None:
+        """Begin another attempt. The time since the last sample is not part of the run."""
+        self.attempt, self._previous, self.progress.last = number, 0.0, None
 
     def add(self, sample: Sample) -> None:
         """Add a sample in which the run's processes have the user OWN."""
@@ -230,6 +236,7 @@ class Usage:
             "facts": self.facts,
             "progress": self.progress.to_json(),
             "gives_all": self.gives_all,
+            "attempt": self.attempt,
         }
 
     @classmethod
@@ -246,6 +253,7 @@ class Usage:
         if "progress" in values:
             made.progress = Progress.from_json(values["progress"])
         made.gives_all = bool(values.get("gives_all"))
+        made.attempt = int(values.get("attempt", 1))
         return made
 
     def add_line(self, line: bytes) -> None:
@@ -253,6 +261,9 @@ class Usage:
         with contextlib.suppress(*UNSOUND):
             if line.startswith(b'{"facts":'):
                 self.facts.update(json.loads(line)["facts"])
+                return
+            if line.startswith(_ATTEMPT_MARK):
+                self.begin_attempt(int(json.loads(line)["attempt"]))
                 return
             record = sample_in(line)
             if isinstance(record, Sample):
@@ -273,9 +284,14 @@ def facts_line(facts: dict[str, Any]) -> bytes:
     return json.dumps({"facts": facts}, separators=(",", ":")).encode() + b"\n"
 
 
+def attempt_line(number: int) -> bytes:
+    """Return the line before the samples of another attempt."""
+    return json.dumps({"attempt": number}, separators=(",", ":")).encode() + b"\n"
+
+
 def sample_in(line: bytes) -> Machine | Sample | Note | None:
-    """Return the record in a line, or None for totals and for an invalid line."""
-    record = None if line.startswith(_SUM_MARK) else decode(line)
+    """Return the record in a line, or None for totals, for a mark of an attempt and for an invalid line."""
+    record = None if line.startswith((_SUM_MARK, _ATTEMPT_MARK)) else decode(line)
     if isinstance(record, Sample):
         return record._replace(readings=tuple(each for each in record.readings if isinstance(each.device, int)))
     return record
@@ -302,6 +318,22 @@ def read_usage(path: str) -> Usage | None:
     for line in lines[first : first + _MOST_LINES]:
         usage.add_line(line)
     return usage
+
+
+def read_attempt(path: str, number: int) -> Usage | None:
+    """Return the totals of the samples of one attempt, or None if there are none or the file is unreadable."""
+    usage, current = Usage(), 1
+    try:
+        with open_regular(path) as file:
+            for line in iter(lambda: file.readline(LARGEST), b""):
+                if line.startswith(_ATTEMPT_MARK):
+                    with contextlib.suppress(*UNSOUND):
+                        current = int(json.loads(line)["attempt"])
+                elif current == number or isinstance(sample_in(line), Machine):
+                    usage.add_line(line)
+    except OSError:
+        return None
+    return usage if usage.samples else None
 
 
 def own_processes(directory: str) -> frozenset[int]:

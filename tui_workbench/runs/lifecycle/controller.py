@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema.slurm_options import requested_gpus
@@ -57,15 +58,23 @@ class Helpers:
             return
         from tui_workbench.runs.gpu.recording import Recorder
 
-        self._recorder = Recorder(self._directory, record, self._end)
+        self._recorder = Recorder(self._directory, record, self._end, partial(self._end_attempt, record))
 
     def stop_recording(self) -> None:
         if self._recorder is not None:
             self._recorder.stop()
 
-    def _end(self, reason: str, grace: float) -> None:
-        """End the run because of a policy; `grace` is the time in seconds between SIGTERM and SIGKILL."""
-        self._directory.request_cancel(grace, reason)
+    def _end(self, reason: str) -> None:
+        """End the run because of a policy."""
+        self._directory.request_cancel(rundir.DEFAULT_GRACE, reason)
+        os.kill(os.getpid(), starting.CANCEL_SIGNAL)
+
+    def _end_attempt(self, record: Record, reason: str) -> None:
+        """End the attempt because of its time limit. Without `Retry` there is no other attempt, so the run ends."""
+        if not record.spec.run_configuration.retry:
+            self._end(reason)
+            return
+        self._directory.append_event(rundir.LIMIT, reason=reason, reached=True)
         os.kill(os.getpid(), starting.CANCEL_SIGNAL)
 
 
@@ -138,7 +147,7 @@ class Controller:
 
     def conclude(self, outcome: Outcome) -> None:
         """Execute the steps after the end of the script. Raises StorageError if the end cannot be recorded."""
-        self._wrap_up(_ending(outcome, self._directory.now()))
+        self._wrap_up(self._ending(outcome))
 
     def _start(self) -> bool:
         """Execute the steps up to `start`. Return False if the run has ended."""
@@ -151,10 +160,10 @@ class Controller:
         """Prepare the run and start the script. Return None, or the ending if it could not be started."""
         try:
             make_copy(self._directory, self.record)
-            self._lifecycle.prepare()
-            attempt = retrying.planned_attempt(self._directory, self.record)
+            attempt = retrying.planned_attempt(self._directory)
             if attempt is not None:
                 self._lifecycle.make_ready(attempt)
+            self._lifecycle.prepare(attempt)
         except WorkbenchError as error:
             return starting.not_started(error)
         return starting.start_script(self._directory, self.record, self.target, self._lifecycle)
@@ -175,9 +184,10 @@ class Controller:
         while True:
             ending = self._wait()
             if not retrying.plan_attempt(self._directory, self.record, ending):
-                return retrying.with_attempt(self._directory, self.record, ending)
+                return retrying.with_attempt(self._directory, ending)
             # The time between two attempts is not idle time of the run.
             self._helpers.stop_recording()
+            self._record_attempts()
             failed = self._start_script()
             if failed is not None:
                 return failed
@@ -185,7 +195,7 @@ class Controller:
                 self._helpers.record_gpus(self.record)
 
     def _wait(self) -> Ending:
-        """Wait for the end of the script.
+        """Wait for the end of the script, and end it if it has reached its time limit.
 
         Raises Interrupted if the run is canceled, and WorkbenchError if the outcome is unknown.
         """
@@ -196,10 +206,18 @@ class Controller:
                 self._lifecycle.resume_waiting()
                 if self._directory.cancel_requested:
                     raise
+                if self._directory.status().limit_is_reached:
+                    self._lifecycle.stop(rundir.DEFAULT_GRACE)
             except NeverStarted as error:
                 return starting.not_started(error)
             else:
-                return _ending(outcome, self._directory.now())
+                return self._ending(outcome)
+
+    def _ending(self, outcome: Outcome) -> Ending:
+        """Return the ending of the script. A script that ended after the warning was ended by its time limit."""
+        ending = _ending(outcome, self._directory.now())
+        limit = self._directory.status().limit
+        return ending._replace(state=RunState.CANCELED, reason=limit, exit_code=None) if limit else ending
 
     def _cancel(self) -> None:
         if self._directory.is_waiting:
@@ -215,6 +233,7 @@ class Controller:
     def _wrap_up(self, ending: Ending) -> None:
         """Collect the files of the run and record its end. The ending is recorded before the target is cleaned up."""
         ending = self._conclude_gpu(ending)
+        self._record_attempts(ending)
         self._lifecycle.record_ending(ending)
         self._helpers.metrics.read()
         self._collect_outputs()
@@ -248,6 +267,17 @@ class Controller:
         except StorageError as error:
             self._directory.append_event("step", step="gpu", reason=f"the verdict was not stored: {error}")
             return ending
+
+    def _record_attempts(self, ending: Ending | None = None) -> None:
+        """Write the records of the ended attempts; `ending` is that of the last one. Errors do not affect the run."""
+        if not self._directory.attempts():
+            return
+        from tui_workbench.runs.lifecycle.attempt_records import record_attempts
+
+        try:
+            record_attempts(self._directory, self.record, ending)
+        except StorageError as error:
+            self._directory.append_event("step", step="attempts", reason=f"not recorded: {error}")
 
     def _collect_outputs(self) -> None:
         """Collect the outputs. Files that cannot be moved stay in the working copy, and an event records the reason."""

@@ -10,17 +10,34 @@ import os
 import time
 from collections.abc import Iterable
 
-from tui_workbench.core.errors import WorkbenchError
-from tui_workbench.core.model import Run
+from tui_workbench.core import retry
+from tui_workbench.core.errors import ImportedRun, UsageError, WorkbenchError
+from tui_workbench.core.files import append_below, remove_below
+from tui_workbench.core.masking import find_mask
+from tui_workbench.core.model import Run, RunState
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle import queueing
-from tui_workbench.runs.lifecycle.building import remove_unfinished
+from tui_workbench.runs.lifecycle.attempt_records import record_attempts
+from tui_workbench.runs.lifecycle.building import remove_unfinished, save_environment
+from tui_workbench.runs.lifecycle.collecting import restore_copy
 from tui_workbench.runs.lifecycle.controller import Controller
 from tui_workbench.runs.lifecycle.handover import hand_over
+from tui_workbench.runs.lifecycle.retrying import add_attempt, attempt_number
 from tui_workbench.runs.lifecycle.starting import wake
 from tui_workbench.runs.store import ownership
+from tui_workbench.runs.store.annotations import notify_index
+from tui_workbench.runs.store.attempts import own_reason
 from tui_workbench.runs.store.index import RunIndex
-from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.runs.store.rundir import (
+    CANCEL_REQUEST,
+    FOLLOWED,
+    GPU_VERDICT,
+    WAITING,
+    ControllerLock,
+    Ending,
+    Record,
+    RunDirectory,
+)
 from tui_workbench.runs.sweeps.sweep import resume_unfinished
 from tui_workbench.targets.base.registry import target_for
 
@@ -72,6 +89,65 @@ def take_over(directory: RunDirectory) -> bool:
         else:
             hand_over(directory, lock, target)
     return True
+
+
+def start_again(directory: RunDirectory) -> None:
+    """Start another attempt of an ended run of this user, in its working copy. Returns once it has a controller.
+
+    Raises UsageError or ConfigurationError if that is impossible, ImportedRun, StorageError, and WorkbenchError if no
+    controller can be started.
+    """
+    if not directory.is_own:
+        directory.read_record()
+        raise ImportedRun(
+            f"run {directory.run_id} was not submitted by you on this machine, so it cannot be started again",
+            remedy=f"Run it again instead: `workbench-tui experiment rerun -r {directory.run_id}`.",
+        )
+    record = directory.own_record()
+    lock = ControllerLock.acquire(directory)
+    if lock is None:
+        raise UsageError(
+            f"another process is working on run {directory.run_id}",
+            remedy="Wait until that process has finished, then try again.",
+        )
+    with lock:
+        run, spec = directory.run(), record.spec
+        refuse_to_start_again(run, record)
+        target = target_for(spec.target)
+        target.plan(spec._replace(attempt=2))  # raises an error if the target cannot execute the run again
+        restore_copy(directory, record)
+        save_environment(directory, os.environ)
+        remove_below(directory.path, CANCEL_REQUEST)
+        if directory.is_limited:
+            append_below(directory.path, WAITING, b"")
+        reason = own_reason(run.reason or run.state, attempt_number(directory))
+        ending = Ending(run.state, reason, run.exit_code, run.end)
+        add_attempt(directory, ending, anew=True)
+        record_attempts(directory, record, None)
+        remove_below(directory.path, GPU_VERDICT)  # that of the first attempt is in its own folder now
+        notify_index(os.path.dirname(os.path.dirname(directory.path)), directory.run_id)
+        if not directory.is_waiting:
+            hand_over(directory, lock, target)
+    if directory.is_waiting:
+        queueing.resume([directory])
+
+
+def refuse_to_start_again(run: Run, record: Record) -> None:
+    """Raise UsageError or ConfigurationError if an ended run cannot be started again."""
+    spec, rerun = record.spec, f"Run it again instead: `workbench-tui experiment rerun -r {run.run_id}`."
+    if run.is_active:
+        raise UsageError(f"run {run.run_id} is active", remedy="Wait until it ends.")
+    if run.state == RunState.COMPLETED:
+        raise UsageError(f"run {run.run_id} has completed", remedy=rerun)
+    if not spec.target.kind.reads(retry.SECTION) or os.path.lexists(os.path.join(run.directory, FOLLOWED)):
+        raise UsageError(f"runs on {spec.target.name} cannot be started again", remedy=rerun)
+    if run.lacks_outputs:
+        collect = f"Fetch them first: `workbench-tui experiment collect -r {run.run_id}`."
+        raise UsageError(f"files of run {run.run_id} are still on {spec.target.name}", remedy=collect)
+    if record.snapshot == "none" and spec.target.kind.is_remote:
+        raise UsageError(f"run {run.run_id} has no working copy, because it was not tracked", remedy=rerun)
+    if masked := find_mask(spec.arguments):
+        raise UsageError(f"the secret argument {masked} is no longer stored", remedy=rerun)
 
 
 def _resume_waiting(project: Project, directories: Iterable[RunDirectory]) -> list[str]:

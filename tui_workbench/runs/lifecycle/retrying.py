@@ -11,50 +11,58 @@ import signal
 import time
 
 from tui_workbench.core.model import RunState
-from tui_workbench.core.retry import FAILED, LOST, OUT_OF_MEMORY, retry_of
+from tui_workbench.core.retry import FAILED, LOST, OUT_OF_MEMORY, TIMEOUT, retry_of
 from tui_workbench.runs.store.rundir import ATTEMPT, OUTPUT, Attempt, Ending, Record, RunDirectory
 
 _KILLED = 128 + signal.SIGKILL
 
 
-def planned_attempt(directory: RunDirectory, record: Record) -> Attempt | None:
-    """Return the last attempt that `Retry` has planned; None for the first execution of the script."""
-    if not record.spec.run_configuration.retry:
-        return None
-    return next(reversed(directory.attempts()), None)
+def planned_attempt(directory: RunDirectory) -> Attempt | None:
+    """Return the last attempt that the workbench has planned; None for the first execution of the script."""
+    return next((attempt for attempt in reversed(directory.attempts()) if attempt.due), None)
 
 
-def attempt_number(directory: RunDirectory, record: Record) -> int:
+def attempt_number(directory: RunDirectory) -> int:
     """Return the number of the current attempt: 1 for the first execution of the script."""
-    attempt = planned_attempt(directory, record)
+    attempt = planned_attempt(directory)
     return attempt.number if attempt is not None else 1
 
 
 def plan_attempt(directory: RunDirectory, record: Record, ending: Ending) -> bool:
     """Record another attempt after this ending, and return True, if `Retry` asks for it. Raises StorageError."""
     retry = retry_of(record.spec.run_configuration)
-    if not retry.times or cause_of(ending) not in retry.on or directory.cancel_requested:
+    if not retry.times or cause_of(directory, ending) not in retry.on or directory.cancel_requested:
         return False
-    number = attempt_number(directory, record) + 1
-    if number > retry.times + 1:
+    attempts = directory.attempts()
+    first = next((each.number for each in reversed(attempts) if each.anew), 1)
+    if attempt_number(directory) >= first + retry.times:
         return False
-    path = directory.file(OUTPUT)
-    size = os.stat(path).st_size if os.path.exists(path) else 0
-    attempt = Attempt(number, size, ending.reason, round(time.time() + retry.delay, 3))
-    directory.append_event(ATTEMPT, **attempt._asdict())
+    add_attempt(directory, ending, delay=retry.delay)
     return True
 
 
-def with_attempt(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
+def add_attempt(directory: RunDirectory, ending: Ending, *, delay: float = 0.0, anew: bool = False) -> None:
+    """Record another attempt after this ending; `anew` if the run has ended. Raises StorageError."""
+    path = directory.file(OUTPUT)
+    size = os.stat(path).st_size if os.path.exists(path) else 0
+    due, ended = round(time.time() + delay, 3), round(ending.end or directory.now(), 6)
+    number = attempt_number(directory) + 1
+    attempt = Attempt(number, size, ending.reason, due, ending.exit_code, ending.state, ended, anew)
+    directory.append_event(ATTEMPT, **attempt._asdict())
+
+
+def with_attempt(directory: RunDirectory, ending: Ending) -> Ending:
     """Return the ending of the last attempt. The reason of a failure names the attempt, if there were several."""
-    number = attempt_number(directory, record)
+    number = attempt_number(directory)
     if number == 1 or ending.state == RunState.COMPLETED:
         return ending
     return ending._replace(reason=f"attempt {number}: {ending.reason}")
 
 
-def cause_of(ending: Ending) -> str:
+def cause_of(directory: RunDirectory, ending: Ending) -> str:
     """Return the word for an ending in `Retry.on`; "" for an ending after which no attempt is useful."""
+    if ending.state == RunState.CANCELED and directory.status().limit:
+        return TIMEOUT
     if ending.state == RunState.UNKNOWN:
         return LOST
     if ending.state != RunState.FAILED or ending.error_code:

@@ -28,7 +28,7 @@ def start_script(directory: RunDirectory, record: Record, target: Target, lifecy
     spec, plan = record.spec, record.plan
     begun = time.monotonic()
     try:
-        with_secrets = secret_arguments.with_secrets(spec)._replace(attempt=attempt_number(directory, record))
+        with_secrets = secret_arguments.with_secrets(spec)._replace(attempt=attempt_number(directory))
         trace.hide_variables(with_secrets.run_configuration.environment_variables)
         with trace.for_run(directory.path):
             make_copy(directory, record)

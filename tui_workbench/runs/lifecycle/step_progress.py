@@ -16,7 +16,7 @@ from tui_workbench.core.files import append_below, load_json, unlink_below, writ
 from tui_workbench.core.model import ClusterJob, Run, RunState
 from tui_workbench.core.progress import Progress as LongProgress
 from tui_workbench.runs.store.cluster_job import write_job
-from tui_workbench.runs.store.rundir import ATTEMPT, Attempt, RunDirectory
+from tui_workbench.runs.store.rundir import ATTEMPT, DUE, Attempt, RunDirectory
 from tui_workbench.targets.base.values import Report
 
 PREPARATION_LOG = "preparation.log"
@@ -103,10 +103,12 @@ class Progress(Report):
         if on_running is not None:
             on_running()
 
-    def attempt(self, number: int, start: int, reason: str) -> None:
+    def attempt(self, number: int, start: int, reason: str, exit_code: int | None = None) -> None:
         if all(known.number != number for known in self._directory.attempts()):
-            attempt = Attempt(number, start, reason)
-            self._directory.append_event(ATTEMPT, **attempt._asdict())
+            attempt = Attempt(number, start, reason, exit_code=exit_code)
+            event = {**attempt._asdict()}
+            del event[DUE]  # the target has started it
+            self._directory.append_event(ATTEMPT, **event)
             self.enter(RunState.RUNNING, attempt.note)
 
     def orphaned(self) -> None:

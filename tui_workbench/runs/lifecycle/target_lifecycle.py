@@ -76,8 +76,8 @@ class TargetLifecycle:
 
         threading.Thread(target=watch, name="watch the run's directory", daemon=True).start()
 
-    def prepare(self) -> None:
-        """Prepare the target for the run.
+    def prepare(self, attempt: Attempt | None = None) -> None:
+        """Prepare the target for the run, or for another attempt.
 
         Raises Interrupted if the run is canceled, TargetUnreachable if the target has never answered, NoGpu, and
         other WorkbenchErrors.
@@ -94,7 +94,10 @@ class TargetLifecycle:
             if not self._was_reached():
                 self._connect()
         if not is_prepared or self._target.sends_at_start:
-            self.persist(lambda: self._target.prepare(spec, plan, lambda: files_of_run(self._record)))
+            since = self._directory.copied_at if attempt is not None and attempt.anew else 0
+            self.persist(
+                lambda: self._target.prepare(spec, plan, lambda: files_of_run(self._record, changed_since=since))
+            )
         if not is_prepared:
             self.progress.done("prepare")
         self._check_gpu()
@@ -142,7 +145,7 @@ class TargetLifecycle:
         self.progress.enter(RunState.QUEUED, f"attempt {attempt.number} at {when}: {attempt.reason}")
         self._unless_canceled(lambda: self._pause(attempt.due), ending=False)
         self.progress.begin(RESET, "")
-        self.persist(lambda: self._target.reset(self._record.spec))
+        self.persist(lambda: self._target.reset(self._record.spec, anew=attempt.anew))
         self.progress.done(RESET)
 
     def _pause(self, end: float) -> None:

@@ -142,11 +142,19 @@ def _leads_out(path: str) -> bool:
     return path == os.pardir or path.startswith(os.pardir + os.sep)
 
 
-def files_of_run(record: Record) -> list[Entry]:
-    """Return the files and links in the working copy of a run that are sent to a target. Raises StorageError."""
+def files_of_run(record: Record, *, changed_since: int = 0) -> list[Entry]:
+    """Return the files and links in the working copy of a run that are sent to a target.
+
+    For a run that is started again, `changed_since` is the time after which earlier attempts changed files of the
+    snapshot and made outputs, in nanoseconds of the file system's clock. Raises StorageError.
+    """
     spec = record.spec
     state_directory = os.path.dirname(os.path.dirname(spec.run_directory))
     files = snapshot_files(state_directory, record.commit_id) if record.snapshot == "git" else []
+    if changed_since:
+        files = [
+            file for file in files if not _is_newer(os.path.join(spec.working_directory, file.path), changed_since)
+        ]
     found = [
         _link(spec, file.path, file.name)
         if file.is_link
@@ -154,11 +162,15 @@ def files_of_run(record: Record) -> list[Entry]:
         for file in files
     ]
     known = {file.path for file in files}
-    for path in paths_below(spec.working_directory, except_for=OUTPUTS):
+    for path in paths_below(spec.working_directory, except_for="" if changed_since else OUTPUTS):
         if path not in known and not is_secret_file(path):
             status = os.lstat(os.path.join(spec.working_directory, path))
             found.append(_link(spec, path, "link") if stat.S_ISLNK(status.st_mode) else _entry(path, status))
     return [entry for entry in found if entry is not None]
+
+
+def _is_newer(path: str, moment: int) -> bool:
+    return os.path.lexists(path) and os.lstat(path).st_ctime_ns > moment
 
 
 def files_of_project(root: str, data: Collection[str] = ()) -> list[Entry]:

@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.files import json_text
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.runs.gpu.run_verdict import brief_of
+from tui_workbench.runs.gpu.run_verdict import brief_of, verdict_brief
+from tui_workbench.runs.gpu.verdict import stored_verdict
 from tui_workbench.runs.metrics import summary_of
 from tui_workbench.runs.store.annotations import Annotations, read_annotations, script_tags
+from tui_workbench.runs.store.attempts import attempts_of
+from tui_workbench.runs.store.rundir import RunDirectory
 
 MOST_METRICS = 1_000  # maximum per run, because a script may use a new name for each batch; further metrics are counted
 LONGEST_TEXT = 1_000  # characters; a longer text metric is cut, and `metrics.jsonl` has the whole text
@@ -100,6 +103,26 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
     return record | {metric_key(name): value for name, value in facts.metrics.items()}
 
 
+def attempt_records(directory: RunDirectory) -> list[dict[str, Any]]:
+    """Return the records of the attempts of a run, if there were several, each with its GPU verdict, if any."""
+    found = []
+    for each in attempts_of(directory):
+        record: dict[str, Any] = {
+            "number": each.number,
+            "status": state_word(each.state),
+            "reason": each.reason or None,
+            "exit_code": each.exit_code,
+            "start_time_utc": utc(each.start),
+            "end_time_utc": utc(each.end),
+            "log_start": each.log_start,
+            "log_end": each.log_end,
+        }
+        verdict = stored_verdict(directory.file(each.folder))
+        gpu = verdict_brief(verdict) if verdict is not None else {}
+        found.append({**record, **({"gpu": gpu} if gpu else {})})
+    return found
+
+
 def _job_record(run: Run) -> dict[str, Any]:
     """Return the values of the cluster job of a run for its history record; empty if there is no job."""
     job, is_queued = run.job, run.state == RunState.QUEUED
@@ -118,7 +141,7 @@ RESERVED = frozenset(
      "arguments", "target", "run_configuration", "created_utc", "start_time_utc", "end_time_utc", "duration", "name",
      "description", "tags", "pinned", "hidden", "parent_run_id", "user_id", "properties", "annotations_problem",
      "metrics_left_out", "attachments", "attachment_sizes", "experiment_id", "heartbeat_enabled", "provenance",
-     "sweep_id", "gpu", "spark", "cluster_job")
+     "sweep_id", "gpu", "spark", "cluster_job", "attempts")
 )  # fmt: skip
 """All keys of records, including keys of Azure ML Workbench and keys that only some records have."""
 

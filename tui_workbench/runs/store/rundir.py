@@ -15,7 +15,7 @@ import io
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tui_workbench.core import locks
@@ -53,6 +53,7 @@ WAITING = "waiting"  # exists while a run is queued
 QUEUE_ENTRY = "queue.json"  # the limits that apply to a run, if any
 DEPENDENTS = "dependents"  # IDs of the runs that start after this run has ended, one per line
 
+EARLIER = "earlier"  # the working copy of earlier attempts, while an ended run gets a new one
 COPY = "copy"  # empty until the working copy of a queued run is complete; its mtime is the time of completion
 PROVENANCE = "provenance.json"
 DIFF = "git.diff"
@@ -65,6 +66,7 @@ ATTEMPT = "attempt"  # event: the script is executed again
 DUE = "due"  # in an ATTEMPT event of `Retry`: when the controller starts the script
 RESET = "reset"  # step: the target is ready for the next attempt
 STARTING = {RESET, "start"}  # steps that each attempt of `Retry` repeats
+LIMIT = "limit"  # event: the script was warned of its time limit, or with `reached` has reached the limit
 IMPORTED = "imported: not submitted by you on this machine"  # the reason of an active run that is not this user's own
 DEFAULT_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
@@ -86,6 +88,28 @@ class Attempt(NamedTuple):
     start: int  # size of the log in bytes at the start of this attempt
     reason: str  # why the previous attempt ended
     due: float = 0.0  # when `Retry` starts it, in seconds since the epoch; 0 if the target has started it
+    exit_code: int | None = None  # of the previous attempt
+    state: str = RunState.FAILED  # of the previous attempt at its end
+    ended: float = 0.0  # when the previous attempt ended; 0 if unknown
+    anew: bool = False  # True if the run had ended, so that its target must be prepared again
+
+    @classmethod
+    def from_event(cls, event: Mapping[str, Any]) -> Attempt | None:
+        """Return the attempt of an ATTEMPT event, or None if the event is malformed."""
+        number, start, reason, code = (event.get(key) for key in ("number", "start", "reason", "exit_code"))
+        if not (isinstance(number, int) and isinstance(start, int) and isinstance(reason, str)):
+            return None
+        due, ended, state = event.get(DUE), event.get("ended"), event.get("state")
+        return cls(
+            number,
+            start,
+            reason,
+            due if isinstance(due, float) else 0.0,
+            code if isinstance(code, int) else None,
+            state if isinstance(state, str) else RunState.FAILED,
+            ended if isinstance(ended, float) else 0.0,
+            event.get("anew") is True,
+        )
 
     @property
     def note(self) -> str:
@@ -112,6 +136,9 @@ class Status(NamedTuple):
     ending: Ending | None = None
     error_code: int = 0  # see Ending
     begin: Moment | None = None  # the start, to measure durations even if the clock is changed
+    attempt_begin: Moment | None = None  # the start of the current attempt of `Retry`
+    limit: str = ""  # why the time limit ends the current attempt; set from the warning on
+    limit_is_reached: bool = False
 
 
 class RunDirectory:
@@ -206,15 +233,8 @@ class RunDirectory:
 
     def attempts(self) -> list[Attempt]:
         """Return the attempts after the first, in order."""
-        found = []
-        for event in self.events():
-            number, start, reason = (event.get(key) for key in ("number", "start", "reason"))
-            if event["event"] != ATTEMPT:
-                continue
-            if isinstance(number, int) and isinstance(start, int) and isinstance(reason, str):
-                due = event.get(DUE)
-                found.append(Attempt(number, start, reason, due if isinstance(due, float) else 0.0))
-        return found
+        found = (Attempt.from_event(event) for event in self.events() if event["event"] == ATTEMPT)
+        return [attempt for attempt in found if attempt is not None]
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield the events in order. Invalid lines and an incomplete last line are skipped."""
@@ -246,8 +266,13 @@ class RunDirectory:
                 begun.add(str(event.get("step")))
                 if event.get("status") == "done":
                     done.add(str(event.get("step")))
-            elif kind == ATTEMPT and DUE in event:
+            elif kind == ATTEMPT and event.get(DUE):
                 done -= STARTING
+                if event.get("anew"):
+                    done, begun, status = set(), set(), Status(start=status.start, begin=status.begin)
+                status = status._replace(attempt_begin=None, limit="", limit_is_reached=False)
+            elif kind == LIMIT:
+                status = status._replace(limit=str(event.get("reason")), limit_is_reached="reached" in event)
             elif kind == "ending":
                 status = status._replace(ending=_ending(event) or status.ending)
         return status._replace(done=frozenset(done), begun=frozenset(begun))
@@ -429,8 +454,10 @@ def _after_state(status: Status, event: dict[str, Any]) -> Status:
         return status
     if moment is None or not isinstance(end, int | float):
         return status
-    if state == RunState.RUNNING and not status.start:
-        status = status._replace(start=moment.time, begin=moment)
+    if state == RunState.RUNNING:
+        status = status._replace(attempt_begin=status.attempt_begin or moment)
+        if not status.start:
+            status = status._replace(start=moment.time, begin=moment)
     return status._replace(state=state, reason=reason, exit_code=code, end=float(end), error_code=_error_code(event))
 
 

@@ -26,7 +26,9 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
 16. A script can `import workbench` with any interpreter. Values that it logs are in the run's directory after
     `collect`. In PYTHONPATH, the workbench's folder precedes the user's folders.
 17. With `drives_together`, a group in any process returns, once for each run, the outcome that `wait` would return.
-18. If the type reads `Retry`, an ended run can be started again after `reset`. Its log continues.
+18. If the type reads `Retry`, an ended run can be started again after `reset`. Its log continues. After `release`, it
+    can be started again after `reset` with `anew`, and `prepare`.
+19. `warn` sends SIGTERM to the processes of a run and returns at once. The run continues until its script ends.
 
 Targets with `starts_at_once` have nothing to prepare, collect or release, and are always reachable.
 """
@@ -155,13 +157,20 @@ class Target(abc.ABC):
         Returns True if processes were killed.
         """
 
+    def warn(self, spec: RunSpec) -> None:  # noqa: B027
+        """Send SIGTERM to the processes of the run, if it is active, and return without waiting for their end.
+
+        By default, nothing is sent: then a script is not warned of its time limit. Raises WorkbenchError.
+        """
+
     def collect(self, spec: RunSpec) -> None:  # noqa: B027
         """Copy the files of the run to this machine."""
 
-    def reset(self, spec: RunSpec) -> None:
+    def reset(self, spec: RunSpec, *, anew: bool = False) -> None:
         """Make it possible to start a run again that has ended. Its log, working copy and outputs are kept.
 
-        Only for types that read `Retry`. Raises StorageError.
+        With `anew`, the run was collected and released. Then only its log is kept, and `prepare` sends its working copy
+        again. Only for types that read `Retry`. Raises StorageError, and WorkbenchError if the log no longer exists.
         """
         raise NotImplementedError
 

@@ -165,8 +165,8 @@ def run_variables(
 
 
 def _attempt(spec: RunSpec) -> dict[str, str]:
-    """Return the variables of a run that `Retry` may start again."""
-    if not spec.run_configuration.retry:
+    """Return the variables of a run that `Retry` may start again, or that was started again."""
+    if not spec.run_configuration.retry and spec.attempt == 1:
         return {}
     return {ATTEMPT_VARIABLE: str(spec.attempt)} | ({RESUME_VARIABLE: "1"} if spec.attempt > 1 else {})
 

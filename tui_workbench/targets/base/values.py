@@ -96,11 +96,11 @@ class Report:
     def running(self) -> None:
         """Report that the script is running and the target is reachable. May be called repeatedly."""
 
-    def attempt(self, number: int, start: int, reason: str) -> None:
+    def attempt(self, number: int, start: int, reason: str, exit_code: int | None = None) -> None:
         """Report that the target executes the script again, for the `number`-th time.
 
         May be called again with the same number. `start` is the size of output.log before this attempt, and `reason`
-        says why the previous attempt ended.
+        says why the previous attempt ended, and `exit_code` is its exit code, if known.
         """
 
     def orphaned(self) -> None:

@@ -184,6 +184,12 @@ class ContainerRun:
         self._outcome()
         return forced
 
+    def warn(self) -> None:
+        """Send SIGTERM to every process of the run."""
+        found = self.container()
+        if found is not None and found.state == "running":
+            self._terminate(found)
+
     def _terminate(self, found: Container) -> None:
         """Send SIGTERM to every process of the run; the supervising shell ignores it and records the exit code."""
         if not _keeps_log(found):
@@ -234,10 +240,10 @@ class ContainerRun:
         if archive is not None:
             placing.take_made(archive, self._spec.run_directory)
 
-    def reset(self) -> None:
+    def reset(self, *, anew: bool) -> None:
         """Remove the container, so that the run can be started again. The copied part of its log is kept."""
         self._engine.remove(self._name)
-        self._run.reset()
+        self._run.reset(anew=anew)
         directory = self._spec.run_directory
         if os.path.lexists(f"{directory}/{POSITION_FILE}"):
             write_below(directory, POSITION_FILE, _line(LogPosition(size=os.stat(f"{directory}/{OUTPUT}").st_size)))

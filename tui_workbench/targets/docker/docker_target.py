@@ -65,10 +65,12 @@ class DockerTarget(Target):
     def plan(self, spec: RunSpec) -> Plan:
         if spec.run_configuration.uses_spark:
             spark.require_script(spec)
-        if spec.run_configuration.retry and placing.is_copied(self.target):
+        retries = spec.run_configuration.retry
+        if (retries or spec.attempt > 1) and placing.is_copied(self.target):
+            subject, remedy = ("`Retry`", ", or remove `Retry`") if retries else ("Another attempt", "")
             raise ConfigurationError(
-                f"`Retry` needs the files of earlier attempts, but {self.target.name} has `sharedVolumes: false`",
-                remedy="Set `sharedVolumes: true` in the .compute file, or remove `Retry`.",
+                f"{subject} needs the files of earlier attempts, but {self.target.name} has `sharedVolumes: false`",
+                remedy=f"Set `sharedVolumes: true` in the .compute file{remedy}.",
                 file=spec.run_configuration.path,
                 line=line_of_key(spec.run_configuration.path, "Retry"),
             )
@@ -235,11 +237,14 @@ class DockerTarget(Target):
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         return self._run(spec).stop(grace)
 
+    def warn(self, spec: RunSpec) -> None:
+        self._run(spec).warn()
+
     def collect(self, spec: RunSpec) -> None:
         self._run(spec).collect(self.report)
 
-    def reset(self, spec: RunSpec) -> None:
-        self._run(spec).reset()
+    def reset(self, spec: RunSpec, *, anew: bool = False) -> None:
+        self._run(spec).reset(anew=anew)
 
     def release(self, spec: RunSpec) -> None:
         self._run(spec).release()

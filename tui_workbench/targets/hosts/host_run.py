@@ -59,6 +59,12 @@ mkdir -p -- "$@"
 # $1: the run's directory. Executed on the host, because a container may see another boot ID.
 _RESET = 'cd -- "$1" && rm -f -- pid exit boot'
 
+# $1: the run's directory, $2: the size of the copy of its log. The files of the run were fetched, and are sent again.
+_RESET_ANEW = f"""\
+cd -- "$1" && [ "$(cat {OUTPUT} 2>/dev/null | wc -c)" -ge "$2" ] || {{ echo 'its log was removed' >&2; exit 1; }}
+rm -rf -- pid exit boot placed work outputs copy.* removed
+"""
+
 _NOTE_START = 'umask 077; cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
 
 # $1: the tree, $2: the run's directory, $3: the folder of the SDK. Prints `absent` if the SDK is missing. A complete
@@ -319,11 +325,16 @@ class HostRun:
             return
         self._host.run(["sh", "-c", _NOTE_START, "sh", self.directory])
 
-    def reset(self) -> None:
-        """Make it possible to start the run again. Raises StorageError."""
+    def reset(self, *, anew: bool = False) -> None:
+        """Make it possible to start the run again; `anew` after `remove_copy`. Raises WorkbenchError."""
         if not self._host.is_local:
-            done = self._host.run(["sh", "-c", _RESET, "sh", self.directory])
-            self.require(done, "remove the exit code of the run")
+            command = ["sh", "-c", _RESET, "sh", self.directory]
+            if anew:
+                path = os.path.join(self._spec.run_directory, OUTPUT)
+                size = os.stat(path).st_size if os.path.exists(path) else 0
+                command = ["sh", "-c", _RESET_ANEW, "sh", self.directory, str(size)]
+            done = self._host.run(command)
+            self.require(done, "start the run again")
         supervisor.forget(self._spec.run_directory)
 
     def write(self, name: str, data: bytes) -> None:

@@ -75,15 +75,19 @@ def end_processes(find: Callable[[], set[int]], grace: float) -> bool:
     forced = False
     while left := find():
         if time.monotonic() < deadline:
-            _signal(left - asked, signal.SIGTERM)
-            # A stopped process receives SIGTERM when it continues.
-            _signal(left - asked, signal.SIGCONT)
+            ask_to_end(left - asked)
             asked |= left
         else:
             forced = True
             _signal(left, signal.SIGKILL)
         wait_for_any(left, min(POLL_SECONDS, max(0.0, deadline - time.monotonic())) or POLL_SECONDS)
     return forced
+
+
+def ask_to_end(pids: set[int]) -> None:
+    """Send SIGTERM to processes. A stopped process receives it when it continues, so it is also continued."""
+    _signal(pids, signal.SIGTERM)
+    _signal(pids, signal.SIGCONT)
 
 
 def name_of_process(pid: int) -> str:

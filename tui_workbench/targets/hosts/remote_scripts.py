@@ -122,6 +122,19 @@ waiter=$!
 {_WATCH_INPUT}"""
 """$1: run directory, $2: run ID. Ends when no process has the run's ID, or when the exit code is written."""
 
+WARN = f"""\
+run=$1 id=$2
+{_KNOWN}
+is_alive || exit 0
+{PROCESSES_OF_RUN}
+for one in $(left | grep -vx "$pid"); do
+    kill -TERM "$one"
+    kill -CONT "$one"
+done 2>/dev/null
+exit 0
+"""
+"""$1: run directory, $2: run ID. Sends SIGTERM to the processes of the run, except its supervising shell."""
+
 STOP = f"""\
 run=$1 id=$2 ticks=$3
 {_KNOWN}

@@ -35,6 +35,7 @@ from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import SHELL, Entry
 from tui_workbench.targets.hosts.processes import (
     RUN_DIRECTORY_VARIABLE,
+    ask_to_end,
     end_processes,
     name_of_process,
     processes_of_run,
@@ -206,7 +207,12 @@ class LocalTarget(Target):
         end_processes(leader, grace=1.0)
         return forced
 
-    def reset(self, spec: RunSpec) -> None:
+    def warn(self, spec: RunSpec) -> None:
+        shell = supervisor.read_supervisor(spec.run_directory)
+        if shell is not None and shell.is_alive:
+            ask_to_end(_processes(spec, shell.pid) - {shell.pid})
+
+    def reset(self, spec: RunSpec, *, anew: bool = False) -> None:
         supervisor.forget(spec.run_directory)
 
     def _environment(self, spec: RunSpec) -> Managed | None:

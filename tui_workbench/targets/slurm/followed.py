@@ -187,7 +187,9 @@ class FollowedRun:
         with contextlib.suppress(StorageError):
             for number in numbers:
                 cause = cause_of(number, self.files.attempts, lines)
-                self._report.attempt(number, self.files.attempts[number].start, cause)
+                before = self.files.attempts.get(number - 1)
+                code = before.exit_code if before is not None else None
+                self._report.attempt(number, self.files.attempts[number].start, cause, code)
                 self._last_attempt = number
 
     # -- copies -------------------------------------------------------------------------------------------------------

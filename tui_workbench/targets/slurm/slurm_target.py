@@ -44,7 +44,7 @@ from tui_workbench.targets.slurm.options import is_held, job_name, job_words, lo
 from tui_workbench.targets.slurm.squeue import CLEAN, SQUEUE, parse
 from tui_workbench.targets.slurm.stacks import read_stacks
 from tui_workbench.targets.slurm.states import ENDED
-from tui_workbench.targets.slurm.stopping import stop
+from tui_workbench.targets.slurm.stopping import stop, warn
 from tui_workbench.targets.slurm.submission import (
     ANSWER_SECONDS,
     ArrayTask,
@@ -211,6 +211,9 @@ class SlurmTarget(Target):
 
     def wait_until_reachable(self, interrupted: int) -> None:
         wait_until_answering(self.login, self.report, interrupted)
+
+    def warn(self, spec: RunSpec) -> None:
+        warn(self.login, spec)
 
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         if self.has_ended(spec):

@@ -96,6 +96,23 @@ echo "$result"
 """
 
 
+# $1: run directory. As in _STOP, a task of an array is signaled by its own ID.
+_WARN = f"""\
+cd -- "$1" 2>/dev/null && read -r job <{PID} || exit 0
+found=$(squeue -h -j "$job" -o '%A|%i') || exit 0
+task=$(printf '%s\\n' "$found" | grep "^$job|" | head -n 1 | cut -d'|' -f2)
+[ -z "$task" ] || scancel --signal=TERM "$task"
+"""
+
+
+def warn(host: LoginHost, spec: RunSpec) -> None:
+    """Send SIGTERM to the processes of the job. Raises TargetUnreachable, or WorkbenchError if Slurm refuses it."""
+    done = host.ask(_WARN, HostLayout(host.home()).run(spec.run_id))
+    if done.code != 0:
+        remedy = f"Send the signal on that machine: `scancel --signal=TERM --name={job_name(spec.run_id)}`."
+        raise WorkbenchError(f"cannot warn the job on {host.label}: {done.complaint}", remedy=remedy)
+
+
 def stop(host: LoginHost, spec: RunSpec, grace: float) -> bool | None:
     """Ask the script to end, kill it after `grace` seconds, and wait until Slurm no longer has its job.
 

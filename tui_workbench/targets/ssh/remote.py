@@ -33,7 +33,7 @@ from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_ite
 from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
-from tui_workbench.targets.hosts.remote_scripts import FIND_PYTHON, LEFT, START, STOP, WAIT
+from tui_workbench.targets.hosts.remote_scripts import FIND_PYTHON, LEFT, START, STOP, WAIT, WARN
 from tui_workbench.targets.hosts.sending import difference
 from tui_workbench.targets.ssh import yarn
 from tui_workbench.targets.ssh.yarn import YarnRun
@@ -157,14 +157,18 @@ class RemoteTarget(Target):
     def stop(self, spec: RunSpec, *, grace: float) -> bool:
         return _Processes(self.host, spec, self.report).stop(grace)
 
+    def warn(self, spec: RunSpec) -> None:
+        run = HostRun(self.host, spec)
+        run.require(self.host.run(["sh", "-c", WARN, "sh", run.directory, spec.run_id]), "warn the run")
+
     def collect(self, spec: RunSpec) -> None:
         run = HostRun(self.host, spec)
         with run.mirror() as mirror:
             mirror.drain()
         run.fetch(self.report)
 
-    def reset(self, spec: RunSpec) -> None:
-        HostRun(self.host, spec).reset()
+    def reset(self, spec: RunSpec, *, anew: bool = False) -> None:
+        HostRun(self.host, spec).reset(anew=anew)
 
     def release(self, spec: RunSpec) -> None:
         HostRun(self.host, spec).remove_copy()

@@ -35,6 +35,7 @@ class Curve(NamedTuple):
     times: Sequence[float]
     key: str = ""  # distinguishes curves with the same label
     look: int = -1  # index of color and mark (see `look_of`); -1: the position of the curve
+    attempts: Sequence[float] = ()  # when the second and later attempts of its run began, in seconds since the epoch
 
 
 class View(NamedTuple):
@@ -75,6 +76,16 @@ class Points(NamedTuple):
         near = range(max(0, place - 1), min(place + 1, len(self.xs)))
         best = min(near, key=lambda index: abs(self.xs[index] - x), default=None)
         return None if best is None else (self.xs[best], self.ys[best])
+
+
+def attempt_places(curve: Curve, view: View) -> list[tuple[int, float]]:
+    """Return the number of each attempt after the first, and the x at which it begins, if it has logged a value."""
+    found = []
+    for number, begin in enumerate(curve.attempts, start=2):
+        first = bisect_left(curve.times, begin)  # times ascend, because points are in the order of logging
+        if first < len(curve.times):
+            found.append((number, begin - curve.times[0] if view.by == TIME else curve.steps[first]))
+    return found
 
 
 def points_of(curve: Curve, view: View) -> Points:

@@ -16,7 +16,17 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui_workbench.ui.charts.chart_data import TIME, Bucket, Curve, Stroke, View, extremes, points_of, strokes
+from tui_workbench.ui.charts.chart_data import (
+    TIME,
+    Bucket,
+    Curve,
+    Stroke,
+    View,
+    attempt_places,
+    extremes,
+    points_of,
+    strokes,
+)
 from tui_workbench.ui.charts.chart_scale import (
     Scale,
     even_ticks,
@@ -209,6 +219,7 @@ class Picture:
 
     def _body(self) -> Iterator[Sequence[Piece]]:
         canvas = Canvas(self._columns, self._rows)
+        self._draw_attempts(canvas)
         for stroke in self._behind:
             self._draw(canvas, stroke, "faint")
         for (role, _), of_curve in zip(self._looks, self._strokes, strict=True):
@@ -221,6 +232,15 @@ class Picture:
             label = self._labels.get(row, "")
             axis = (Piece(f"{label:>{self._left - 2}} ", "muted"), Piece("┤" if label else "│", "faint"))
             yield (*axis, *canvas.row(row))
+
+    def _draw_attempts(self, canvas: Canvas) -> None:
+        """Draw a line at the beginning of each attempt after the first, with the number of the attempt."""
+        for attempt, x in sorted({place for curve in self.curves for place in attempt_places(curve.curve, self._view)}):
+            if self.x.low <= x <= self.x.high:
+                column = self._column(x) * DOTS_ACROSS
+                for y in range(DOTS_DOWN, canvas.height, 2):
+                    canvas.upright(column, y, y, "faint")
+                canvas.mark(column, 0, str(attempt) if attempt < 10 else "+", "muted")
 
     def _draw(self, canvas: Canvas, stroke: Stroke, role: str) -> None:
         """Draw the range of each column and, if points are joined, a line from each column to the next."""

@@ -20,6 +20,7 @@ from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.usage import GpuCurves
 from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict
 from tui_workbench.runs.metrics import LoggedItem, MetricSummary, RunMetrics, Series
+from tui_workbench.runs.store.attempts import attempts_of
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.charts.chart import Chart
@@ -51,6 +52,7 @@ class Logged(NamedTuple):
     summary: Mapping[str, MetricSummary]
     notes: tuple[str, ...]
     curves: Mapping[str, Series]
+    attempts: tuple[float, ...]  # when the second and later attempts of the run began
     items: tuple[LoggedItem, ...]
 
 
@@ -104,7 +106,8 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         curves = {name: self._metrics.series(name) for name in names if summary[name].kind == "scalar"}
         kinds = {summary[name].kind for name in names} - {"scalar", "text"}
         items = [item for kind in sorted(kinds) for item in self._metrics.items(kind) if item.name in names]
-        return Logged(summary, tuple(self._metrics.notes()), curves, tuple(items))
+        attempts = tuple(each.start for each in attempts_of(RunDirectory(self._directory))[1:] if each.start)
+        return Logged(summary, tuple(self._metrics.notes()), curves, attempts, tuple(items))
 
     def _wanted(self) -> tuple[str, ...]:
         return tuple(self._chosen) or ((self.list.current,) if self.list.current else ())
@@ -133,7 +136,9 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
     def _show_chosen(self, logged: Logged) -> None:
         wanted = [name for name in self._wanted() if name in logged.summary]
         curves = [
-            Curve(safe_text(name[:60]), *logged.curves[name], key=name) for name in wanted if name in logged.curves
+            Curve(safe_text(name[:60]), *logged.curves[name], key=name, attempts=logged.attempts)
+            for name in wanted
+            if name in logged.curves
         ]
         is_text = bool(wanted) and not curves
         self.text.display, self.chart.display = is_text, not is_text

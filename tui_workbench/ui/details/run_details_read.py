@@ -19,8 +19,10 @@ from tui_workbench.core.files import open_regular
 from tui_workbench.core.model import Run, Step
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
+from tui_workbench.runs.gpu.verdict import stored_verdict
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_files
 from tui_workbench.runs.stacks import read_stacks
+from tui_workbench.runs.store.attempts import attempts_of
 from tui_workbench.runs.store.rundir import PROVENANCE, STACKS, RunDirectory
 from tui_workbench.runs.transfer.downloads import artifact_path, attachments
 from tui_workbench.ui.charts.chart_scale import number, span_label
@@ -129,7 +131,7 @@ def plan_of(run: Run, now: float) -> list[Line]:
     for name, seconds in took.items():
         if name not in planned:
             lines.append((Piece("✓ ", "success"), Piece(f"{safe_text(name):<{LABEL_CELLS}}"), *_took(seconds)))
-    return [*lines, (), *_state_lines(events, now)]
+    return [*lines, (), *_attempt_lines(directory, now), *_state_lines(events, now)]
 
 
 def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
@@ -180,6 +182,28 @@ def _step_lines(step: Step, seconds: float | None, *, done: bool) -> Iterator[Li
         yield (Piece(f"    in {safe_text(step.directory)}", "muted"),)
     for name, value in step.environment.items():
         yield (Piece(f"    {safe_text(f'{name}={value}')[:LONGEST_LINE]}", "muted"),)
+
+
+def _attempt_lines(directory: RunDirectory, now: float) -> Iterator[Line]:
+    """Draw the attempts of a run, if there were several: number, start, duration, end, reason and GPU verdict."""
+    attempts = attempts_of(directory)
+    if not attempts:
+        return
+    yield (Piece("Attempts", "accent", bold=True),)
+    for each in attempts:
+        started = _clock(each.start) if each.start else "not started        "
+        took = span_label(round((each.end or now) - each.start, 1)) if each.start else ""
+        code = f" with exit code {each.exit_code}" if each.exit_code is not None else ""
+        yield (
+            Piece(f"  {each.number:>2}  ", bold=True),
+            Piece(f"{started}  {took:>9}  ", "muted"),
+            Piece(f"{safe_text(each.state)}{code}"),
+            Piece(f"  {safe_text(each.reason)}" if each.reason else "", "muted"),
+        )
+        verdict = stored_verdict(directory.file(each.folder))
+        if verdict is not None:
+            yield (Piece(f"      GPU {safe_text(f'{verdict.word}: {verdict.text}')[:LONGEST_LINE]}", "muted"),)
+    yield ()
 
 
 def _state_lines(events: Sequence[Mapping[str, Any]], now: float) -> Iterator[Line]:

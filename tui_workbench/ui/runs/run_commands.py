@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui_workbench.core.errors import UsageError, WorkbenchError
-from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.core.model import Run, RunRequest, RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
@@ -31,7 +31,7 @@ from tui_workbench.ui.commands.screen_commands import HISTORY, ONE_RUN, RESTORE,
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
 from tui_workbench.ui.formatting import error_text, run_title
 from tui_workbench.ui.messages import MonitorRequested
-from tui_workbench.ui.run_messages import RerunRequested
+from tui_workbench.ui.run_messages import RerunRequested, StartAgainRequested
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.starting.run_bar import parse_arguments
 from tui_workbench.ui.starting.shell import enter_shell
@@ -91,6 +91,8 @@ class RunCommands(Vertical, inherit_bindings=False):
             return "No run selected."
         if action in ("rerun", "rerun_edited", "restore", "shell") and not row.run.script_name:
             return "The record of this run is incomplete."
+        if action == "start_again" and (row.run.is_active or row.run.state == RunState.COMPLETED):
+            return "Only runs that failed, were canceled or are lost can start again."
         if action == "restore" and not row.run.commit_id:
             return "This run has no snapshot."
         return ""
@@ -101,6 +103,11 @@ class RunCommands(Vertical, inherit_bindings=False):
     def action_rerun(self) -> None:
         if row := self._shown.current_run():
             self._host.post_to_main(RerunRequested(row.run, None))
+
+    def action_start_again(self) -> None:
+        row = self._shown.current_run()
+        if row is not None and not self.why_not("start_again"):
+            self._host.post_to_main(StartAgainRequested(row.run))
 
     def action_rerun_edited(self) -> None:
         if row := self._shown.current_run():

@@ -88,6 +88,8 @@ class RunCommands:
                     self._bar.focus_arguments()
             case run_messages.RerunRequested():
                 self._context.run("starting", self._starting.again, request.run, request.request)
+            case run_messages.StartAgainRequested():
+                self._context.run("starting", self._starting.start_again, request.run)
             case run_messages.ReconnectRequested():
                 if (run := self._state.run(request.run_id)) is not None:
                     self._context.run("starting", self._starting.reconnect, run)

@@ -28,7 +28,7 @@ from tui_workbench.targets.ssh.ssh_host import SshHost
 from tui_workbench.ui import messages
 from tui_workbench.ui.blocking import hold_exit, in_thread
 from tui_workbench.ui.changes.project_changes import ProjectChanges
-from tui_workbench.ui.formatting import capitalized, file_names
+from tui_workbench.ui.formatting import capitalized, file_names, run_title
 from tui_workbench.ui.main.main_context import MainContext
 from tui_workbench.ui.main.project_state import ProjectState
 from tui_workbench.ui.runs.preparation import PlanScreen, Preparation, PrepareScreen
@@ -276,6 +276,15 @@ class Starting:
             await self.run(request)
         elif chosen == PlanScreen.PREPARE:
             await self.prepare()
+
+    async def start_again(self, run: Run) -> None:
+        """Start another attempt of an ended run, after a question."""
+        files = "its working copy" if run.tracked else "the project as it is now, because it was not tracked"
+        text = f"Start {safe_text(run_title(run))} again in {files}?"
+        if await self._context.questions.choose(text, *yes_no(YES)) != YES:
+            return
+        if await self._login.reach(self._state.target(run.target)):
+            self._show(await in_thread(lambda: self._runs.start_again(run.run_id)), [])
 
     async def reconnect(self, run: Run) -> None:
         """Log in to a run's target, and resume the run or fetch its missing files."""

@@ -1,0 +1,114 @@
+"""The attempts of a run: the executions of its script.
+
+They are derived from the events of the run. For each ended attempt of a run with several attempts, the folder
+`attempts/NUMBER` in the run directory contains the same values in `attempt.json`, and the GPU verdict in `gpu.json`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tui_workbench.core.errors import storage_errors
+from tui_workbench.core.files import make_folders
+from tui_workbench.core.model import RunState
+from tui_workbench.runs.gpu.verdict import Verdict, to_json
+from tui_workbench.runs.store.rundir import ATTEMPT, GPU_VERDICT, OUTPUT, Attempt, Ending, RunDirectory, json_bytes
+
+FOLDER, FILE = "attempts", "attempt.json"
+
+
+class AttemptRecord(NamedTuple):
+    """One execution of the script of a run. Times are in seconds since the epoch; 0 means not yet."""
+
+    number: int = 1
+    state: str = RunState.QUEUED
+    reason: str = ""
+    exit_code: int | None = None
+    start: float = 0.0
+    end: float = 0.0
+    log_start: int = 0  # the offset of its first byte in output.log
+    log_end: int | None = None  # the offset after its last byte; None for the end of output.log
+
+    @property
+    def folder(self) -> str:
+        """Its folder in the run directory."""
+        return f"{FOLDER}/{self.number}"
+
+
+def attempts_of(directory: RunDirectory) -> list[AttemptRecord]:
+    """Return the attempts in order; empty for a run whose script was executed at most once."""
+    found = [AttemptRecord()]
+    for event in directory.events():
+        current, moment = found[-1], event.get("time")
+        if not isinstance(moment, int | float):
+            continue
+        if event["event"] == "state":
+            found[-1] = _after_state(current, event, float(moment))
+        elif event["event"] == ATTEMPT and (attempt := Attempt.from_event(event)) is not None:
+            found[-1] = _closed(current, attempt, float(moment))
+            found.append(AttemptRecord(attempt.number, log_start=attempt.start))
+    if found[-1].end:
+        found[-1] = found[-1]._replace(log_end=_log_size(directory))
+    return found if len(found) > 1 else []
+
+
+def _log_size(directory: RunDirectory) -> int:
+    path = directory.file(OUTPUT)
+    return os.stat(path).st_size if os.path.exists(path) else 0
+
+
+def _after_state(current: AttemptRecord, event: Mapping[str, Any], moment: float) -> AttemptRecord:
+    state, reason, code, end = (event.get(key) for key in ("state", "reason", "exit_code", "end"))
+    if not isinstance(state, str) or not isinstance(reason, str | None) or not isinstance(code, int | None):
+        return current
+    if state == RunState.RUNNING:
+        return current._replace(state=state, start=current.start or moment, end=0.0)
+    if state == RunState.QUEUED and current.start:
+        return current._replace(state=state, end=moment)  # a scheduler has put the job back in its queue
+    if event.get("final"):
+        ended = float(end) if isinstance(end, int | float) else moment
+        return current._replace(state=state, reason=own_reason(reason or "", current.number), exit_code=code, end=ended)
+    return current._replace(state=state)
+
+
+def own_reason(reason: str, number: int) -> str:
+    """Return the reason of a run's end without the number of its last attempt."""
+    return reason.removeprefix(f"attempt {number}: ")
+
+
+def _closed(current: AttemptRecord, following: Attempt, moment: float) -> AttemptRecord:
+    """Return an attempt that ended before the following attempt."""
+    if following.anew:  # the final state of the run was its end
+        return current._replace(log_end=following.start)
+    return current._replace(
+        state=following.state,
+        reason=following.reason,
+        exit_code=following.exit_code,
+        end=following.ended or current.end or moment,
+        log_end=following.start,
+    )
+
+
+def current_attempt(directory: RunDirectory, ending: Ending) -> AttemptRecord | None:
+    """Return the last attempt with its ending, or None if the script was executed at most once."""
+    found = attempts_of(directory)
+    if not found:
+        return None
+    return found[-1]._replace(
+        state=ending.state,
+        reason=own_reason(ending.reason, found[-1].number),
+        exit_code=ending.exit_code,
+        end=ending.end or directory.now(),
+        log_end=_log_size(directory),
+    )
+
+
+def write_attempt(directory: RunDirectory, attempt: AttemptRecord, verdict: Verdict | None = None) -> None:
+    """Write the record of an ended attempt, and its GPU verdict, if any. Raises StorageError."""
+    with storage_errors("create", directory.file(attempt.folder)):
+        make_folders(directory.path, attempt.folder)
+    if verdict is not None:
+        directory.write(f"{attempt.folder}/{GPU_VERDICT}", json_bytes(to_json(verdict), indent=1))
+    directory.write(f"{attempt.folder}/{FILE}", json_bytes(attempt._asdict(), indent=1))
