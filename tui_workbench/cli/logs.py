@@ -1,4 +1,4 @@
-"""`logs [-f] [--tail N] [--rank N|all] [--node NAME] ID`: print the output of a run."""
+"""`logs [-f] [--tail N] [--rank N|all] [--node NAME] [--attempt N] ID`: print the output of a run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.history import History
 from tui_workbench.runs.logs.log_file import LogFile
 from tui_workbench.runs.logs.rank_files import file_of_node, file_of_rank
+from tui_workbench.runs.store.attempts import AttemptRecord, attempts_of
 from tui_workbench.runs.store.rundir import OUTPUT, RunDirectory
 
 
@@ -29,6 +30,7 @@ configure_logs = options(
     option("--tail", metavar="N", type=number_of("lines"), help="print only the last N lines"),
     option("--rank", metavar="N", type=_rank, help="print only the output of this torchrun process (default: all)"),
     option("--node", metavar="NAME", help="print only the output of the ranks on this node (default: all)"),
+    option("--attempt", metavar="N", type=number_of("attempts"), help="print only the output of this attempt"),
     option("--plain", action="store_true", help="for screen readers: complete lines of plain text"),
     PROJECT,
     epilog="""\
@@ -41,8 +43,10 @@ are shown as text. Ctrl-C stops following; the run continues.""",
 def run_logs(arguments: argparse.Namespace) -> int:
     directory = History(Project.find(arguments.project)).directory(arguments.id)
     path = _path(directory, arguments)
-    offset = 0 if arguments.tail is None else _start_of_last(arguments.tail, path)
-    with OutputStream(directory, plain=arguments.plain, path=path, offset=offset) as stream:
+    offset, end = _part(directory, arguments.attempt) if arguments.attempt is not None else (0, None)
+    if arguments.tail is not None:
+        offset = max(offset, _start_of_last(arguments.tail, path, end))
+    with OutputStream(directory, plain=arguments.plain, path=path, offset=offset, end=end) as stream:
         if arguments.follow:
             run = stream.follow()
             if run.imported:
@@ -56,13 +60,23 @@ def run_logs(arguments: argparse.Namespace) -> int:
 
 def _path(directory: RunDirectory, arguments: argparse.Namespace) -> str:
     """Return the path of the output that the options select. Raises UsageError."""
-    if arguments.node is not None and arguments.rank is not None:
-        raise UsageError("give either --rank or --node", remedy="A rank runs on one node: omit --node.")
+    if [arguments.rank, arguments.node, arguments.attempt].count(None) < 2:
+        raise UsageError("--rank, --node and --attempt exclude each other", remedy="Give one of them.")
     if arguments.node is not None:
         return file_of_node(directory, arguments.node)
     return directory.file(OUTPUT) if arguments.rank is None else file_of_rank(directory, arguments.rank)
 
 
-def _start_of_last(lines: int, path: str) -> int:
+def _part(directory: RunDirectory, number: int) -> tuple[int, int | None]:
+    """Return the start and end of the output of an attempt; None for the end of the log. Raises UsageError."""
+    attempts = attempts_of(directory) or [AttemptRecord()]
+    found = next((each for each in attempts if each.number == number), None)
+    if found is None:
+        numbers = ", ".join(str(each.number) for each in attempts)
+        raise UsageError(f"the run has no attempt {number}", remedy=f"Choose one of: {numbers}.")
+    return found.log_start, None if found is attempts[-1] else found.log_end
+
+
+def _start_of_last(lines: int, path: str, end: int | None) -> int:
     with LogFile(path) as log:
-        return log.start_before(log.size, lines)
+        return log.start_before(log.size if end is None else end, lines)

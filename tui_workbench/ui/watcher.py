@@ -20,6 +20,7 @@ from tui_workbench.core.progress import Progress, listening
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.step_progress import PROGRESS, steps_of
+from tui_workbench.runs.store.annotations import JOURNAL
 from tui_workbench.runs.store.cluster_job import JOB
 from tui_workbench.runs.store.rundir import EVENTS
 from tui_workbench.targets.base.interpreter import version_without_project
@@ -165,7 +166,9 @@ class ProjectWatcher:
         directory = self._project.runs_directory
         folders = [os.path.join(directory, run_id) for run_id in self._active]
         events = [f"{folder}/{name}" for folder in folders for name in (EVENTS, JOB)]
-        return (*map(_signature, [directory, *events]), *map(_progress_signature, folders))
+        # An ended run that is started again changes only the journal.
+        journal = os.path.join(self._project.state_directory, JOURNAL)
+        return (*map(_signature, [directory, journal, *events]), *map(_progress_signature, folders))
 
     def _read_runs(self, runs: Runs) -> None:
         listed: list[Run] = runs.list(adopt=True)

@@ -129,7 +129,7 @@ def test_completed_run_is_refused(workbench: Workbench) -> None:
     workbench.submit("train.py")
     (record,) = workbench.history()
     result = workbench.run("experiment", "resume", "--run", record["run_id"])
-    result.error(3, "has completed", f"experiment rerun -r {record['run_id']}")
+    result.error(2, "has completed", f"experiment rerun -r {record['run_id']}")
 
 
 def test_interrupted_restoring_of_the_working_copy_is_repeated(workbench: Workbench) -> None:

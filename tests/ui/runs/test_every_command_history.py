@@ -162,7 +162,7 @@ async def test_failed_run_is_started_again(project: Project, project_root: Path)
         question = "Start fails.py [1] again in the project as it is now, because it was not tracked?"
         await driver.does("one_run.start_again", lambda: question in " ".join(seen(pilot).split()))
         await pilot.press("y")
-        await until(lambda: runs.get(run_id).reason == "attempt 2: exit code 3")
+        await until(lambda: "✗ attempt 2: exit code 3" in seen(pilot))
 
 
 @proves("restore.go restore.undo")

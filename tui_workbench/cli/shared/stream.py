@@ -47,9 +47,9 @@ SLOW_SECONDS = 0.5
 class OutputStream:
     """A copy of a run's output on stdout. A terminal gets only harmless text.
 
-    If `plain`, only lines of text are written. `path` is the file to copy (default: output.log), and `offset` the
-    position of the first byte to copy. `take_over` gives a controller to a run that has none (default:
-    `resuming.take_over`). The context manager resets the terminal's colors at the end.
+    If `plain`, only lines of text are written. `path` is the file to copy (default: output.log), `offset` the position
+    of the first byte to copy, and `end` that after the last (default: no end). `take_over` gives a controller to a run
+    that has none (default: `resuming.take_over`). The context manager resets the terminal's colors at the end.
     """
 
     def __init__(
@@ -59,12 +59,13 @@ class OutputStream:
         plain: bool = False,
         path: str = "",
         offset: int = 0,
+        end: int | None = None,
         take_over: Callable[[RunDirectory], bool] | None = None,
     ) -> None:
         self._directory = directory
         self._give_controller = take_over or _give_controller
         self._path = path or directory.file(OUTPUT)
-        self._offset = offset
+        self._offset, self._end = offset, end
         self._takeovers = 0
         self._next_takeover = 0.0
         self._next_queue_check = 0.0
@@ -100,12 +101,16 @@ class OutputStream:
             if os.fstat(descriptor).st_size < self._offset:
                 self._offset = 0  # the file was truncated, so all its content is new
             begin = self._offset
-            while data := os.pread(descriptor, CHUNK, self._offset):
+            while data := os.pread(descriptor, self._room, self._offset):
                 self._offset += len(data)
                 self._write(data if self._filter is None else self._filter.feed(data))
             return self._offset > begin
         finally:
             os.close(descriptor)
+
+    @property
+    def _room(self) -> int:
+        return CHUNK if self._end is None else max(0, min(CHUNK, self._end - self._offset))
 
     def follow(self, *, shows_preparation: bool = False) -> Run:
         """Write the output until the run has ended, and return the ended run.

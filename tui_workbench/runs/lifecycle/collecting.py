@@ -67,9 +67,10 @@ def restore_copy(directory: RunDirectory, record: Record) -> None:
     with storage_errors("write", directory.file(WORKING_COPY)):
         if record.snapshot == "git":
             if not is_folder_below(path, EARLIER):
-                defer_copy(directory)
                 make_folders(path, WORKING_COPY)
                 rename_below(path, WORKING_COPY, EARLIER)
+            if not os.path.lexists(directory.file(WORKING_COPY)):
+                defer_copy(directory)
             make_copy(directory, record)
             # Files that are moved after the copy was made count as changed by the run.
             _move_files(path, EARLIER, WORKING_COPY)

@@ -26,7 +26,7 @@ from tui_workbench.runs.lifecycle.building import make_copy
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.store import rundir, secret_arguments
-from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
+from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Outcome
@@ -159,14 +159,22 @@ class Controller:
     def _start_script(self) -> Ending | None:
         """Prepare the run and start the script. Return None, or the ending if it could not be started."""
         try:
-            make_copy(self._directory, self.record)
             attempt = retrying.planned_attempt(self._directory)
             if attempt is not None:
-                self._lifecycle.make_ready(attempt)
+                self._make_ready(attempt)
+            make_copy(self._directory, self.record)
             self._lifecycle.prepare(attempt)
         except WorkbenchError as error:
             return starting.not_started(error)
         return starting.start_script(self._directory, self.record, self.target, self._lifecycle)
+
+    def _make_ready(self, attempt: Attempt) -> None:
+        """Make another attempt possible. Raises WorkbenchError, and the errors of `TargetLifecycle.make_ready`."""
+        if attempt.anew and rundir.RESET not in self._directory.status().done:
+            from tui_workbench.runs.lifecycle.collecting import restore_copy
+
+            restore_copy(self._directory, self.record)
+        self._lifecycle.make_ready(attempt)
 
     def _watch(self) -> None:
         """Wait until the script has ended, and then end the run."""

@@ -19,7 +19,6 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle import queueing
 from tui_workbench.runs.lifecycle.attempt_records import record_attempts
 from tui_workbench.runs.lifecycle.building import remove_unfinished, save_environment
-from tui_workbench.runs.lifecycle.collecting import restore_copy
 from tui_workbench.runs.lifecycle.controller import Controller
 from tui_workbench.runs.lifecycle.handover import hand_over
 from tui_workbench.runs.lifecycle.retrying import add_attempt, attempt_number
@@ -82,8 +81,8 @@ def take_over(directory: RunDirectory) -> bool:
         return False
     with lock:
         target = target_for(spec.target)
-        # On a target with a watcher, the watcher ends the run. A run with `Retry` may start again.
-        is_last = not (target.drives_together or spec.run_configuration.retry)
+        # On a target with a watcher, the watcher ends the run. A run with attempts may have to start again.
+        is_last = not (target.drives_together or spec.run_configuration.retry or directory.attempts())
         if directory.status().end or (target.has_ended(spec) and is_last):
             finish_here(directory, lock)
         else:
@@ -115,7 +114,6 @@ def start_again(directory: RunDirectory) -> None:
         refuse_to_start_again(run, record)
         target = target_for(spec.target)
         target.plan(spec._replace(attempt=2))  # raises an error if the target cannot execute the run again
-        restore_copy(directory, record)
         save_environment(directory, os.environ)
         remove_below(directory.path, CANCEL_REQUEST)
         if directory.is_limited:

@@ -18,9 +18,11 @@ from tui_workbench.core.files import open_regular, replacing
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import BYTES, Meter, meter, size_text
 from tui_workbench.runs.snapshots.file_copy import copy_content
+from tui_workbench.runs.store.attempts import FOLDER as ATTEMPTS
 from tui_workbench.runs.store.rundir import (
     CONTAINER_FILES,
     DIFF,
+    EARLIER,
     EVENTS,
     LIVE,
     METRICS,
@@ -44,7 +46,7 @@ _LOGS = (RANKS, SPARK, STACKS)
 """Folders whose files are artifacts, besides those of the script."""
 
 # Folders in a run directory that the workbench creates.
-_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, *_LOGS, LIVE, SHELL_COPY, CONTAINER_FILES))
+_FOLDERS = frozenset((OUTPUTS, WORKING_COPY, EARLIER, ATTEMPTS, *_LOGS, LIVE, SHELL_COPY, CONTAINER_FILES))
 
 MOST_ATTACHMENTS = 10_000
 

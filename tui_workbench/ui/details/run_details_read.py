@@ -114,7 +114,7 @@ def uses_spark(run: Run) -> bool:
 
 
 def plan_of(run: Run, now: float) -> list[Line]:
-    """Return the steps of the plan with commands and durations, and the states of the run."""
+    """Return the attempts of a run, the steps of its plan with commands and durations, and its states."""
     directory = RunDirectory(run.directory)
     events = list(directory.events())
     lines: list[Line] = []
@@ -131,7 +131,7 @@ def plan_of(run: Run, now: float) -> list[Line]:
     for name, seconds in took.items():
         if name not in planned:
             lines.append((Piece("✓ ", "success"), Piece(f"{safe_text(name):<{LABEL_CELLS}}"), *_took(seconds)))
-    return [*lines, (), *_attempt_lines(directory, now), *_state_lines(events, now)]
+    return [*_attempt_lines(directory, now), *lines, (), *_state_lines(events, now)]
 
 
 def _step_times(events: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
@@ -193,12 +193,12 @@ def _attempt_lines(directory: RunDirectory, now: float) -> Iterator[Line]:
     for each in attempts:
         started = _clock(each.start) if each.start else "not started        "
         took = span_label(round((each.end or now) - each.start, 1)) if each.start else ""
-        code = f" with exit code {each.exit_code}" if each.exit_code is not None else ""
+        code = f"exit code {each.exit_code}" if each.exit_code is not None else ""
         yield (
             Piece(f"  {each.number:>2}  ", bold=True),
             Piece(f"{started}  {took:>9}  ", "muted"),
-            Piece(f"{safe_text(each.state)}{code}"),
-            Piece(f"  {safe_text(each.reason)}" if each.reason else "", "muted"),
+            Piece(f"{safe_text(each.state)}{f' with {code}' if code else ''}"),
+            Piece(f"  {safe_text(each.reason)}" if each.reason != code else "", "muted"),
         )
         verdict = stored_verdict(directory.file(each.folder))
         if verdict is not None:
