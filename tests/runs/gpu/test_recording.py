@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,32 @@ def test_next_controller_continues_the_samples(workbench: Workbench, tmp_path: P
     final = ended(workbench, run_id)["gpu"]
     assert final["samples"] == len(samples(directory))
     assert final["verdict"] == "proven"
+
+
+def test_each_attempt_has_its_own_verdict(workbench: Workbench, tmp_path: Path) -> None:
+    """The first attempt computes on a GPU and fails, and the second one does not use a GPU."""
+    configure(workbench, "Retry: {delay: 0}")
+    (workbench.folder / "train.py").write_text(
+        'import os, sys\nif os.environ["WORKBENCH_ATTEMPT"] == "2":\n    sys.argv[1] = sys.argv[2]\n'
+        f"else:\n{textwrap.indent(TRAIN, '    ')}    raise SystemExit(3)\n"
+        "import time\nwhile not os.path.exists(sys.argv[1]):\n    time.sleep(0.05)\n"
+    )
+    run_id = workbench.detach("train.py", str(tmp_path / "first"), str(tmp_path / "second"))
+    directory = run_directory(workbench, run_id)
+    until_sampled(directory, 3)
+    (tmp_path / "first").touch()
+    until(lambda: b'{"attempt":2}' in (directory / "gpu.jsonl").read_bytes(), "samples of the second attempt")
+    marked = len(samples(directory))
+    until(lambda: len(samples(directory)) > marked + 3, "more samples")
+    (tmp_path / "second").touch()
+    info = ended(workbench, run_id)
+    first, second = info["attempts"]
+    assert first["gpu"]["verdict"] == "proven"
+    assert first["gpu"]["gpu_seconds"] > 0
+    assert (second["status"], second["gpu"]["gpu_seconds"]) == ("Completed", 0)
+    assert second["gpu"]["verdict"] != "proven"
+    assert info["gpu"]["gpu_seconds"] == pytest.approx(first["gpu"]["gpu_seconds"], abs=0.02)
+    assert json.loads((directory / "attempts" / "1" / "gpu.json").read_text())["verdict"] == "proven"
 
 
 def test_run_without_gpu_has_no_samples_file(workbench: Workbench, standin: Standin, tmp_path: Path) -> None:
