@@ -124,6 +124,32 @@ def test_retry_counts_anew_after_the_user_started_the_run_again(workbench: Workb
     assert workbench.info(record["run_id"])["reason"] == "attempt 4: exit code 3"
 
 
+def test_run_that_starts_again_waits_for_its_place(workbench: Workbench) -> None:
+    compute = workbench.folder / "aml_config" / "local.compute"
+    compute.write_text(f"{compute.read_text()}maxConcurrentRuns: 1\n")
+    workbench.write("raise SystemExit(3)")
+    workbench.submit("train.py")
+    (record,) = workbench.history()
+    run_id = record["run_id"]
+    workbench.write(SLOW, "slow.py")
+    slow = workbench.detach("slow.py")
+    until(lambda: "began" in workbench.log(slow))
+    assert workbench.run("experiment", "resume", "--run", run_id).code == 0
+    info = workbench.info(run_id)
+    assert (info["status"], info["reason"]) == ("Queued", "waits for slow.py [2] on local")
+    workbench.run("experiment", "cancel", "--run", slow)
+    until(lambda: workbench.info(run_id)["reason"] == "attempt 2: exit code 3")
+
+
+def test_run_of_another_user_is_refused(workbench: Workbench, tmp_path: Path) -> None:
+    workbench.write("raise SystemExit(3)")
+    workbench.submit("train.py")
+    (record,) = workbench.history()
+    other = Workbench(workbench.folder, {"XDG_STATE_HOME": str(tmp_path / "other")})
+    result = other.run("experiment", "resume", "--run", record["run_id"])
+    result.error(2, "was not submitted by you on this machine, so it cannot be started again", "experiment rerun")
+
+
 def test_completed_run_is_refused(workbench: Workbench) -> None:
     workbench.write("print('done')")
     workbench.submit("train.py")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 
 from tui_workbench.core import retry
-from tui_workbench.core.errors import ImportedRun, UsageError, WorkbenchError
+from tui_workbench.core.errors import ImportedRun, UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import append_below, remove_below
 from tui_workbench.core.masking import find_mask
 from tui_workbench.core.model import Run, RunState
@@ -39,6 +39,9 @@ from tui_workbench.runs.store.rundir import (
 )
 from tui_workbench.runs.sweeps.sweep import resume_unfinished
 from tui_workbench.targets.base.registry import target_for
+
+POLL_SECONDS = 0.02
+ENDING_SECONDS = 5.0  # time for the controller of an ended run to end
 
 
 def resume_all(project: Project) -> list[str]:
@@ -103,24 +106,19 @@ def start_again(directory: RunDirectory) -> None:
             remedy=f"Run it again instead: `workbench-tui experiment rerun -r {directory.run_id}`.",
         )
     record = directory.own_record()
-    lock = ControllerLock.acquire(directory)
-    if lock is None:
-        raise UsageError(
-            f"another process is working on run {directory.run_id}",
-            remedy="Wait until that process has finished, then try again.",
-        )
-    with lock:
+    with _lock_of_ended(directory) as lock:
         run, spec = directory.run(), record.spec
         refuse_to_start_again(run, record)
         target = target_for(spec.target)
         target.plan(spec._replace(attempt=2))  # raises an error if the target cannot execute the run again
         save_environment(directory, os.environ)
         remove_below(directory.path, CANCEL_REQUEST)
-        if directory.is_limited:
-            append_below(directory.path, WAITING, b"")
         reason = own_reason(run.reason or run.state, attempt_number(directory))
         ending = Ending(run.state, reason, run.exit_code, run.end)
         add_attempt(directory, ending, anew=True)
+        if directory.is_limited:
+            with storage_errors("write", directory.file(WAITING)):
+                append_below(directory.path, WAITING, b"")
         record_attempts(directory, record, None)
         remove_below(directory.path, GPU_VERDICT)  # that of the first attempt is in its own folder now
         notify_index(os.path.dirname(os.path.dirname(directory.path)), directory.run_id)
@@ -128,6 +126,21 @@ def start_again(directory: RunDirectory) -> None:
             hand_over(directory, lock, target)
     if directory.is_waiting:
         queueing.resume([directory])
+
+
+def _lock_of_ended(directory: RunDirectory) -> ControllerLock:
+    """Lock a run. Its controller may have recorded its end, and releases the lock a moment later. Raises UsageError."""
+    deadline = time.monotonic() + ENDING_SECONDS
+    while True:
+        lock = ControllerLock.acquire(directory)
+        if lock is not None:
+            return lock
+        if time.monotonic() > deadline:
+            raise UsageError(
+                f"another process is working on run {directory.run_id}",
+                remedy="Wait until that process has finished, then try again.",
+            )
+        time.sleep(POLL_SECONDS)
 
 
 def refuse_to_start_again(run: Run, record: Record) -> None:
@@ -160,7 +173,6 @@ def _resume_waiting(project: Project, directories: Iterable[RunDirectory]) -> li
         return []  # the queue is not usable now, and the runs continue to wait
 
 
-POLL_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0  # seconds after `grace` for which `cancel` waits for an unreachable target
 
 
