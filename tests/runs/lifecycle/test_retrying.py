@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import Workbench, controller_of, is_running, until
-from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.lifecycle.starting import CANCEL_SIGNAL
+from tui_workbench.runs.store.rundir import LIMIT, RunDirectory
 from tui_workbench.ui.details.run_details_read import plan_of
 
 CHECKPOINT = """\
@@ -293,6 +294,19 @@ def test_run_that_was_out_of_time_starts_again(workbench: Workbench) -> None:
     assert workbench.log(run_id) == "attempt 1\nsaved\nattempt 2\n"
     ((_, _, reason),) = attempts(workbench, run_id)
     assert reason == "MaxDurationMinutes: told to end 1 min before its limit of 1 min"
+
+
+def test_script_that_reaches_its_limit_is_ended_and_starts_again(workbench: Workbench) -> None:
+    """The event of the limit is written here, because the shortest limit is a minute."""
+    configure(workbench, "{on: [timeout], delay: 0}")
+    run_id, *_ = begin(workbench)
+    directory = RunDirectory(str(workbench.run_directory(run_id)))
+    directory.append_event(LIMIT, reason="MaxDurationMinutes: ended after 1 min", reached=True)
+    os.kill(controller_of(workbench.run_directory(run_id)), CANCEL_SIGNAL)
+    workbench.until_status(run_id, "Completed")
+    assert workbench.log(run_id) == "attempt 1\nattempt 2\n"
+    assert attempts(workbench, run_id) == [(2, len("attempt 1\n"), "MaxDurationMinutes: ended after 1 min")]
+    assert workbench.info(run_id)["attempts"][0]["status"] == "Canceled"
 
 
 def test_time_limit_is_final_unless_retry_names_it(workbench: Workbench) -> None:
