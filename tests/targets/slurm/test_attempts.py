@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from tui_workbench.targets.base.values import Outcome
-from tui_workbench.targets.slurm.attempts import cause_of, was_interrupted
 from tui_workbench.targets.slurm.batch import NOT_STARTED, SETUP_FAILED
-from tui_workbench.targets.slurm.ends import outcome_with_code
+from tui_workbench.targets.slurm.ends import cause_of, outcome_with_code, was_interrupted
 from tui_workbench.targets.slurm.listing import Attempt, Listing
 
 ATTEMPTS = {1: Attempt(0, "node1"), 2: Attempt(6, "node2")}

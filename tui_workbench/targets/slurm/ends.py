@@ -1,19 +1,20 @@
-"""Find the outcome of a job whose exit code is missing or does not show the cause."""
+"""Find the outcome of a job whose exit code is missing or does not show the cause, and why Slurm started it again."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui_workbench.core.files import open_below, read_below, write_below
 from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.slurm import states
-from tui_workbench.targets.slurm.attempts import last_attempt, last_cause, state_of_step
-from tui_workbench.targets.slurm.batch import NOT_STARTED, SETUP_FAILED, SLURM_LOG
+from tui_workbench.targets.slurm.batch import ATTEMPT_LINE, NOT_STARTED, SETUP_FAILED, SLURM_LOG
 from tui_workbench.targets.slurm.cluster import LoginHost
+from tui_workbench.targets.slurm.listing import Attempt
 from tui_workbench.targets.slurm.squeue import CLEAN, parse_accounting
 from tui_workbench.targets.slurm.submission import ANSWER_SECONDS
 
@@ -33,6 +34,18 @@ SRUN_FAILED = 1
 """The exit code of srun if Slurm has ended the step. The script may have the same exit code."""
 
 NEAR_LIMIT = "Slurm sent SIGTERM because the job was close to its time limit: increase `time`, or save checkpoints"
+
+# Lines of slurmstepd when it ends a job (slurm/src/slurmd/slurmstepd/req.c).
+_ENDED = re.compile(r"error: \*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO (.+?) \*\*\*")
+_CAUSES = (
+    ("PREEMPTION", "a job with a higher priority took its nodes"),
+    ("NODE FAILURE", "a node of the job failed"),
+    ("JOB REQUEUE", "the job was requeued"),
+)
+# Lines of srun about the step; it then exits with 1 (0 after a node failure in Slurm 22.05).
+_NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
+_OUT_OF_MEMORY = re.compile(r"srun: error: \S+: tasks? \S+: Out Of Memory")
+_BEGINNING = ATTEMPT_LINE.partition("%")[0]
 
 _FORGOTTEN = "Slurm no longer knows the job"
 _NOT_SAVED = ": slurmctld may have failed before it saved the job"
@@ -136,3 +149,56 @@ def keep_outcome(directory: str, outcome: Outcome) -> None:
     else:
         write_info(directory, reason=outcome.reason)
         write_below(directory, supervisor.EXIT, b"%-4d\n" % outcome.exit_code)
+
+
+# --- The attempts of a job
+
+
+def cause_of(number: int, attempts: Mapping[int, Attempt], lines: Sequence[str]) -> str:
+    """Return the cause of the end of the attempt before attempt `number`, from the lines of slurm.log.
+
+    A failed node may write no line: it is the cause if the log names none and the attempt before has no exit code.
+    """
+    earlier = max((each for each in attempts if each < number), default=0)
+    if not earlier:
+        return "the previous start failed"
+    end = _place(lines, number, attempts)
+    own = lines[max(0, _place(lines, earlier, attempts)) : end if end >= 0 else len(lines)]
+    before = attempts[earlier]
+    node = failed_node(own) or (before.node if before.exit_code is None else "")
+    return last_cause(own) or (f"node {node} failed" if node else "the job was requeued")
+
+
+def was_interrupted(attempts: Mapping[int, Attempt], lines: Sequence[str]) -> bool:
+    """Return True if slurm.log says that Slurm ended the last attempt."""
+    return bool(attempts) and bool(last_cause(lines[max(0, _place(lines, max(attempts), attempts)) :]))
+
+
+def last_attempt(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of the last attempt; all lines of a job that cannot start again."""
+    start = max((number for number, line in enumerate(lines, 1) if line.startswith(_BEGINNING)), default=0)
+    return lines[start:]
+
+
+def last_cause(lines: Sequence[str]) -> str:
+    """Return the cause that slurm.log names when Slurm ends a job for reasons outside the job; "" if it names none."""
+    found = [match[1] for line in lines if (match := _ENDED.search(line))]
+    return next((cause for words, cause in _CAUSES if found and found[-1].startswith(words)), "")
+
+
+def failed_node(lines: Sequence[str]) -> str:
+    """Return the failed node that srun has reported; "" if none."""
+    return next((match[1] for line in lines if (match := _NODE_FAILURE.fullmatch(line))), "")
+
+
+def state_of_step(lines: Sequence[str]) -> str:
+    """Return the state in which the step has ended according to srun; "" if the script has ended by itself."""
+    if failed_node(lines):
+        return "NODE_FAIL"
+    return "OUT_OF_MEMORY" if any(map(_OUT_OF_MEMORY.fullmatch, lines)) else ""
+
+
+def _place(lines: Sequence[str], number: int, attempts: Mapping[int, Attempt]) -> int:
+    """Return the index of the line that an attempt writes when it begins; -1 if it is missing."""
+    line = ATTEMPT_LINE % (number, attempts[number].node)
+    return lines.index(line) if line in lines else -1
