@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.support import Workbench, controller_of, is_running, until
-from tui_workbench.runs.lifecycle.collecting import restore_copy
+from tui_workbench.runs.lifecycle.building import restore_copy
 from tui_workbench.runs.store.rundir import RunDirectory
 
 GROWS = """\

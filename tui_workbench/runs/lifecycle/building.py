@@ -11,18 +11,36 @@ import contextlib
 import errno
 import os
 import signal
+import stat
 import time
 from collections.abc import Iterator, Mapping
 
 from tui_workbench.config.schema.data_references import data_in_project
 from tui_workbench.core import locks
 from tui_workbench.core.errors import StorageError, UsageError, storage_errors
-from tui_workbench.core.files import load_json, open_below, remove_below, unlink_below
+from tui_workbench.core.files import (
+    is_folder_below,
+    load_json,
+    make_folders,
+    open_below,
+    open_folder,
+    remove_below,
+    rename_below,
+    unlink_below,
+)
 from tui_workbench.core.masking import mask_value
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store import ownership, rundir
 from tui_workbench.runs.store.ownership import BUILDING_PREFIX
-from tui_workbench.runs.store.rundir import ControllerLock, Record, RunDirectory, json_bytes
+from tui_workbench.runs.store.rundir import (
+    EARLIER,
+    OUTPUTS,
+    WORKING_COPY,
+    ControllerLock,
+    Record,
+    RunDirectory,
+    json_bytes,
+)
 
 BUILDING_SECONDS = 10.0  # minimum age at which a folder with a free lock counts as abandoned
 
@@ -299,3 +317,48 @@ def make_copy(directory: RunDirectory, record: Record) -> None:
     store.check_out(record.commit_id, directory.file(rundir.WORKING_COPY))
     directory.write(rundir.COPY, b"made\n")
     wait_for_clock_tick(directory, directory.copied_at)  # files of the run must be newer
+
+
+def restore_copy(directory: RunDirectory, record: Record) -> None:
+    """Undo `collect_outputs`: complete the working copy of an ended run, with the files that the run made.
+
+    Files of the snapshot that the run removed are there again. Can be called again after an interruption. Raises
+    StorageError.
+    """
+    path = directory.path
+    if record.snapshot == "none":
+        return
+    with storage_errors("write", directory.file(WORKING_COPY)):
+        if record.snapshot == "git":
+            if not is_folder_below(path, EARLIER):
+                make_folders(path, WORKING_COPY)
+                rename_below(path, WORKING_COPY, EARLIER)
+            if not os.path.lexists(directory.file(WORKING_COPY)):
+                defer_copy(directory)
+            make_copy(directory, record)
+            # Files that are moved after the copy was made count as changed by the run.
+            _move_files(path, EARLIER, WORKING_COPY)
+        _move_files(path, OUTPUTS, os.path.join(WORKING_COPY, OUTPUTS))
+
+
+def _move_files(directory: str, source: str, destination: str) -> None:
+    """Move the files of one folder of the run directory into another, and remove the folder. Raises OSError."""
+    if not is_folder_below(directory, source):
+        return
+    make_folders(directory, destination)
+    top = open_folder(directory, source)
+    try:
+        for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top):
+            links = [name for name in folders if stat.S_ISLNK(os.lstat(name, dir_fd=descriptor).st_mode)]
+            there = os.path.normpath(os.path.join(destination, folder))
+            if not is_folder_below(directory, there):
+                remove_below(directory, there)  # a file or link of the snapshot, which the run replaced by a folder
+                make_folders(directory, there)
+            for name in (*files, *links):
+                wanted = os.path.join(there, name)
+                if is_folder_below(directory, wanted):
+                    remove_below(directory, wanted)
+                rename_below(directory, os.path.normpath(os.path.join(source, folder, name)), wanted)
+    finally:
+        os.close(top)
+    remove_below(directory, source)

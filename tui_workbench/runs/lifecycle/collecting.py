@@ -11,13 +11,12 @@ import os
 import stat
 
 from tui_workbench.core.errors import UsageError, storage_errors
-from tui_workbench.core.files import is_folder_below, make_folders, open_folder, remove_below, rename_below
+from tui_workbench.core.files import is_folder_below, make_folders, open_folder, rename_below
 from tui_workbench.core.model import RunState
-from tui_workbench.runs.lifecycle.building import defer_copy, make_copy
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.store.annotations import notify_index
-from tui_workbench.runs.store.rundir import EARLIER, OUTPUTS, WORKING_COPY, ControllerLock, Record, RunDirectory
+from tui_workbench.runs.store.rundir import OUTPUTS, WORKING_COPY, ControllerLock, RunDirectory
 from tui_workbench.runs.transfer.into_project import keep_outputs
 from tui_workbench.targets.base.registry import target_for
 
@@ -53,51 +52,6 @@ def collect(directory: RunDirectory, state_directory: str) -> None:
         metrics.store()
         metrics.store_late()
         notify_index(state_directory, directory.run_id)
-
-
-def restore_copy(directory: RunDirectory, record: Record) -> None:
-    """Undo `collect_outputs`: complete the working copy of an ended run, with the files that the run made.
-
-    Files of the snapshot that the run removed are there again. Can be called again after an interruption. Raises
-    StorageError.
-    """
-    path = directory.path
-    if record.snapshot == "none":
-        return
-    with storage_errors("write", directory.file(WORKING_COPY)):
-        if record.snapshot == "git":
-            if not is_folder_below(path, EARLIER):
-                make_folders(path, WORKING_COPY)
-                rename_below(path, WORKING_COPY, EARLIER)
-            if not os.path.lexists(directory.file(WORKING_COPY)):
-                defer_copy(directory)
-            make_copy(directory, record)
-            # Files that are moved after the copy was made count as changed by the run.
-            _move_files(path, EARLIER, WORKING_COPY)
-        _move_files(path, OUTPUTS, os.path.join(WORKING_COPY, OUTPUTS))
-
-
-def _move_files(directory: str, source: str, destination: str) -> None:
-    """Move the files of one folder of the run directory into another, and remove the folder. Raises OSError."""
-    if not is_folder_below(directory, source):
-        return
-    make_folders(directory, destination)
-    top = open_folder(directory, source)
-    try:
-        for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top):
-            links = [name for name in folders if stat.S_ISLNK(os.lstat(name, dir_fd=descriptor).st_mode)]
-            there = os.path.normpath(os.path.join(destination, folder))
-            if not is_folder_below(directory, there):
-                remove_below(directory, there)  # a file or link of the snapshot, which the run replaced by a folder
-                make_folders(directory, there)
-            for name in (*files, *links):
-                wanted = os.path.join(there, name)
-                if is_folder_below(directory, wanted):
-                    remove_below(directory, wanted)
-                rename_below(directory, os.path.normpath(os.path.join(source, folder, name)), wanted)
-    finally:
-        os.close(top)
-    remove_below(directory, source)
 
 
 CACHE = "__pycache__"

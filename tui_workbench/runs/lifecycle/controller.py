@@ -22,7 +22,7 @@ from tui_workbench.core.model import RunState
 from tui_workbench.core.waiting import Interrupted
 from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.lifecycle import retrying, starting
-from tui_workbench.runs.lifecycle.building import make_copy
+from tui_workbench.runs.lifecycle.building import make_copy, restore_copy
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.store import rundir, secret_arguments
@@ -171,8 +171,6 @@ class Controller:
     def _make_ready(self, attempt: Attempt) -> None:
         """Make another attempt possible. Raises WorkbenchError, and the errors of `TargetLifecycle.make_ready`."""
         if attempt.anew and rundir.RESET not in self._directory.status().done:
-            from tui_workbench.runs.lifecycle.collecting import restore_copy
-
             restore_copy(self._directory, self.record)
         self._lifecycle.make_ready(attempt)
 

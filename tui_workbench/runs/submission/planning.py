@@ -11,6 +11,7 @@ import contextlib
 import os
 from typing import NamedTuple
 
+from tui_workbench.config.option_texts import options_of
 from tui_workbench.config.schema.slurm_options import NODES, OVERRIDE
 from tui_workbench.core import retry
 from tui_workbench.core.errors import ConfigurationError, UsageError
@@ -169,8 +170,6 @@ def _with_slurm_options(configuration: RunConfiguration, target: ComputeTarget, 
             f"Slurm options need a target of type slurm, but {target.name} is of type {target.type}",
             remedy="Omit them, or choose a target of type slurm.",
         )
-    from tui_workbench.config.option_texts import options_of
-
     options = options_of(text)
     nodes = 0 if "nodes" in options else configuration.nodes
     return configuration._replace(slurm={**configuration.slurm, **options}, nodes=nodes)

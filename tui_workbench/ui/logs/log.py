@@ -19,8 +19,7 @@ from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.core.progress import size_text
 from tui_workbench.runs.lifecycle.step_progress import PREPARATION_LOG
-from tui_workbench.runs.logs.rank_files import node_log
-from tui_workbench.runs.logs.ranks import Ranks, rank_prefix, read_ranks
+from tui_workbench.runs.logs.ranks import Ranks, read_ranks
 from tui_workbench.runs.store.cluster_job import job_words, left_words, warning_words
 from tui_workbench.runs.store.rundir import WORKING_COPY, Attempt, RunDirectory
 from tui_workbench.ui.blocking import ask
@@ -28,8 +27,9 @@ from tui_workbench.ui.commands.command import shown_key
 from tui_workbench.ui.commands.main_commands import LOG
 from tui_workbench.ui.formatting import WARNING, capitalized, is_before_script, reason_of, run_state, run_title
 from tui_workbench.ui.logs.log_search_row import LogSearchRow
-from tui_workbench.ui.logs.log_session import NO_LINE, LogSession
+from tui_workbench.ui.logs.log_session import NO_LINE, LogSession, LogState
 from tui_workbench.ui.logs.log_view import LogView
+from tui_workbench.ui.logs.rank_choice import RankChoice
 from tui_workbench.ui.logs.reason_lines import ReasonLines, TracebackLine
 from tui_workbench.ui.logs.stacks_panel import StacksPanel, why_not_read
 from tui_workbench.ui.messages import EditorRequested, FileChosen
@@ -38,7 +38,6 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.widgets.pane import Pane
 from tui_workbench.ui.widgets.progress_line import RunProgressLine
 
-ALL_RANKS = -1  # the choice of the combined output instead of a rank
 NO_RUN = f"{shown_key('run.start', 'ctrl+r')} runs the script in the run bar."
 
 
@@ -59,9 +58,7 @@ class LogPane(Pane):
         self._progress = RunProgressLine()
         self._run: Run | None = None
         self._hint = ""
-        self._ranks: Ranks | None = None  # the ranks of a torchrun run; None for other runs, and while unknown
-        self._rank = ALL_RANKS
-        self._node = ""  # the node whose ranks are shown; "" for all nodes
+        self._choice = RankChoice()
         self._attempts: list[Attempt] = []
         self._setup_wanted: bool | None = None  # the user's choice; if None, the state of the run decides
         self._search_row: LogSearchRow | None = None
@@ -101,7 +98,7 @@ class LogPane(Pane):
             self.action_clear_search()
             self._close_stacks()
             self._setup_wanted = None
-            self._ranks, self._rank, self._node = None, ALL_RANKS, ""
+            self._choice = RankChoice()
             self._attempts = []
         grown = before is None or (run is not None and run.state != before.state)
         if run is not None and (changed or grown or run.is_active):  # ranks of other nodes appear later
@@ -111,7 +108,7 @@ class LogPane(Pane):
         self._show_log()
         if run is not None and not changed:
             self._stacks.update_run(run)
-            self._show_status(self._status_text())
+            self._show_status(status_text(self._run, self.view.state))
         self._show_failure()
         self._keep_time()
 
@@ -125,26 +122,21 @@ class LogPane(Pane):
             self._timer = None
 
     def _show_time(self) -> None:
-        self._show_status(self._status_text())
+        self._show_status(status_text(self._run, self.view.state))
         self._show_failure()
 
     def _show_log(self) -> None:
         """Open the setup log, the log of the selected rank, or the log of the run."""
-        run, ranks = self._run, self._ranks
-        path = run.log_path if run is not None else None
+        run, choice = self._run, self._choice
+        path = choice.log_of(run) if run is not None else None
         if run is not None and self._shows_setup:
             path = os.path.join(run.directory, PREPARATION_LOG)
-        elif run is not None and ranks is not None and self._rank != ALL_RANKS:
-            path = ranks.logs[self._rank]
-        elif run is not None and self._node:
-            path = node_log(run.directory, self._node)
         self.view.set_log(path, run is not None and run.is_active)
         shows_all = run is not None and path == run.log_path
         self.view.set_notes({each.start: safe_text(each.note) for each in self._attempts} if shows_all else {})
-        if run is not None and path == run.log_path and ranks is not None and ranks.failed >= 0:
+        if shows_all and (prefix := choice.failed_prefix):
             # The last traceback may be that of torchrun, or of a rank that has lost the connection to the failed one.
-            mark = rank_prefix(ranks.failed)
-            self.view.post(lambda session: session.set_traceback_prefix(mark))
+            self.view.post(lambda session: session.set_traceback_prefix(prefix))
         self._show_title()
 
     @property
@@ -161,8 +153,8 @@ class LogPane(Pane):
     # --- Ranks
 
     def _show_ranks(self, run_id: str, ranks: Ranks) -> None:
-        if ranks.numbers and self._run is not None and run_id == self._run.run_id and ranks != self._ranks:
-            self._ranks = ranks
+        if ranks.numbers and self._run is not None and run_id == self._run.run_id and ranks != self._choice.ranks:
+            self._choice.ranks = ranks
             self._show_log()
             self._show_failure()
             self.refresh_bindings()
@@ -173,17 +165,11 @@ class LogPane(Pane):
             self._show_log()
 
     def action_step_rank(self, direction: int) -> None:
-        if self._ranks is None:
-            return
-        order = (ALL_RANKS, *(self._ranks.by_node[self._node] if self._node else self._ranks.numbers))
-        self._rank = order[(order.index(self._rank) + direction) % len(order)]
+        self._choice.step_rank(direction)
         self._show_part()
 
     def action_step_node(self, direction: int) -> None:
-        if self._ranks is None:
-            return
-        order = ("", *self._ranks.nodes)
-        self._node, self._rank = order[(order.index(self._node) + direction) % len(order)], ALL_RANKS
+        self._choice.step_node(direction)
         self._show_part()
 
     def _show_part(self) -> None:
@@ -193,25 +179,13 @@ class LogPane(Pane):
         if self.view.pattern is not None:
             self.view.search(self.view.pattern)
 
-    @property
-    def _rank_text(self) -> str:
-        if self._ranks is None:
-            return ""
-        by_node, ranks = self._ranks.by_node, len(self._ranks.numbers)
-        if self._rank != ALL_RANKS:
-            node = self._node or next((name for name, numbers in by_node.items() if self._rank in numbers), "")
-            return f", rank {self._rank} of {ranks}{f' on {node}' if node else ''}"
-        if self._node:
-            return f", {counted(len(by_node[self._node]), 'rank')} on {self._node}"
-        return f", {ranks} ranks{f' on {len(self._ranks.nodes)} nodes' if self._ranks.nodes else ''}"
-
     def _show_title(self) -> None:
         run = self._run
         if run is None:
             self.set_title()
             self.view.set_placeholder(("No runs yet.", self._hint or NO_RUN))
             return
-        what = ": setup log" if self._shows_setup else self._rank_text
+        what = ": setup log" if self._shows_setup else self._choice.title
         self.set_title(safe_text(f"{run_title(run)} on {run.target}{what}"))
         if run.state == RunState.QUEUED and run.reason:
             texts = (run.reason, job_words(run, time.time()))
@@ -219,18 +193,14 @@ class LogPane(Pane):
             self.view.set_placeholder(("Queued.", *map(safe_text, words)))
         elif run.is_active:
             self.view.set_placeholder(("No output yet.",))
-        elif self._rank == ALL_RANKS and self._node:
-            self.view.set_placeholder((f"No output on {safe_text(self._node)}.",))
-        elif self._rank != ALL_RANKS:
-            self.view.set_placeholder((f"No output from rank {self._rank}.",))
         elif self._shows_setup:
             self.view.set_placeholder(("The setup log is empty.",))
         else:
-            self.view.set_placeholder(("No output.",))
+            self.view.set_placeholder((safe_text(self._choice.no_output),))
 
     def on_log_view_state_changed(self, event: LogView.StateChanged) -> None:
         event.stop()
-        self._show_status(self._status_text())
+        self._show_status(status_text(self._run, self.view.state))
         if self._search_row is not None:
             self._search_row.show_search(self.view.state.search)
         self._show_failure()
@@ -239,25 +209,6 @@ class LogPane(Pane):
         if text != self._status:
             self._status = text
             self.border_subtitle = Content(text)
-
-    def _status_text(self) -> str:
-        left = left_words(self._run, time.time()) if self._run is not None else ""
-        return ", ".join(filter(None, (self._place_text(), left)))
-
-    def _place_text(self) -> str:
-        run, state = self._run, self.view.state
-        if run is None:
-            return ""
-        if state.problem is not None:
-            return safe_text(state.problem.message)
-        lines = size_text(state.size) if state.line_count is None else counted(state.line_count, "line")
-        if state.pinned:
-            return f"following, {lines}" if run.is_active else lines
-        if run.is_active and state.new_lines:
-            return f"paused, {counted(state.new_lines, 'new line')}"
-        number = state.top_number
-        place = lines if number is None else f"line {number + 1:,} of {lines.removesuffix(' lines')}"
-        return f"paused, {place}" if run.is_active else place
 
     @on(LogView.Copied)
     def _copied(self, event: LogView.Copied) -> None:
@@ -274,28 +225,13 @@ class LogPane(Pane):
         warning = warning_words(run, time.time()) if run is not None and not reason else ""
         self._traceback.display, self._reason.display = shows_traceback, bool(reason or warning)
         if traceback is not None and shows_traceback:
-            if self._ranks is not None:
-                rank = self._ranks.failed if self._rank == ALL_RANKS and not self._node else self._rank
-                exception = traceback.exception
-                traceback = traceback._replace(exception=f"rank {rank}: {exception}" if rank >= 0 else exception)
-            place = self._in_project(traceback.frame.file)[1] if traceback.frame is not None else ""
+            traceback = traceback._replace(exception=self._choice.traceback_owner + traceback.exception)
+            place = in_project(run, traceback.frame.file)[1] if traceback.frame is not None else ""
             self._traceback.show_traceback(traceback, place)
         elif run is not None and reason:
             self._reason.show_reason(run_state(run), reason)
         elif warning:
             self._reason.show_reason(WARNING, f"{capitalized(warning)}.")
-
-    def _in_project(self, path: str) -> tuple[str, str]:
-        """Return the project's directory, and the path relative to the project or to the working copy of the run.
-
-        The path of a file outside both is returned unchanged.
-        """
-        directory = self._run.directory if self._run is not None else ""
-        root = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
-        for base in (os.path.join(directory, WORKING_COPY), root):
-            if path.startswith(base + os.sep):
-                return root, path[len(base) + 1 :]
-        return root, path
 
     def on_traceback_line_chosen(self, event: TracebackLine.Chosen) -> None:
         event.stop()
@@ -303,8 +239,7 @@ class LogPane(Pane):
 
     def on_traceback_line_place_chosen(self, event: TracebackLine.PlaceChosen) -> None:
         event.stop()
-        root, inside = self._in_project(event.frame.file)
-        path = os.path.join(root, inside)
+        path = os.path.join(*in_project(self._run, event.frame.file))
         self.post_message(FileChosen(path if os.path.exists(path) else event.frame.file, event.frame.line))
 
     # --- Commands
@@ -313,9 +248,9 @@ class LogPane(Pane):
         state = self.view.state
         if action in ("search", "change_log", "step_rank", "step_node", "edit") and self._run is None:
             return "No log yet."
-        if action == "step_rank" and self._ranks is None:
+        if action == "step_rank" and self._choice.ranks is None:
             return "This run has one process. Set ProcessesPerNode in the run configuration to start several."
-        if action == "step_node" and (self._ranks is None or not self._ranks.nodes):
+        if action == "step_node" and not self._choice.has_nodes:
             return "This run has one node. Set Nodes and ProcessesPerNode in the run configuration to use several."
         if action == "change_log" and self._run is not None and target_types.find(self._run.target_type).runs_here:
             return (
@@ -349,10 +284,7 @@ class LogPane(Pane):
             self.view.post(LogSession.go_to_end)
             self.take_focus()
 
-    def on_stacks_panel_closed(self, event: StacksPanel.Closed) -> None:
-        event.stop()
-        self._close_stacks()
-
+    @on(StacksPanel.Closed)
     def _close_stacks(self) -> None:
         had_focus = self._stacks.has_focus
         self._stacks.hide()
@@ -381,3 +313,36 @@ class LogPane(Pane):
     def on_log_search_row_canceled(self, event: LogSearchRow.Canceled) -> None:
         event.stop()
         self.action_clear_search()
+
+
+def status_text(run: Run | None, state: LogState) -> str:
+    """Return the number of lines, the place in the log, and the time left of a job with a time limit."""
+    if run is None:
+        return ""
+    return ", ".join(filter(None, (_place_text(run, state), left_words(run, time.time()))))
+
+
+def _place_text(run: Run, state: LogState) -> str:
+    if state.problem is not None:
+        return safe_text(state.problem.message)
+    lines = size_text(state.size) if state.line_count is None else counted(state.line_count, "line")
+    if state.pinned:
+        return f"following, {lines}" if run.is_active else lines
+    if run.is_active and state.new_lines:
+        return f"paused, {counted(state.new_lines, 'new line')}"
+    number = state.top_number
+    place = lines if number is None else f"line {number + 1:,} of {lines.removesuffix(' lines')}"
+    return f"paused, {place}" if run.is_active else place
+
+
+def in_project(run: Run | None, path: str) -> tuple[str, str]:
+    """Return the project's directory, and the path relative to the project or to the working copy of the run.
+
+    The path of a file outside both is returned unchanged.
+    """
+    directory = run.directory if run is not None else ""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
+    for base in (os.path.join(directory, WORKING_COPY), root):
+        if path.startswith(base + os.sep):
+            return root, path[len(base) + 1 :]
+    return root, path

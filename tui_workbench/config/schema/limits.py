@@ -1,0 +1,42 @@
+"""Declare the time limits of a run configuration."""
+
+from __future__ import annotations
+
+from tui_workbench.config.schema.field_types import INTEGER, Field
+
+LIMITS = (
+    Field(
+        "StopIfIdleMinutes",
+        "Ends a run after this number of minutes without GPU activity. By default, never.",
+        INTEGER,
+        example="30",
+        minimum=1,
+        source="workbench",
+    ),
+    Field(
+        "StopIfStalledMinutes",
+        "Ends a run that holds GPU memory after this number of minutes without a step, log line or new file. "
+        "By default, never.",
+        INTEGER,
+        example="60",
+        minimum=1,
+        source="workbench",
+    ),
+    Field(
+        "MaxDurationMinutes",
+        "Ends a run after this number of minutes. By default, never. With `Retry`, the limit applies to each attempt.",
+        INTEGER,
+        example="720",
+        minimum=1,
+        source="workbench",
+    ),
+    Field(
+        "SignalBeforeEndMinutes",
+        "Number of minutes before `MaxDurationMinutes` at which the script gets SIGTERM, so that it can write a "
+        "checkpoint. By default, it gets SIGTERM at the end, and is killed 5 seconds later.",
+        INTEGER,
+        example="5",
+        minimum=1,
+        source="workbench",
+    ),
+)

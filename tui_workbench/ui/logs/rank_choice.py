@@ -1,0 +1,78 @@
+"""The part of a torchrun run's output that the Log pane shows: all of it, or that of a node or of a rank."""
+
+from __future__ import annotations
+
+from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
+from tui_workbench.runs.logs.rank_files import node_log
+from tui_workbench.runs.logs.ranks import Ranks, rank_prefix
+
+ALL_RANKS = -1  # the choice of the combined output instead of a rank
+
+
+class RankChoice:
+    """The ranks of a run, and the user's choice. `ranks` is None for a run without torchrun, and while unknown."""
+
+    def __init__(self) -> None:
+        self.ranks: Ranks | None = None
+        self._rank = ALL_RANKS
+        self._node = ""  # the node whose ranks are shown; "" for all nodes
+
+    @property
+    def shows_all(self) -> bool:
+        return self._rank == ALL_RANKS and not self._node
+
+    @property
+    def has_nodes(self) -> bool:
+        return self.ranks is not None and bool(self.ranks.nodes)
+
+    def step_rank(self, direction: int) -> None:
+        """Choose the next rank of the chosen node, or all of its ranks after the last one."""
+        if self.ranks is not None:
+            order = (ALL_RANKS, *(self.ranks.by_node[self._node] if self._node else self.ranks.numbers))
+            self._rank = order[(order.index(self._rank) + direction) % len(order)]
+
+    def step_node(self, direction: int) -> None:
+        """Choose all ranks of the next node, or of all nodes after the last one."""
+        if self.ranks is not None:
+            order = ("", *self.ranks.nodes)
+            self._node, self._rank = order[(order.index(self._node) + direction) % len(order)], ALL_RANKS
+
+    def log_of(self, run: Run) -> str:
+        """Return the path of the chosen output."""
+        if self.ranks is not None and self._rank != ALL_RANKS:
+            return self.ranks.logs[self._rank]
+        return node_log(run.directory, self._node) if self._node else run.log_path
+
+    @property
+    def title(self) -> str:
+        """The choice in a few words, with a leading comma; "" for a run without ranks."""
+        if self.ranks is None:
+            return ""
+        by_node, ranks = self.ranks.by_node, len(self.ranks.numbers)
+        if self._rank != ALL_RANKS:
+            node = self._node or next((name for name, numbers in by_node.items() if self._rank in numbers), "")
+            return f", rank {self._rank} of {ranks}{f' on {node}' if node else ''}"
+        if self._node:
+            return f", {counted(len(by_node[self._node]), 'rank')} on {self._node}"
+        return f", {ranks} ranks{f' on {len(self.ranks.nodes)} nodes' if self.ranks.nodes else ''}"
+
+    @property
+    def no_output(self) -> str:
+        """The text that replaces an empty log."""
+        if self._rank != ALL_RANKS:
+            return f"No output from rank {self._rank}."
+        return f"No output on {self._node}." if self._node else "No output."
+
+    @property
+    def failed_prefix(self) -> str:
+        """The beginning of the lines of the failed rank in the combined output; "" if it is unknown."""
+        return rank_prefix(self.ranks.failed) if self.ranks is not None and self.ranks.failed >= 0 else ""
+
+    @property
+    def traceback_owner(self) -> str:
+        """The rank that raised the exception in the chosen output, such as `rank 3: `; "" if it is unknown."""
+        if self.ranks is None:
+            return ""
+        rank = self.ranks.failed if self.shows_all else self._rank
+        return f"rank {rank}: " if rank >= 0 else ""
