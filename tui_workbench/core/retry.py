@@ -10,7 +10,7 @@ SECTION = "Retry"
 
 FAILED, OUT_OF_MEMORY, LOST, TIMEOUT, PREEMPTED = "failed", "oom", "lost", "timeout", "preempted"
 CAUSES = (FAILED, OUT_OF_MEMORY, LOST, TIMEOUT, PREEMPTED)
-"""Ends after which a run can be started again.
+"""Outcomes after which a run can be started again.
 
 An exit code other than 0; killed because memory ran out; the machine was restarted, or the exit code is unknown; ended
 by MaxDurationMinutes. PREEMPTED never occurs: only Slurm preempts runs, and it starts them again itself.

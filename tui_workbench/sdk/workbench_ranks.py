@@ -49,7 +49,7 @@ _CLOSING = re.compile(rb"Sending process (\d+) closing signal")
 
 NODES, NODE, NODE_LOG, NODE_EXIT = "WORKBENCH_NODES", "WORKBENCH_NODE", "output.log", "exit"
 _SIGNALED = " after a signal"
-"""The text behind an exit code if the node got a signal to end."""
+"""The text after an exit code if the node got a signal to end."""
 
 _NODES_INTERVAL = 0.2
 """Seconds between two reads of the logs of other nodes."""
@@ -243,7 +243,7 @@ class Nodes(_Copier):
         self.pump(True)
 
     def has_failed(self) -> "bool":
-        """Return True if torchrun of a node has failed: then a signal to this process is a consequence."""
+        """Return True if torchrun of a node has failed. A signal to this process is then a consequence of it."""
         return any(code not in ("", "0") and not code.endswith(_SIGNALED) for code in self._codes())
 
     def _is_any_running(self) -> "bool":
@@ -375,7 +375,7 @@ class _Torchrun:
     def kill_deaf_ranks(self) -> "None":
         """Kill ranks that do not end when torchrun has sent them SIGTERM, because another rank has failed.
 
-        torchrun itself gives them the time in which ranks can save their state when the whole run is to end.
+        torchrun itself would wait _SAVE_SECONDS, the time in which ranks can save their state when the whole run ends.
         """
         now = time.time()
         for pid in _CLOSING.findall(self._log.take()):

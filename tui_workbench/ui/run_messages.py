@@ -58,7 +58,7 @@ class StacksRequested(Request):
 
 
 class StartAgainRequested(Request):
-    """A request to start another attempt of an ended run, after a question."""
+    """A request to start another attempt of an ended run, after a confirmation."""
 
     run: Run
 

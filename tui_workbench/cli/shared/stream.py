@@ -47,9 +47,10 @@ SLOW_SECONDS = 0.5
 class OutputStream:
     """A copy of a run's output on stdout. A terminal gets only harmless text.
 
-    If `plain`, only lines of text are written. `path` is the file to copy (default: output.log), `offset` the position
-    of the first byte to copy, and `end` that after the last (default: no end). `take_over` gives a controller to a run
-    that has none (default: `resuming.take_over`). The context manager resets the terminal's colors at the end.
+    If `plain`, only lines of text are written. `path` is the file to copy (default: output.log). `offset` is the
+    position of the first byte to copy, and `end` the position after the last byte (default: no end). `take_over` gives
+    a controller to a run that has none (default: `resuming.take_over`). The context manager resets the terminal's
+    colors at the end.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Advice about a run that uses its GPUs badly: one sentence with the figure, and what usually helps.
+"""Give advice about a run that uses its GPUs badly: for each problem, a sentence with a figure and the usual fix.
 
-Only facts that the samples show are named. They do not tell what a waiting GPU waits for: the CPU time of the run is
-not sampled, and pauses of less than a second appear only as a lower utilization.
+The advice contains only facts that the samples show. They do not show why a GPU waits: the CPU time of the run is not
+sampled, and pauses of less than a second appear only as a lower utilization.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from tui_workbench.runs.gpu.verdict import size_text
 from tui_workbench.targets.gpu.sample import Machine
 
 SHORTEST_SECONDS = 60.0
-"""Seconds on a GPU from which there is advice; shorter runs mostly load their model."""
+"""Minimum number of seconds on a GPU for any advice; shorter runs mostly load their model."""
 
 WAITING_PART, WAITING_PAUSES = 0.2, 10
-"""Part of the time in which a GPU waited between phases of work, and number of these pauses, from which it is named."""
+"""Minimum part of the time that a GPU waits between phases of work, and minimum number of these pauses, for advice."""
 
 THROTTLED_PART = 0.1
 FULL_PART = 0.95
 WORKING_PERCENT = 30.0
-"""Mean utilization of the busiest GPU of a run from which an idle GPU beside it is named."""
+"""Minimum mean utilization of the busiest GPU of a run for advice about an idle GPU of the run."""
 
 
 def advice_on(usage: Usage) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def _full(machine: Machine, held: dict[int, DeviceUse]) -> str:
 
 
 def _most(held: dict[int, DeviceUse], seconds: Sequence[float]) -> tuple[int, float]:
-    """Return the GPU for which the part of these seconds in its time is largest, and the part."""
+    """Return the GPU for which these seconds are the largest part of its time, and that part."""
     parts: Iterator[tuple[int, float]] = (
         (number, spent / use.held) for (number, use), spent in zip(held.items(), seconds, strict=True)
     )

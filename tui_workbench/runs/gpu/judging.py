@@ -216,7 +216,7 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
 
     Raises StorageError.
     """
-    # A run that ended by itself was not stalled at its end, even if its last change was not seen.
+    # A run that completed was not stalled at its end, even if no sample shows its last change.
     minutes = None if ending.state == RunState.COMPLETED else configuration.stop_if_stalled_minutes
     variables = configuration.environment_variables
     verdict = fresh_verdict(directory.path, variables, final=True, stop_minutes=minutes)

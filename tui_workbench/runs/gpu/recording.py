@@ -206,7 +206,7 @@ class Recorder:
                 self._usage.note(record.time, record.text)
                 self._write(encode(record))
         else:
-            # What a canceled run still writes is no progress.
+            # After a cancel request, changes of the files are not progress.
             quiet = None if self._directory.cancel_requested else self._quiet(record)
             seen = self._owners.seen(record)._replace(quiet=quiet)
             before = self._usage.last

@@ -1,7 +1,7 @@
-"""Tell whether a run is stalled: it holds memory of a GPU, but none of its files has changed for long.
+"""Decide whether a run is stalled: it holds memory of a GPU, but none of its files has changed for a long time.
 
-Only time with samples counts, so a suspended machine, a lost connection or a changed clock stalls no run. The normal
-pauses are learned from the run itself, while it holds memory of a GPU: a download before the training teaches nothing.
+Only time with samples counts, so a suspended machine, a lost connection or a changed clock makes no run stalled. The
+normal pauses are those of the run itself while it holds memory of a GPU; a download before the training does not count.
 A run with few changes, or with changes in its first minutes only, has shown no rhythm, so its silence means little.
 """
 
@@ -16,7 +16,7 @@ LONGEST_SILENCE = 6 * 3600.0
 """Silence in seconds after which a run without a rhythm counts as stalled."""
 
 LEARN_CHANGES, LEARN_SECONDS = 5, SHORTEST_STALL
-"""Number of changes that a rhythm needs, and seconds from the start on the GPU to the last of them."""
+"""Minimum number of changes for a rhythm, and minimum seconds on the GPU until the last change."""
 
 ABSENT_SECONDS = 10.0
 """Seconds without memory of a GPU after which a run has left it. A driver may omit a process from a few samples."""
@@ -77,7 +77,7 @@ class Progress:
     @property
     def limit(self) -> float:
         """Silence in seconds after which the run counts as stalled."""
-        # A single long pause, such as a compilation, may come once. One that came twice is part of the rhythm.
+        # A long pause may occur once, such as a compilation. A pause that has occurred twice is part of the rhythm.
         shortest = SHORTEST_STALL if self.has_rhythm else LONGEST_SILENCE
         return max(shortest, _OF_LONGEST * self.longest, _OF_SECOND * self.second)
 

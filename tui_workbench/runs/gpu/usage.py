@@ -71,9 +71,9 @@ class DeviceUse:
         self.shared = 0.0
         self.others: list[str] = []
         self.throttled = 0.0
-        self.by_power = 0.0  # seconds with clocks that limited power reduced
+        self.by_power = 0.0  # seconds with clocks reduced because of limited power
         self.by_heat = 0.0
-        self.peak_held: float | None = None  # memory in use by all processes
+        self.peak_held: float | None = None  # peak memory in use by all processes
         self.pause = 0.0  # seconds since it last computed
         self.pauses = 0  # number of times it waited between two phases of work
         self.paused = 0.0  # seconds of these pauses
@@ -192,7 +192,7 @@ class Usage:
         self.attempt = 1
 
     def begin_attempt(self, number: int) -> None:
-        """Begin another attempt. The time since the last sample is not part of the run."""
+        """Begin another attempt. The time since the last sample does not count."""
         self.attempt, self._previous, self.progress.last = number, 0.0, None
 
     def add(self, sample: Sample) -> None:

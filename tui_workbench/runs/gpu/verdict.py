@@ -55,7 +55,7 @@ class Verdict(NamedTuple):
     unseen: tuple[str, ...] = ()  # gaps in the observation
     samples: int = 0
     final: bool = False
-    advice: tuple[str, ...] = ()  # what slows the run down, with a figure and what usually helps
+    advice: tuple[str, ...] = ()  # sentences about problems, with a figure and the usual fix
 
     @property
     def gpu_seconds(self) -> float:

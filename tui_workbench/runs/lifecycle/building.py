@@ -320,9 +320,9 @@ def make_copy(directory: RunDirectory, record: Record) -> None:
 
 
 def restore_copy(directory: RunDirectory, record: Record) -> None:
-    """Undo `collect_outputs`: complete the working copy of an ended run, with the files that the run made.
+    """Undo `collect_outputs`: restore the working copy of an ended run, with the files that the run made.
 
-    Files of the snapshot that the run removed are there again. Can be called again after an interruption. Raises
+    Files of the snapshot that the run removed are restored too. Can be called again after an interruption. Raises
     StorageError.
     """
     path = directory.path

@@ -120,7 +120,7 @@ def start_again(directory: RunDirectory) -> None:
             with storage_errors("write", directory.file(WAITING)):
                 append_below(directory.path, WAITING, b"")
         record_attempts(directory, record, None)
-        remove_below(directory.path, GPU_VERDICT)  # that of the first attempt is in its own folder now
+        remove_below(directory.path, GPU_VERDICT)  # the folders of the attempts have their verdicts now
         notify_index(os.path.dirname(os.path.dirname(directory.path)), directory.run_id)
         if not directory.is_waiting:
             hand_over(directory, lock, target)
@@ -129,7 +129,7 @@ def start_again(directory: RunDirectory) -> None:
 
 
 def _lock_of_ended(directory: RunDirectory) -> ControllerLock:
-    """Lock a run. Its controller may have recorded its end, and releases the lock a moment later. Raises UsageError."""
+    """Lock a run. A controller that has recorded the end releases the lock a moment later. Raises UsageError."""
     deadline = time.monotonic() + ENDING_SECONDS
     while True:
         lock = ControllerLock.acquire(directory)

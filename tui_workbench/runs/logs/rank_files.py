@@ -84,7 +84,7 @@ def file_of_node(directory: RunDirectory, node: str) -> str:
 def _node_names(directory: str) -> list[str]:
     try:
         with os.scandir(os.path.join(directory, RANKS)) as entries:
-            # `torchrun` has the error files of torchrun on one machine.
+            # On one machine, the folder `torchrun` contains the error files of torchrun.
             return sorted(each.name for each in entries if each.is_dir(follow_symlinks=False) and _is_node(each.path))
     except OSError:
         return []

@@ -136,7 +136,7 @@ class Status(NamedTuple):
     ending: Ending | None = None
     error_code: int = 0  # see Ending
     begin: Moment | None = None  # the start, to measure durations even if the clock is changed
-    attempt_begin: Moment | None = None  # the start of the current attempt of `Retry`
+    attempt_begin: Moment | None = None  # the start of the current attempt; a scheduler's restart does not change it
     limit: str = ""  # why the time limit ends the current attempt; set from the warning on
     limit_is_reached: bool = False
 

@@ -192,7 +192,7 @@ class Target(abc.ABC):
         return ""
 
     def read_stacks(self, spec: RunSpec) -> Reading:
-        """Return the Python stacks of the processes of a running script; no process is not an error.
+        """Return the Python stacks of the processes of a running script. There may be no process.
 
         The script is not paused and not changed. Raises WorkbenchError.
         """

@@ -99,8 +99,8 @@ class Report:
     def attempt(self, number: int, start: int, reason: str, exit_code: int | None = None) -> None:
         """Report that the target executes the script again, for the `number`-th time.
 
-        May be called again with the same number. `start` is the size of output.log before this attempt, and `reason`
-        says why the previous attempt ended, and `exit_code` is its exit code, if known.
+        May be called again with the same number. `start` is the size of output.log before this attempt. `reason` says
+        why the previous attempt ended, and `exit_code` is its exit code, if known.
         """
 
     def orphaned(self) -> None:

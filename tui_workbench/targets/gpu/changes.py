@@ -1,7 +1,7 @@
 """Find out how long the files of a run have not changed.
 
-A *mark* is a text that changes when one of the files changes: its size, its time of change, or its name. Marks are only
-compared with each other, so clocks that are wrong or changed do not matter. The files are only listed, never read.
+A *mark* is a text that changes when the size, the time of change or the name of one of the files changes. Marks are
+only compared with each other, so wrong or changed clocks do not matter. The files are only listed, never read.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ file_mark() {{
 """
 """Functions of `sh` that print the marks of the run directory `$run`, or nothing if it is missing.
 
-`log_mark` is about the output, the metrics and the logs of ranks, and `file_mark` about the outputs and the working
-copy. Links to folders are followed, because scripts write checkpoints through them. `file_mark` takes further folders.
+`log_mark` covers the output, the metrics and the logs of ranks; `file_mark` covers the outputs and the working copy,
+and further folders in its arguments. Links to folders are followed, because scripts write checkpoints through them.
 """
 
 

@@ -120,7 +120,7 @@ def installed_py_spy() -> PySpy:
 def read_stacks(host: Host, run_id: str) -> Reading:
     """Read the stacks of a run whose processes are on `host`. py-spy is sent if it is missing. Raises WorkbenchError.
 
-    No Python process of the run is not an error.
+    If the run has no Python process, the result has no stacks.
     """
     spy = installed_py_spy()
     path = spy.path if host.is_local else HostLayout(host.home()).tool(spy.name)

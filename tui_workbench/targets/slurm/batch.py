@@ -50,7 +50,7 @@ NODES_VARIABLE, NODE_VARIABLE, NODE_LOG = "WORKBENCH_NODES", "WORKBENCH_NODE", "
 """The variables and the file that sdk/workbench_ranks.py uses on several nodes."""
 
 FIRST_PORT = 20000
-"""The first of the 10,000 ports at which torchrun of several nodes meet."""
+"""The first of the 10,000 ports for the rendezvous of torchrun on several nodes."""
 
 TRIES, PAUSE_SECONDS = 60, 5
 """Number of attempts to call srun while slurmctld is restarting, and seconds between them."""
@@ -158,7 +158,7 @@ _SETUP = """\
 }} 4>&- || setup_failed $? {quoted}
 """
 
-# The nodes are named on the first node, on which torchrun of all nodes meet. Their logs exist before the step starts,
+# The first node lists the nodes, and is the rendezvous of torchrun. The logs of the nodes exist before the step starts,
 # because NFS may hide a new file from other nodes for a minute. The ports are below those that Linux gives to
 # connections; two jobs rarely share a node and the last four digits of their IDs.
 _MEETING = f"""\

@@ -278,7 +278,7 @@ class SlurmTarget(Target):
 
 
 def _meets(spec: RunSpec) -> bool:
-    """Return True if torchrun of several nodes meet."""
+    """Return True if the job starts torchrun on several nodes."""
     return spec.nodes > 1 and bool(spec.run_configuration.processes_per_node)
 
 

@@ -39,7 +39,7 @@ POLL_SECONDS, SLOW_POLL_SECONDS = 0.5, 1.0
 
 IDLE_POLL_SECONDS = 2.0
 MANY_GPUS = 16
-VERDICT_SECONDS = 5.0  # seconds between two checks whether runs are stalled
+VERDICT_SECONDS = 5.0  # seconds between two checks for stalled runs
 PAUSE_SECONDS = 0.04  # pause after each group of `MANY_GPUS` updated GPUs, in which the screen can handle keys
 
 

@@ -46,7 +46,7 @@ class RankChoice:
 
     @property
     def title(self) -> str:
-        """The choice in a few words, with a leading comma; "" for a run without ranks."""
+        """A short text about the choice, with a leading comma; "" for a run without ranks."""
         if self.ranks is None:
             return ""
         by_node, ranks = self.ranks.by_node, len(self.ranks.numbers)

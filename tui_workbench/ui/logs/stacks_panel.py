@@ -79,7 +79,7 @@ class StacksPanel(TextView):
         self._run, self.display = None, False
 
     def update_run(self, run: Run) -> None:
-        """Take over the new state of the shown run."""
+        """Update the state of the shown run."""
         if self._run is not None:
             self._run = run
             self.refresh_bindings()

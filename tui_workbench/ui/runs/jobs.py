@@ -53,7 +53,7 @@ VERDICT_SECONDS = 3  # seconds between reads of the verdicts of active runs
 
 
 class JobsPane(Pane):
-    """The pane of the runs.
+    """The pane with the runs of the project.
 
     Posts `RunSelected` when the cursor moves, `RunStalled` when an active run stalls, and a request message for each
     command.

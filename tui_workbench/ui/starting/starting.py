@@ -278,7 +278,7 @@ class Starting:
             await self.prepare()
 
     async def start_again(self, run: Run) -> None:
-        """Start another attempt of an ended run, after a question."""
+        """Start another attempt of an ended run, after a confirmation."""
         files = "its working copy" if run.tracked else "the project as it is now, because it was not tracked"
         text = f"Start {safe_text(run_title(run))} again in {files}?"
         if await self._context.questions.choose(text, *yes_no(YES)) != YES:
