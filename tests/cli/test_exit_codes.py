@@ -67,3 +67,7 @@ def test_options_without_effect_are_refused(workbench: Installed) -> None:
     workbench.run("trace", "--follow", "-o", "json").error(2, "--follow prints text only")
     workbench.run("trace", "--shell", "--query", "[0]").error(2, "--shell prints text only")
     workbench.run("gpu", "list", "--wait", "nan").error(2, "'nan' is not a number of seconds")
+    write_files(workbench.folder, {"ends.py": ""})
+    assert workbench.run("experiment", "submit", "-c", "local", "ends.py").code == 0
+    workbench.run("logs", "1", "--rank", "0", "--node", "a").error(2, "mutually exclusive")
+    workbench.run("logs", "1", "-f", "--attempt", "1").error(2, "--follow and --attempt are mutually exclusive")

@@ -54,7 +54,7 @@ COMMANDS = (
     Command("experiment rerun", "experiment.rerun", "run a snapshot again, unchanged or with changes"),
     Command("experiment sweep", "experiment.sweep", "run a script with many combinations of arguments"),
     Command("experiment status", "experiment.status", "show the state of a run"),
-    Command("experiment stacks", "experiment.stacks", "show where the Python code of a run is now"),
+    Command("experiment stacks", "experiment.stacks", "show the Python stacks of a run"),
     Command("experiment cancel", "experiment.cancel", "cancel a run and wait until its processes have ended"),
     Command(
         "experiment resume",

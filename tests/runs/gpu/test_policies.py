@@ -10,10 +10,11 @@ import pytest
 
 from tests.runs.gpu.test_usage import T4, other, own
 from tui_workbench.core.model import RunConfiguration, RunState
+from tui_workbench.runs.gpu.judging import conclude
 from tui_workbench.runs.gpu.recording import REQUIRED_SECONDS, Policies
-from tui_workbench.runs.gpu.usage import Usage
-from tui_workbench.runs.store.rundir import ATTEMPT, LIMIT, RunDirectory
-from tui_workbench.targets.gpu.sample import Machine, Process, Reading, Sample
+from tui_workbench.runs.gpu.usage import Usage, attempt_line
+from tui_workbench.runs.store.rundir import ATTEMPT, GPU_SAMPLES, LIMIT, Ending, RunDirectory
+from tui_workbench.targets.gpu.sample import Machine, Process, Reading, Sample, encode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +104,42 @@ def test_required_gpu_may_be_used_late(tmp_path: Path) -> None:
 def test_framework_message_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_text("Torch not compiled with CUDA enabled\n")
     assert Watched(tmp_path, require_gpu=True).passes(20, Reading(0, 0)) == "RequireGpu: PyTorch is a CPU build"
+
+
+def test_message_of_an_earlier_attempt_does_not_end_the_run(tmp_path: Path) -> None:
+    log = tmp_path / "output.log"
+    log.write_text("Torch not compiled with CUDA enabled\n")
+    directory = RunDirectory(str(tmp_path))
+    directory.append_event(ATTEMPT, number=2, start=log.stat().st_size, reason="exit code 1", due=1.0)
+    assert Watched(tmp_path, require_gpu=True).passes(20, Reading(0, 0)) == ""
+
+
+def test_each_attempt_must_use_the_required_gpu(tmp_path: Path) -> None:
+    run = Watched(tmp_path, require_gpu=True)
+    assert run.passes(10, Reading(0, 90), own()) == ""
+    run.policies.begin_attempt(0)
+    assert run.passes(int(REQUIRED_SECONDS), Reading(0, 0)).startswith("RequireGpu: none of its processes")
+
+
+def test_silence_of_an_earlier_attempt_does_not_end_the_run(tmp_path: Path) -> None:
+    run = Watched(tmp_path, stop_if_stalled_minutes=2)
+    assert run.passes(130, Reading(0, 100, 900), own(), is_quiet=True)
+    run.usage.begin_attempt(2)
+    assert run.passes(1, Reading(0, 100, 900), own()) == ""
+
+
+def test_last_attempt_must_have_used_the_required_gpu(tmp_path: Path) -> None:
+    samples = [Sample(1000.0 + second, (Reading(0, 90),), (own(),)) for second in range(20)]
+    later = [Sample(2000.0 + second, (Reading(0, 0),)) for second in range(20)]
+    lines = [encode(T4), *map(encode, samples), attempt_line(2), *map(encode, later)]
+    (tmp_path / GPU_SAMPLES).write_bytes(b"".join(lines))
+    directory = RunDirectory(str(tmp_path))
+    directory.append_event("state", state=RunState.RUNNING)
+    directory.append_event(ATTEMPT, number=2, start=0, reason="exit code 1", due=1.0)
+    ending = conclude(
+        directory, RunConfiguration("local", "/x", "local", require_gpu=True), Ending(RunState.COMPLETED, "")
+    )
+    assert (ending.state, ending.reason.partition(";")[0]) == (RunState.FAILED, "RequireGpu: it used no GPU")
 
 
 def test_require_gpu_fails_without_a_gpu(tmp_path: Path) -> None:

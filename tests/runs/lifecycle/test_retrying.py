@@ -107,7 +107,7 @@ def test_log_of_one_attempt_is_printed(workbench: Workbench) -> None:
     workbench.submit("train.py")
     (record,) = workbench.history()
     assert workbench.run("logs", record["run_id"], "--attempt", "2").out == "attempt 2 1\n"
-    assert workbench.run("logs", record["run_id"], "--attempt", "3", "-f").out == "attempt 3 1\n"
+    assert workbench.run("logs", record["run_id"], "--attempt", "3").out == "attempt 3 1\n"
     assert workbench.run("logs", record["run_id"], "--attempt", "1", "--tail", "5").out == "attempt 1 fresh\n"
     wrong = workbench.run("logs", record["run_id"], "--attempt", "4")
     wrong.error(2, "the run has no attempt 4", "Choose one of: 1, 2, 3.")

@@ -296,7 +296,7 @@ def test_unreachable_first_node_is_reported(run: Path) -> None:
     said = "Traceback\ntorch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection failed\n"
     (run / "ranks" / "b" / "torchrun.log").write_text(said)
     reason = with_cause(str(run), Ending(RunState.FAILED, "exit code 1", 1, 5.0)).reason
-    assert reason.startswith("torchrun of a node cannot connect to the first node")
+    assert reason.startswith("torchrun on a node cannot connect to the first node")
 
 
 def test_links_are_no_nodes(run: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

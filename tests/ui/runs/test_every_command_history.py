@@ -159,7 +159,7 @@ async def test_failed_run_is_started_again(project: Project, project_root: Path)
         driver = CommandDriver(pilot)
         dashboard_of(pilot).table.focus()
         await pilot.pause()
-        question = "Start fails.py [1] again in the project as it is now, because it was not tracked?"
+        question = "Start fails.py [1] again with the current files of the project?"
         await driver.does("one_run.start_again", lambda: question in " ".join(seen(pilot).split()))
         await pilot.press("y")
         await until(lambda: "✗ attempt 2: exit code 3" in seen(pilot))

@@ -17,7 +17,7 @@ RETRY_OPTIONS = (
     ),
     Field(
         f"{retry.SECTION}.on",
-        "Ends after which the run is started again: `failed` (an exit code other than 0), `oom` (killed because "
+        "Outcomes after which the run is started again: `failed` (an exit code other than 0), `oom` (killed because "
         "memory ran out), `lost` (the machine was restarted, or the exit code is unknown) and `timeout` (ended by "
         "`MaxDurationMinutes`). By default, `failed`, `oom` and `lost`. `preempted` is accepted, but occurs only on "
         "Slurm, which starts such runs again itself (`Slurm.requeue`).",

@@ -85,7 +85,7 @@ def _hot(held: dict[int, DeviceUse]) -> str:
     number, part = _most(held, [use.by_heat for use in held.values()])
     if part < THROTTLED_PART:
         return ""
-    return f"heat reduced the clocks of GPU {number} for {100 * part:.0f} % of the time: check its fans and air flow"
+    return f"heat reduced the clocks of GPU {number} for {100 * part:.0f} % of the time: check its fans and airflow"
 
 
 def _limited(held: dict[int, DeviceUse]) -> str:

@@ -33,7 +33,7 @@ from tui_workbench.runs.gpu.verdict import (
     time_text,
     to_json,
 )
-from tui_workbench.runs.store.attempts import AttemptRecord
+from tui_workbench.runs.store.attempts import AttemptRecord, current_attempt
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, RunDirectory
 
 SHORTEST_SECONDS = 3.0  # minimum time for the verdict `not used`; a process needs about a second to load CUDA
@@ -216,24 +216,34 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
 
     Raises StorageError.
     """
-    # A run that completed was not stalled at its end, even if no sample shows its last change.
-    minutes = None if ending.state == RunState.COMPLETED else configuration.stop_if_stalled_minutes
+    minutes = _stop_minutes(ending.state, configuration)
     variables = configuration.environment_variables
     verdict = fresh_verdict(directory.path, variables, final=True, stop_minutes=minutes)
     if verdict is None:
         return judged(configuration, ending, "", "there are no GPU samples")
     directory.write(GPU_VERDICT, json.dumps(to_json(verdict), indent=1).encode() + b"\n", durable=True)
-    return judged(configuration, ending, verdict.word, verdict.cause)
+    attempt = current_attempt(directory, ending)
+    last = attempt_verdict(directory.path, attempt, configuration) if attempt is not None else verdict
+    if last is None:
+        return judged(configuration, ending, "", "there are no GPU samples of its last attempt")
+    return judged(configuration, ending, last.word, last.cause)
 
 
-def attempt_verdict(directory: str, attempt: AttemptRecord, variables: Mapping[str, str]) -> Verdict | None:
+def _stop_minutes(state: str, configuration: RunConfiguration) -> int | None:
+    """Return the argument of `judge` for a run or an attempt that ended in this state."""
+    # A run that completed was not stalled at its end, even if no sample shows its last change.
+    return None if state == RunState.COMPLETED else configuration.stop_if_stalled_minutes
+
+
+def attempt_verdict(directory: str, attempt: AttemptRecord, configuration: RunConfiguration) -> Verdict | None:
     """Return the verdict on one attempt of a run, or None if there are no valid samples of it."""
     usage = read_attempt(os.path.join(directory, GPU_SAMPLES), attempt.number)
     if usage is None:
         return None
     evidence = evidence_in(os.path.join(directory, OUTPUT), attempt.log_start, attempt.log_end)
     try:
-        return judge(usage, evidence, variables, final=True)
+        minutes = _stop_minutes(attempt.state, configuration)
+        return judge(usage, evidence, configuration.environment_variables, final=True, stop_minutes=minutes)
     except UNSOUND:
         return None
 

@@ -137,12 +137,11 @@ class Recorder:
 
     def _warn(self, reason: str) -> None:
         """Send SIGTERM to the run. If its machine is unreachable, the caller tries again."""
-        if not self._directory.status().limit:
-            self._directory.append_event(LIMIT, reason=reason)
         try:
             # Do not use the controller's target, which another thread uses.
             with contextlib.closing(target_for(self._spec.target)) as target:
                 target.warn(self._spec)
+            self._directory.append_event(LIMIT, reason=reason)
         except TargetUnreachable:
             return
         except WorkbenchError as error:
@@ -218,10 +217,11 @@ class Recorder:
 
     def _note_attempt(self) -> None:
         """Mark the beginning of another attempt. A scheduler may start the script again while this thread runs."""
-        number = next((each.number for each in reversed(self._directory.attempts())), 1)
-        if self._file >= 0 and number != self._usage.attempt:
-            self._usage.begin_attempt(number)
-            self._write(attempt_line(number))
+        attempt = next(reversed(self._directory.attempts()), None)
+        if self._file >= 0 and attempt is not None and attempt.number != self._usage.attempt:
+            self._usage.begin_attempt(attempt.number)
+            self._policies.begin_attempt(attempt.start)
+            self._write(attempt_line(attempt.number))
 
     def _inspect_processes(self, host: Host) -> None:
         """Inspect the processes of the run periodically until one of them was observed on a GPU."""
@@ -284,10 +284,13 @@ class Policies:
         self._begin = status.attempt_begin or this_moment()
         self.is_warned = bool(status.limit)
         self._log = directory.file(OUTPUT)
-        self._idle = 0.0
-        self._absent = 0.0
-        self._read_log = 0.0
         self._is_over = False
+        self.begin_attempt(next((each.start for each in reversed(directory.attempts())), 0))
+
+    def begin_attempt(self, log_start: int) -> None:
+        """Judge only the attempt whose output begins at this offset of the log."""
+        self._log_start = log_start
+        self._idle = self._absent = self._read_log = 0.0
 
     @property
     def has_limit(self) -> bool:
@@ -357,7 +360,7 @@ class Policies:
         if usage.last - self._read_log < 10:
             return ""
         self._read_log = usage.last
-        found = evidence_in(self._log)
+        found = evidence_in(self._log, self._log_start)
         if found and all(each.speaks == AGAINST for each in found):
             return f"{REQUIRED}: {found[0].cause}"
         return ""

@@ -56,6 +56,10 @@ class Progress:
         self.quiet, self.last = min(self.quiet, quiet), quiet
         self.load = load if is_held else self.load
 
+    def begin_attempt(self) -> None:
+        """Forget the silence before another attempt of the run."""
+        self.quiet, self.absent, self.last = 0.0, 0.0, None
+
     def _change(self, pause: float) -> None:
         self.quiet = 0.0
         self.changes += 1

@@ -193,7 +193,8 @@ class Usage:
 
     def begin_attempt(self, number: int) -> None:
         """Begin another attempt. The time since the last sample does not count."""
-        self.attempt, self._previous, self.progress.last = number, 0.0, None
+        self.attempt, self._previous = number, 0.0
+        self.progress.begin_attempt()
 
     def add(self, sample: Sample) -> None:
         """Add a sample in which the run's processes have the user OWN."""

@@ -14,9 +14,9 @@ def record_attempts(directory: RunDirectory, record: Record, ending: Ending | No
 
     Can be called again. Raises StorageError.
     """
-    variables = record.spec.run_configuration.environment_variables
+    configuration = record.spec.run_configuration
     ended = attempts_of(directory)[:-1]
     last = current_attempt(directory, ending) if ending is not None else None
     for attempt in (*ended, *((last,) if last is not None else ())):
         if not os.path.lexists(directory.file(f"{attempt.folder}/{FILE}")):
-            write_attempt(directory, attempt, attempt_verdict(directory.path, attempt, variables))
+            write_attempt(directory, attempt, attempt_verdict(directory.path, attempt, configuration))

@@ -222,6 +222,7 @@ class Controller:
     def _ending(self, outcome: Outcome) -> Ending:
         """Return the ending of the script. A script that ended after the warning was ended by its time limit."""
         ending = _ending(outcome, self._directory.now())
+        self._helpers.stop_recording()  # its thread may just be sending the warning
         limit = self._directory.status().limit
         return ending._replace(state=RunState.CANCELED, reason=limit, exit_code=None) if limit else ending
 

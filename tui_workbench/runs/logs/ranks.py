@@ -41,7 +41,7 @@ _KNOWN = (
     ),
     (
         re.compile(r"RendezvousConnectionError|client socket has (timed out|failed)"),
-        "torchrun of a node cannot connect to the first node; the nodes must accept TCP connections of each other",
+        "torchrun on a node cannot connect to the first node; the nodes must accept TCP connections from each other",
     ),
     (re.compile(r"RendezvousTimeoutError"), "torchrun has not started on all nodes"),
 )

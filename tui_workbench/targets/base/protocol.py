@@ -39,6 +39,7 @@ import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.targets.base import machine_info
@@ -157,11 +158,14 @@ class Target(abc.ABC):
         Returns True if processes were killed.
         """
 
-    def warn(self, spec: RunSpec) -> None:  # noqa: B027
+    def warn(self, spec: RunSpec) -> None:
         """Send SIGTERM to the processes of the run, if it is active, and return without waiting for their end.
 
-        By default, nothing is sent: then a script is not warned of its time limit. Raises WorkbenchError.
+        Raises WorkbenchError, also if the type of target cannot send signals.
         """
+        raise WorkbenchError(
+            f"runs on targets of type {self.target.type} cannot be warned", remedy="Remove `SignalBeforeEndMinutes`."
+        )
 
     def collect(self, spec: RunSpec) -> None:  # noqa: B027
         """Copy the files of the run to this machine."""

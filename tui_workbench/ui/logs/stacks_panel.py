@@ -46,7 +46,7 @@ class StacksPanel(TextView):
 
     heading = "Python stacks"
     about = (
-        "Where the Python code of the run is now: all ranks, workers of data loaders, and threads. The most recent "
+        "The Python calls that all ranks, workers of data loaders and threads of the run execute. The most recent "
         "call is first. The script is not paused. The stacks are kept with the run; for an ended run, the last ones "
         "are shown."
     )

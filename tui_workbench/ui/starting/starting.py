@@ -279,8 +279,8 @@ class Starting:
 
     async def start_again(self, run: Run) -> None:
         """Start another attempt of an ended run, after a confirmation."""
-        files = "its working copy" if run.tracked else "the project as it is now, because it was not tracked"
-        text = f"Start {safe_text(run_title(run))} again in {files}?"
+        files = "in its working copy" if run.tracked else "with the current files of the project"
+        text = f"Start {safe_text(run_title(run))} again {files}?"
         if await self._context.questions.choose(text, *yes_no(YES)) != YES:
             return
         if await self._login.reach(self._state.target(run.target)):
