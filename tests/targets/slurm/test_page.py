@@ -64,9 +64,14 @@ def test_commands_of_the_page_work_as_typed(shell: Shell, slurm_accounting: Slur
 
 
 def test_target_and_overrides_of_the_page_are_valid(shell: Shell, slurm_accounting: SlurmCluster) -> None:
-    target, overrides = (typed(block, slurm_accounting) for block in blocks("yaml"))
+    target, overrides, nodes = (typed(block, slurm_accounting) for block in blocks("yaml"))
     (shell.folder / "aml_config" / "cluster.compute").write_text(target)
     (shell.folder / "aml_config" / "cluster.runconfig").write_text(overrides)
     assert "0 errors" in shell.type("workbench-tui config check")
     plan = shell.type("workbench-tui experiment submit -c cluster --dry-run train.py")
     assert "--partition=gpu --account=lab --time=0:30:00 --gpus=1 --cpus-per-task=8 --mem=32G" in plan
+    (shell.folder / "aml_config" / "cluster.runconfig").write_text(nodes)
+    assert "0 errors" in shell.type("workbench-tui config check")
+    plan = shell.type("workbench-tui experiment submit -c cluster --dry-run train.py")
+    assert "--nodes=2" in plan
+    assert "--gpus=8" in plan
