@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faults.support import until
+from tui_workbench.runs.logs.rank_files import AGAIN
 from tui_workbench.targets.base.run_environment import LAUNCHER, SDK_FOLDER
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Clock:
 
     def time(self) -> float:
         return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 RANKS = load()
@@ -249,7 +253,31 @@ def test_second_start_of_a_job_copies_only_new_lines(tmp_path: Path) -> None:
     assert (tmp_path / "ranks" / "0.log").read_bytes() == b"first\nsecond\n"
 
 
+def torchrun_log(folder: Path) -> bytes:
+    """Return the output of torchrun in the last attempt."""
+    return (folder / "torchrun.log").read_bytes().rpartition(AGAIN.encode())[2]
+
+
+def test_attempts_are_separate_in_the_log_of_torchrun(tmp_path: Path) -> None:
+    outputs = [start(tmp_path, "").communicate(timeout=120)[0] for _ in range(2)]
+    assert (tmp_path / "ranks" / "torchrun.log").read_bytes() == AGAIN.encode().join(outputs)
+
+
+def test_log_of_a_node_of_an_earlier_attempt_is_closed(tmp_path: Path) -> None:
+    folder = tmp_path / "ranks"
+    (folder / "old").mkdir(parents=True)
+    (folder / "old" / "torchrun.log").write_bytes(b"of attempt 1\n")
+    for each in start_nodes(tmp_path, ""):
+        each.communicate(timeout=120)
+    assert torchrun_log(folder / "old") == b""
+    assert torchrun_log(folder / "two").startswith(b"--standalone")
+
+
 # --- Several nodes that share a folder. Here, they are processes of one machine.
+
+
+BLANK = b"%31s\n" % b""
+"""The content of `exit` while torchrun is running on a node."""
 
 
 def start_nodes(folder: Path, script: str) -> tuple[subprocess.Popen[bytes], ...]:
@@ -257,7 +285,7 @@ def start_nodes(folder: Path, script: str) -> tuple[subprocess.Popen[bytes], ...
     offsets = []
     for name in ("one", "two"):
         (folder / "ranks" / name).mkdir(parents=True, exist_ok=True)
-        (folder / "ranks" / name / "exit").write_bytes(b"")
+        (folder / "ranks" / name / "exit").write_bytes(BLANK)
         log = folder / "ranks" / name / "output.log"
         log.touch()
         offsets.append(f"{name}:{log.stat().st_size}")
@@ -282,11 +310,70 @@ def test_first_node_copies_the_lines_of_all_nodes(tmp_path: Path) -> None:
     assert folder.joinpath("output.log").read_bytes().count(b"[rank3]: 3 two False\n") == 2
 
 
+class TwoNodes:
+    """The folders of two nodes; the launcher of the first one runs in this process."""
+
+    def __init__(self, path: Path) -> None:
+        for name in ("one", "two"):
+            (path / name).mkdir()
+            (path / name / "output.log").touch()
+            (path / name / "exit").write_bytes(BLANK)
+        self.other = path / "two"
+        self.own_exit = path / "one" / "exit"
+        self.log = os.open(path / "one" / "output.log", os.O_WRONLY | os.O_APPEND)
+        self._merged = path / "merged"
+        output = os.open(self._merged, os.O_WRONLY | os.O_CREAT)
+        self.nodes: Any = RANKS.Nodes(str(path), "one", [("one", 0), ("two", 0)], output, self.log)
+
+    def pump(self) -> bytes:
+        CLOCK.now += 1
+        self.nodes.pump()
+        return self._merged.read_bytes()
+
+
+@pytest.fixture
+def two_nodes(tmp_path: Path) -> TwoNodes:
+    return TwoNodes(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "has_failed"), [("", False), ("0", False), ("143 after a signal", False), ("143", True), ("1", True)]
+)
+def test_signaled_node_has_not_failed(two_nodes: TwoNodes, text: str, has_failed: bool) -> None:
+    (two_nodes.other / "exit").write_text(f"{text}\n")
+    assert two_nodes.nodes.has_failed() is has_failed
+
+
+def test_files_of_another_node_can_be_missing_for_a_while(two_nodes: TwoNodes) -> None:
+    for name in ("output.log", "exit"):
+        (two_nodes.other / name).rename(two_nodes.other / f"hidden {name}")
+    assert not two_nodes.nodes.has_failed()
+    assert two_nodes.pump() == b""
+    (two_nodes.other / "output.log").write_bytes(b"[rank2]: here\n")
+    assert two_nodes.pump() == b"[rank2]: here\n"
+
+
+def test_exit_code_that_cannot_be_written_is_no_failure(two_nodes: TwoNodes) -> None:
+    (two_nodes.other / "exit").write_text("0\n")
+    two_nodes.own_exit.unlink()
+    two_nodes.own_exit.symlink_to("/dev/full")
+    two_nodes.nodes.end(0, False)
+
+
+def test_log_is_stored_before_the_exit_code(two_nodes: TwoNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = []
+    monkeypatch.setattr(os, "fsync", lambda file: stored.append((file, two_nodes.own_exit.read_bytes())))
+    (two_nodes.other / "exit").write_text("0\n")
+    os.write(two_nodes.log, b"[rank0]: last words\n")
+    two_nodes.nodes.end(0, False)
+    assert stored == [(two_nodes.log, BLANK)]
+
+
 def test_first_node_waits_for_the_output_of_the_others(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     waits = f"while os.environ['RANK'] > '1' and not os.path.exists({str(gate)!r}):\n    time.sleep(0.02)\n"
     first, second = start_nodes(tmp_path, f"import os, time\n{waits}print('done')\n")
-    until(lambda: (tmp_path / "ranks" / "one" / "exit").read_bytes(), "the end of torchrun on the first node")
+    until(lambda: (tmp_path / "ranks" / "one" / "exit").read_bytes().strip(), "the end of torchrun on the first node")
     assert first.poll() is None
     gate.touch()
     out, _ = first.communicate(timeout=120)
@@ -300,7 +387,7 @@ def test_failing_node_gives_the_others_time_to_write(tmp_path: Path) -> None:
     first, second = start_nodes(tmp_path, script)
     out, _ = first.communicate(timeout=120)
     assert first.returncode == 1
-    assert (tmp_path / "ranks" / "one" / "exit").read_bytes() == b"1\n"
+    assert (tmp_path / "ranks" / "one" / "exit").read_bytes() == b"1".ljust(31) + b"\n"
     assert b"[rank0]: broken\n" in out
     assert out.count(b"last words\n") == 3
     second.communicate(timeout=120)
@@ -339,7 +426,8 @@ def test_nodes_wait_for_each_other_after_a_signal(tmp_path: Path) -> None:
     until(lambda: all(log.read_bytes().count(b"up") == 2 for log in logs), "all ranks")
     for each in both:
         each.terminate()
-    until(lambda: (tmp_path / "ranks" / "two" / "exit").read_bytes() == b"15 after a signal\n", "the end of a node")
+    ended = tmp_path / "ranks" / "two" / "exit"
+    until(lambda: ended.read_bytes().strip() == b"15 after a signal", "the end of a node")
     assert both[1].poll() is None
     gate.touch()
     out, _ = both[0].communicate(timeout=120)

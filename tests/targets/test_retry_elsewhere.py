@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,35 @@ def test_run_on_another_machine_is_started_again_by_its_user(box: Remote) -> Non
     assert (box.run_directory(run_id) / "work" / "state" / "checkpoint").read_text() == "123"
 
 
+WRITES = """\
+import os, pathlib
+attempt = os.environ.get("WORKBENCH_ATTEMPT", "1")
+for folder in ("checkpoints", "outputs"):
+    path = pathlib.Path(folder)
+    path.mkdir(exist_ok=True)
+    (path / f"epoch{attempt}.pt").write_text(attempt)
+    (path / f"epoch{attempt}.key").write_text(attempt)
+if attempt == "2":
+    os.remove("outputs/epoch1.pt")
+raise SystemExit(3)
+"""
+"""Adds files in each attempt. The second attempt removes an output of the first."""
+
+
+def test_files_of_earlier_attempts_stay_on_this_machine(box: Remote) -> None:
+    """They are older than the attempt, so its machine does not return them. Keys are not even sent to it."""
+    box.write(WRITES)
+    box.submit("train.py", configuration="box")
+    (record,) = box.history()
+    for _ in range(2):
+        assert box.run("experiment", "resume", "--run", record["run_id"]).code == 0
+        until(lambda: box.info(record["run_id"])["end_time_utc"])
+    keys = {"epoch1.key", "epoch2.key", "epoch3.key"}
+    directory = box.run_directory(record["run_id"])
+    assert set(os.listdir(directory / "work" / "checkpoints")) == {"epoch1.pt", "epoch2.pt", "epoch3.pt", *keys}
+    assert set(os.listdir(directory / "outputs")) == {"epoch2.pt", "epoch3.pt", *keys}
+
+
 def test_run_without_files_on_its_machine_cannot_start_again(box: Remote) -> None:
     box.write(GROWS)
     box.submit("train.py", configuration="box")
@@ -85,4 +115,5 @@ def test_run_without_files_on_its_machine_cannot_start_again(box: Remote) -> Non
     assert box.run("experiment", "clean", "--yes").code == 0
     box.run("experiment", "resume", "--run", record["run_id"])
     until(lambda: "its log was removed" in (box.info(record["run_id"])["reason"] or ""))
+    assert box.info(record["run_id"])["reason"].endswith(f"`workbench-tui experiment rerun -r {record['run_id']}`.")
     assert (box.run_directory(record["run_id"]) / "outputs" / "checkpoint").read_text() == "1"

@@ -187,6 +187,48 @@ def rename_below(top: str, old: str, new: str) -> None:
         os.rename(old_base, new_base, src_dir_fd=old_folder, dst_dir_fd=new_folder)
 
 
+def merge_below(top: str, old: str, new: str) -> None:
+    """Move a file or folder below `top`. Folders are merged, and other files at the new place are replaced.
+
+    After an interruption, every file is at its old or its new place, and the call can be repeated. Raises OSError.
+    """
+    with _parent(top, old) as (old_folder, old_base), _parent(top, new) as (new_folder, new_base):
+        _merge(old_folder, old_base, new_folder, new_base)
+
+
+def _merge(old_folder: int, old: str, new_folder: int, new: str) -> None:
+    import shutil
+
+    try:
+        replaced = os.lstat(new, dir_fd=new_folder).st_mode
+    except FileNotFoundError:
+        replaced = 0
+    if not stat.S_ISDIR(os.lstat(old, dir_fd=old_folder).st_mode):
+        if stat.S_ISDIR(replaced):
+            shutil.rmtree(new, dir_fd=new_folder)
+        os.rename(old, new, src_dir_fd=old_folder, dst_dir_fd=new_folder)
+        return
+    if not stat.S_ISDIR(replaced):
+        if replaced:
+            os.unlink(new, dir_fd=new_folder)
+        os.mkdir(new, FOLDER_MODE, dir_fd=new_folder)
+    with _folder(old_folder, old) as source, _folder(new_folder, new) as destination:
+        with contextlib.suppress(PermissionError):
+            os.fchmod(source, FOLDER_MODE)  # files cannot be moved out of a read-only folder
+        for name in os.listdir(source):
+            _merge(source, name, destination, name)
+    os.rmdir(old, dir_fd=old_folder)  # fails if the folder got other files in the meantime
+
+
+@contextlib.contextmanager
+def _folder(parent: int, name: str) -> Iterator[int]:
+    descriptor = os.open(name, _FOLDER, dir_fd=parent)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def unlink_below(top: str, name: str) -> None:
     """Remove a file or link. Raises OSError."""
     with _parent(top, name) as (folder, base):

@@ -9,7 +9,10 @@ with the exit code of torchrun.
 On several nodes that share FOLDER, this file is started once on each node. The variable WORKBENCH_NODES lists the nodes
 as NAME:OFFSET, and WORKBENCH_NODE is the name of this node. Each node writes only to FOLDER/NAME: the files above,
 `output.log` with the lines of its ranks, and `exit` with the exit code of its torchrun. `output.log` and `exit` exist
-before the start; OFFSET is the size of `output.log`. The first node also copies the lines of all nodes to stdout.
+before the start; OFFSET is the size of `output.log`, and `exit` has EXIT_SIZE bytes, all blank. The first node also
+copies the lines of all nodes to stdout.
+
+When a job starts again, a line in each `torchrun.log` separates the attempts.
 
 The workbench starts this file for runs with ProcessesPerNode, and never imports it. The file must run on Python 3.5 or
 newer with the standard library only.
@@ -48,11 +51,18 @@ _CLOSING = re.compile(rb"Sending process (\d+) closing signal")
 """A line of torchrun when it ends a rank (torch/distributed/elastic/multiprocessing/api.py, since PyTorch 1.9)."""
 
 NODES, NODE, NODE_LOG, NODE_EXIT = "WORKBENCH_NODES", "WORKBENCH_NODE", "output.log", "exit"
+EXIT_SIZE = 32
 _SIGNALED = " after a signal"
 """The text after an exit code if the node got a signal to end."""
 
+AGAIN = b"workbench: the script is started again\n"
+"""A line in torchrun.log at the beginning of each attempt after the first. It is not copied."""
+
 _NODES_INTERVAL = 0.2
 """Seconds between two reads of the logs of other nodes."""
+
+_STORE_INTERVAL = 1.0
+"""Seconds after which new lines are sent to the disk or the file server, where the first node can read them."""
 
 _FAREWELL_SECONDS = 2.0
 """Seconds for which a node that fails waits for the others to end, before its exit makes the scheduler kill them.
@@ -106,10 +116,9 @@ class _File:
 
     def open_again(self) -> "None":
         """Open the file again. A file system such as NFS may show new bytes of another node only after this."""
-        offset = os.lseek(self._file, 0, os.SEEK_CUR)
-        os.close(self._file)
-        self._file = os.open(self._path, os.O_RDONLY)
-        os.lseek(self._file, offset, os.SEEK_SET)
+        old, self._file = self._file, os.open(self._path, os.O_RDONLY)
+        os.lseek(self._file, os.lseek(old, 0, os.SEEK_CUR), os.SEEK_SET)
+        os.close(old)
 
     def end(self) -> "bytes":
         """Return the missing line ending of the last line, or b""."""
@@ -204,14 +213,20 @@ class Merger(_Copier):
 
 
 class Nodes(_Copier):
-    """The logs of all nodes of a run, which the first node copies to the descriptor `output`."""
+    """The logs of all nodes of a run, which the first node copies to the descriptor `output`.
 
-    def __init__(self, folder: "str", own: "str", nodes: "List[Tuple[str, int]]", output: "int") -> "None":
+    `log` is the descriptor of the log of this node. A file of another node that cannot be read now has no news: the
+    script continues, and the file is read again later.
+    """
+
+    def __init__(self, folder: "str", own: "str", nodes: "List[Tuple[str, int]]", output: "int", log: "int") -> "None":
         super().__init__(output)
         self._folder = folder
         self._own = own
+        self._log = log
+        self._stored, self._stored_size = 0.0, 0
         self._read = 0.0
-        self._names = [name for name, _ in nodes]
+        self._others = [name for name, _ in nodes if name != own]
         self._logs = []  # type: List[_File]
         if own == nodes[0][0]:
             self._logs = [_File(os.path.join(folder, name, NODE_LOG), b"", offset) for name, offset in nodes]
@@ -224,9 +239,25 @@ class Nodes(_Copier):
         self._read = now
         something = False
         for log in self._logs:
-            log.open_again()
-            something |= self._copy(log, is_last)
+            try:
+                log.open_again()
+                something |= self._copy(log, is_last)
+            except OSError:
+                continue
+        if abs(now - self._stored) >= _STORE_INTERVAL:
+            self._stored = now
+            self._store()
         return something
+
+    def _store(self) -> "None":
+        """Make the log of this node visible to the first node: NFS sends the bytes of an open file only later."""
+        try:
+            size = os.fstat(self._log).st_size
+            if size != self._stored_size:
+                os.fsync(self._log)
+                self._stored_size = size
+        except OSError:
+            return
 
     def end(self, code: "int", was_signaled: "bool") -> "None":
         """Record the exit code of torchrun on this node, and wait until this node can exit.
@@ -234,27 +265,41 @@ class Nodes(_Copier):
         The first node waits for the others, whose lines it copies. If the whole run gets a signal, every node waits for
         the others, which may be saving their state. A node that fails waits for a limited time.
         """
-        with open(os.path.join(self._folder, self._own, NODE_EXIT), "w") as file:
-            file.write("%d%s\n" % (code, _SIGNALED if was_signaled else ""))
         limit = time.time() + _FAREWELL_SECONDS
+        self._store()  # before the others can read that this node has ended
+        while not self._record("%d%s" % (code, _SIGNALED if was_signaled else "")) and time.time() < limit:
+            time.sleep(_NODES_INTERVAL)
         while self._is_any_running() and (was_signaled or (time.time() < limit if code else self._logs)):
             self.pump()
             time.sleep(_NODES_INTERVAL)
         self.pump(True)
 
+    def _record(self, text: "str") -> "bool":
+        """Write the exit file of this node. Return False if this is impossible now."""
+        try:
+            # This replaces the blanks, and thus also succeeds on a full disk.
+            with open(os.path.join(self._folder, self._own, NODE_EXIT), "r+") as file:
+                file.write(text.ljust(EXIT_SIZE - 1) + "\n")
+        except OSError:
+            return False
+        return True
+
     def has_failed(self) -> "bool":
-        """Return True if torchrun of a node has failed. A signal to this process is then a consequence of it."""
+        """Return True if torchrun of another node has failed. A signal to this process is then a consequence of it."""
         return any(code not in ("", "0") and not code.endswith(_SIGNALED) for code in self._codes())
 
     def _is_any_running(self) -> "bool":
         return "" in self._codes()
 
     def _codes(self) -> "List[str]":
-        """Return the exit codes of torchrun on all nodes; "" where it is running."""
+        """Return the exit codes of torchrun on the other nodes; "" where it is running."""
         codes = []
-        for name in self._names:
-            with open(os.path.join(self._folder, name, NODE_EXIT)) as file:
-                codes.append(file.read(16).strip())
+        for name in self._others:
+            try:
+                with open(os.path.join(self._folder, name, NODE_EXIT)) as file:
+                    codes.append(file.read(EXIT_SIZE).strip())
+            except OSError:
+                codes.append("")
         return codes
 
 
@@ -300,11 +345,30 @@ def run(folder: "str", command: "List[str]") -> "int":
     """Start torchrun, copy the output of its ranks to stdout, and return its exit code."""
     nodes = _take_nodes()
     if not nodes:
+        _begin_attempt(folder)
         return _run_here(folder, command, 1, None)
     own = os.environ[NODE]
     here = os.path.join(folder, own)
+    _begin_attempt(here)
+    if own == nodes[0][0]:
+        # The ranks of an earlier attempt may have run on nodes that have no launcher in this attempt.
+        for name in set(os.listdir(folder)).difference(name for name, _ in nodes):
+            _begin_attempt(os.path.join(folder, name))
     output = os.open(os.path.join(here, NODE_LOG), os.O_WRONLY | os.O_APPEND)
-    return _run_here(here, command, output, Nodes(folder, own, nodes, 1))
+    return _run_here(here, command, output, Nodes(folder, own, nodes, 1, output))
+
+
+def _begin_attempt(folder: "str") -> "None":
+    """Separate the output of torchrun in earlier attempts, if there is any, from that of this attempt."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        output = os.open(os.path.join(folder, _TORCHRUN + ".log"), flags)
+        try:
+            os.write(output, AGAIN)
+        finally:
+            os.close(output)
+    except OSError:
+        return  # this is the first attempt
 
 
 def _run_here(folder: "str", command: "List[str]", output: "int", nodes: "Optional[Nodes]") -> "int":

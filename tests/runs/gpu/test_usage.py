@@ -68,7 +68,7 @@ def test_samples_of_one_attempt_are_read_alone(tmp_path: Path) -> None:
     path = tmp_path / GPU_SAMPLES
     lines = [encode(T4)]
     lines += [encode(Sample(1000.0 + second, (Reading(0, 100),), (own(),))) for second in range(5)]
-    lines += [sum_line(Usage()), attempt_line(2)]
+    lines += [attempt_line(2)]
     lines += [encode(Sample(5000.0 + second, (Reading(0, 0),), (own(),))) for second in range(3)]
     path.write_bytes(b"".join(lines))
     first, second = read_attempt(str(path), 1), read_attempt(str(path), 2)
@@ -80,6 +80,41 @@ def test_samples_of_one_attempt_are_read_alone(tmp_path: Path) -> None:
     assert second.devices[0].gpu_seconds == 0
     assert second.machine == T4
     assert read_attempt(str(path), 3) is None
+
+
+def test_first_attempt_is_read_from_its_last_totals(tmp_path: Path) -> None:
+    """The file is read as if it were long: without the samples that the totals contain."""
+    path = tmp_path / GPU_SAMPLES
+    usage = add(Usage(), 5, Reading(0, 100), own())
+    usage.machine, usage.gives_all = T4, True
+    lines = [sum_line(usage)]
+    lines += [encode(Sample(usage.last + second, (Reading(0, 100),), (own(),))) for second in (1, 2)]
+    add(usage, 2, Reading(0, 100), own())
+    usage.begin_attempt(2)
+    lines += [attempt_line(2)]
+    add(usage, 3, Reading(0, 0), own())
+    lines += [encode(Sample(usage.last - second, (Reading(0, 0),), (own(),))) for second in (2, 1, 0)]
+    lines += [sum_line(usage), attempt_line(3)]
+    path.write_bytes(b"".join(lines))
+    first, second = read_attempt(str(path), 1), read_attempt(str(path), 2)
+    assert first is not None
+    assert second is not None
+    assert (first.samples, first.attempt, second.samples, second.attempt) == (7, 1, 3, 2)
+    assert (first.machine, first.gives_all, second.gives_all) == (T4, True, True)
+    assert first.devices[0].gpu_seconds == pytest.approx(7)
+    assert second.devices[0].held == pytest.approx(3)
+    assert second.devices[0].gpu_seconds == 0
+    assert read_attempt(str(path), 3) is None
+
+
+def test_invalid_totals_of_an_attempt_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / GPU_SAMPLES
+    sample = encode(Sample(1000.0, (Reading(0, 100),), (own(),)))
+    path.write_bytes(sample + b'{"sum":{}}\n{"attempt":"x"}\n' + sample + attempt_line(2) + sample)
+    first, second = read_attempt(str(path), 1), read_attempt(str(path), 2)
+    assert first is not None
+    assert second is not None
+    assert (first.samples, second.samples) == (2, 1)
 
 
 def test_attempt_is_kept_in_the_totals() -> None:

@@ -101,6 +101,17 @@ def test_each_attempt_has_its_own_record(workbench: Workbench) -> None:
     ]
 
 
+def test_next_attempt_does_not_wait_for_the_record_of_the_last(workbench: Workbench) -> None:
+    """The script makes a file in place of the folder of the records, so an event shows when they were written."""
+    configure(workbench, "{delay: 0}")
+    workbench.write("import os; open(os.environ['WORKBENCH_RUN_DIRECTORY'] + '/attempts', 'a').close(); exit(3)")
+    assert workbench.submit("train.py").code == 3
+    (record,) = workbench.history()
+    events = RunDirectory(str(workbench.run_directory(record["run_id"]))).events()
+    steps = [event["step"] for event in events if event.get("step") in ("start", "attempts")]
+    assert steps[:3] == ["start", "start", "attempts"]
+
+
 def test_log_of_one_attempt_is_printed(workbench: Workbench) -> None:
     configure(workbench, "{times: 3, delay: 0}")
     workbench.write(CHECKPOINT)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.faults.support import Workbench, controller_of, is_running, until
+from tui_workbench.core.errors import StorageError
 from tui_workbench.runs.lifecycle.building import restore_copy
-from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.lifecycle.retrying import add_attempt
+from tui_workbench.runs.store.rundir import Ending, RunDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GROWS = """\
 import os, pathlib, sys
@@ -69,6 +76,20 @@ def test_failed_run_continues_from_its_checkpoint(workbench: Workbench, *, is_tr
     assert (top / "outputs" / "checkpoint").read_text() == "123"
     assert (state / "state" / "checkpoint").read_text() == "123"
     assert not (state / "train.py").exists() or not is_tracked
+
+
+def test_start_does_not_wait_for_the_records_of_attempts(workbench: Workbench) -> None:
+    """The records cannot be written, because there is a file in place of their folder."""
+    workbench.write("raise SystemExit(3)")
+    workbench.submit("train.py")
+    (record,) = workbench.history()
+    folder = workbench.run_directory(record["run_id"]) / "attempts"
+    folder.write_bytes(b"")
+    resume(workbench, record["run_id"])
+    assert workbench.info(record["run_id"])["reason"] == "attempt 2: exit code 3"
+    folder.unlink()
+    resume(workbench, record["run_id"])
+    assert sorted(os.listdir(folder)) == ["1", "2", "3"]
 
 
 def test_canceled_run_starts_again(workbench: Workbench) -> None:
@@ -176,6 +197,55 @@ def test_interrupted_restoring_of_the_working_copy_is_repeated(workbench: Workbe
     resume(workbench, record["run_id"])
     info = json.loads(workbench.run("experiment", "status", "-r", record["run_id"]).out)
     assert [each["exit_code"] for each in info["attempts"]] == [3, 3]
+
+
+def test_canceled_restoring_of_the_working_copy_is_continued(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Restoring failed between two files, and then the run was canceled."""
+    track(workbench)
+    workbench.write("for name in ('first', 'second'): open(name, 'a').write('x')\nraise SystemExit(3)")
+    workbench.submit("train.py")
+    (record,) = workbench.history()
+    directory = RunDirectory(str(workbench.run_directory(record["run_id"])))
+    add_attempt(directory, Ending("failed", "exit code 3"), anew=True)
+    monkeypatch.setattr(os, "rename", fail_at_last(os.rename, "first", "second"))
+    with pytest.raises(StorageError):
+        restore_copy(directory, directory.own_record())
+    workbench.run("experiment", "cancel", "--run", record["run_id"])
+    assert workbench.status(record["run_id"]) == "Canceled"
+    resume(workbench, record["run_id"])
+    assert workbench.info(record["run_id"])["reason"] == "attempt 3: exit code 3"
+    assert [Path(directory.file(f"work/{name}")).read_text() for name in ("first", "second")] == ["xx", "xx"]
+    assert not Path(directory.file("earlier")).exists()
+
+
+def test_unreadable_folder_is_not_removed(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    track(workbench)
+    workbench.write(GROWS)
+    workbench.submit("train.py")
+    (record,) = workbench.history()
+    directory = RunDirectory(str(workbench.run_directory(record["run_id"])))
+    monkeypatch.setattr(os, "open", fail_at_last(os.open, "state"))
+    with pytest.raises(StorageError):
+        restore_copy(directory, directory.own_record())
+    assert Path(directory.file("earlier/state/checkpoint")).read_text() == "1"
+    restore_copy(directory, directory.own_record())
+    assert Path(directory.file("work/state/checkpoint")).read_text() == "1"
+
+
+def fail_at_last(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """Return the function; its first call for the last of these files raises PermissionError."""
+    left = set(names)
+
+    def call(path: Any, *arguments: Any, **options: Any) -> Any:
+        if path in left:
+            left.remove(path)
+            if not left:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return function(path, *arguments, **options)
+
+    return call
 
 
 def test_link_in_place_of_a_folder_is_not_followed(workbench: Workbench, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from tests.faults.support import Workbench, is_running, until
 from tests.runs.metrics.support import curve, read
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import RunState
-from tui_workbench.runs.logs.rank_files import file_of_rank, rank_log, ranks_by_node, ranks_of
-from tui_workbench.runs.logs.ranks import cause_of, with_cause
+from tui_workbench.runs.logs import rank_files
+from tui_workbench.runs.logs.rank_files import AGAIN, file_of_rank, rank_log, ranks_by_node, ranks_of
+from tui_workbench.runs.logs.ranks import TAIL_BYTES, cause_of, read_ranks, with_cause
 from tui_workbench.runs.store.rundir import Ending, RunDirectory
 
 TRAIN = """\
@@ -288,6 +290,49 @@ def test_first_failed_rank_of_several_nodes(
     run: Path, first: tuple[str, int, str], second: tuple[str, int, str], expected: str
 ) -> None:
     assert on_nodes(run, ("a", 0, *first), ("b", 3, *second)).startswith(expected)
+
+
+def begin_attempt(run: Path, *nodes: str) -> None:
+    for node in nodes:
+        with (run / "ranks" / node / "torchrun.log").open("a") as file:
+            file.write(AGAIN)
+
+
+def test_cause_of_an_earlier_attempt_is_ignored(run: Path) -> None:
+    assert reason(run, SUMMARY.format(code=5)) == "rank 3: exit code 5"
+    begin_attempt(run, "")
+    assert cause_of(str(run)) is None
+    killed = with_cause(str(run), Ending(RunState.FAILED, "killed by signal 15 (SIGTERM)", 128 + 15))
+    assert killed.reason == "torchrun was killed by signal 15 (SIGTERM)"
+
+
+def test_nodes_of_an_earlier_attempt_are_ignored(run: Path) -> None:
+    on_nodes(run, ("a", 0, "10", 7, ""))
+    begin_attempt(run, "a")
+    assert on_nodes(run, ("b", 0, "20", 8, "")) == "rank 0 on b: exit code 8"
+
+
+@pytest.mark.parametrize("text", ["Root Cause\n  rank : 1\n", "Root Cause\n" + " " * 99, "\n rank : 1" * 2])
+def test_crafted_output_of_torchrun_is_read_quickly(run: Path, text: str) -> None:
+    begin = time.process_time()
+    assert reason(run, text * (TAIL_BYTES // len(text))) == "exit code 1"
+    assert time.process_time() - begin < 1.0
+
+
+def test_many_ranks_are_found_quickly(run: Path) -> None:
+    for number in range(3000):
+        (run / "ranks" / f"{number}.log").touch()
+    begin = time.process_time()
+    assert read_ranks(str(run)).numbers == tuple(range(3000))
+    assert time.process_time() - begin < 1.0
+
+
+def test_number_of_ranks_is_limited(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_files, "MOST_RANKS", 3)
+    on_nodes(run, ("a", 0, "1", 1, ""), ("b", 3, "1", 1, ""))
+    for name in ("2.log", "1.log", "5.log", "02.log", "x.log", f"{'1' * 200}.log"):
+        (run / "ranks" / "b" / name).touch()
+    assert ranks_by_node(str(run)) == {"a": (0,), "b": (1, 2)}
 
 
 def test_unreachable_first_node_is_reported(run: Path) -> None:

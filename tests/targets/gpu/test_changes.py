@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,9 +67,9 @@ def test_checkpoint_behind_a_link_changes_the_mark(files: RunFiles, tmp_path: Pa
 
 
 def test_files_that_no_script_writes_do_not_count(files: RunFiles) -> None:
+    (files.directory / "work" / "__pycache__").mkdir()
     before = files.mark(tracked=False)
     (files.directory / "gpu.jsonl").touch()
-    (files.directory / "work" / "__pycache__").mkdir()
     (files.directory / "work" / "__pycache__" / "x.pyc").touch()
     assert files.mark(tracked=False) == before
 
@@ -85,6 +86,68 @@ def test_outputs_come_before_a_large_working_copy(files: RunFiles) -> None:
         (files.directory / "work" / f"image{number}").touch()
     before = files.mark()
     (files.directory / "outputs" / "step_100.pt").touch()
+    assert files.mark() != before
+
+
+@pytest.fixture
+def large(files: RunFiles, tmp_path: Path) -> Path:
+    """A folder with too many files, to which the working copy has a link."""
+    for number in range(2 * MOST_FILES):
+        if number % 1000 == 0:
+            (tmp_path / "large" / f"exp{number}" / "run_9").mkdir(parents=True)
+        (tmp_path / "large" / f"image{number}").touch()
+    (files.directory / "work" / "data").symlink_to(tmp_path / "large")
+    return tmp_path / "large"
+
+
+def test_large_linked_folder_hides_no_other_file(files: RunFiles, tmp_path: Path, large: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    (files.directory / "work" / "zlink").symlink_to(tmp_path / "scratch")
+    (files.directory / "work" / "zckpt").mkdir()
+    places = (tmp_path / "scratch", files.directory / "work" / "zckpt", files.directory / "work" / "sub")
+    marks = [files.mark()]
+    for text in ("", "1"):  # a new file, then a changed one
+        for place in places:
+            (place / "last.pt").write_text(text)
+            marks.append(files.mark())
+    assert len(set(marks)) == 7
+
+
+def test_new_file_beyond_the_limit_changes_the_mark(files: RunFiles, large: Path) -> None:
+    marks = [files.mark()]
+    assert marks == [files.mark()]
+    folders = list(large.glob("exp*/run_9"))
+    for folder in folders:  # about half of them are beyond the limit
+        (folder / "step_100.pt").touch()
+        marks.append(files.mark())
+    assert len(set(marks)) == 1 + len(folders) == 11
+
+
+def test_names_with_line_ends_are_harmless(files: RunFiles) -> None:
+    (files.directory / "work" / "a\nb 'c").touch()
+    before = files.mark()
+    assert before == files.mark() != ""
+    (files.directory / "work" / "train.py").write_text("1")
+    assert files.mark() != before
+
+
+def test_listing_that_takes_too_long_has_no_mark(
+    files: RunFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "find").write_text("#!/bin/sh\nexec sleep 60\n")
+    (programs / "timeout").write_text(f'#!/bin/sh\nshift 3\nexec {shutil.which("timeout")} -s KILL 0.2 "$@"\n')
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    assert files.mark() == ""
+
+
+@pytest.mark.parametrize("name", ["output.log", "metrics.jsonl", "ranks/1.log"])
+def test_log_that_is_not_copied_changes_the_mark(files: RunFiles, name: str) -> None:
+    before = files.mark()
+    (files.directory / name).write_text("step 1\n")
     assert files.mark() != before
 
 

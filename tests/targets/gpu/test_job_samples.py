@@ -215,10 +215,23 @@ def test_first_node_tells_how_long_the_files_are_quiet(job: Job, standin: Standi
     until(lambda: any(each.quiet is not None and each.quiet < 3 for each in job.read()[seen:]), "a change")
 
 
-def test_listing_with_a_new_file_ends_the_silence(job: Job) -> None:
-    def reading(second: int) -> str:
-        return f"g2026/11/23 14:00:{second:02}.000, 0, 90, 1000\n"
+def reading(second: int) -> str:
+    return f"g2026/11/23 14:{second // 60:02}:{second % 60:02}.000, 0, 90, 1000\n"
 
+
+def test_listing_with_a_new_file_ends_the_silence(job: Job) -> None:
     job.write(0, HEADER.format(count=1, name="node1") + reading(0) + "wa 1\n" + reading(30) + "wa 1\nkb 1\n")
     job.write(0, reading(40) + "wa 1\nkc 2\n" + reading(42))
     assert [each.quiet for each in job.read()] == [None, 30.0, 40.0, 2.0]
+
+
+def test_silence_is_unknown_after_a_listing_that_failed(job: Job) -> None:
+    job.write(0, HEADER.format(count=1, name="node1") + reading(0) + "wa 1\n" + reading(30) + "wa 1\nk\n")
+    job.write(0, reading(31) + "wa 1\n" + reading(35))
+    assert [each.quiet for each in job.read()] == [None, 30.0, None, 4.0]
+
+
+def test_time_without_a_look_at_the_files_is_not_silence(job: Job) -> None:
+    job.write(0, HEADER.format(count=1, name="node1") + reading(0) + "wa 1\n" + reading(20) + reading(600))
+    job.write(0, "wa 2\n" + reading(602))
+    assert [each.quiet for each in job.read()] == [None, 20.0, None, 2.0]

@@ -16,7 +16,7 @@ from tui_workbench.targets.hosts.fetching import fetch
 from tui_workbench.targets.hosts.host_run import HostRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.machines import Machine
@@ -58,11 +58,11 @@ def test_fetch_copies_only_files_of_the_run(run: Ended) -> None:
 def test_copy_removed_during_fetch_is_not_an_error(run: Ended, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine that submitted the run has fetched its files; this machine only follows the run."""
 
-    def later(host: Host, source: str, destination: str) -> object:
+    def later(host: Host, source: str, destination: str, is_kept: Callable[[str], bool]) -> object:
         if source.endswith("/work"):
             run.remove_copy()
             (run.here / "work.part").mkdir()  # of an attempt that came too late
-        return fetch(host, source, destination)
+        return fetch(host, source, destination, is_kept)
 
     monkeypatch.setattr(host_run, "fetch", later)
     run.fetch(Report())

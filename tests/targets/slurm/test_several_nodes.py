@@ -148,6 +148,8 @@ def test_cancel_ends_all_ranks_on_all_nodes(nodes: SlurmProject) -> None:
     nodes.write(DEAF)
     run_id = nodes.detach("train.py", configuration="cluster")
     until(lambda: nodes.log(run_id).count("deaf") == 4, "deaf ranks")
+    for node in ("node1", "node2"):  # the space for the exit code is reserved
+        assert (nodes.there(run_id) / "ranks" / node / "exit").read_bytes() == b"%31s\n" % b""
     assert nodes.run("experiment", "cancel", "--run", run_id, "--grace", "0.2").code == 0
     assert nodes.status(run_id) == "Canceled"
     assert not processes(nodes)

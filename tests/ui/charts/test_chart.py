@@ -12,7 +12,7 @@ from textual.app import App, ComposeResult
 from tests.ui.seen import screen_lines
 from tests.ui.waiting import until
 from tui_workbench.ui.charts.chart import AT_ONCE, Chart
-from tui_workbench.ui.charts.chart_data import TIME, Curve
+from tui_workbench.ui.charts.chart_data import TIME, AttemptBegin, Curve
 from tui_workbench.ui.charts.chart_drawing import MARKS, ROLES, Look, look_of
 from tui_workbench.ui.themes.themes import load_theme
 
@@ -77,7 +77,7 @@ async def test_attempts_are_marked_where_they_begin() -> None:
     app = ChartApp()
     async with app.run_test(size=(60, 14)) as pilot:
         # Values at 1000, 1002, ... 1038 s: the second attempt logs its first value in the middle.
-        one = curve("train.py [1]", [1.0] * 20)._replace(attempts=(1019.5, 5000.0))
+        one = curve("train.py [1]", [1.0] * 20)._replace(attempts=(AttemptBegin(2, 1019.5), AttemptBegin(3, 5000.0)))
         app.chart.show([one])
         lines = (await seen(pilot)).split("\n")
         assert lines[1].rstrip().endswith(" 2")

@@ -10,12 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui_workbench.ui.charts.chart_data import TIME, Bucket, Curve, View, attempt_places, points_of, smoothed, strokes
+from tui_workbench.core.model import RunState
+from tui_workbench.runs.store.rundir import ATTEMPT, RunDirectory
+from tui_workbench.ui.charts.chart_data import (
+    TIME,
+    AttemptBegin,
+    Bucket,
+    Curve,
+    View,
+    attempt_places,
+    points_of,
+    read_attempts,
+    smoothed,
+    strokes,
+)
 from tui_workbench.ui.charts.chart_drawing import Look, Picture
 from tui_workbench.ui.charts.chart_scale import scale_over
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 def curve(values: Sequence[float], steps: Sequence[float] | None = None, times: Sequence[float] | None = None) -> Curve:
@@ -102,10 +116,22 @@ def test_time_starts_at_the_first_value_of_each_curve() -> None:
 
 def test_attempt_begins_at_its_first_value_or_at_its_time() -> None:
     resumed = curve([1, 2, 3, 2, 1], steps=[0, 1, 2, 1, 2], times=[100, 110, 120, 200, 210])._replace(
-        attempts=(190.0, 205.0, 300.0)
+        attempts=(AttemptBegin(2, 190.0), AttemptBegin(3, 205.0), AttemptBegin(4, 300.0))
     )
     assert attempt_places(resumed, View()) == [(2, 1.0), (3, 2.0)]
     assert attempt_places(resumed, View(by=TIME)) == [(2, 90.0), (3, 105.0)]
+
+
+def test_attempts_keep_their_numbers_if_one_never_started(tmp_path: Path) -> None:
+    directory = RunDirectory(str(tmp_path))
+    directory.append_event("state", state=RunState.RUNNING)
+    directory.append_event(ATTEMPT, number=2, start=0, reason="exit code 1")
+    directory.append_event(ATTEMPT, number=3, start=0, reason="node1 failed")
+    directory.append_event("state", state=RunState.RUNNING)
+    (attempt,) = read_attempts(directory.path)
+    assert attempt.number == 3
+    resumed = curve([1, 2], times=[attempt.time - 9, attempt.time + 1])._replace(attempts=(attempt,))
+    assert attempt_places(resumed, View()) == [(3, 1.0)]
 
 
 def test_values_without_time_are_counted_on_a_time_axis() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,9 @@ def run(directory: Path) -> Run:
 
 
 def write(run: Run, name: str, text: str) -> None:
-    with Path(run.directory, "ranks", name).open("a") as file:
+    path = Path(run.directory, "ranks", name)
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a") as file:
         file.write(text)
 
 
@@ -178,6 +182,43 @@ async def test_ranks_of_a_later_node_are_found(run_on_nodes: Run) -> None:
         write(run_on_nodes, "gpu2/4.log", "late\n")
         app.pane.show_run(run_on_nodes)
         await until(lambda: app.border_title().endswith("5 ranks on 2 nodes"))
+
+
+async def test_rank_of_a_later_attempt_on_another_node(run_on_nodes: Run) -> None:
+    app = LogApp(run_on_nodes)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await until(lambda: not app.pane.why_not("step_node"))
+        title = "4 Log  train.py [7] on local, "
+        write(run_on_nodes, "gpu3/output.log", "[rank0]: of attempt 2\n")
+        write(run_on_nodes, "gpu3/0.log", "of attempt 2\n")
+        os.utime(Path(run_on_nodes.directory, "ranks", "gpu1", "0.log"), (1, 1))
+        app.pane.show_run(run_on_nodes)
+        await until(lambda: app.border_title() == f"{title}4 ranks on 3 nodes")
+        for key, part, text in (
+            ("r", "rank 0 of 4 on gpu3", "of attempt 2"),
+            ("m", "2 ranks on gpu1", "[rank0]: of rank 0"),
+            ("r", "rank 0 of 4 on gpu1", "of rank 0"),
+        ):
+            await pilot.press(key)
+            await app.shows(text)
+            assert app.border_title() == title + part
+
+
+async def test_choice_of_a_removed_node_or_rank_ends(run_on_nodes: Run) -> None:
+    app = LogApp(run_on_nodes)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await until(lambda: not app.pane.why_not("step_node"))
+        await pilot.press("m", "r", "r")
+        await app.shows("of rank 1")
+        folder = Path(run_on_nodes.directory, "ranks", "gpu1")
+        (folder / "1.log").unlink()
+        app.pane.show_run(run_on_nodes)
+        await until(lambda: app.border_title().endswith(", 1 rank on gpu1"))
+        shutil.rmtree(folder)
+        app.pane.show_run(run_on_nodes)
+        await until(lambda: app.border_title().endswith(", 2 ranks on 1 node"))
+        await pilot.press("r")
+        await app.shows("of rank 2")
 
 
 async def test_run_on_one_machine_has_no_nodes(run: Run) -> None:

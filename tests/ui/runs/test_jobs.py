@@ -151,6 +151,22 @@ async def test_stall_is_reported_once_when_it_begins(tmp_path: Path, monkeypatch
         assert ("because", stalled_before.run_id) not in app.posted
 
 
+async def test_verdict_and_stall_of_a_run_that_is_started_again_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "VERDICT_SECONDS", 1)
+    ended = judged(numbered(3, RunState.FAILED), tmp_path, "idle")
+    app = JobsApp(width=70)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await show(pilot, ended)
+        await until(lambda: "▲ GPU idle" in content_of(app.pane)[0])
+        write_verdict(ended, "proven")
+        await show(pilot, RUNNING._replace(directory=ended.directory))
+        await until(lambda: "✓ GPU" in content_of(app.pane)[0])
+        write_verdict(ended, "stalled")
+        await until(lambda: ("it is stalled", ended.run_id) in app.posted)
+
+
 async def test_columns_are_aligned() -> None:
     async with JobsApp().run_test(size=(70, 20)) as pilot:
         lines = await show(pilot, RUNNING, FAILED, DONE)

@@ -151,9 +151,7 @@ CODES: dict[str, Code] = {
     "processes-without-gpu": Code(ERROR, "`ProcessesPerNode` is `gpus`, but the target gives its runs no GPU."),
     "no-gpu-requested": Code(ERROR, "`RequireGpu` is true, but the Slurm job requests no GPU."),
     "nodes-without-gpu": Code(ERROR, "`ProcessesPerNode` is `gpus`, but the job has fewer GPUs than nodes."),
-    "more-processes-than-gpus": Code(
-        WARNING, "`ProcessesPerNode` exceeds the GPUs that a run has on each node."
-    ),
+    "more-processes-than-gpus": Code(WARNING, "`ProcessesPerNode` exceeds the GPUs that a run has on each node."),
     "no-torch": Code(WARNING, "`ProcessesPerNode` is set, but the environment has no PyTorch."),
     "processes-with-spark": Code(ERROR, "`ProcessesPerNode` is set, but the framework is PySpark."),
     "local-master": Code(WARNING, "The target is a Spark cluster, but `spark.master` uses only its head node."),

@@ -11,8 +11,9 @@ from tui_workbench.targets.gpu.changes import LOOK_SECONDS, Silence, log_mark
 class FileWatch:
     """The silence of the run in `directory`.
 
-    Its logs are in the run directory on this machine. The other files may be on another machine, so `files` is called
-    only while the logs do not change.
+    Its logs are in the run directory on this machine, perhaps as copies. Listing the files of the run may need a
+    connection to another machine, so `files` is called only while the logs do not change. It returns the mark of all
+    files, with the logs on that machine; "" if it is not known.
     """
 
     def __init__(self, directory: str, files: Callable[[], str]) -> None:
@@ -40,7 +41,7 @@ class FileWatch:
         return self._silence.seconds(now)
 
     def _see_files(self, now: float) -> bool:
-        """List the other files. Return False if that is impossible now."""
+        """List all files. Return False if that is impossible now."""
         try:
             mark = self._files()
         except (WorkbenchError, OSError):

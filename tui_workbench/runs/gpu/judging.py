@@ -222,7 +222,8 @@ def conclude(directory: RunDirectory, configuration: RunConfiguration, ending: E
     if verdict is None:
         return judged(configuration, ending, "", "there are no GPU samples")
     directory.write(GPU_VERDICT, json.dumps(to_json(verdict), indent=1).encode() + b"\n", durable=True)
-    attempt = current_attempt(directory, ending)
+    # Only `RequireGpu` needs the verdict on the last attempt alone, which may take seconds.
+    attempt = current_attempt(directory, ending) if configuration.require_gpu else None
     last = attempt_verdict(directory.path, attempt, configuration) if attempt is not None else verdict
     if last is None:
         return judged(configuration, ending, "", "there are no GPU samples of its last attempt")

@@ -15,7 +15,7 @@ import os
 from array import array
 from collections.abc import Sequence
 from math import nan
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from tui_workbench.core.files import LARGEST, open_regular, read_end
 from tui_workbench.runs.gpu.stall import Progress
@@ -42,7 +42,7 @@ LONGEST_PAUSE = 30.0  # longest time in seconds for which a GPU waits between tw
 BUSY_PERCENT = 5.0  # minimum utilization of a computing GPU; a GPU that only draws a screen has less
 SUM_EVERY = 300  # samples between two lines of totals
 _TAIL = 1 << 20
-_SUM_MARK, _ATTEMPT_MARK = b'{"sum":', b'{"attempt":'
+_SUM_MARK, _ATTEMPT_MARK, _MACHINE_MARK = b'{"sum":', b'{"attempt":', b'{"machine":'
 _MOST_NOTES, _MOST_OTHERS = 20, 8
 # Maximum number of sample lines to read after the last totals. The workbench writes totals more often.
 _MOST_LINES = 100_000
@@ -323,18 +323,48 @@ def read_usage(path: str) -> Usage | None:
 
 def read_attempt(path: str, number: int) -> Usage | None:
     """Return the totals of the samples of one attempt, or None if there are none or the file is unreadable."""
-    usage, current = Usage(), 1
     try:
         with open_regular(path) as file:
-            for line in iter(lambda: file.readline(LARGEST), b""):
-                if line.startswith(_ATTEMPT_MARK):
-                    with contextlib.suppress(*UNSOUND):
-                        current = int(json.loads(line)["attempt"])
-                elif current == number or isinstance(sample_in(line), Machine):
-                    usage.add_line(line)
+            usage = _seek_attempt(file, number)
+            while line := file.readline(LARGEST):
+                if line.startswith(_ATTEMPT_MARK) and _attempt_in(line) not in (0, number):
+                    break
+                usage.add_line(line)
     except OSError:
         return None
     return usage if usage.samples else None
+
+
+def _seek_attempt(file: BinaryIO, number: int) -> Usage:
+    """Move to the first line of an attempt that must be read, and return the totals of its lines before that line.
+
+    Totals cover the run from its start, so only those of the first attempt are used. Samples are not decoded here.
+    """
+    usage, totals, after_totals = Usage(), b"", 0
+    while line := file.readline(LARGEST):
+        if line.startswith(_ATTEMPT_MARK) and _attempt_in(line) >= number:
+            break
+        if line.startswith(_SUM_MARK):
+            totals, after_totals = line, file.tell()
+        elif line.startswith(_MACHINE_MARK):
+            usage.add_line(line)
+    known = Usage()
+    with contextlib.suppress(*UNSOUND):
+        known = Usage.from_json(json.loads(totals)["sum"])
+    if number == 1:
+        file.seek(after_totals if known.samples else 0)
+        return known
+    file.seek(-len(line), os.SEEK_CUR)
+    usage.gives_all = known.gives_all
+    return usage
+
+
+def _attempt_in(line: bytes) -> int:
+    """Return the number in a mark of an attempt, or 0 for an invalid line."""
+    try:
+        return int(json.loads(line)["attempt"])
+    except UNSOUND:
+        return 0
 
 
 def own_processes(directory: str) -> frozenset[int]:

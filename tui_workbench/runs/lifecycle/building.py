@@ -11,7 +11,6 @@ import contextlib
 import errno
 import os
 import signal
-import stat
 import time
 from collections.abc import Iterator, Mapping
 
@@ -22,8 +21,8 @@ from tui_workbench.core.files import (
     is_folder_below,
     load_json,
     make_folders,
+    merge_below,
     open_below,
-    open_folder,
     remove_below,
     rename_below,
     unlink_below,
@@ -322,8 +321,8 @@ def make_copy(directory: RunDirectory, record: Record) -> None:
 def restore_copy(directory: RunDirectory, record: Record) -> None:
     """Undo `collect_outputs`: restore the working copy of an ended run, with the files that the run made.
 
-    Files of the snapshot that the run removed are restored too. Can be called again after an interruption. Raises
-    StorageError.
+    Files of the snapshot that the run removed are restored too. Can be called again after an interruption: EARLIER
+    exists until its files are moved, and until then the working copy must not be collected. Raises StorageError.
     """
     path = directory.path
     if record.snapshot == "none":
@@ -337,28 +336,11 @@ def restore_copy(directory: RunDirectory, record: Record) -> None:
                 defer_copy(directory)
             make_copy(directory, record)
             # Files that are moved after the copy was made count as changed by the run.
-            _move_files(path, EARLIER, WORKING_COPY)
-        _move_files(path, OUTPUTS, os.path.join(WORKING_COPY, OUTPUTS))
-
-
-def _move_files(directory: str, source: str, destination: str) -> None:
-    """Move the files of one folder of the run directory into another, and remove the folder. Raises OSError."""
-    if not is_folder_below(directory, source):
-        return
-    make_folders(directory, destination)
-    top = open_folder(directory, source)
-    try:
-        for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top):
-            links = [name for name in folders if stat.S_ISLNK(os.lstat(name, dir_fd=descriptor).st_mode)]
-            there = os.path.normpath(os.path.join(destination, folder))
-            if not is_folder_below(directory, there):
-                remove_below(directory, there)  # a file or link of the snapshot, which the run replaced by a folder
-                make_folders(directory, there)
-            for name in (*files, *links):
-                wanted = os.path.join(there, name)
-                if is_folder_below(directory, wanted):
-                    remove_below(directory, wanted)
-                rename_below(directory, os.path.normpath(os.path.join(source, folder, name)), wanted)
-    finally:
-        os.close(top)
-    remove_below(directory, source)
+            merge_below(path, EARLIER, WORKING_COPY)
+        if is_folder_below(path, OUTPUTS):
+            make_folders(path, WORKING_COPY)
+            restored = os.path.join(WORKING_COPY, OUTPUTS)
+            try:
+                rename_below(path, OUTPUTS, restored)  # at once, so that an interruption cannot divide the outputs
+            except OSError:
+                merge_below(path, OUTPUTS, restored)  # the snapshot contains outputs

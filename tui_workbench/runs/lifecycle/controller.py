@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core import trace
 from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
+from tui_workbench.core.files import is_folder_below, remove_below
 from tui_workbench.core.model import RunState
 from tui_workbench.core.waiting import Interrupted
 from tui_workbench.runs.gpu.gate import REQUIRED
@@ -154,7 +155,9 @@ class Controller:
         ending = self._start_script()
         if ending is not None:
             self._wrap_up(ending)
-        return ending is None
+            return False
+        self._record_attempts()
+        return True
 
     def _start_script(self) -> Ending | None:
         """Prepare the run and start the script. Return None, or the ending if it could not be started."""
@@ -172,6 +175,7 @@ class Controller:
         """Make another attempt possible. Raises WorkbenchError, and the errors of `TargetLifecycle.make_ready`."""
         if attempt.anew and rundir.RESET not in self._directory.status().done:
             restore_copy(self._directory, self.record)
+            remove_below(self._directory.path, rundir.GPU_VERDICT)  # it does not cover the new attempt
         self._lifecycle.make_ready(attempt)
 
     def _watch(self) -> None:
@@ -193,12 +197,12 @@ class Controller:
                 return retrying.with_attempt(self._directory, ending)
             # The time between two attempts is not idle time of the run.
             self._helpers.stop_recording()
-            self._record_attempts()
             failed = self._start_script()
             if failed is not None:
                 return failed
             if self._lock is not None:
                 self._helpers.record_gpus(self.record)
+            self._record_attempts()
 
     def _wait(self) -> Ending:
         """Wait for the end of the script, and end it if it has reached its time limit.
@@ -240,8 +244,8 @@ class Controller:
     def _wrap_up(self, ending: Ending) -> None:
         """Collect the files of the run and record its end. The ending is recorded before the target is cleaned up."""
         ending = self._conclude_gpu(ending)
-        self._record_attempts(ending)
         self._lifecycle.record_ending(ending)
+        self._record_attempts(ending)
         self._helpers.metrics.read()
         self._collect_outputs()
         self._lifecycle.fetch()
@@ -276,7 +280,7 @@ class Controller:
             return ending
 
     def _record_attempts(self, ending: Ending | None = None) -> None:
-        """Write the records of the ended attempts; `ending` is that of the last one. Errors do not affect the run."""
+        """Write the missing records of ended attempts; `ending` is that of the last. Errors do not affect the run."""
         if not self._directory.attempts():
             return
         from tui_workbench.runs.lifecycle.attempt_records import record_attempts
@@ -290,6 +294,8 @@ class Controller:
         """Collect the outputs. Files that cannot be moved stay in the working copy, and an event records the reason."""
         if self.record.snapshot == "none" or not os.path.lexists(self._directory.file(rundir.WORKING_COPY)):
             return
+        if is_folder_below(self._directory.path, rundir.EARLIER):
+            return  # `restore_copy` was interrupted; the next attempt continues it, and needs the whole copy
         from tui_workbench.runs.lifecycle.collecting import collect_outputs
 
         begun = time.monotonic()

@@ -17,7 +17,6 @@ from tui_workbench.core.masking import find_mask
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle import queueing
-from tui_workbench.runs.lifecycle.attempt_records import record_attempts
 from tui_workbench.runs.lifecycle.building import remove_unfinished, save_environment
 from tui_workbench.runs.lifecycle.controller import Controller
 from tui_workbench.runs.lifecycle.handover import hand_over
@@ -30,7 +29,6 @@ from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import (
     CANCEL_REQUEST,
     FOLLOWED,
-    GPU_VERDICT,
     WAITING,
     ControllerLock,
     Ending,
@@ -119,8 +117,6 @@ def start_again(directory: RunDirectory) -> None:
         if directory.is_limited:
             with storage_errors("write", directory.file(WAITING)):
                 append_below(directory.path, WAITING, b"")
-        record_attempts(directory, record, None)
-        remove_below(directory.path, GPU_VERDICT)  # the folders of the attempts have their verdicts now
         notify_index(os.path.dirname(os.path.dirname(directory.path)), directory.run_id)
         if not directory.is_waiting:
             hand_over(directory, lock, target)

@@ -29,7 +29,7 @@ LOOK_SECONDS = 5.0  # interval of the checks that the run directory still exists
 CONNECT = "connect"  # the step until the target has answered; before that, the target has no files of the run
 CONNECT_ATTEMPTS = 6  # attempts to reach a target that has never answered; they take some seconds
 _AT_ONCE = frozenset(("name", "port"))  # failed checks that are not repeated: the name is wrong or the machine is off
-_HERE = frozenset(("queue", "prepare", CONNECT, "collect", "fetch"))  # steps that can begin before the target answers
+_HERE = frozenset(("queue", RESET, "prepare", CONNECT, "collect", "fetch"))  # steps that need no files on the target
 
 
 class TryLater(Exception):

@@ -7,24 +7,35 @@ Ranks on one machine write to `ranks/RANK.log`. Ranks of a run on several nodes 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
+from collections.abc import Mapping
 
 from tui_workbench.core.errors import UsageError
 from tui_workbench.runs.store.rundir import OUTPUT, RunDirectory
 from tui_workbench.targets.hosts.supervisor import RANKS
 
 TORCHRUN_LOG = "torchrun.log"  # the output of torchrun itself
+AGAIN = "workbench: the script is started again\n"
+"""The line with which the launcher (sdk/workbench_ranks.py) separates the attempts in torchrun.log."""
+
+MOST_RANKS = 1 << 14  # a script can create any number of files; the ranks and nodes after these are ignored
+
+_RANK_LOG = re.compile(r"(0|[1-9][0-9]{0,8})\.log")
 
 
 def ranks_by_node(directory: str) -> dict[str, tuple[int, ...]]:
     """Return the ranks that have files in the run directory, by node. The node "" is the machine of the run."""
     found = {}
+    room = MOST_RANKS
     for node in ("", *_node_names(directory)):
         with contextlib.suppress(OSError):
-            names = os.listdir(os.path.join(directory, RANKS, node))
-            numbers = [int(name[:-4]) for name in names if name.endswith(".log") and name[:-4].isdecimal()]
+            names = map(_RANK_LOG.fullmatch, os.listdir(os.path.join(directory, RANKS, node)))
+            numbers = sorted(int(name[1]) for name in names if name is not None)[:room]
+            room -= len(numbers)
             if node or numbers:
-                found[node] = tuple(sorted(numbers))
+                found[node] = tuple(numbers)
     return found
 
 
@@ -33,11 +44,27 @@ def ranks_of(directory: str) -> tuple[int, ...]:
     return tuple(sorted({rank for ranks in ranks_by_node(directory).values() for rank in ranks}))
 
 
-def rank_log(directory: str, rank: int) -> str:
-    """Return the path of the output file of a rank."""
+def current_nodes(directory: str, by_node: Mapping[str, tuple[int, ...]]) -> dict[int, str]:
+    """Return the current node of each rank, in the order of the ranks. `by_node` is the result of `ranks_by_node`."""
+    nodes: dict[int, list[str]] = {}
+    for node, ranks in by_node.items():
+        for rank in ranks:
+            nodes.setdefault(rank, []).append(node)
     # After a second start of the job, other nodes may have the rank.
-    paths = [_path(directory, node, rank) for node, ranks in ranks_by_node(directory).items() if rank in ranks]
-    return max(paths, key=_written, default=_path(directory, "", rank))
+    return {
+        rank: found[0] if len(found) == 1 else max(found, key=lambda node: _written(rank_path(directory, node, rank)))
+        for rank, found in sorted(nodes.items())
+    }
+
+
+def rank_log(directory: str, rank: int) -> str:
+    """Return the path of the current output file of a rank."""
+    return rank_path(directory, current_nodes(directory, ranks_by_node(directory)).get(rank, ""), rank)
+
+
+def rank_path(directory: str, node: str, rank: int) -> str:
+    """Return the path of the output file of a rank on a node."""
+    return os.path.join(directory, RANKS, node, f"{rank}.log")
 
 
 def node_log(directory: str, node: str) -> str:
@@ -85,17 +112,14 @@ def _node_names(directory: str) -> list[str]:
     try:
         with os.scandir(os.path.join(directory, RANKS)) as entries:
             # On one machine, the folder `torchrun` contains the error files of torchrun.
-            return sorted(each.name for each in entries if each.is_dir(follow_symlinks=False) and _is_node(each.path))
+            names = (each.name for each in entries if each.is_dir(follow_symlinks=False) and _is_node(each.path))
+            return sorted(itertools.islice(names, MOST_RANKS))
     except OSError:
         return []
 
 
 def _is_node(path: str) -> bool:
     return os.path.exists(os.path.join(path, OUTPUT))
-
-
-def _path(directory: str, node: str, rank: int) -> str:
-    return os.path.join(directory, RANKS, node, f"{rank}.log")
 
 
 def _written(path: str) -> float:

@@ -15,16 +15,19 @@ from typing import NamedTuple
 from tui_workbench.core.files import read_end
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.logs.log_traceback import MOST_CHARACTERS, last_traceback, shown
-from tui_workbench.runs.logs.rank_files import rank_log, ranks_by_node, ranks_of, torchrun_logs
+from tui_workbench.runs.logs.rank_files import AGAIN, current_nodes, rank_path, ranks_by_node, torchrun_logs
 from tui_workbench.runs.store.rundir import Ending
 from tui_workbench.targets.docker.container import ONE_WAS
 from tui_workbench.targets.hosts import supervisor
 
 TAIL_BYTES = 1 << 17  # bytes at the end of torchrun's output that are read; the summary has some lines for each rank
 
+_ROOT_CAUSE = "\nRoot Cause"
+_CAUSE_LINES = 10  # number of lines after the heading that may contain the values
 # PyTorch 1.9 wrote `rank: 1`, later versions write `rank      : 1`.
-_ROOT_CAUSE = re.compile(r"Root Cause(.*?)\n\s*rank\s*: (\d+).*?\n\s*exitcode\s*: (-?\d+)", re.DOTALL)
-_TIME = re.compile(r"\n\s*time\s*: (\S+)")
+_RANK = re.compile(r"\s*rank\s*: ([0-9]{1,9})\b")
+_CODE = re.compile(r"\s*exitcode\s*: (-?[0-9]{1,9})\b")
+_TIME = re.compile(r"\s*time\s*: (\S+)")
 
 _CONNECTION = re.compile(
     r"Connection (closed|reset|refused)|[Bb]roken pipe|Socket closed|NCCL error|ncclRemoteError|"
@@ -66,11 +69,11 @@ class Ranks(NamedTuple):
 
     by_node: Mapping[str, tuple[int, ...]] = {}
     failed: int = -1
-    logs: Mapping[int, str] = {}  # the paths of their files, by rank
+    current: Mapping[int, str] = {}  # the current node of each rank: another start of a job may use other nodes
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        return tuple(self.logs)
+        return tuple(self.current)
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -82,8 +85,7 @@ def read_ranks(directory: str) -> Ranks:
     """Return the current ranks of the run at `directory`."""
     by_node = ranks_by_node(directory)
     cause = cause_of(directory) if by_node else None
-    logs = {rank: rank_log(directory, rank) for rank in ranks_of(directory)}
-    return Ranks(by_node, cause.rank if cause is not None else -1, logs)
+    return Ranks(by_node, cause.rank if cause is not None else -1, current_nodes(directory, by_node))
 
 
 def rank_prefix(rank: int) -> str:
@@ -93,13 +95,20 @@ def rank_prefix(rank: int) -> str:
 
 def cause_of(directory: str) -> Cause | None:
     """Return the rank that failed first according to torchrun, or None if it is unknown."""
-    causes = []
-    for node, path in torchrun_logs(directory).items():
-        for about, rank, code in _ROOT_CAUSE.findall(_end_of(path))[-1:]:
-            time = _TIME.search(about)
-            causes.append(Cause(int(rank), int(code), node, time[1] if time else ""))
+    read = (_cause_in(_end_of(path), node) for node, path in torchrun_logs(directory).items())
+    causes = [cause for cause in read if cause is not None]
     # The ranks of other nodes often fail in the same second, because they have lost the connection.
     return min(causes, key=lambda each: (_is_consequence(directory, each), each.time), default=None)
+
+
+def _cause_in(output: str, node: str) -> Cause | None:
+    """Return the cause that the last summary in the output of torchrun names."""
+    _, heading, summary = f"\n{output}".rpartition(_ROOT_CAUSE)
+    lines = summary.split("\n", _CAUSE_LINES)[:_CAUSE_LINES] if heading else []
+    rank, code, time = (next(filter(None, map(each.match, lines)), None) for each in (_RANK, _CODE, _TIME))
+    if rank is None or code is None:
+        return None
+    return Cause(int(rank[1]), int(code[1]), node, time[1] if time is not None else "")
 
 
 def _is_consequence(directory: str, cause: Cause) -> bool:
@@ -109,7 +118,7 @@ def _is_consequence(directory: str, cause: Cause) -> bool:
     """
     if cause.code < 0:
         return cause.code in (-signal.SIGABRT, -signal.SIGTERM)
-    return bool(_CONNECTION.search(_raised_by(rank_log(directory, cause.rank))))
+    return bool(_CONNECTION.search(_raised_by(rank_path(directory, cause.node, cause.rank))))
 
 
 def with_cause(directory: str, ending: Ending) -> Ending:
@@ -132,7 +141,7 @@ def with_cause(directory: str, ending: Ending) -> Ending:
 def _reason_of(directory: str, cause: Cause) -> str:
     if cause.code < 0:
         return f"{cause.label} was {supervisor.describe_exit(128 - cause.code)}"
-    raised = _raised_by(rank_log(directory, cause.rank))
+    raised = _raised_by(rank_path(directory, cause.node, cause.rank))
     return f"{cause.label}: {raised or supervisor.describe_exit(cause.code)}"
 
 
@@ -156,8 +165,9 @@ def _torchrun_reason(directory: str) -> str:
 
 
 def _end_of(path: str) -> str:
+    """Return the end of the output of torchrun in the current attempt."""
     try:
         output = read_end(path, TAIL_BYTES)
     except OSError:
         return ""
-    return output.decode("utf-8", "surrogateescape")
+    return output.decode("utf-8", "surrogateescape").rpartition(AGAIN)[2]

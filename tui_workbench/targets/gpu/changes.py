@@ -7,6 +7,7 @@ only compared with each other, so wrong or changed clocks do not matter. The fil
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 
@@ -19,27 +20,47 @@ LOOK_SECONDS = 30.0
 """Seconds without a change of the logs after which the other files are listed, and seconds between two listings."""
 
 MOST_FILES = 5_000
-"""Maximum number of files to list. Listing them takes less than 0.1 s."""
+"""Maximum number of files to list in each folder. Listing them takes about 0.1 s."""
+
+LIST_SECONDS = 4
+"""Seconds after which a listing is given up, because a folder on a slow or missing file server can take minutes."""
 
 _LOGS = (OUTPUT, METRICS, RANKS, SPARK)
 _SKIPPED = ("__pycache__", "node_modules", ".git", ".venv", ".workbench")
 
-_SUMMED = "-type f -exec stat -c '%n %s %z' {} + 2>/dev/null"
+_SKIP = f"\\( {' -o '.join(f'-name {name}' for name in _SKIPPED)} \\) -prune -o"
+
+# $1: the run directory, further arguments: further folders. `head` ends `find` early. The times of folders show new
+# files beyond the limits. `find -L` follows links; each folder has its own limit, so that none hides the others.
+_LISTING = f"""\
+cd -- "$1" || exit
+shift
+first() {{ find "$@" -print | head -n {MOST_FILES}; }}
+{{
+    first {" ".join(_LOGS)} -type f
+    for root in {OUTPUTS} {WORKING_COPY} "$@"; do
+        echo "$root"
+        first -H "$root" -maxdepth 8 {_SKIP} \\( -type f -o -type l \\)
+        for folder in "$root"/*/ "$root"/.[!.]*/; do
+            [ -d "$folder" ] || continue
+            first -H "$folder" -maxdepth 2 {_SKIP} -type d
+            first -L "$folder" -maxdepth 7 {_SKIP} -type f
+        done
+    done
+}} | LC_ALL=C sort -u | tr '\\n' '\\0' | xargs -0 stat -L -c '%n %s %z' | cksum
+"""
 
 CHANGES = f"""\
-log_mark() {{ (cd -- "$run" 2>/dev/null && find {" ".join(_LOGS)} {_SUMMED} | cksum); }}
-file_mark() {{
-    (
-        cd -- "$run" 2>/dev/null || exit
-        find -L {OUTPUTS} {WORKING_COPY} "$@" -maxdepth 8 \\( {" -o ".join(f"-name {name}" for name in _SKIPPED)} \\) \\
-            -prune -o {_SUMMED} | head -n {MOST_FILES} | cksum
-    )
+log_mark() {{
+    (cd -- "$run" 2>/dev/null && find {" ".join(_LOGS)} -type f -exec stat -c '%n %s %z' {{}} + 2>/dev/null | cksum)
 }}
+file_mark() {{ timeout -s KILL {LIST_SECONDS} sh -c {shlex.quote(_LISTING)} sh "$run" "$@" 2>/dev/null; }}
 """
-"""Functions of `sh` that print the marks of the run directory `$run`, or nothing if it is missing.
+"""Functions of `sh` that print the marks of the run directory `$run`.
 
-`log_mark` covers the output, the metrics and the logs of ranks; `file_mark` covers the outputs and the working copy,
-and further folders in its arguments. Links to folders are followed, because scripts write checkpoints through them.
+`log_mark` covers the output, the metrics and the logs of ranks; `file_mark` also covers the outputs and the working
+copy, and further folders in its arguments. Links to folders are followed, because scripts write checkpoints through
+them. A function prints nothing if the directory is missing, or if the files cannot be listed in LIST_SECONDS.
 """
 
 
@@ -87,10 +108,11 @@ def _logs(directory: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def file_mark(host: Host, spec: RunSpec) -> str:
-    """Return the mark of the run's other files on its machine; "" if they cannot be listed.
+    """Return the mark of the run's files on its machine; "" if they cannot be listed.
 
-    Raises TargetUnreachable.
+    It covers the logs too, because their copies on this machine may be incomplete. Raises TargetUnreachable.
     """
     others = [spec.working_directory] if host.is_local and not spec.tracked else []
-    script = f'run=$1\nshift\n{CHANGES}\nfile_mark "$@"\n'
-    return host.run(["sh", "-c", script, "sh", HostRun(host, spec).directory, *others]).text.strip()
+    script = f'run=$1\nshift\n{CHANGES}\nfile_mark "$@" || :\n'
+    argv = ["sh", "-c", script, "sh", HostRun(host, spec).directory, *others]
+    return host.run(argv, timeout=2 * LIST_SECONDS).text.strip()

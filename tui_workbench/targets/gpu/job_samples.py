@@ -204,15 +204,14 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
             )
             if not heads or (is_awaited and len(self._nodes) > 1 and not is_last):
                 return found
-            parts = [
-                node.samples.popleft()
-                for node in self._nodes.values()
-                if node.samples and node.samples[0].time < first + _TOGETHER
-            ]
+            parts = []
+            for number, node in self._nodes.items():
+                if node.samples and node.samples[0].time < first + _TOGETHER:
+                    parts.append(node.samples.popleft())
+                    if number == 0:  # only the first node looks at the run's files; it may have no sample now
+                        self._quiet = parts[-1].quiet
             readings = tuple(reading for part in parts for reading in part.readings)
             processes = tuple(process for part in parts for process in part.processes)
-            # Only the first node looks at the run's files. It may have no sample at this time.
-            self._quiet = next((part.quiet for part in parts if part.quiet is not None), self._quiet)
             found.append(Sample(first, readings, processes, self._quiet))
 
 
@@ -233,6 +232,7 @@ class _Node:
         self._now = 0.0
         self._devices: frozenset[int] = frozenset()
         self._silence = Silence()
+        self._looked = 0.0  # the time of the last look at the files
         self._lines = self._new_lines()
 
     def close(self) -> None:
@@ -263,9 +263,12 @@ class _Node:
         if kind == "f":
             self.facts.append(text)
         elif kind == "w":
+            self._looked = self._now
             self._silence.see_logs(text, self._now)
-        elif kind == "k":
+        elif kind == "k" and text:
             self._silence.see_files(text, self._now)
+        elif kind == "k":
+            self._silence = Silence()  # the files cannot be listed
         elif kind in ("g", "p"):
             stamp, _, values = text.partition(", ")
             moment = _time_of(stamp)
@@ -303,7 +306,9 @@ class _Node:
         for record in records:
             if isinstance(record, Sample):
                 self.last = max(self.last, round(record.time, 2))
-                quiet = self._silence.seconds(self._now) if self._silence.is_known else None
+                # While a look at the files blocks, changes are not seen.
+                is_known = self._silence.is_known and self._now - self._looked <= LOOK_SECONDS
+                quiet = self._silence.seconds(self._now) if is_known else None
                 readings, processes = self._own(record.readings), self._own(record.processes)
                 self.samples.append(Sample(self.last, readings, processes, quiet))
             elif record.device < 0 or record.device in self._devices:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import IO, NamedTuple, Protocol, cast
 
 from tui_workbench.core.errors import StorageError, storage_errors
-from tui_workbench.core.files import FOLDER_MODE, remove_below
+from tui_workbench.core.files import FOLDER_MODE, merge_below, remove_below, rename_below, unlink_below
 from tui_workbench.core.progress import BYTES, meter
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.process_io import ProcessIO
@@ -160,9 +160,12 @@ class FetchReport(NamedTuple):
     skipped: tuple[str, ...] = ()
 
 
-def fetch(host: Host, source: str, destination: str) -> FetchReport:
-    """Copy the folder `source` of the host to `destination`, which is replaced when all files have arrived.
+def fetch(
+    host: Host, source: str, destination: str, is_kept: Callable[[str], bool] = lambda name: False
+) -> FetchReport:
+    """Copy the folder `source` of the host to `destination`, which is changed when all files have arrived.
 
+    Files of `destination` that are not on the host are removed, unless `is_kept` returns True for their relative path.
     Raises TargetUnreachable or StorageError.
     """
     partial = destination.rstrip("/") + PARTIAL
@@ -170,7 +173,7 @@ def fetch(host: Host, source: str, destination: str) -> FetchReport:
         _make_folder(partial)
         report = _attempt(host, source, partial)
         if report is not None:
-            _replace(partial, destination)
+            _replace(partial, destination, is_kept)
             return report
     raise StorageError(
         f"{source} on {host.label} changed during the copy",
@@ -256,15 +259,23 @@ def _is_listed(member: tarfile.TarInfo, sums: dict[str, str]) -> bool:
 
 
 def _remove_stale(folder: str, current: Container[str]) -> None:
-    """Remove the files of an earlier attempt that are not in `current`, and empty folders."""
-    for parent, folders, names in os.walk(folder, topdown=False):
-        for name in names:
-            path = os.path.join(parent, name)
-            if os.path.relpath(path, folder) not in current:
-                os.unlink(path)
+    """Remove the files that are not in `current`, and empty folders."""
+    for name in _paths(folder):
+        if name not in current:
+            unlink_below(folder, name)
+    for parent, folders, _ in os.walk(folder, topdown=False):
         for name in folders:
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.join(parent, name))
+
+
+def _paths(folder: str) -> set[str]:
+    """Return the relative paths of the files and links below a folder."""
+    found: set[str] = set()
+    for parent, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        found.update(os.path.relpath(os.path.join(parent, name), folder) for name in (*names, *links))
+    return found
 
 
 def _make_folder(path: str) -> None:
@@ -279,15 +290,16 @@ def _make_folder(path: str) -> None:
                     os.unlink(os.path.join(parent, name))
 
 
-def _replace(partial: str, destination: str) -> None:
-    """Rename the complete folder to `destination`, replacing an older one; the change survives a power failure."""
+def _replace(partial: str, destination: str, is_kept: Callable[[str], bool]) -> None:
+    """Move the complete folder to `destination`, as `fetch` says; the change survives a power failure."""
+    folder, base = os.path.split(destination.rstrip("/"))
     with storage_errors("write", destination, exact=True):
         os.sync()
         if os.path.isdir(destination) and not os.path.islink(destination):
-            shutil.rmtree(destination)
-        os.rename(partial, destination)
-        descriptor = os.open(os.path.dirname(destination) or ".", os.O_RDONLY)
+            kept = {name for name in _paths(destination) if is_kept(name)}
+            _remove_stale(destination, kept | _paths(partial))
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            rename_below(folder or ".", base + PARTIAL, base)  # at once, if there was nothing to keep
+        except OSError:
+            merge_below(folder or ".", base + PARTIAL, base)
+        os.sync()

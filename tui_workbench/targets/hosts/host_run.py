@@ -14,12 +14,13 @@ import os
 import posixpath
 import shlex
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import StorageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import FOLDER_MODE, make_folders, open_below, read_below, write_below
 from tui_workbench.core.locks import lock_file
+from tui_workbench.core.masking import is_secret_file
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.moments import current_boot_id
 from tui_workbench.targets.base.run_environment import SDK_FOLDER
@@ -59,9 +60,11 @@ mkdir -p -- "$@"
 # $1: the run's directory. Executed on the host, because a container may see another boot ID.
 _RESET = 'cd -- "$1" && rm -f -- pid exit boot'
 
+LOG_REMOVED = 9  # exit code of _RESET_ANEW
+
 # $1: the run's directory, $2: the size of the copy of its log. The files of the run were fetched, and are sent again.
 _RESET_ANEW = f"""\
-cd -- "$1" && [ "$(cat {OUTPUT} 2>/dev/null | wc -c)" -ge "$2" ] || {{ echo 'its log was removed' >&2; exit 1; }}
+cd -- "$1" 2>/dev/null && [ "$(cat {OUTPUT} 2>/dev/null | wc -c)" -ge "$2" ] || exit {LOG_REMOVED}
 rm -rf -- pid exit boot placed work outputs copy.* removed
 """
 
@@ -334,6 +337,11 @@ class HostRun:
                 size = os.stat(path).st_size if os.path.exists(path) else 0
                 command = ["sh", "-c", _RESET_ANEW, "sh", self.directory, str(size)]
             done = self._host.run(command)
+            if anew and done.code == LOG_REMOVED:
+                raise WorkbenchError(
+                    f"cannot start the run again: its log was removed from {self._host.label}",
+                    remedy=f"Run it again instead: `workbench-tui experiment rerun -r {self._spec.run_id}`.",
+                )
             self.require(done, "start the run again")
         supervisor.forget(self._spec.run_directory)
 
@@ -389,23 +397,32 @@ class HostRun:
         return HostRunState(started, supervisor.read_exit_code(self.directory), restarted)
 
     def fetch(self, report: Report) -> None:
-        """Fetch the files that the run made: `outputs/`, and all others in `work/`. Can be repeated."""
+        """Fetch the files that the run made: `outputs/`, and all others in `work/`. Can be repeated.
+
+        If an ended run was started again, the files of earlier attempts are here. Those in `work/` are no longer on the
+        host, because `_COLLECT` removes files that are older than the last attempt. Files with secrets were never sent.
+        """
         if self._host.is_local:
             return
         done = self._host.run(["sh", "-c", _COLLECT, "sh", self.directory], timeout=COPY_SECONDS)
         self.require(done, "collect the files of the run")
-        for name in (OUTPUTS, WORKING_COPY):
-            if name in self._names():
-                try:
-                    fetched = fetch(self._host, self.file(name), os.path.join(self._spec.run_directory, name))
-                    if fetched.skipped:
-                        report.done("left out", reason=_describe_skipped(name, fetched.skipped))
-                except StorageError:
-                    # The machine that submitted the run removes the copy after fetching it.
-                    if name in self._names():
-                        raise
-                    forget_partial(os.path.join(self._spec.run_directory, name))
+        self._fetch_folder(OUTPUTS, is_secret_file, report)
+        self._fetch_folder(WORKING_COPY, lambda path: True, report)
         self.finish_live()
+
+    def _fetch_folder(self, name: str, is_kept: Callable[[str], bool], report: Report) -> None:
+        if name not in self._names():
+            return
+        destination = os.path.join(self._spec.run_directory, name)
+        try:
+            fetched = fetch(self._host, self.file(name), destination, is_kept)
+            if fetched.skipped:
+                report.done("left out", reason=_describe_skipped(name, fetched.skipped))
+        except StorageError:
+            # The machine that submitted the run removes the copy after fetching it.
+            if name in self._names():
+                raise
+            forget_partial(destination)
 
     def finish_live(self) -> None:
         """Fetch the rest of the files of `live`, such as the metrics. Can be repeated."""

@@ -159,8 +159,9 @@ _SETUP = """\
 """
 
 # The first node lists the nodes, and is the rendezvous of torchrun. The logs of the nodes exist before the step starts,
-# because NFS may hide a new file from other nodes for a minute. The ports are below those that Linux gives to
-# connections; two jobs rarely share a node and the last four digits of their IDs.
+# because NFS may hide a new file from other nodes for a minute. The blanks in `exit` mean that torchrun is running, and
+# reserve the space for its exit code. The ports are below those that Linux gives to connections; two jobs rarely share
+# a node and the last four digits of their IDs.
 _MEETING = f"""\
 names=$(scontrol show hostnames "$SLURM_JOB_NODELIST") && [ -n "$names" ] ||
     setup_failed 1 "scontrol show hostnames $SLURM_JOB_NODELIST"
@@ -168,7 +169,7 @@ names=$(scontrol show hostnames "$SLURM_JOB_NODELIST") && [ -n "$names" ] ||
 for name in $names; do
     [ -n "${NODES_VARIABLE}" ] || {RENDEZVOUS_VARIABLE}=$name:$(({FIRST_PORT} + SLURM_JOB_ID % 10000))
     node=$run/{RANKS}/$name
-    (umask 077; mkdir -p "$node" && : >>"$node/{NODE_LOG}" && : >"$node/{EXIT}") || end 1
+    (umask 077; mkdir -p "$node" && : >>"$node/{NODE_LOG}" && printf '%31s\\n' '' >"$node/{EXIT}") || end 1
     {NODES_VARIABLE}="${NODES_VARIABLE} $name:$(($(wc -c <"$node/{NODE_LOG}")))"
 done
 export {NODES_VARIABLE} {RENDEZVOUS_VARIABLE}

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from tui_workbench.core.model import Run
 from tui_workbench.runs.metrics import RunMetrics
+from tui_workbench.runs.store.attempts import attempts_of
+from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.ui.charts.chart_scale import Scale
 from tui_workbench.ui.formatting import run_title
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -26,6 +28,13 @@ SMOOTHINGS = (0.0, 0.6, 0.9, 0.98)
 """Weights of the moving average that the user can choose; 0 means no smoothing."""
 
 
+class AttemptBegin(NamedTuple):
+    """When an attempt of a run began, in seconds since the epoch."""
+
+    number: int
+    time: float
+
+
 class Curve(NamedTuple):
     """A curve of a chart. `label` is safe text; the arrays have equal lengths; `times` are seconds since the epoch."""
 
@@ -35,7 +44,7 @@ class Curve(NamedTuple):
     times: Sequence[float]
     key: str = ""  # distinguishes curves with the same label
     look: int = -1  # index of color and mark (see `look_of`); -1: the position of the curve
-    attempts: Sequence[float] = ()  # when the second and later attempts of its run began, in seconds since the epoch
+    attempts: Sequence[AttemptBegin] = ()  # those of its run, after the first
 
 
 class View(NamedTuple):
@@ -81,7 +90,7 @@ class Points(NamedTuple):
 def attempt_places(curve: Curve, view: View) -> list[tuple[int, float]]:
     """Return the number of each attempt after the first, and the x at which it begins, if it has logged a value."""
     found = []
-    for number, begin in enumerate(curve.attempts, start=2):
+    for number, begin in curve.attempts:
         first = bisect_left(curve.times, begin)  # times ascend, because points are in the order of logging
         if first < len(curve.times):
             found.append((number, begin - curve.times[0] if view.by == TIME else curve.steps[first]))
@@ -188,6 +197,12 @@ def read_metrics(run: Run) -> RunMetrics:
     metrics = RunMetrics(run.directory)
     metrics.refresh()
     return metrics
+
+
+def read_attempts(directory: str) -> tuple[AttemptBegin, ...]:
+    """Return when the second and later attempts of a run began. Attempts that never started are left out. Blocks."""
+    later = attempts_of(RunDirectory(directory))[1:]
+    return tuple(AttemptBegin(each.number, each.start) for each in later if each.start)
 
 
 def run_curves(runs: Iterable[tuple[Run, int]], name: str) -> list[Curve]:

@@ -20,11 +20,10 @@ from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.usage import GpuCurves
 from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict
 from tui_workbench.runs.metrics import LoggedItem, MetricSummary, RunMetrics, Series
-from tui_workbench.runs.store.attempts import attempts_of
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.ui.blocking import OneAtATime, in_thread
 from tui_workbench.ui.charts.chart import Chart
-from tui_workbench.ui.charts.chart_data import TIME, Curve, View
+from tui_workbench.ui.charts.chart_data import TIME, AttemptBegin, Curve, View, read_attempts
 from tui_workbench.ui.charts.chart_drawing import Look, look_of
 from tui_workbench.ui.charts.chart_scale import number
 from tui_workbench.ui.commands.screen_commands import GPU_PANEL, METRICS
@@ -52,7 +51,7 @@ class Logged(NamedTuple):
     summary: Mapping[str, MetricSummary]
     notes: tuple[str, ...]
     curves: Mapping[str, Series]
-    attempts: tuple[float, ...]  # when the second and later attempts of the run began
+    attempts: tuple[AttemptBegin, ...]
     items: tuple[LoggedItem, ...]
 
 
@@ -106,7 +105,7 @@ class MetricsPanel(Horizontal, inherit_bindings=False):
         curves = {name: self._metrics.series(name) for name in names if summary[name].kind == "scalar"}
         kinds = {summary[name].kind for name in names} - {"scalar", "text"}
         items = [item for kind in sorted(kinds) for item in self._metrics.items(kind) if item.name in names]
-        attempts = tuple(each.start for each in attempts_of(RunDirectory(self._directory))[1:] if each.start)
+        attempts = read_attempts(self._directory)
         return Logged(summary, tuple(self._metrics.notes()), curves, attempts, tuple(items))
 
     def _wanted(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
-from tui_workbench.runs.logs.rank_files import node_log
+from tui_workbench.runs.logs.rank_files import node_log, rank_path
 from tui_workbench.runs.logs.ranks import Ranks, rank_prefix
 
 ALL_RANKS = -1  # the choice of the combined output instead of a rank
@@ -14,9 +14,26 @@ class RankChoice:
     """The ranks of a run, and the user's choice. `ranks` is None for a run without torchrun, and while unknown."""
 
     def __init__(self) -> None:
-        self.ranks: Ranks | None = None
+        self._ranks: Ranks | None = None
         self._rank = ALL_RANKS
         self._node = ""  # the node whose ranks are shown; "" for all nodes
+
+    @property
+    def ranks(self) -> Ranks | None:
+        return self._ranks
+
+    @ranks.setter
+    def ranks(self, ranks: Ranks) -> None:
+        """Replace the ranks. A node or rank that no longer exists is no longer chosen."""
+        self._ranks = ranks
+        if self._node not in ("", *ranks.nodes):
+            self._node, self._rank = "", ALL_RANKS
+        if self._rank not in self._numbers(ranks):
+            self._rank = ALL_RANKS
+
+    def _numbers(self, ranks: Ranks) -> tuple[int, ...]:
+        """Return the ranks of the chosen node, or all ranks."""
+        return ranks.by_node[self._node] if self._node else ranks.numbers
 
     @property
     def shows_all(self) -> bool:
@@ -29,7 +46,7 @@ class RankChoice:
     def step_rank(self, direction: int) -> None:
         """Choose the next rank of the chosen node, or all of its ranks after the last one."""
         if self.ranks is not None:
-            order = (ALL_RANKS, *(self.ranks.by_node[self._node] if self._node else self.ranks.numbers))
+            order = (ALL_RANKS, *self._numbers(self.ranks))
             self._rank = order[(order.index(self._rank) + direction) % len(order)]
 
     def step_node(self, direction: int) -> None:
@@ -41,7 +58,7 @@ class RankChoice:
     def log_of(self, run: Run) -> str:
         """Return the path of the chosen output."""
         if self.ranks is not None and self._rank != ALL_RANKS:
-            return self.ranks.logs[self._rank]
+            return rank_path(run.directory, self._node or self.ranks.current[self._rank], self._rank)
         return node_log(run.directory, self._node) if self._node else run.log_path
 
     @property
@@ -51,11 +68,12 @@ class RankChoice:
             return ""
         by_node, ranks = self.ranks.by_node, len(self.ranks.numbers)
         if self._rank != ALL_RANKS:
-            node = self._node or next((name for name, numbers in by_node.items() if self._rank in numbers), "")
+            node = self._node or self.ranks.current[self._rank]
             return f", rank {self._rank} of {ranks}{f' on {node}' if node else ''}"
         if self._node:
             return f", {counted(len(by_node[self._node]), 'rank')} on {self._node}"
-        return f", {ranks} ranks{f' on {len(self.ranks.nodes)} nodes' if self.ranks.nodes else ''}"
+        nodes = f" on {counted(len(self.ranks.nodes), 'node')}" if self.ranks.nodes else ""
+        return f", {counted(ranks, 'rank')}{nodes}"
 
     @property
     def no_output(self) -> str:

@@ -120,12 +120,14 @@ class JobsPane(Pane):
         self._steps = steps or {}
         listed = [run for place, run in enumerate(runs) if place < SHOWN_RUNS or run.is_active]
         self._runs = {run.run_id: run for run in listed}
-        self._canceling.intersection_update(run_id for run_id, run in self._runs.items() if run.is_active)
+        active = {run.run_id for run in listed if run.is_active}
+        self._canceling &= active
+        self._final -= active  # an ended run may have been started again
         self._empty = empty
         self._show(current)
         if self._asked not in self._runs or not self._runs[self._asked].is_active:
             self._end_question()
-        is_needed = any(run.is_active for run in runs)
+        is_needed = bool(active)
         if is_needed and self.timer is None:
             self.timer = self.set_interval(1, self._tick)
         elif self.timer is not None and not is_needed:
@@ -145,8 +147,9 @@ class JobsPane(Pane):
 
     async def _read_verdicts(self) -> None:
         runs = [run for run in self._runs.values() if run.run_id not in self._final]
-        found = await in_thread(partial(read_verdicts, runs))
+        # Before the reading, because `show_runs` may remove a run meanwhile.
         self._final.update(run.run_id for run in runs if not run.is_active)
+        found = await in_thread(partial(read_verdicts, runs))
         words = {run_id: str(brief.get("verdict", "")) for run_id, brief in found.items()}
         if any(self._verdicts.get(run_id, "") != word for run_id, word in words.items()):
             self._report_stalled(runs, found)
