@@ -163,9 +163,8 @@ class Target(abc.ABC):
 
         Raises WorkbenchError, also if the type of target cannot send signals.
         """
-        raise WorkbenchError(
-            f"runs on targets of type {self.target.type} cannot be warned", remedy="Remove `SignalBeforeEndMinutes`."
-        )
+        remedy = "Remove `SignalBeforeEndMinutes`."
+        raise WorkbenchError(f"runs on targets of type {self.target.type} cannot be warned", remedy=remedy)
 
     def collect(self, spec: RunSpec) -> None:  # noqa: B027
         """Copy the files of the run to this machine."""
