@@ -119,7 +119,7 @@ JOBS = Scope("jobs", "5 Jobs", (
         "Reconnect to the run's machine now. If the run has ended, fetch its missing files."),
     Command("jobs.again", "a", "again", "Reuse", "Fill the run bar with this run's values."),
     quiet("jobs.stacks", "s", "show_stacks", "Why it hangs",
-        "Show the Python stacks of all ranks below the log."),
+        "Show the Python stacks of all ranks. They are shown below the end of the log."),
     Command("jobs.details", "d", "details", "Details", "Show metrics, outputs, plan and files."),
 ))
 
