@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -207,6 +208,22 @@ def test_submit_replaces_a_killed_watcher_for_all_runs(cluster: Cluster) -> None
     kill(cluster.watcher())
     cluster.ended(cluster.submit())
     assert until(lambda: ControllerLock.holder(RunDirectory(run.directory)), "a controller") == cluster.watcher()
+
+
+def test_submit_waits_for_the_lock_of_a_killed_watcher(cluster: Cluster) -> None:
+    """A child that the watcher was starting when it was killed holds the lock for a moment."""
+    cluster.ended(cluster.submit())
+    killed = cluster.watcher()
+    kill(killed)
+    (file,) = Path(os.environ["HOME"], ".local", "state", "workbench-tui", FOLDER).glob(f"*/{CONTROLLER_LOCK}")
+    lock = ControllerLock.acquire_new(RunDirectory(str(file.parent)))
+    assert lock is not None
+    lock.sign(killed)
+    with ThreadPoolExecutor() as pool:
+        submitted = pool.submit(cluster.submit)
+        until(lambda: any((file.parent / "runs").iterdir()), "the submitted run")
+        lock.release()
+        cluster.ended(submitted.result())
 
 
 def test_watcher_killed_at_any_moment_loses_no_run(cluster: Cluster) -> None:

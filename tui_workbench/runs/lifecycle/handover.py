@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 FOLDER = "watchers"
 RUNS = "runs"  # the folder of links
+CHILD_SECONDS = 5.0  # time limit for a child of a killed watcher to release the lock, when it starts a program
 GATE = "gate"  # lock file that is locked while a run is handed over, and while the watcher decides whether to end
 
 
@@ -70,11 +72,12 @@ class WatchFolder:
 
     def call_watcher(self, start: Start) -> None:
         """Wake or start the watcher. The caller holds the lock of the folder. Raises WorkbenchError."""
-        lock = ControllerLock.acquire_new(self._process)
-        if lock is not None:
-            detach(self._process, lock, start, WATCHER)
-        else:
-            wake(self._process)
+        limit = time.monotonic() + CHILD_SECONDS
+        while (lock := ControllerLock.acquire_new(self._process)) is None:
+            if wake(self._process) or time.monotonic() > limit:
+                return
+            time.sleep(locks.POLL_SECONDS)
+        detach(self._process, lock, start, WATCHER)
 
     def add(self, directory: RunDirectory) -> None:
         """Add a run. The caller holds the lock of the folder. Raises StorageError."""

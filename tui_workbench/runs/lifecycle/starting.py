@@ -21,6 +21,7 @@ from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunD
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.hosts.supervisor import process_stat
 
 
 def start_script(directory: RunDirectory, record: Record, target: Target, lifecycle: TargetLifecycle) -> Ending | None:
@@ -138,8 +139,14 @@ def detach(directory: RunDirectory, lock: ControllerLock, start: Start = spawn, 
 
 
 def wake(directory: RunDirectory) -> int:
-    """Make the controller of a run check for a cancel request. Return the result of `ControllerLock.holder`."""
+    """Make the controller of a run check for a cancel request.
+
+    Return the result of `ControllerLock.holder`, or 0 if that process has ended. Its lock is then still held by a child
+    that it was just starting, for a moment.
+    """
     holder = ControllerLock.holder(directory)
+    if holder > 0 and process_stat(holder)[0] in ("", "Z", "X"):
+        return 0
     if holder > 0:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(holder, CANCEL_SIGNAL)
