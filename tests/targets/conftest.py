@@ -38,6 +38,7 @@ from tests.targets.slurm_fixtures import (  # noqa: F401  (fixtures)
 )
 from tests.targets.slurm_harness import localslurm_harness, slurm_harness  # noqa: F401  (fixtures)
 from tests.targets.spark_harness import cluster_harness  # noqa: F401  (a fixture)
+from tests.torch_parts import lay_out, require_same_python
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_host import SshHost
 
@@ -180,3 +181,12 @@ def _answers(path: Path) -> bool:
         connection.connect(str(path))
         return True
     return False
+
+
+@pytest.fixture(scope="module")
+def torch_path() -> Iterator[Path]:
+    """Return a folder with PyTorch that the users of other machines can read."""
+    require_same_python()
+    with open_folder() as folder:
+        lay_out(folder)
+        yield folder

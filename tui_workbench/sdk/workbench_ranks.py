@@ -160,7 +160,7 @@ class _Copier:
 
 
 class Merger(_Copier):
-    """Copies the log files in a folder to the descriptor `output`, except what they contain now."""
+    """Copies the lines that are added to the log files in a folder to the descriptor `output`."""
 
     def __init__(self, folder: "str", output: "int", hang_seconds: "float" = _HANG_SECONDS) -> "None":
         super().__init__(output)

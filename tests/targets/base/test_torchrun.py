@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import open_folder
 from tests.engines import DockerEngine
 from tests.faults.support import until
 from tests.targets.docker_project import DockerProject, log
 from tests.targets.remote_project import Remote
-from tests.torch_parts import TORCH_IMAGE, lay_out, load_torch_image, require_same_python
+from tests.torch_parts import TORCH_IMAGE, load_torch_image, require_same_python
 from tests.waiting import wait_until
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.logs.rank_files import rank_log, ranks_of
 from tui_workbench.targets.docker.container import container_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 TRAIN = """
 import os, sys
@@ -106,15 +105,6 @@ def test_cancel_ends_all_ranks_in_a_container(project: DockerProject, engine: Do
 
 
 # --- On another machine
-
-
-@pytest.fixture(scope="module")
-def torch_path() -> Iterator[Path]:
-    """A folder with PyTorch that the users of another machine can read."""
-    require_same_python()
-    with open_folder() as folder:
-        lay_out(folder)
-        yield folder
 
 
 @pytest.fixture

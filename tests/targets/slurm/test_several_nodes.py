@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import open_folder
 from tests.faults.support import until
-from tests.torch_parts import lay_out, require_same_python
 from tui_workbench.runs.logs.rank_files import node_log, rank_log, ranks_by_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.targets.slurm.project import SlurmProject
 
 TRAIN = """
@@ -48,15 +44,6 @@ while True:
 """
 
 DEAF = WAITS.replace("while", "signal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile")
-
-
-@pytest.fixture(scope="module")
-def torch_path() -> Iterator[Path]:
-    """A folder with PyTorch that the nodes can read."""
-    require_same_python()
-    with open_folder() as folder:
-        lay_out(folder)
-        yield folder
 
 
 @pytest.fixture

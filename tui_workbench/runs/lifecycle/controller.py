@@ -62,8 +62,10 @@ class Helpers:
         self._recorder = Recorder(self._directory, record, self._end, partial(self._end_attempt, record))
 
     def stop_recording(self) -> None:
-        if self._recorder is not None:
-            self._recorder.stop()
+        """Stop recording the GPUs, which may wait for a machine that does not answer. Can be called again."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.stop()
 
     def _end(self, reason: str) -> None:
         """End the run because of a policy."""
@@ -195,8 +197,6 @@ class Controller:
             ending = self._wait()
             if not retrying.plan_attempt(self._directory, self.record, ending):
                 return retrying.with_attempt(self._directory, ending)
-            # The time between two attempts is not idle time of the run.
-            self._helpers.stop_recording()
             failed = self._start_script()
             if failed is not None:
                 return failed
@@ -226,7 +226,8 @@ class Controller:
     def _ending(self, outcome: Outcome) -> Ending:
         """Return the ending of the script. A script that ended after the warning was ended by its time limit."""
         ending = _ending(outcome, self._directory.now())
-        self._helpers.stop_recording()  # its thread may just be sending the warning
+        # Its thread may just be sending the warning, and the time until another attempt is not idle time.
+        self._helpers.stop_recording()
         limit = self._directory.status().limit
         return ending._replace(state=RunState.CANCELED, reason=limit, exit_code=None) if limit else ending
 

@@ -106,7 +106,7 @@ class Progress(Report):
     def attempt(self, number: int, start: int, reason: str, exit_code: int | None = None) -> None:
         if all(known.number != number for known in self._directory.attempts()):
             attempt = Attempt(number, start, reason, exit_code=exit_code)
-            event = {**attempt._asdict()}
+            event = attempt._asdict()
             del event[DUE]  # the target has started it
             self._directory.append_event(ATTEMPT, **event)
             self.enter(RunState.RUNNING, attempt.note)
