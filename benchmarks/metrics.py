@@ -150,6 +150,7 @@ def make_project(root: str) -> tuple[str, str]:
         recorder = MetricsRecorder(RunDirectory(directory))
         recorder.read()
         recorder.store()
+        recorder.store_late()
     return root, directory
 
 
