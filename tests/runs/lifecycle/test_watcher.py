@@ -216,8 +216,7 @@ def test_submit_waits_for_the_lock_of_a_killed_watcher(cluster: Cluster) -> None
     killed = cluster.watcher()
     kill(killed)
     (file,) = Path(os.environ["HOME"], ".local", "state", "workbench-tui", FOLDER).glob(f"*/{CONTROLLER_LOCK}")
-    lock = ControllerLock.acquire_new(RunDirectory(str(file.parent)))
-    assert lock is not None
+    lock = until(lambda: ControllerLock.acquire_new(RunDirectory(str(file.parent))), "the lock")
     lock.sign(killed)
     with ThreadPoolExecutor() as pool:
         submitted = pool.submit(cluster.submit)

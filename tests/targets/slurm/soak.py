@@ -137,9 +137,13 @@ class Soak:
             self.runs.resume()
 
     def finish(self, patience: float) -> None:
-        """Wait until all runs have ended, for at most `patience` seconds."""
+        """Wait until all runs have ended, for at most `patience` seconds.
+
+        One more run shows that the cluster starts jobs again: the kills may have lost all others before they started.
+        """
         for submit in self._submits:
             submit.communicate()
+        self.runs.submit(RunRequest("cluster", "train.py", self._arguments()))
         deadline = time.monotonic() + patience
         while any(run.is_active for run in self.runs.list(adopt=True)) and time.monotonic() < deadline:
             time.sleep(0.5)
@@ -149,7 +153,7 @@ class Soak:
     def verdict(self) -> Verdict:
         """Compare every run with the expected result of its script."""
         found = Verdict([], [], [], [], [], [])
-        starts = Counter(self._marks.read_text().split())
+        starts = Counter(_content(self._marks).decode().split())
         for run in self.runs.list():
             self._judge(run, starts[run.run_id], found)
         return found

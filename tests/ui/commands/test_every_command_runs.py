@@ -175,7 +175,8 @@ async def test_log_search_commands(project: Project) -> None:
         await pilot.press("slash", *"line 7")
 
         def ordinal() -> int | None:
-            return log.view.state.search.ordinal if log.view.state.search is not None else None
+            search = log.view.state.search
+            return search.ordinal if search is not None and search.pattern.text == "line 7" else None
 
         await until(ordinal)
         first = ordinal()
