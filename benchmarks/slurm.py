@@ -63,7 +63,7 @@ ROUND_TRIPS = (0.0, 0.050, 0.200)
 """Round-trip times of the connection in seconds."""
 
 FIRST_MARGIN = 1.0
-CLUSTER_RUNS, WATCHER_RUNS = (10, 40), (40, 120)
+CLUSTER_RUNS, WATCHER_RUNS = (40, 200), (40, 120)
 """Numbers of runs from which the values of MANY runs are extrapolated."""
 
 MANY = 1_000
