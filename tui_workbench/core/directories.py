@@ -47,6 +47,11 @@ def settings_path() -> str:
     return os.path.join(user_config_directory(), "settings.yaml")
 
 
+def channels_path() -> str:
+    """Return the path of the user's channels for notifications."""
+    return os.path.join(user_config_directory(), "notify.json")
+
+
 def user_data_directory() -> str:
     """Return the folder for data such as runs of read-only projects, in `$XDG_DATA_HOME` (default `~/.local/share`)."""
     return _user_directory("XDG_DATA_HOME", os.path.join(".local", "share"))

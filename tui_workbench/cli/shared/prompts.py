@@ -63,10 +63,11 @@ def ask_secret(prompt: str) -> str:
     return secret
 
 
-def secret_from_stdin() -> str:
+def secret_from_stdin(option: str = "--password-stdin") -> str:
+    """Read a secret from the first line of stdin. Raises UsageError that names the option if it is empty."""
     line = sys.stdin.readline().rstrip("\r\n")
     if not line:
-        raise UsageError("--password-stdin: stdin is empty", remedy="Pipe the secret into the command.")
+        raise UsageError(f"{option}: stdin is empty", remedy="Pipe the secret into the command.")
     return line
 
 

@@ -26,6 +26,7 @@ from tui_workbench.runs.lifecycle import retrying, starting
 from tui_workbench.runs.lifecycle.building import make_copy, restore_copy
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
+from tui_workbench.runs.notify.event_watch import EventWatch
 from tui_workbench.runs.store import rundir, secret_arguments
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
@@ -43,6 +44,7 @@ class Helpers:
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
         self._recorder: Recorder | None = None
+        self._events: EventWatch | None = None
         self.metrics = MetricsRecorder(directory)
 
     def record_gpus(self, record: Record) -> None:
@@ -61,8 +63,14 @@ class Helpers:
 
         self._recorder = Recorder(self._directory, record, self._end, partial(self._end_attempt, record))
 
+    def watch_events(self) -> None:
+        """Watch for a stall and for metrics that the user wants to be notified about."""
+        self._events = EventWatch(self._directory)
+
     def stop_recording(self) -> None:
         """Stop recording the GPUs, which may wait for a machine that does not answer. Can be called again."""
+        if self._events is not None:
+            self._events.stop()
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.stop()
@@ -188,6 +196,7 @@ class Controller:
 
                 self.provenance = start_collecting(self._directory, self.record, self._lock.descriptor)
             self._helpers.record_gpus(self.record)
+            self._helpers.watch_events()
         self._helpers.metrics.follow()
         self._wrap_up(self._wait_for_last_attempt())
 
@@ -202,6 +211,7 @@ class Controller:
                 return failed
             if self._lock is not None:
                 self._helpers.record_gpus(self.record)
+                self._helpers.watch_events()
             self._record_attempts()
 
     def _wait(self) -> Ending:

@@ -16,6 +16,7 @@ from tui_workbench.core.processes import adopt, child_descriptor, start_detached
 from tui_workbench.runs.lifecycle.building import environment_of, make_copy, remove_environment
 from tui_workbench.runs.lifecycle.retrying import attempt_number
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
+from tui_workbench.runs.notify.announcing import END, announce
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
@@ -63,6 +64,7 @@ def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
         fields["exit_code"] = ending.exit_code
     if ending.error_code:
         fields["error_code"] = ending.error_code
+    announce(directory, END)
     directory.append_event("state", state=ending.state, reason=ending.reason, final=True, **fields)
 
 

@@ -44,6 +44,7 @@ METRICS_CACHE = "metrics.cache"
 GPU_SAMPLES = "gpu.jsonl"
 GPU_VERDICT = "gpu.json"
 STACKS = "stacks"  # a file for each time that the Python stacks of the run were read
+NOTIFICATIONS = "notifications"  # a file with the result of each notification about the run
 LIVE = "live"  # files fetched during a run on another machine, which are moved when the run ends
 
 OUTPUTS = "outputs"

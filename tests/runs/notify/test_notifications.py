@@ -1,0 +1,141 @@
+"""Notifications about runs, sent to real servers for e-mail and HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Installed
+from tests.faults.support import until
+from tests.runs.notify.conftest import RECIPIENT, TOPIC, Mailbox, Topic
+from tests.runs.support import make_run
+from tui_workbench.core.directories import channels_path
+from tui_workbench.core.errors import ConfigurationError, UsageError
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.gpu.verdict import Verdict, to_json
+from tui_workbench.runs.notify import event_watch, sending
+from tui_workbench.runs.notify.announcing import END, STALLED
+from tui_workbench.runs.notify.channels import load_channels, parse_condition
+from tui_workbench.runs.store.rundir import GPU_VERDICT, RunDirectory
+
+
+def add(shell: Installed, name: str, url: str, *options: str) -> None:
+    process = shell.start("notify", "add", name, "--url-stdin", *options, stdin=subprocess.PIPE)
+    _, err = process.communicate(url.encode())
+    assert process.returncode == 0, err
+
+
+def results(run: RunDirectory) -> dict[str, bool]:
+    """Return the result of each notification about a run, by its file."""
+    files = Path(run.path, "notifications").iterdir()
+    return {file.name.removesuffix(".json"): json.loads(file.read_text())["sent"] for file in files}
+
+
+def test_channels_are_told_about_ended_runs(
+    shell: Installed, project: Project, mailbox: Mailbox, topic: Topic, home: Path
+) -> None:
+    add(shell, "mail", mailbox.url, "--on", "end", "--metric", "loss < 0.1", "--metric", "loss > 9")
+    add(shell, "phone", topic.url, "--on", "failed")
+    assert shell.submit("train.py", "0").code == 0
+    until(lambda: len(mailbox.mails) == 2, "the mails about the first run")
+    assert shell.submit("train.py", "3").code == 3
+    until(lambda: len(mailbox.mails) == 4 and topic.messages, "the notifications about the second run")
+    subjects = [str(mail["Subject"]) for mail in mailbox.mails]
+    assert subjects[:2] == ["✓ train.py [1] completed", "● train.py [1]: loss < 0.1"]
+    assert subjects[2] == "✗ train.py [2] failed with exit code 3"
+    assert str(mailbox.mails[0]["To"]) == RECIPIENT
+    assert "on local" in mailbox.mails[0].get_content()
+    assert "loss reached 0.05" in mailbox.mails[1].get_content()
+    (message,) = topic.messages
+    assert (message["topic"], message["title"]) == (TOPIC, subjects[2])
+    for path in [Path(channels_path()), *Path(project.root).rglob("*")]:
+        assert not path.is_file() or TOPIC.encode() not in path.read_bytes()
+
+
+def test_notification_is_sent_once(shell: Installed, project: Project, topic: Topic) -> None:
+    add(shell, "phone", topic.url)
+    run = make_run(project, "p_1", state="completed")
+    for event in (END, END, STALLED, STALLED):
+        sending.main(run.path, event)
+    assert [message["title"] for message in topic.messages] == ["✓ hello.py [1] completed", "■ hello.py [1] stalled"]
+    assert results(run) == {"phone-end-1": True, "phone-stalled-1": True}
+
+
+def test_refusal_is_recorded_without_the_secret(
+    shell: Installed, project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(shell, "phone", topic.url)
+    topic.code = 403
+    monkeypatch.setattr(sending, "PAUSES", (0.0, 0.0))
+    run = make_run(project, "p_1", state="failed")
+    sending.main(run.path, END)
+    assert len(topic.messages) == 3
+    assert results(run) == {"phone-end-1": False}
+    events = Path(run.path, "events.jsonl").read_text()
+    assert "not sent to phone: " in events
+    assert TOPIC not in events
+    tested = shell.run("notify", "test")
+    assert (tested.code, TOPIC in tested.out) == (1, False)
+    assert tested.out.startswith("phone: ")
+
+
+def test_channels_are_listed_replaced_and_removed(shell: Installed, topic: Topic) -> None:
+    add(shell, "phone", topic.url)
+    add(shell, "phone", topic.url, "--on", "failed", "--metric", "val/acc > 0.9")
+    (record,) = json.loads(shell.run("notify", "list", "-o", "json").out)
+    assert record == {"name": "phone", "events": ["failed"], "metrics": ["val/acc > 0.9"]}
+    assert shell.run("notify", "test", "phone").out == "phone: sent\n"
+    assert "The channels are: phone." in shell.run("notify", "remove", "fone").err
+    assert shell.run("notify", "remove", "phone").out == "removed phone\n"
+    assert "there are no channels" in shell.run("notify", "test").err
+
+
+def test_invalid_channels_are_refused(shell: Installed, home: Path) -> None:
+    for name, url, error in (
+        ("a/b", "ntfy://x/y", "is not a name for a channel"),
+        ("phone", "nonsense://x", "is not the URL of a service"),
+        ("phone", "", "--url-stdin: stdin is empty"),
+    ):
+        process = shell.start("notify", "add", name, "--url-stdin", stdin=subprocess.PIPE)
+        assert error.encode() in process.communicate(url.encode())[1]
+    Path(channels_path()).parent.mkdir(parents=True, exist_ok=True)
+    for text in ("[]", "{", '{"a": {"url": "ntfy://x/y", "events": [], "metrics": []}}'):
+        Path(channels_path()).write_text(text)
+        with pytest.raises(ConfigurationError, match="not a file of channels"):
+            load_channels()
+        assert shell.submit("train.py", "0").code == 0
+
+
+@pytest.mark.parametrize("text", ["loss", "loss <", "< 0.1", "loss < x", "loss <= 1"])
+def test_invalid_condition_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a condition"):
+        parse_condition(text)
+
+
+def test_condition_is_met_by_any_value() -> None:
+    assert parse_condition("val loss<1e-3").is_met(0.0001, 5)
+    assert not parse_condition("loss < 0.1").is_met(0.1, 5)
+    assert parse_condition("acc > -0.5").is_met(-1, 0)
+    assert not parse_condition("acc > 1").is_met(float("nan"), float("nan"))
+
+
+def test_stalls_and_metrics_of_active_runs_are_reported(
+    shell: Installed, project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(shell, "phone", topic.url, "--on", "stalled", "--metric", "loss < 0.1")
+    run = make_run(project, "p_1")
+    Path(run.path, "output.log").write_text("loss=0.5\n")
+    monkeypatch.setattr(event_watch, "INTERVAL", 0.05)
+    watch = event_watch.EventWatch(run)
+    try:
+        Path(run.file(GPU_VERDICT)).write_text(json.dumps(to_json(Verdict("stalled", "no step for 33 min"))))
+        until(lambda: len(topic.messages) == 1, "the notification about the stall")
+        with Path(run.path, "output.log").open("a") as log:
+            log.write("loss=0.05\n")
+        until(lambda: len(topic.messages) == 2, "the notification about the metric")
+    finally:
+        watch.stop()
+    assert [message["title"] for message in topic.messages] == ["■ hello.py [1] stalled", "● hello.py [1]: loss < 0.1"]

@@ -1,0 +1,120 @@
+"""`notify add|list|remove|test`: the user's channels for notifications about runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from typing import Any
+
+from tui_workbench.cli.shared import prompts
+from tui_workbench.cli.shared.output import emit, output
+from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.runs.notify.announcing import EVENTS
+from tui_workbench.runs.notify.channels import (
+    DEFAULT_EVENTS,
+    Channel,
+    check_name,
+    load_channels,
+    parse_condition,
+    save_channels,
+)
+from tui_workbench.runs.notify.sending import deliver, is_known_service
+from tui_workbench.targets.base.secrets import SecretStore, new_reference
+
+COLUMNS = ("name", "events", "metrics")
+NO_CHANNEL = "Add one: `workbench-tui notify add NAME`."
+
+_NAME = option("name", metavar="NAME", help="the name of the channel, such as `phone`")
+
+configure_add = options(
+    _NAME,
+    option(
+        "--on",
+        action="append",
+        choices=EVENTS,
+        help="report each end of a run, only failed and unknown runs, or stalls; repeat for several (default: end, "
+        "stalled)",
+    ),
+    option(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="also report when a metric meets a condition such as `loss < 0.1`; repeat for several",
+    ),
+    option("--url-stdin", action="store_true", help="read the URL from stdin instead of asking for it"),
+    output(default="text", has_project=False),
+)
+configure_list = options(output(default="table", example="[?contains(events, 'end')].name", has_project=False))
+configure_remove = options(_NAME, output(default="text", has_project=False))
+configure_test = options(
+    option("name", nargs="?", default="", metavar="NAME", help="only this channel (default: all channels)"),
+    output(default="text", has_project=False),
+)
+
+
+def run_add(arguments: argparse.Namespace) -> int:
+    """Store a channel, or replace one. Raises UsageError, WorkbenchError without a keyring, and StorageError."""
+    check_name(arguments.name)
+    for text in arguments.metric:
+        parse_condition(text)
+    others = [channel for channel in load_channels() if channel.name != arguments.name]
+    old = [channel for channel in load_channels() if channel.name == arguments.name]
+    url = prompts.secret_from_stdin("--url-stdin") if arguments.url_stdin else prompts.ask_secret("URL of the service")
+    if not is_known_service(url):
+        raise UsageError(
+            "this is not the URL of a service that Apprise knows",
+            remedy="Write it like `ntfy://ntfy.sh/TOPIC` or `mailto://USER:PASSWORD@gmail.com`; the documentation of "
+            "Apprise lists all services.",
+        )
+    reference = new_reference(f"notify/{arguments.name}", "url")
+    kept = SecretStore().put(reference, url)
+    if not kept.in_keyring:
+        raise WorkbenchError(
+            f"the URL contains a secret and cannot be stored: {kept.reason}",
+            remedy="Unlock or install a keyring, such as gnome-keyring; `workbench-tui doctor` shows how.",
+        )
+    events = tuple(dict.fromkeys(arguments.on or DEFAULT_EVENTS))
+    save_channels([*others, Channel(arguments.name, reference, events, tuple(arguments.metric))])
+    for channel in old:
+        SecretStore().forget(channel.reference)
+    text = f"added {arguments.name}; try it: workbench-tui notify test {arguments.name}"
+    return emit(_record(Channel(arguments.name, reference, events, tuple(arguments.metric))), arguments, text=[text])
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    return emit([_record(channel) for channel in load_channels()], arguments, COLUMNS)
+
+
+def run_remove(arguments: argparse.Namespace) -> int:
+    channel = _channel(arguments.name)
+    save_channels([each for each in load_channels() if each.name != channel.name])
+    SecretStore().forget(channel.reference)
+    return emit(_record(channel), arguments, text=[f"removed {channel.name}"])
+
+
+def run_test(arguments: argparse.Namespace) -> int:
+    """Send a test message to each channel. Return 1 if one does not accept it."""
+    channels = [_channel(arguments.name)] if arguments.name else load_channels()
+    if not channels:
+        raise UsageError("there are no channels", remedy=NO_CHANNEL)
+    body = f"Runs that {os.environ.get('USER') or 'you'} starts on {socket.gethostname()} are reported here."
+    errors = {channel.name: deliver(channel, "Test message of workbench-tui", body) for channel in channels}
+    result = [{"name": name, "sent": not error, "error": error} for name, error in errors.items()]
+    emit(result, arguments, text=[f"{name}: {error or 'sent'}" for name, error in errors.items()])
+    return 1 if any(errors.values()) else 0
+
+
+def _channel(name: str) -> Channel:
+    for channel in load_channels():
+        if channel.name == name:
+            return channel
+    names = ", ".join(channel.name for channel in load_channels())
+    remedy = f"The channels are: {names}." if names else NO_CHANNEL
+    raise UsageError(f"there is no channel {name!r}", remedy=remedy)
+
+
+def _record(channel: Channel) -> dict[str, Any]:
+    return {"name": channel.name, "events": list(channel.events), "metrics": list(channel.metrics)}

@@ -1,0 +1,34 @@
+"""Announce events of runs from the processes that drive them. A detached process sends the notifications.
+
+Loading Apprise takes longer than a short script, and a service may not answer, so the driving process never sends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+from tui_workbench.core.directories import channels_path
+from tui_workbench.core.processes import start_detached
+from tui_workbench.runs.store.rundir import RunDirectory
+
+END, FAILED, STALLED = "end", "failed", "stalled"
+EVENTS = (END, FAILED, STALLED)
+"""What a channel can report: each end of a run, only runs that failed or whose result is unknown, and stalls."""
+
+METRIC = "metric"
+"""The event of a metric that meets a condition of a channel."""
+
+SENDER = "tui_workbench.runs.notify.sending"
+
+
+def announce(directory: RunDirectory, event: str) -> None:
+    """Start a process that sends the notifications about an event, if the user has channels.
+
+    Announce the end of a run before it is recorded: the process waits for the record, so that a driving process that
+    is killed in between loses no notification. An error does not affect the run.
+    """
+    if os.path.lexists(channels_path()):
+        with contextlib.suppress(OSError):
+            start_detached([sys.executable, "-P", "-m", SENDER, directory.path, event], os.environ)

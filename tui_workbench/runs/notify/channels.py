@@ -1,0 +1,110 @@
+"""The user's channels for notifications: services such as e-mail, ntfy or Slack, with the events that each reports.
+
+`notify.json` in the user's configuration folder holds the channels of all projects. The URL of a channel contains a
+password or a token, so it is in the keyring, and the file holds only its reference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, NamedTuple
+
+from tui_workbench.core.directories import channels_path
+from tui_workbench.core.errors import ConfigurationError, UsageError, storage_errors
+from tui_workbench.core.files import load_json, write_atomically
+from tui_workbench.core.model import RunState
+from tui_workbench.runs.notify.announcing import END, EVENTS, FAILED, STALLED
+from tui_workbench.targets.base.secrets import is_reference
+
+DEFAULT_EVENTS = (END, STALLED)
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_CONDITION = re.compile(r"\s*(.*?\S)\s*([<>])\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
+
+
+class Condition(NamedTuple):
+    """A condition on a metric, such as `loss < 0.1`. It is met when any value of the run meets it."""
+
+    metric: str
+    operator: str  # < or >
+    limit: float
+
+    def is_met(self, minimum: float, maximum: float) -> bool:
+        """Return True if a value between the smallest and largest value meets the condition. NaN meets none."""
+        return minimum < self.limit if self.operator == "<" else maximum > self.limit
+
+
+class Channel(NamedTuple):
+    """A service with the events and conditions that are reported to it. `reference` is that of its URL."""
+
+    name: str
+    reference: str
+    events: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+    def reports_end(self, state: str) -> bool:
+        """Return True if the end of a run in this state is reported."""
+        has_failed = state in (RunState.FAILED, RunState.UNKNOWN)
+        return END in self.events or (FAILED in self.events and has_failed)
+
+
+def load_channels() -> list[Channel]:
+    """Return the channels by name. Raises ConfigurationError for an invalid file, and StorageError."""
+    path = channels_path()
+    if not os.path.lexists(path):
+        return []
+    with storage_errors("read", path):
+        try:
+            found = load_json(path)
+            return sorted(_channel(name, values) for name, values in found.items())
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise ConfigurationError(
+                "this is not a file of channels",
+                remedy="Remove the file, and add the channels again with `workbench-tui notify add NAME`.",
+                file=path,
+            ) from error
+
+
+def save_channels(channels: list[Channel]) -> None:
+    """Write all channels. Raises StorageError."""
+    path = channels_path()
+    found = {
+        each.name: {"url": each.reference, "events": each.events, "metrics": each.metrics} for each in sorted(channels)
+    }
+    with storage_errors("write", path):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        write_atomically(path, (json.dumps(found, indent=2) + "\n").encode(), mode=0o600)
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError if a channel cannot have this name."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is not a name for a channel",
+            remedy="Use at most 64 letters, digits, `.`, `_` and `-`, and begin with a letter or digit.",
+        )
+
+
+def parse_condition(text: str) -> Condition:
+    """Return the condition. Raises UsageError."""
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"{text!r} is not a condition on a metric", remedy="Write a metric, `<` or `>`, and a number: `loss < 0.1`."
+        )
+    return Condition(found[1], found[2], float(found[3]))
+
+
+def _channel(name: str, values: dict[str, Any]) -> Channel:
+    """Raises ValueError, TypeError, KeyError or UsageError for invalid values."""
+    channel = Channel(name, str(values["url"]), tuple(values["events"]), tuple(values["metrics"]))
+    if not (_NAME.fullmatch(name) and is_reference(channel.reference) and set(channel.events) <= set(EVENTS)):
+        raise ValueError(name)
+    try:
+        for text in channel.metrics:
+            parse_condition(text)
+    except UsageError as error:
+        raise ValueError(text) from error
+    return channel
