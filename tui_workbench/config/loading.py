@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tui_workbench.config.schema import fields
@@ -24,7 +25,51 @@ from tui_workbench.core.model import SDK_KEYS, ComputeTarget, RunConfiguration
 def load_compute(path: str) -> ComputeTarget:
     """Load a `.compute` file. Raises ConfigurationError with file, line, column and remedy."""
     tree, _, reading = _read(path)
-    return compute_target_of(path, reading.values, all_values(tree, reading))
+    target = compute_target_of(path, reading.values, all_values(tree, reading))
+    if not target.members or not target.kind.reads("members"):
+        return target
+    folder = os.path.dirname(path)
+    line, column = tree.place(reading.nodes["members"].start)
+    problem = members_problem(
+        target.members, target.name, lambda name: _type_in(os.path.join(folder, f"{name}.compute"))
+    )
+    if problem:
+        raise ConfigurationError(problem, remedy=MEMBERS_REMEDY, file=path, line=line, column=column)
+    parts = tuple(load_compute(os.path.join(folder, f"{name}.compute")) for name in target.members)
+    accounts: dict[tuple[str, str], str] = {}
+    for part in parts:
+        other = accounts.setdefault((part.address, part.username), part.name)
+        if other != part.name:
+            message = f"{other} and {part.name} are the same account on the same machine"
+            remedy = "Remove one of them from `members`."
+            raise ConfigurationError(message, remedy=remedy, file=path, line=line, column=column)
+    return target._replace(parts=parts)
+
+
+MEMBERS_REMEDY = "List two or more targets of type remote."
+
+
+def members_problem(members: Sequence[str], own: str, type_named: Callable[[str], str]) -> str:
+    """Return a problem of the members of the group `own`, or "".
+
+    `type_named` returns the type of the target with a name; "" if there is none.
+    """
+    if len(members) < 2:
+        return "`members` names one target, but a group has two or more members"
+    for number, name in enumerate(members):
+        found = type_named(name) if "/" not in name and name not in ("", ".", "..", own) else ""
+        if name in members[:number]:
+            return f"`members` names {name!r} twice"
+        if not found:
+            return f"`members` names {name!r}, but aml_config/{name}.compute does not exist"
+        if not target_types.find(found).can_join:
+            return f"`members` names {name!r}, which is a target of type {found}"
+    return ""
+
+
+def _type_in(path: str) -> str:
+    """Return the type of the target in a file; "" if there is no such file. Raises ConfigurationError."""
+    return type_of(_read(path)[2].values) if os.path.isfile(path) else ""
 
 
 def compute_target_of(path: str, values: dict[str, Any], as_read: dict[str, Any]) -> ComputeTarget:

@@ -4,6 +4,7 @@ They are named tuples, because importing `dataclasses` would cost every command 
 `annotations` from `__future__`, because `NamedTuple` compiles each annotation that is a string.
 """
 
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
@@ -31,7 +32,7 @@ class ComputeTarget(NamedTuple):
 
     name: str
     path: str
-    type: str  # local, localdocker, remotedocker, remote, slurm, cluster (docker is read as localdocker)
+    type: str  # local, localdocker, remotedocker, remote, slurm, cluster, group (docker is read as localdocker)
     python_location: str = "python"  # pythonLocation
     address: str = ""
     username: str = ""
@@ -54,6 +55,9 @@ class ComputeTarget(NamedTuple):
     poll_seconds: int = MIN_POLL_SECONDS  # pollSeconds
     spark_submit_location: str = "spark-submit"  # sparkSubmitLocation
     yarn_deploy_mode: str = "client"  # yarnDeployMode: client or cluster
+    members: tuple[str, ...] = ()  # members: names of targets
+    network_interface: str = ""  # networkInterface; "" for that of the SSH connection
+    parts: "tuple[ComputeTarget, ...]" = ()  # the members of a group, in the order of `members`
 
     @property
     def kind(self) -> TargetType:
@@ -233,6 +237,7 @@ class RunSpec(NamedTuple):
     gpu_check_due: bool = False  # the run requires a GPU, but this could not be checked at submission
     sweep: SweepTask | None = None
     attempt: int = 1  # the number of the execution of the script; more than 1 only with `Retry`
+    members: int = 0  # in the part of a run on one member of a group: the number of members
 
     @property
     def slurm(self) -> dict[str, Any]:
@@ -241,7 +246,24 @@ class RunSpec(NamedTuple):
     @property
     def nodes(self) -> int:
         """The number of machines on which the script starts."""
+        if self.members or self.target.parts:
+            return self.members or len(self.target.parts)
         return int(self.slurm.get("nodes") or 1) if self.target.kind.reads("Nodes") else 1
+
+    @property
+    def parts(self) -> "tuple[RunSpec, ...]":
+        """The parts of the run on the members of a group, in their order; on other targets, only the run itself."""
+        members = self.target.parts
+        parts = (
+            self._replace(target=each, run_directory=f"{self.run_directory}/ranks/{each.name}", members=len(members))
+            for each in members
+        )
+        return tuple(parts) or (self,)
+
+    @property
+    def whole_directory(self) -> str:
+        """The directory of the whole run; `run_directory` differs in a part."""
+        return os.path.dirname(os.path.dirname(self.run_directory)) if self.members else self.run_directory
 
     @property
     def tracked(self) -> bool:

@@ -27,6 +27,7 @@ class TargetType(NamedTuple):
     can_build_environments: bool = False  # builds environments if `userManagedEnvironment` is false
     has_gpus: bool = False  # the workbench can read the GPUs of its machine
     has_scheduler: bool = False  # a scheduler chooses nodes and GPUs, so they cannot be checked at submission
+    can_join: bool = False  # can be a member of a group
     spark_master: str = ""  # default master of runs with Spark; "" to use the cores of the machine
 
     @property
@@ -73,6 +74,7 @@ REMOTE = TargetType(
     is_remote=True,
     uses_interpreter=True,
     has_gpus=True,
+    can_join=True,
 )
 SLURM = TargetType(
     "slurm",
@@ -111,7 +113,15 @@ CLUSTER = TargetType(
     spark_master="yarn",
 )
 
-BUILT_IN = (LOCAL, LOCAL_DOCKER, REMOTE_DOCKER, REMOTE, SLURM, CLUSTER)
+GROUP = TargetType(
+    "group",
+    "Group of",
+    keys=("members", "networkInterface"),
+    required=("members",),
+    is_remote=True,
+)
+
+BUILT_IN = (LOCAL, LOCAL_DOCKER, REMOTE_DOCKER, REMOTE, SLURM, CLUSTER, GROUP)
 SYNONYMS = {"docker": LOCAL_DOCKER.name}
 """Names of types, by alternative name."""
 

@@ -52,6 +52,7 @@ _CLOSING = re.compile(rb"Sending process (\d+) closing signal")
 
 NODES, NODE, NODE_LOG, NODE_EXIT = "WORKBENCH_NODES", "WORKBENCH_NODE", "output.log", "exit"
 EXIT_SIZE = 32
+_RENDEZVOUS_WORD = "--rdzv_endpoint=$WORKBENCH_RENDEZVOUS"
 _SIGNALED = " after a signal"
 """The text after an exit code if the node got a signal to end."""
 
@@ -318,6 +319,8 @@ def with_ranks(folder: "str", command: "List[str]") -> "List[str]":
     script = 2
     while script < len(command) and command[script].startswith("-"):
         script += 1
+    # On the members of a group, no shell replaces the variable in the option.
+    command[:script] = [os.path.expandvars(word) if word == _RENDEZVOUS_WORD else word for word in command[:script]]
     if not _is_one(command[:script]):
         # The same default as that of torchrun, but without the warning.
         os.environ.setdefault("OMP_NUM_THREADS", "1")

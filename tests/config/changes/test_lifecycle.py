@@ -23,10 +23,12 @@ def at(root: Path, name: str) -> str:
 
 @pytest.mark.parametrize("target_type", [each.name for each in target_types.BUILT_IN])
 def test_new_target_of_each_type_is_valid(tmp_path: Path, target_type: str) -> None:
-    root = project(tmp_path, x__runconfig="")
+    boxes = {f"box{number}__compute": f"type: remote\naddress: box{number}\n" for number in (1, 2)}
+    root = project(tmp_path, x__runconfig="", **boxes)
     lifecycle.create_target(str(root), "new", target_type).apply()
     loaded = load_compute(at(root, "new.compute"))
     assert (loaded.name, loaded.type) == ("new", target_type)
+    assert loaded.members == (("box1", "box2") if target_type == "group" else ())
     assert [one for one in in_project(root, "new.compute").problems() if one.severity == "error"] == []
 
 

@@ -18,7 +18,9 @@ from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.placing import symbolic_placement
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.choice import ChosenGpu
+from tui_workbench.targets.group.group_target import GroupTarget
 from tui_workbench.targets.hosts.host import LocalHost
+from tui_workbench.targets.local.local_target import LocalTarget
 
 
 def spec(folder: Path, gpus: str, number: int = 1, kind: str = "local") -> RunSpec:
@@ -33,7 +35,7 @@ def spec(folder: Path, gpus: str, number: int = 1, kind: str = "local") -> RunSp
 
 
 def take(of: RunSpec) -> tuple[ChosenGpu, ...]:
-    return choice.take(LocalHost(), of, of.run_directory)
+    return choice.take(LocalHost(), of)
 
 
 def numbers(gpus: tuple[ChosenGpu, ...]) -> list[int]:
@@ -61,6 +63,19 @@ def test_two_runs_get_different_gpus(four: Standin, tmp_path: Path) -> None:
         take(spec(tmp_path, "free", 4))
     assert str(refused.value).count("is taken by project_") == 3
     assert "GPU 0 has 1 process on it" in str(refused.value)
+
+
+def test_group_reserves_gpus_of_all_members_or_none(standin: Standin, tmp_path: Path, home: Path) -> None:
+    """Stand-in: both members are this machine, which has one GPU."""
+    standin.write(gpu(0, REST))
+    alone = spec(tmp_path, "free")
+    parts = tuple(alone.target._replace(name=name) for name in ("a", "b"))
+    whole = alone._replace(target=ComputeTarget("both", "", "group", members=("a", "b"), parts=parts))
+    for part in whole.parts:
+        Path(part.run_directory).mkdir(parents=True)
+    with pytest.raises(WorkbenchError, match="GPU 0 is taken by a"):
+        GroupTarget(whole.target, {part.name: LocalTarget(part) for part in parts}).reserve(whole)
+    assert [path.name for path in (home / ".workbench-tui" / "gpus").iterdir()] == ["lock"]
 
 
 def test_local_and_ssh_runs_share_reservations(four: Standin, tmp_path: Path, home: Path) -> None:

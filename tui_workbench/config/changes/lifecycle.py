@@ -35,7 +35,7 @@ def create_target(root: str, name: str, target_type: str) -> ChangeSet:
         remedy = f"Choose one of: {', '.join(target_types.names())}."
         raise UsageError(f"unknown target type {target_type!r}", remedy=remedy)
     path = _free_path(root, name, COMPUTE)
-    chosen = {"type": target_type, **_initial_values(target_type)}
+    chosen = {"type": target_type, **_initial_values(root, target_type)}
     return ChangeSet(f"create target {name}", (FileChange(path, None, new_text(path, chosen).encode()),))
 
 
@@ -135,12 +135,14 @@ def check_name(name: str) -> None:
         raise UsageError(f"{name!r} is not a valid name", remedy="Remove slashes and control characters.")
 
 
-def _initial_values(target_type: str) -> dict[str, Any]:
+def _initial_values(root: str, target_type: str) -> dict[str, Any]:
     """Return initial values for the required fields of a new file."""
     kind = target_types.find(target_type)
-    values: dict[str, Any] = {"address": "HOST"} if kind.is_remote else {}
+    values: dict[str, Any] = {"address": "HOST"} if kind.is_remote and kind.reads("address") else {}
     if kind.runs_in_container:
         values |= {"baseDockerImage": DEFAULT_GPU_IMAGE, "nvidiaDocker": True}
+    if kind.reads("members"):
+        values["members"] = [target.name for target in ProjectContext(root).targets() if target.kind.can_join]
     if kind.uses_interpreter:
         values["pythonLocation"] = "python"
     return values

@@ -134,6 +134,7 @@ CODES: dict[str, Code] = {
     "standard-library": Code(ERROR, "A listed package is a module of the Python standard library."),
     "unknown-key": Code(WARNING, "The field is unknown. It is kept, but has no effect."),
     "no-effect": Code(INFO, "The field has no effect on this type of target, or without another field."),
+    "wrong-members": Code(ERROR, "`members` of a group names a target that does not exist or cannot be a member."),
     "one-node": Code(ERROR, "`Nodes` is more than 1, but runs on this type of target use one machine."),
     "nodes-conflict": Code(ERROR, "`Nodes` and `Slurm.nodes` of a run configuration differ."),
     "cannot-retry": Code(ERROR, "`Retry` is set, but runs on this type of target cannot be started again."),

@@ -24,7 +24,7 @@ from tui_workbench.config.checks.findings import (
 )
 from tui_workbench.config.checks.image_names import parse_image
 from tui_workbench.config.checks.project_context import Subject
-from tui_workbench.config.loading import missing_fields
+from tui_workbench.config.loading import MEMBERS_REMEDY, members_problem, missing_fields
 from tui_workbench.config.schema import field_types, fields
 from tui_workbench.config.schema.field_types import FALSE_WORDS, TRUE_WORDS, Field
 from tui_workbench.config.schema.slurm_options import SECTION, corrected
@@ -189,6 +189,21 @@ def _likely_type(values: dict[str, Any]) -> str:
     return target_types.LOCAL.name if "pythonLocation" in values or "sparkSubmitLocation" in values else ""
 
 
+def _members(subject: Subject) -> Iterator[Finding]:
+    """Check the members of a group."""
+    context, members = subject.context, subject.values.get("members")
+    if context is None or not members or subject.target_type != target_types.GROUP.name:
+        return
+
+    def type_named(name: str) -> str:
+        target = context.target(name)
+        return target.type if target is not None else ""
+
+    problem = members_problem(members, subject.name, type_named)
+    if problem:
+        yield subject.finding("wrong-members", problem, MEMBERS_REMEDY, "members")
+
+
 # -- names -----------------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +294,7 @@ def _compute(subject: Subject) -> Iterator[Finding]:
         if not (values.get(key) or "AzureMlSecret=").startswith("AzureMlSecret="):
             fix = remove_field(key, f"the {what}", is_choice=True)
             yield subject.finding("plain-password", f"the {what} is in plain text", remedy, key, fix)
+    yield from _members(subject)
     image = values.get("baseDockerImage")
     # In Slurm jobs, paths and addresses such as docker://python:3.12 are also valid.
     names_image = subject.target_type != target_types.SLURM.name or not re.search(r"^\.?/|://", image or "")

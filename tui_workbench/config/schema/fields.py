@@ -35,7 +35,7 @@ from tui_workbench.core.target_types import SYNONYMS, built_in_names
 _COMPUTE_FIELDS = (
     Field(
         "type",
-        "Type of the target: this machine, local Docker, Docker or Python over SSH, Slurm, or a Spark cluster.",
+        "Type of the target: this machine, local Docker, Docker or Python over SSH, Slurm, Spark, or several machines.",
         CHOICE,
         choices=built_in_names(),
         synonyms=tuple(SYNONYMS.items()),
@@ -144,6 +144,24 @@ _COMPUTE_FIELDS = (
         source="workbench",
     ),
     *TARGET_OPTIONS,
+    Field(
+        "members",
+        "Targets of type `remote` on which torchrun starts the processes of each run. The first member is the "
+        "rendezvous.",
+        STRINGS,
+        example="[gpubox1, gpubox2]",
+        completion="target",
+        source="workbench",
+    ),
+    Field(
+        "networkInterface",
+        "Network interface with which the members of a group connect to each other. By default, the interface of the "
+        "SSH connection.",
+        pattern=r"[^\x00-\x20/,^=]+",
+        form="the name of an interface, such as eth0",
+        example="eth0",
+        source="workbench",
+    ),
     Field(
         "setup",
         "Shell commands that a Slurm job executes before the script.",

@@ -35,6 +35,9 @@ def check_gpu(spec: RunSpec) -> GpuCheck:
     """Check the target of a run. This can block for seconds, because a framework may have to be loaded."""
     if spec.target.kind.has_scheduler:
         return _check_request(spec)
+    if spec.target.parts:
+        checks = list(map(check_gpu, spec.parts))
+        return next((check for check in checks if check.refusal is not None or check.is_due), checks[0])
     try:
         target = target_for(spec.target)
     except WorkbenchError as error:

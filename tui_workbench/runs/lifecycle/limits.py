@@ -54,6 +54,8 @@ def limit_of(target: ComputeTarget) -> int:
         return target.max_concurrent_runs
     if target.kind.has_scheduler:
         return 0
+    if target.parts:
+        return min(filter(None, map(limit_of, target.parts)), default=0)
     wanted = 1 if target.gpus == "free" else int(target.gpus) if target.gpus.isdigit() else 0
     if not wanted and not (target.nvidia_docker and target.gives_gpus):
         return 0
@@ -94,6 +96,8 @@ def label_of(spec: RunSpec, number: int) -> str:
 def target_key(target: ComputeTarget) -> str:
     """Return a key that is equal for targets with the same type, user and address, in all projects."""
     kind = target.kind.name
+    if target.parts:
+        return f"{kind} {' '.join(sorted(map(target_key, target.parts)))}"
     return f"{kind} {target.username}@{target.address}" if target.address else kind
 
 

@@ -54,11 +54,11 @@ def not_started(error: WorkbenchError) -> Ending:
 def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
     """Record the end of a run. Raises StorageError."""
     remove_secrets(directory, record)
-    spec = record.spec
-    if spec.target.gpus and choice.chosen(spec.run_directory):
-        # Some targets need an explicit release of the GPUs.
-        with contextlib.suppress(WorkbenchError):
-            choice.release(host_of(spec.target), spec)
+    for part in record.spec.parts:
+        if part.target.gpus and choice.chosen(part.run_directory):
+            # Some targets need an explicit release of the GPUs.
+            with contextlib.suppress(WorkbenchError):
+                choice.release(host_of(part.target), part)
     fields: dict[str, object] = {"end": round(ending.end or directory.now(), 6)}
     if ending.exit_code is not None:
         fields["exit_code"] = ending.exit_code

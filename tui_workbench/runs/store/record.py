@@ -74,7 +74,12 @@ def _masked_target(target: ComputeTarget) -> dict[str, Any]:
     stored = _without_problem(target._replace(setup=setup)._asdict())
     if "setup" in stored["values"]:
         stored["values"] = {**stored["values"], "setup": setup}
-    return stored
+    return {**stored, "parts": tuple(map(_masked_target, target.parts))}
+
+
+def _target_from_json(stored: dict[str, Any]) -> ComputeTarget:
+    tuples = {key: tuple(stored.get(key, ())) for key in ("setup", "members")}
+    return ComputeTarget(**{**stored, **tuples, "parts": tuple(map(_target_from_json, stored.get("parts", ())))})
 
 
 def record_from_json(stored: dict[str, Any], directory: str) -> Record:
@@ -93,7 +98,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
     known = {key: value for key, value in stored["run_configuration"].items() if key in RunConfiguration._fields}
     known["argument_vector"] = tuple(known["argument_vector"])
     known["data_references"] = tuple(known.get("data_references", ()))
-    target = ComputeTarget(**{**stored["target"], "setup": tuple(stored["target"].get("setup", ()))})
+    target = _target_from_json(stored["target"])
     root = root_of_state(os.path.dirname(os.path.dirname(directory)))
     spec = RunSpec(
         run_id=stored["run_id"],

@@ -46,6 +46,7 @@ from tui_workbench.targets.base import machine_info
 from tui_workbench.targets.base.group import RunGroup
 from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames, Report
+from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import FrameworkLocation, Interpreter, variables_of
 from tui_workbench.targets.hosts import py_spy, supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
@@ -113,6 +114,14 @@ class Target(abc.ABC):
 
         `tree` returns the files of the run's working copy. Raises Interrupted or WorkbenchError.
         """
+
+    def reserve(self, spec: RunSpec) -> None:
+        """Reserve the GPUs of the run, if the target chooses them. `start` reserves the same GPUs again.
+
+        Raises WorkbenchError if not enough are free.
+        """
+        if choice.chooses(self.target):
+            choice.take(self.host, spec)
 
     @abc.abstractmethod
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:

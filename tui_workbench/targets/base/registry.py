@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.core.target_types import LOCAL
+from tui_workbench.core.target_types import GROUP, LOCAL
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.hosts.host import Host
 
@@ -36,6 +36,10 @@ def target_for(target: ComputeTarget, host: Host | None = None) -> Target:
         from tui_workbench.targets.slurm.slurm_target import SlurmTarget
 
         return SlurmTarget(target, host)
+    if kind is GROUP:
+        from tui_workbench.targets.group.group_target import GroupTarget
+
+        return GroupTarget(target, {member.name: target_for(member) for member in target.parts})
     from tui_workbench.targets.ssh.remote import RemoteTarget
 
     return RemoteTarget(target, host)

@@ -22,6 +22,7 @@ from tui_workbench.targets.checks.check_spark import spark, yarn
 from tui_workbench.targets.checks.result import CheckResult, failure, run_check
 from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.preflight import Preflight
+from tui_workbench.targets.group.checks import GroupChecks
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, HostKeyRefused, LoginRefused, SecretNeeded
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.slurm.checks import SlurmChecks
@@ -38,6 +39,8 @@ def check_names(target: ComputeTarget) -> tuple[str, ...]:
 
     If the target requests no GPUs but its machine has some, `run_checks` may add checks of the GPUs.
     """
+    if target.parts:
+        return (*target.members, result.PYTHON, result.NETWORK)
     machine = _machine_checks(target)
     if not target.kind.has_gpus:
         return machine
@@ -75,7 +78,7 @@ def run_checks(target: ComputeTarget, *, with_job: bool = False) -> Iterator[Che
 
     With `with_job`, also run a short job on a target with a scheduler.
     """
-    for found in _run(target, None, None):
+    for found in _group(target) if target.parts else _run(target, None, None):
         yield found
         if found.state == result.BROKEN:
             return
@@ -89,7 +92,25 @@ def run_gpu_checks(spec: RunSpec, host: Host | None = None) -> Iterator[CheckRes
 
     Of the earlier checks, such as the connection, only a failure is yielded.
     """
-    yield from _run(spec.target, spec, host)
+    for part in spec.parts:
+        yield from _run(part.target, part, host)
+
+
+def _group(target: ComputeTarget) -> Iterator[CheckResult]:
+    """Check the members of a group, and yield a result for each. Then compare them."""
+    for part in target.parts:
+        found = list(run_checks(part))
+        worst = next((each for each in reversed(found) if each.state in (result.BROKEN, result.WARNING)), None)
+        if worst is None:
+            yield CheckResult(part.name, result.OK, f"{len(found)} checks passed")
+            continue
+        command = f"workbench-tui computetarget check {shlex.quote(part.name)}"
+        yield worst._replace(name=part.name, message=f"{worst.name}: {worst.message}", command=command, there=False)
+        if worst.state == result.BROKEN:
+            return
+    checks = GroupChecks(target)
+    for name, check in ((result.PYTHON, checks.python), (result.NETWORK, checks.network)):
+        yield run_check(name, check, host_of(target))
 
 
 def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iterator[CheckResult]:

@@ -112,13 +112,13 @@ def describe(target: ComputeTarget) -> str:
     return f"use the GPUs {', '.join(target.named_gpus)}"
 
 
-def take(host: Host, spec: RunSpec, directory: str) -> tuple[ChosenGpu, ...]:
-    """Reserve the GPUs of the run and return them. `directory` is the run's directory on the host.
+def take(host: Host, spec: RunSpec) -> tuple[ChosenGpu, ...]:
+    """Reserve the GPUs of the run and return them. The run keeps GPUs that it has reserved already.
 
     Raises ConfigurationError if a named GPU does not exist, WorkbenchError if not enough are free, and
     TargetUnreachable.
     """
-    target = spec.target
+    target, directory = spec.target, _directory(host, spec)
     seen, slices = _query(host, target)
     count = wanted_count(target)
     if not count:
@@ -134,8 +134,7 @@ def take(host: Host, spec: RunSpec, directory: str) -> tuple[ChosenGpu, ...]:
 
 def release(host: Host, spec: RunSpec) -> None:
     """Release the GPUs that the run has reserved. Raises TargetUnreachable."""
-    directory = spec.run_directory if host.is_local else HostLayout(host.home()).run(spec.run_id)
-    host.run(["sh", "-c", _RELEASE, "sh", _folder(host), directory])
+    host.run(["sh", "-c", _RELEASE, "sh", _folder(host), _directory(host, spec)])
 
 
 def chosen(run_directory: str) -> tuple[ChosenGpu, ...]:
@@ -160,6 +159,11 @@ def variables(gpus: Sequence[ChosenGpu], own: Mapping[str, str]) -> dict[str, st
 def hidden(target: ComputeTarget, own: Mapping[str, str]) -> dict[str, str]:
     """Return the variable that hides every GPU from a script with `gpus: 0`; empty for other settings."""
     return {VISIBLE: "-1"} if target.gpus == NONE and VISIBLE not in own else {}
+
+
+def _directory(host: Host, spec: RunSpec) -> str:
+    """Return the directory of the run on the host."""
+    return spec.run_directory if host.is_local else HostLayout(host.home()).run(spec.run_id)
 
 
 def _folder(host: Host) -> str:

@@ -245,7 +245,7 @@ class HostRun:
     @property
     def _lock(self) -> str:
         """The lock file for sending a project's tree and copying it, so that a run copies the tree that it has sent."""
-        state = os.path.dirname(os.path.dirname(self._spec.run_directory))
+        state = os.path.dirname(os.path.dirname(self._spec.whole_directory))
         return os.path.join(state, f"sync-{self._spec.target.name}.lock")
 
     def file(self, name: str) -> str:
@@ -440,7 +440,9 @@ class HostRun:
 
     def live(self) -> LiveFiles | None:
         """Return the files to fetch while the run continues; None if the host is this machine."""
-        return None if self._host.is_local else LiveFiles(self._host, self.directory, self._spec.run_directory)
+        if self._host.is_local:
+            return None
+        return LiveFiles(self._host, self.directory, self._spec.run_directory, is_member=self._spec.members > 0)
 
     def remove_copy(self) -> None:
         """Remove the run's copy of the project on another machine. Its log and outputs stay."""

@@ -153,9 +153,13 @@ done
 
 
 class LiveFiles:
-    """Fetches the new bytes of files from a run's directory `there` on a host to its directory `here`."""
+    """Fetches the new bytes of files from a run's directory `there` on a host to its directory `here`.
 
-    def __init__(self, host: Host, there: str, here: str) -> None:
+    For a member of a group, `here` is already a folder of `ranks/`, and the files of its ranks are directly in it.
+    """
+
+    def __init__(self, host: Host, there: str, here: str, *, is_member: bool = False) -> None:
+        self._is_member = is_member
         self._host = host
         self._there = there
         self._here = here
@@ -229,6 +233,8 @@ class LiveFiles:
     def local_path(self, path: str) -> str:
         """Return the local path of a file of the run; "" for a path that is not allowed."""
         parts = path.split("/")
+        if self._is_member and parts[0] == RANKS:
+            return os.path.join(self._here, parts[1]) if len(parts) == 2 and parts[1] != ".." else ""
         deepest = 3 if parts[0] == RANKS else 2  # on several nodes, each has a folder in `ranks/`
         if path == METRICS or (1 < len(parts) <= deepest and parts[0] in (GPU, RANKS, SPARK) and ".." not in parts):
             # Spark removes the suffix when the application ends.

@@ -150,7 +150,7 @@ class LocalTarget(Target):
             merged[PYTHON_PATH_VARIABLE] = run_environment.python_path(SDK_FOLDER, inherited)
         chosen = choice.hidden(self.target, own)
         if choice.chooses(self.target):
-            chosen = choice.variables(choice.take(self.host, spec, spec.run_directory), own)
+            chosen = choice.variables(choice.take(self.host, spec), own)
         variables |= chosen
         merged |= chosen
         self._make_share(variables[SHARE_VARIABLE])

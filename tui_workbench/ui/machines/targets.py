@@ -51,7 +51,8 @@ class ShownTarget(NamedTuple):
         target, kind = self.target, self.target.kind
         if kind.runs_here:
             return f"Python {self.version}" if self.version else target.python_location
-        place = target.address or ("this machine" if kind.has_scheduler else target.base_docker_image)
+        here = "this machine" if kind.has_scheduler else target.base_docker_image
+        place = target.address or ", ".join(target.members) or here
         return f"{kind.label or kind.name} {place}"
 
     def row(self, name_width: int) -> Row:

@@ -1,0 +1,138 @@
+"""Torchrun on two machines over SSH, with a real PyTorch: two ranks on each, connected by Gloo."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.faults.support import until
+from tests.targets.group_project import MEMBERS
+from tests.targets.group_project import box2 as box2
+from tests.targets.group_project import group as group
+from tui_workbench.runs.logs.rank_files import node_log, rank_log, ranks_by_node
+from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+
+if TYPE_CHECKING:
+    from tests.targets.group_project import Group
+
+TRAIN = """
+import os, socket, sys
+import torch, torch.distributed as dist
+import workbench
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+total = torch.ones(1) * (rank + 1)
+dist.all_reduce(total)
+print("sum", total.item(), "on", socket.gethostname(), sys.argv[1:])
+if rank == 0: workbench.log("rank", rank)
+open(f"outputs/rank{rank}.txt", "w").write("own")
+open("outputs/same.txt", "w").write(str(rank))
+dist.destroy_process_group()
+"""
+
+WAITS = """
+import os, signal, sys, time
+rank = int(os.environ["RANK"])
+print("rank", rank, "is", os.getpid(), flush=True)
+while not os.path.exists(os.path.expanduser("~/go")):
+    time.sleep(0.1)
+"""
+DEAF = WAITS.replace("rank =", "signal.signal(15, signal.SIG_IGN)\nrank =")
+FAILS = DEAF + "if rank == 3: raise ValueError('bad shapes')\nwhile True: time.sleep(0.1)\n"
+
+
+def lines_of(log: str, rank: int) -> list[str]:
+    """Return the lines of a rank in the merged log, without their prefix."""
+    prefix = f"[rank{rank}]: "
+    return [line.removeprefix(prefix) for line in log.splitlines() if line.startswith(prefix)]
+
+
+def begin(group: Group, script: str) -> tuple[str, dict[int, int]]:
+    """Start a script, wait for its four ranks, and return the ID of the run and the process IDs of the ranks there."""
+    group.write(script)
+    run_id = group.detach("train.py", configuration="both")
+    until(lambda: group.log(run_id).count(" is ") == 4, "all ranks")
+    words = [line.split() for line in group.log(run_id).splitlines() if " is " in line]
+    return run_id, {int(each[2]): int(each[4]) for each in words}
+
+
+def member_of(group: Group, run_id: str, rank: int) -> str:
+    return next(name for name, ranks in ranks_by_node(str(group.run_directory(run_id))).items() if rank in ranks)
+
+
+def test_ranks_of_two_machines_communicate(group: Group) -> None:
+    group.write(TRAIN)
+    ended = group.submit("train.py", "a b", "--rdzv_endpoint=$HOME", configuration="both")
+    (record,) = group.history()
+    run_id, directory = record["run_id"], group.run_directory(record["run_id"])
+    log = group.log(run_id)
+    assert record["status"] == "Completed", (ended, log)
+    by_node = ranks_by_node(str(directory))
+    assert [len(by_node[name]) for name in MEMBERS] == [2, 2]
+    for name, host in zip(MEMBERS, ("gpubox", "box2"), strict=True):
+        for rank in by_node[name]:
+            written = Path(rank_log(str(directory), rank)).read_text()
+            assert written.endswith(f"sum 10.0 on {host} ['a b', '--rdzv_endpoint=$HOME']\n")
+            # The logs of the member and of the run contain every line of the rank.
+            for text in (log, Path(node_log(str(directory), name)).read_text()):
+                assert lines_of(text, rank) == written.splitlines()
+            assert (directory / "outputs" / f"rank{rank}.txt").read_text() == "own"
+    assert "sum 10.0" in group.run("logs", run_id, "--node", "box2").out
+    assert len((directory / "metrics.jsonl").read_text().splitlines()) == 1
+    # Rank 0 is on one of the members, whose file comes first.
+    assert int((directory / "outputs" / "same.txt").read_text()) in by_node[member_of(group, run_id, 0)]
+    other = next(name for name in MEMBERS if 0 not in by_node[name])
+    assert int((directory / "ranks" / other / "outputs" / "same.txt").read_text()) in by_node[other]
+    for there in group.machines:
+        assert not (there.home() / ".workbench-tui" / "runs" / run_id / "work").exists()
+
+
+def test_first_failed_rank_is_named_and_all_ranks_end(group: Group) -> None:
+    """The other ranks wait, so that they do not notice the end of rank 3. They also ignore SIGTERM."""
+    run_id, _ = begin(group, FAILS)
+    for there in group.machines:
+        (there.home() / "go").touch()
+    group.until_status(run_id, "Failed")
+    information = group.info(run_id)
+    assert information["reason"] == f"rank 3 on {member_of(group, run_id, 3)}: ValueError: bad shapes (train.py:8)"
+    assert information["exit_code"] == 1
+    assert not group.processes()
+
+
+def test_check_compares_the_members(group: Group) -> None:
+    checked = group.run("computetarget", "check", "both")
+    assert checked.code == 0, checked
+    assert "all members have Python " in checked.out
+    assert checked.out.count("(wire)") == 2
+    group.configure(box2={"pythonLocation": "/nowhere/python"})
+    broken = group.run("computetarget", "check", "both")
+    assert broken.code == 4
+    assert "/nowhere/python" in broken.out
+    assert "workbench-tui computetarget check box2" in broken.out
+
+
+def test_cancel_ends_all_ranks_on_all_members(group: Group) -> None:
+    run_id, _ = begin(group, DEAF)
+    assert group.run("experiment", "cancel", "--run", run_id, "--grace", "0.2").code == 0
+    assert group.status(run_id) == "Canceled"
+    assert not group.processes()
+
+
+def test_run_survives_its_controller_and_a_lost_member(group: Group) -> None:
+    run_id, _ = begin(group, WAITS + "print('trained', flush=True)\n")
+    directory = RunDirectory(str(group.run_directory(run_id)))
+    os.kill(ControllerLock.holder(directory), signal.SIGKILL)
+    group.machines[1].stop_sshd()
+    try:
+        group.run("experiment", "resume")
+        group.until_status(run_id, "Unknown")
+        assert "member box2: " in group.info(run_id)["reason"]
+    finally:
+        group.machines[1].start_sshd()
+    for there in group.machines:
+        (there.home() / "go").touch()
+    group.until_status(run_id, "Completed")
+    for rank in range(4):
+        assert [line.split()[0] for line in lines_of(group.log(run_id), rank)] == ["rank", "trained"]

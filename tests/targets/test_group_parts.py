@@ -1,0 +1,100 @@
+"""Parts of `type: group` that need no other machine: merged logs, addresses and the configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.projects.project import Project
+from tui_workbench.targets.group.meeting import Place, place_in
+from tui_workbench.targets.group.merging import Merge
+from tui_workbench.targets.hosts.host import Completed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_logs(folder: Path, **logs: str) -> None:
+    for member, text in logs.items():
+        (folder / "ranks" / member).mkdir(parents=True, exist_ok=True)
+        with (folder / "ranks" / member / "output.log").open("a") as file:
+            file.write(text)
+
+
+def test_merge_appends_complete_lines_of_each_member(tmp_path: Path) -> None:
+    write_logs(tmp_path, a="a1\na2\na", b="b1\n")
+    with Merge(str(tmp_path), ("a", "b"), "output.log") as merge:
+        assert merge.pump()
+        assert not merge.pump()
+        assert (tmp_path / "output.log").read_text() == "a1\na2\nb1\n"
+        write_logs(tmp_path, a="3\na4", b="b2\n")
+        merge.finish()
+    assert (tmp_path / "output.log").read_text() == "a1\na2\nb1\na3\nb2\na4"
+
+
+@pytest.mark.parametrize("written", range(7))
+def test_interrupted_append_is_completed(tmp_path: Path, written: int) -> None:
+    """A process was killed when `written` bytes of two lines had been appended."""
+    write_logs(tmp_path, a="a1\n", b="b1\n")
+    with Merge(str(tmp_path), ("a", "b"), "output.log") as merge:
+        merge.pump()
+        write_logs(tmp_path, a="a2\n", b="b2\n")
+        merge.pump()
+    with (tmp_path / "output.log").open("r+") as file:
+        file.truncate(len("a1\nb1\n") + written)
+    with Merge(str(tmp_path), ("a", "b"), "output.log") as merge:
+        merge.finish()
+    assert (tmp_path / "output.log").read_text() == "a1\nb1\na2\nb2\n"
+
+
+_ADDRESSES = b"""\
+10.0.0.1 51000 10.0.0.2 22
+1: lo    inet 127.0.0.1/8 scope host lo
+2: eth0@if5    inet6 2001:db8::2/64 scope global
+2: eth0@if5    inet 10.0.0.2/24 scope global eth0
+3: ib0    inet6 fe80::3/64 scope link
+3: ib0    inet6 2001:db8:1::3/64 scope global
+"""
+
+
+def group(**values: str) -> ComputeTarget:
+    return ComputeTarget("both", "", "group", **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("interface", "wanted"), [("", Place("eth0", "10.0.0.2")), ("ib0", Place("ib0", "2001:db8:1::3"))]
+)
+def test_place_is_that_of_ssh_or_of_the_interface(interface: str, wanted: Place) -> None:
+    assert place_in(group(network_interface=interface), "box", Completed(0, _ADDRESSES)) == wanted
+
+
+def test_missing_interface_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="member box has no interface 'ib1'") as error:
+        place_in(group(network_interface="ib1"), "box", Completed(0, _ADDRESSES))
+    assert "eth0, ib0" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [
+        ("[box1]", "`members` names one target"),
+        ("[box1, box1]", "`members` names 'box1' twice"),
+        ("[box1, box9]", "aml_config/box9.compute does not exist"),
+        ("[box1, local]", "`members` names 'local', which is a target of type local"),
+        ("[box1, same]", "box1 and same are the same account on the same machine"),
+    ],
+)
+def test_wrong_members_are_refused(tmp_path: Path, members: str, problem: str) -> None:
+    folder = tmp_path / "aml_config"
+    folder.mkdir()
+    (folder / "local.compute").write_text("type: local\n")
+    for name in ("box1", "same"):
+        (folder / f"{name}.compute").write_text("type: remote\naddress: 10.0.0.1\nusername: me\n")
+    (folder / "both.compute").write_text(f"type: group\nmembers: {members}\n")
+    with pytest.raises(ConfigurationError) as error:
+        Project(str(tmp_path)).target("both")
+    assert problem in error.value.message
+    assert (error.value.file, error.value.line) == (str(folder / "both.compute"), 2)

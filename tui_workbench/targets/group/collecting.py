@@ -1,0 +1,35 @@
+"""Join the outputs of the members of a group in the run's directory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from tui_workbench.core.files import make_folders, rename_below
+from tui_workbench.core.model import RunSpec
+from tui_workbench.targets.hosts.supervisor import OUTPUTS
+
+
+def join_outputs(spec: RunSpec) -> None:
+    """Move the files in `outputs/` of all members to `outputs/` of the run.
+
+    Rank 0 usually writes most files, so those of its member come first. A file that another member has written with the
+    same name stays in `ranks/MEMBER/outputs/`. Can be called again.
+    """
+    parts = sorted(spec.parts, key=lambda part: not os.path.exists(os.path.join(part.run_directory, "0.log")))
+    for part in parts:
+        for folder, folders, names in os.walk(os.path.join(part.run_directory, OUTPUTS), topdown=False):
+            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+            for name in (*names, *links):
+                _move(spec, part, os.path.relpath(os.path.join(folder, name), part.run_directory))
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)  # not empty if files have stayed
+
+
+def _move(spec: RunSpec, part: RunSpec, name: str) -> None:
+    """Move a file of a part to the same place below the run's directory, unless something is there."""
+    source = os.path.relpath(os.path.join(part.run_directory, name), spec.run_directory)
+    with contextlib.suppress(OSError):
+        make_folders(spec.run_directory, os.path.dirname(name))
+        if not os.path.lexists(os.path.join(spec.run_directory, name)):
+            rename_below(spec.run_directory, source, name)

@@ -1,0 +1,285 @@
+"""`type: group`: torchrun on several machines.
+
+Each member has the same files and starts the same command; only the variables with which torchrun of the members
+connect to each other differ (see `meeting`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError, storage_errors
+from tui_workbench.core.files import make_folders
+from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
+from tui_workbench.core.waiting import BackgroundCall, Interrupted
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.base import run_environment
+from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.stacks import Reading
+from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
+from tui_workbench.targets.gpu import choice
+from tui_workbench.targets.gpu.framework_location import FrameworkLocation
+from tui_workbench.targets.group.collecting import join_outputs
+from tui_workbench.targets.group.meeting import find_place, part_with_places
+from tui_workbench.targets.group.merging import Merge
+from tui_workbench.targets.group.waiting import wait_for_parts
+from tui_workbench.targets.hosts.host import Entry
+from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUT
+
+_Result = TypeVar("_Result")
+
+STOP_GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL for parts that have started when another part cannot be started."""
+
+
+class GroupTarget(Target):
+    """`type: group`. `members` are the targets of the members by name, in the order of the `.compute` file."""
+
+    def __init__(self, target: ComputeTarget, members: Mapping[str, Target]) -> None:
+        super().__init__(target)
+        self._members = members
+        self._lost: dict[str, str] = {}  # why members do not answer
+        self._lock = threading.Lock()
+        for name, member in members.items():
+            member.report = _MemberReport(name, self)
+
+    # -- before the start ----------------------------------------------------------------------------------------------
+
+    def plan(self, spec: RunSpec) -> Plan:
+        run_environment.require_python(spec.run_configuration, spec.target.type)
+        if not spec.run_configuration.processes_per_node:
+            path = spec.run_configuration.path
+            raise ConfigurationError(
+                f"{spec.target.name} is a group of machines, but the run configuration does not start torchrun",
+                remedy="Set `ProcessesPerNode` to a number or to `gpus`, or choose one of the members as the target.",
+                file=path,
+                line=line_of_key(path, "ProcessesPerNode"),
+            )
+        return self._joined([self._members[part.target.name].plan(part) for part in spec.parts])
+
+    def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
+        files = tree()
+
+        def details(member: Target, part: RunSpec) -> Plan:
+            return member.plan_details(part, member.plan(part), lambda: files)
+
+        joined = self._joined(list(self._on_each(spec, details).values()))
+        names = {step.name for step in joined.steps}
+        before = tuple(step for step in plan.steps if step.name not in names)
+        return joined._replace(steps=(*before, *joined.steps))
+
+    def _joined(self, plans: Sequence[Plan]) -> Plan:
+        """Return one plan with the steps of all members, in the order of the steps."""
+        names = dict.fromkeys(step.name for plan in plans for step in plan.steps)
+        steps = tuple(
+            Step(*step)._replace(title=f"{plan.target}: {step.title}")
+            for name in names
+            for plan in plans
+            for step in plan.steps
+            if step.name == name
+        )
+        return Plan(self.target.name, self.target.type, plans[0].interpreter, steps)
+
+    def check(self) -> list[Problem]:
+        return [problem for member in self._members.values() for problem in member.check()]
+
+    def reach(self) -> None:
+        _at_once({name: member.reach for name, member in self._members.items()})
+
+    def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
+        files = tree()
+        for part in spec.parts:
+            with storage_errors("create", part.run_directory):
+                make_folders(spec.run_directory, os.path.relpath(part.run_directory, spec.run_directory))
+        self._on_each(spec, lambda member, part: member.prepare(part, plan, lambda: files))
+
+    # -- start and end -------------------------------------------------------------------------------------------------
+
+    def reserve(self, spec: RunSpec) -> None:
+        # In the same order for all runs, so that two runs never wait for each other's GPUs.
+        parts = sorted(spec.parts, key=lambda part: part.target.name)
+        for number, part in enumerate(parts):
+            try:
+                self._members[part.target.name].reserve(part)
+            except TargetUnreachable:
+                raise  # the same reservation is tried again
+            except WorkbenchError:
+                for earlier in parts[:number]:
+                    _release(self._members[earlier.target.name], earlier)
+                raise
+
+    def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
+        self.reserve(spec)
+        try:
+            found = self._on_each(spec, lambda member, part: find_place(self.target, part.target.name, member.host))
+            places = list(found.values())
+            parts = {part.target.name: part_with_places(spec, places, n) for n, part in enumerate(spec.parts)}
+            self._on_each(spec, lambda member, part: member.start(parts[part.target.name], plan, environment))
+        except TargetUnreachable:
+            raise  # the start is repeated; meanwhile, torchrun of the other members waits
+        except WorkbenchError:
+            self.stop(spec, grace=STOP_GRACE)
+            self._on_each(spec, _release)
+            raise
+
+    def started(self, spec: RunSpec) -> bool:
+        return all(self._on_each(spec, lambda member, part: member.started(part)).values())
+
+    def has_ended(self, spec: RunSpec) -> bool:
+        return all(self._members[part.target.name].has_ended(part) for part in spec.parts)
+
+    def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
+        parts = [(self._members[part.target.name], part) for part in spec.parts]
+        with self._merges(spec) as merges:
+            outcome = wait_for_parts(parts, interrupted, lambda: sum(merge.pump() for merge in merges) > 0)
+            for merge in merges:
+                merge.finish()
+        return outcome
+
+    @contextlib.contextmanager
+    def _merges(self, spec: RunSpec) -> Iterator[list[Merge]]:
+        """Return the merged files of the run."""
+        with contextlib.ExitStack() as stack:
+            names = list(self._members)
+            yield [stack.enter_context(Merge(spec.run_directory, names, name)) for name in (OUTPUT, METRICS)]
+
+    def wait_until_reachable(self, interrupted: int) -> None:
+        for member in self._members.values():
+            member.wait_until_reachable(interrupted)
+
+    def stop(self, spec: RunSpec, *, grace: float) -> bool:
+        forced = self._on_each(spec, lambda member, part: member.stop(part, grace=grace))
+        return any(forced.values())
+
+    def warn(self, spec: RunSpec) -> None:
+        self._on_each(spec, lambda member, part: member.warn(part))
+
+    def read_stacks(self, spec: RunSpec) -> Reading:
+        readings = self._on_each(spec, lambda member, part: member.read_stacks(part))
+        return functools.reduce(Reading.with_machine, readings.values())
+
+    # -- after the end -------------------------------------------------------------------------------------------------
+
+    def collect(self, spec: RunSpec) -> None:
+        self._on_each(spec, lambda member, part: member.collect(part))
+        with self._merges(spec) as merges:
+            for merge in merges:
+                merge.finish()
+        join_outputs(spec)
+
+    def release(self, spec: RunSpec) -> None:
+        self._on_each(spec, lambda member, part: member.release(part))
+
+    def close(self) -> None:
+        for member in self._members.values():
+            member.close()
+
+    def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
+        return []  # those of the members, which are targets of the project
+
+    # -- questions that the first member answers -----------------------------------------------------------------------
+
+    def interpreter_of(self, spec: RunSpec) -> str:
+        member, part = self._first(spec)
+        return member.interpreter_of(part)
+
+    def framework_location(self, spec: RunSpec) -> FrameworkLocation:
+        member, part = self._first(spec)
+        return member.framework_location(part)
+
+    def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
+        member, part = self._first(spec)
+        return member.machine_info(part, interpreter)
+
+    def _first(self, spec: RunSpec) -> tuple[Target, RunSpec]:
+        part = spec.parts[0]
+        return self._members[part.target.name], part
+
+    # -- members -------------------------------------------------------------------------------------------------------
+
+    def _on_each(self, spec: RunSpec, call: Callable[[Target, RunSpec], _Result]) -> dict[str, _Result]:
+        """Call a function for each member and its part at once; return the results by member. See `_at_once`."""
+        return _at_once({
+            part.target.name: functools.partial(call, self._members[part.target.name], part) for part in spec.parts
+        })  # fmt: skip
+
+    def lose(self, name: str, reason: str) -> None:
+        """Report that a member does not answer."""
+        with self._lock:
+            self._lost[name] = reason
+            self._report_lost()
+
+    def regain(self, name: str) -> None:
+        """Report that a member answers again."""
+        with self._lock:
+            if self._lost.pop(name, None) is not None:
+                self._report_lost()
+
+    def _report_lost(self) -> None:
+        if self._lost:
+            self.report.lost("; ".join(f"member {name}: {reason}" for name, reason in sorted(self._lost.items())))
+        else:
+            self.report.regained()
+
+
+def _at_once(calls: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result]:
+    """Call functions at the same time, and return their results when all have ended.
+
+    Raises the error of one of them; TargetUnreachable only if there is no other.
+    """
+    results: dict[str, _Result] = {}
+
+    def call(name: str) -> None:
+        results[name] = calls[name]()
+
+    errors: list[WorkbenchError | Interrupted] = []
+    for running in [BackgroundCall(functools.partial(call, name)) for name in calls]:
+        with running:
+            try:
+                running.result()
+            except (WorkbenchError, Interrupted) as error:
+                errors.append(error)
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, TargetUnreachable))
+    return {name: results[name] for name in calls}
+
+
+def _release(member: Target, part: RunSpec) -> None:
+    """Release the GPUs that a member has reserved for a run. Raises TargetUnreachable."""
+    if choice.chooses(part.target):
+        choice.release(member.host, part)
+
+
+class _MemberReport(Report):
+    """Forwards the progress of a member to the report of its group."""
+
+    def __init__(self, name: str, group: GroupTarget) -> None:
+        self._name = name
+        self._group = group
+
+    @property
+    def interrupted(self) -> int:  # type: ignore[override]
+        return self._group.report.interrupted
+
+    def begin(self, step: str, title: str) -> None:
+        self._group.report.begin(step, f"{self._name}: {title}" if title else "")
+
+    def done(self, step: str, **facts: object) -> None:
+        self._group.report.done(step, member=self._name, **facts)
+
+    def line(self, text: str) -> None:
+        self._group.report.line(f"{self._name}: {text.strip()}")
+
+    def lost(self, reason: str) -> None:
+        self._group.lose(self._name, reason)
+
+    def regained(self) -> None:
+        self._group.regain(self._name)
+
+    def orphaned(self) -> None:
+        self._group.report.orphaned()

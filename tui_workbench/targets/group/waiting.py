@@ -1,0 +1,126 @@
+"""Wait for the ends of the parts of a run on the members of a group. If one fails, the others are ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from tui_workbench.core.errors import NeverStarted, WorkbenchError
+from tui_workbench.core.model import RunSpec
+from tui_workbench.core.waiting import BackgroundCall, Backoff, Interrupted, wait_ready
+from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.values import Outcome
+
+SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_FACTOR = 0.05, 0.5, 1.3
+"""Seconds between two looks at the logs of the members. The pause grows while there is no output."""
+
+FAREWELL_SECONDS = 2.0
+"""Seconds from the failure of a part until the others are ended. Meanwhile, their ranks can write their last lines."""
+
+GRACE_SECONDS = 2.0
+"""Seconds between SIGTERM and SIGKILL for these parts."""
+
+
+class _Part:
+    """A part of a run, with the threads that wait for its end and cause it."""
+
+    def __init__(self, target: Target, spec: RunSpec, interrupted: int) -> None:
+        self.name = spec.target.name
+        self.outcome: Outcome | None = None
+        self.order = (False, 0)  # was it ended because of another part, and in which round was its end noticed?
+        self._target, self._spec, self._interrupted = target, spec, interrupted
+        self._waiting = BackgroundCall(self._wait)
+        self.descriptor = self._waiting.descriptor  # readable when the part has ended
+        self._stopping: BackgroundCall | None = None
+        self._found: Outcome | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        return self.outcome is not None and self.outcome.exit_code != 0
+
+    def end(self, round_number: int) -> None:
+        """Note the outcome of the part, which has ended."""
+        self._waiting.result()
+        self.outcome = self._found
+        self.order = (self._stopping is not None, round_number)
+
+    def stop(self) -> None:
+        """Begin to end the part, unless this was begun before."""
+        self._stopping = self._stopping or BackgroundCall(self._stop)
+
+    def close(self) -> None:
+        """End the threads; their descriptor `interrupted` is readable."""
+        for call in filter(None, (self._waiting, self._stopping)):
+            with call, contextlib.suppress(WorkbenchError, Interrupted):
+                call.result()
+
+    def _wait(self) -> None:
+        try:
+            self._found = self._target.wait(self._spec, self._interrupted)
+        except NeverStarted as error:
+            self._found = Outcome(None, error.message, has_failed=True)
+
+    def _stop(self) -> None:
+        pauses = Backoff()
+        while True:
+            try:
+                self._target.stop(self._spec, grace=GRACE_SECONDS)
+                return
+            except WorkbenchError:
+                pauses.take(self._interrupted)  # the member may not answer now
+
+
+def wait_for_parts(
+    parts: Sequence[tuple[Target, RunSpec]],
+    interrupted: int,
+    copy_logs: Callable[[], bool],
+) -> Outcome:
+    """Wait for the ends of all parts, and return the outcome of the part that failed first, if any.
+
+    `copy_logs` is called repeatedly, and returns True if there was new output. Raises Interrupted.
+    """
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    watched = [_Part(target, spec, reading) for target, spec in parts]
+    try:
+        _follow(watched, interrupted, copy_logs)
+    finally:
+        os.close(writing)  # makes `reading` readable
+        for part in watched:
+            part.close()
+        os.close(reading)
+    return _outcome(watched)
+
+
+def _follow(parts: Sequence[_Part], interrupted: int, copy_logs: Callable[[], bool]) -> None:
+    pause, number, failed = SHORTEST_PAUSE, 0, 0.0
+    while running := [part for part in parts if part.outcome is None]:
+        number += 1
+        watched = [part.descriptor for part in running] + ([interrupted] if interrupted >= 0 else [])
+        ready = wait_ready(watched, timeout=pause)
+        pause = SHORTEST_PAUSE if copy_logs() else min(pause * PAUSE_FACTOR, LONGEST_PAUSE)
+        if interrupted in ready:
+            raise Interrupted
+        for part in running:
+            if part.descriptor in ready:
+                part.end(number)
+        if any(part.has_failed for part in parts):
+            failed = failed or time.monotonic()
+            if time.monotonic() - failed >= FAREWELL_SECONDS:
+                for part in running:
+                    part.stop()
+
+
+def _outcome(parts: Sequence[_Part]) -> Outcome:
+    """Return the outcome of the run, with the notes of all parts."""
+    ended = [(part, part.outcome) for part in parts if part.outcome is not None]
+    notes = "; ".join(f"{part.name}: {outcome.note}" for part, outcome in ended if outcome.note)
+    failed = [(part, outcome) for part, outcome in ended if outcome.exit_code != 0]
+    if not failed:
+        return Outcome(0, note=notes)
+    # If several ends were noticed at once, the parts that a signal ended are probably not the cause.
+    part, outcome = min(failed, key=lambda each: (*each[0].order, (each[1].exit_code or 0) > 128))
+    # The rank that failed names its member.
+    reason = outcome.reason if outcome.exit_code is not None else f"{part.name}: {outcome.reason}"
+    return outcome._replace(reason=reason, note=notes)
