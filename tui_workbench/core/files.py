@@ -247,6 +247,80 @@ def remove_below(top: str, name: str) -> None:
             os.unlink(base, dir_fd=folder)
 
 
+def delete_below(top: str, name: str) -> None:
+    """Delete a file, a link, or a folder with its content, even if it has read-only folders or is nested very deeply.
+
+    Links are not followed, and mounted file systems are not entered. Can be repeated after an interruption. Raises
+    OSError; `remove_below` ignores errors instead.
+    """
+    with _parent(top, name) as (parent, base):
+        if not _is_folder(parent, base):
+            os.unlink(base, dir_fd=parent)
+            return
+        with _folder(parent, base) as folder:
+            _empty(folder)
+        os.rmdir(base, dir_fd=parent)
+
+
+def _empty(top: int) -> None:
+    """Delete the content of an open folder.
+
+    Each inner folder is first moved to `top`. This needs no recursion and no open file per level, and it fails for the
+    place of a mounted file system before anything in there is deleted.
+    """
+    while names := os.listdir(top):
+        for name in names:
+            if not _is_folder(top, name):
+                os.unlink(name, dir_fd=top)
+                continue
+            moved = _moved(top, name, top)
+            with _folder(top, moved) as folder:
+                for inner in os.listdir(folder):
+                    if _is_folder(folder, inner):
+                        _moved(folder, inner, top)
+                    else:
+                        os.unlink(inner, dir_fd=folder)
+            os.rmdir(moved, dir_fd=top)
+
+
+def _moved(parent: int, name: str, top: int) -> str:
+    """Move a folder to a new name in `top`, and return this name."""
+    moved = f".workbench-{os.urandom(8).hex()}.deleted"
+    os.rename(name, moved, src_dir_fd=parent, dst_dir_fd=top)
+    return moved
+
+
+def _is_folder(parent: int, name: str) -> bool:
+    """Return True for a folder, and give its owner all permissions, without which it cannot be moved or emptied."""
+    mode = os.lstat(name, dir_fd=parent).st_mode
+    if not stat.S_ISDIR(mode):
+        return False
+    if mode & FOLDER_MODE != FOLDER_MODE:
+        # Some systems cannot change permissions without following links.
+        with contextlib.suppress(PermissionError, NotImplementedError):
+            os.chmod(name, FOLDER_MODE, dir_fd=parent, follow_symlinks=False)
+    return True
+
+
+def folder_size(path: str) -> int:
+    """Return the disk space of the files in a folder, in bytes. Links are not followed.
+
+    A file with several names counts once, and an unreadable folder counts as empty.
+    """
+    size, seen = 0, set()
+    folders = [] if os.path.islink(path) else [path]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif status.st_nlink == 1 or (status.st_dev, status.st_ino) not in seen:
+                    seen.add((status.st_dev, status.st_ino))
+                    size += status.st_blocks * 512
+    return size
+
+
 def is_folder_below(top: str, name: str) -> bool:
     """Return True if a folder exists, without following links."""
     try:

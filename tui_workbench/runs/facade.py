@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from tui_workbench.core.masking import mask_plan
 from tui_workbench.core.model import Plan, Run, RunRequest, RunState
 from tui_workbench.core.processes import reap
+from tui_workbench.runs import deleting
 from tui_workbench.runs.history import History
 from tui_workbench.runs.lifecycle import queueing, resuming
 from tui_workbench.runs.lifecycle.adoption import take_over_imported
@@ -157,6 +158,30 @@ class Runs(History):
     def undoable_restore(self) -> str:
         """Return a description of the state that `undo_restore` would restore, or "" if there is none."""
         return undoable(self.project)
+
+    def check_deletable(self, run_id: str) -> None:
+        """Raise the error that `delete` would raise, if any."""
+        deleting.check(self.project, run_id)
+
+    def delete(self, run_id: str) -> str:
+        """Move an ended run to the trash, and return its ID. Raises RunNotFound, UsageError or StorageError."""
+        return deleting.delete(self.project, run_id)
+
+    def undelete(self, run_id: str) -> str:
+        """Move a run from the trash back to the history, and return its ID. Raises UsageError or StorageError."""
+        return deleting.restore(self.project, run_id)
+
+    def outdated(self, keep: int) -> builtins.list[Run]:
+        """Return the ended runs that are neither among the `keep` newest runs nor pinned, newest first."""
+        return deleting.outdated(self.project, keep)
+
+    def unfinished_purge(self) -> dict[str, int]:
+        """Return the IDs of runs whose purge was interrupted, each with the bytes of its remaining files."""
+        return deleting.unfinished_purge(self.project)
+
+    def purge(self, run_ids: Sequence[str]) -> deleting.Purged:
+        """Delete runs in the trash for good, with the snapshots that only they used. Raises StorageError."""
+        return deleting.purge(self.project, run_ids)
 
     def collect(self, run_id: str) -> Run:
         """Fetch files that were not fetched when the run ended; see `lifecycle.collecting`. Raises WorkbenchError."""

@@ -19,6 +19,7 @@ from tui_workbench.runs.store.history_record import Facts, attempt_records, fact
 from tui_workbench.runs.store.index import RunIndex, find_run
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.store.table import Page, RunQuery, RunRow
+from tui_workbench.runs.store.trash import find_deleted
 from tui_workbench.runs.transfer.downloads import attachments
 
 
@@ -40,6 +41,10 @@ class History:
         """Return all runs, newest first."""
         with RunIndex(self.project) as index:
             return index.runs()
+
+    def deleted(self, run_ids: Sequence[str] = ()) -> builtins.list[Run]:
+        """Return the runs in the trash with these IDs or numbers, or all of them, newest first. Raises RunNotFound."""
+        return find_deleted(self.project, run_ids)
 
     def last(self) -> Run | None:
         with RunIndex(self.project) as index:
@@ -78,6 +83,10 @@ class History:
         """Return the records of `history_json` as dicts; see `tui_workbench.runs.store.history_record`."""
         records: builtins.list[dict[str, Any]] = json.loads(b"".join(self.history_json(hidden=hidden)))
         return records
+
+    def deleted_records(self) -> builtins.list[dict[str, Any]]:
+        """Return the history records of the runs in the trash, newest first."""
+        return [history_record(run, facts_of(run.directory)) for run in self.deleted()]
 
     def history_record(self, run_id: str) -> dict[str, Any]:
         """Return the history record of a run, with its attachments. Raises RunNotFound."""

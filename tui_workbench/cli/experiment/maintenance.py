@@ -10,7 +10,7 @@ from tui_workbench.cli.experiment.answers import plan_text
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, output
 from tui_workbench.cli.shared.parser import OPTIONAL_RUN, PROJECT, option, options
 from tui_workbench.cli.shared.progress_bar import shared
-from tui_workbench.cli.shared.prompts import confirm, ensure_login
+from tui_workbench.cli.shared.prompts import confirm, confirm_list, ensure_login
 from tui_workbench.core import target_types
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.plaintext import visible
@@ -114,14 +114,10 @@ def run_clean(arguments: argparse.Namespace) -> int:
 
 
 def _is_agreed(found: Sequence[CleanupResult]) -> bool:
-    if not sys.stdin.isatty():
-        remedy = "Add `--yes` to remove the items without asking, or `--dry-run` to only list them."
-        raise UsageError("cannot ask for confirmation: not a terminal", remedy=remedy)
-    for each in found:
-        if each.item is not None:
-            what = f"{each.target}: {each.item.kind} {each.item.name} {_size(each.item.size)}"
-            sys.stderr.write(f"{visible(what.rstrip())}\n")
-    return confirm("Remove all of these?")
+    items = [(each.target, each.item) for each in found if each.item is not None]
+    lines = (f"{target}: {item.kind} {item.name} {_size(item.size)}" for target, item in items)
+    remedy = "Add `--yes` to remove the items without asking, or `--dry-run` to only list them."
+    return confirm_list(lines, "Remove all of these?", remedy)
 
 
 def _row(found: CleanupResult, *, removed: bool) -> dict[str, object]:

@@ -31,6 +31,7 @@ _CHUNK = 1 << 16
 
 configure_list = options(
     option("--all", action="store_true", help="include archived runs"),
+    option("--deleted", action="store_true", help="list the runs in the trash instead"),
     output(example="[?status=='Completed']"),
 )
 configure_last = options(output(example="status"))
@@ -52,6 +53,8 @@ configure_pin = options(RUN, option("--undo", action="store_true", help="unpin t
 
 def run_list(arguments: argparse.Namespace) -> int:
     runs = History(Project.find(arguments.project))
+    if arguments.deleted:
+        return emit_records(runs.deleted_records(), arguments)
     if arguments.output == "json" and not arguments.query:
         # The records are stored as JSON. Parsing and formatting 10,000 of them would take most of the time.
         sys.stdout.flush()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tui_workbench.core.errors import UsageError
@@ -46,6 +46,14 @@ def confirm(question: str) -> bool:
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def confirm_list(lines: Iterable[str], question: str, remedy: str) -> bool:
+    """Show what a command would change, and ask on stderr. Raises UsageError with `remedy` without a terminal."""
+    if not sys.stdin.isatty():
+        raise UsageError("cannot ask for confirmation: not a terminal", remedy=remedy)
+    sys.stderr.write("".join(f"{visible(line.rstrip())}\n" for line in lines))
+    return confirm(question)
 
 
 def ask_secret(prompt: str) -> str:

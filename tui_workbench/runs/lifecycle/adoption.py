@@ -41,7 +41,7 @@ from tui_workbench.targets.hosts.host_layout import run_folders
 
 
 def adopt_runs(project: Project, name: str) -> list[str]:
-    """Add the project's runs on a target to the history, and return the IDs of those that it did not contain.
+    """Add the project's runs on a target to the history, and return their IDs. Known and deleted runs are omitted.
 
     The added runs are active until a controller has checked them. Raises ConfigurationError, TargetUnreachable or
     StorageError.
@@ -60,8 +60,8 @@ def adopt_runs(project: Project, name: str) -> list[str]:
         known = [run for run in run_folders(implementation.host) if run.project == project.name]
     for run_id, text in ((run.run_id, run.record) for run in known):
         is_name = run_id == os.path.basename(run_id) and not run_id.startswith(".")
-        path = os.path.join(project.runs_directory, run_id)
-        if is_name and not os.path.lexists(path) and _adopt(project, target, run_id, text):
+        paths = [os.path.join(project.runs_directory, prefix + run_id) for prefix in ("", ownership.DELETED_PREFIX)]
+        if is_name and not any(map(os.path.lexists, paths)) and _adopt(project, target, run_id, text):
             adopted.append(run_id)
     return adopted
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import WorkbenchError
@@ -30,7 +30,8 @@ class Cleanup:
         project: Project = runs.project
         self._names = ProjectNames(project.name, project.root)
         # Outputs that have not been fetched exist only on the target.
-        self._active = {run.run_id for run in runs.list() if run.is_active or run.lacks_outputs}
+        known = [*runs.list(), *runs.deleted()]
+        self._active = {run.run_id for run in known if run.is_active or run.lacks_outputs}
         targets = [project.target(name) for name in names] if names else project.targets()
         self._targets = {target.name: found for target in targets if (found := _implementation(target)) is not None}
 
@@ -51,6 +52,11 @@ class Cleanup:
                     seen.add(key)
                     found.append(CleanupResult(name, item))
         return found
+
+    def remove_runs(self, run_ids: Collection[str]) -> list[CleanupResult]:
+        """Remove the folders of these runs on the targets. Return them, and the targets that did not answer."""
+        found = (each for each in self.find() if each.item is None or each.item.kind == "run")
+        return [self.remove(each) for each in found if each.item is None or each.item.name in run_ids]
 
     def remove(self, found: CleanupResult) -> CleanupResult:
         """Remove an item, and return it. `problem` is set if it could not be removed."""

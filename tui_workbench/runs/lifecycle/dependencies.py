@@ -6,7 +6,9 @@ depend on it.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 from tui_workbench.core.errors import UsageError
 from tui_workbench.core.files import LARGEST, read_below
@@ -70,17 +72,23 @@ def reason_to_wait(demand: Demand) -> str:
 def dependents_of(directory: RunDirectory) -> list[Run]:
     """Return the queued runs that could not start if this run were canceled, and the runs that depend on these."""
     found = []
-    for run_id in _listed(directory):
-        other = RunDirectory(os.path.join(os.path.dirname(directory.path), run_id))
-        if not other.is_waiting:
-            continue
-        try:
-            demand = read_demand(other)
-        except (OSError, ValueError, TypeError):
-            continue
-        if demand.after == directory.path and demand.after_condition != ANY:
+    for other, demand in _waiting(directory):
+        if demand.after_condition != ANY:
             found += [other.run(), *dependents_of(other)]
     return found
+
+
+def waiting_for(directory: RunDirectory) -> list[RunDirectory]:
+    """Return the queued runs that start after this run, or that check its state before they start."""
+    return [other for other, _ in _waiting(directory)]
+
+
+def _waiting(directory: RunDirectory) -> Iterator[tuple[RunDirectory, Demand]]:
+    for run_id in _listed(directory):
+        other = RunDirectory(os.path.join(os.path.dirname(directory.path), run_id))
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            if other.is_waiting and (demand := read_demand(other)).after == directory.path:
+                yield other, demand
 
 
 def _listed(directory: RunDirectory) -> list[str]:

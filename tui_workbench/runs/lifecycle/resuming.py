@@ -104,7 +104,7 @@ def start_again(directory: RunDirectory) -> None:
             remedy=f"Run it again instead: `workbench-tui experiment rerun -r {directory.run_id}`.",
         )
     record = directory.own_record()
-    with _lock_of_ended(directory) as lock:
+    with lock_of_ended(directory) as lock:
         run, spec = directory.run(), record.spec
         refuse_to_start_again(run, record)
         target = target_for(spec.target)
@@ -124,7 +124,7 @@ def start_again(directory: RunDirectory) -> None:
         queueing.resume([directory])
 
 
-def _lock_of_ended(directory: RunDirectory) -> ControllerLock:
+def lock_of_ended(directory: RunDirectory) -> ControllerLock:
     """Lock a run. A controller that has recorded the end releases the lock a moment later. Raises UsageError."""
     deadline = time.monotonic() + ENDING_SECONDS
     while True:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tui_workbench.core import locks
 from tui_workbench.core.errors import StorageError, storage_errors
-from tui_workbench.core.files import remove_below, write_if_changed
+from tui_workbench.core.files import folder_size, remove_below, write_if_changed
 from tui_workbench.core.git import GitError, isolated_environment, path_list, run_git
 from tui_workbench.core.processes import has_program
 from tui_workbench.core.progress import BYTES, meter
@@ -115,6 +115,26 @@ class SnapshotStore:
         """Add another reference to a commit. Raises StorageError."""
         with self.exclusive():
             self.git("update-ref", reference, commit)
+
+    def discard(self, run_ids: Iterable[str]) -> int:
+        """Remove the references of these runs, and files that no other snapshot contains. Return the freed bytes.
+
+        A repository that this user did not create here stays unchanged. Raises StorageError.
+        """
+        if not self.available or ownership.own_record(os.path.join(self.repository, "HEAD")) is None:
+            return 0
+        objects = os.path.join(self.repository, "objects")
+        with self.exclusive():
+            before = folder_size(objects)
+            known = set(self.git("for-each-ref", "--format=%(refname)", REFERENCES).split("\n"))
+            gone = known & {self.reference_of(run_id) for run_id in run_ids}
+            self.git("update-ref", "-z", "--stdin", stdin=[word for name in gone for word in (f"delete {name}", "")])
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._index)  # it lists the files of the last snapshot, which git would keep
+            if any(name.endswith(".pack") for name in os.listdir(os.path.join(objects, "pack"))):
+                self.git("repack", "-a", "-d", "-q")  # git stores files from 512 MB on in packs
+            self.git("prune", "--expire=now")
+            return max(0, before - folder_size(objects))
 
     def holds(self, commit: str, path: str = "") -> bool:
         """Return True if the commit exists and, if `path` is given, contains that file."""

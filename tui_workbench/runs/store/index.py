@@ -83,6 +83,12 @@ def find_run(project: Project, run_id: str) -> RunDirectory:
     raise RunNotFound(f"no run {run_id!r} in {project.root}", remedy="`workbench-tui history list` lists the runs.")
 
 
+def unreadable_run(path: str, reason: str, moment: float = 0.0) -> Run:
+    """Return the run of a directory whose record cannot be read; `moment` is the time of its last change."""
+    state = RunState.UNKNOWN
+    return Run(os.path.basename(path), 0, path, "", (), "", "", "", state, reason, created=moment, end=moment)
+
+
 class RunIndex:
     """The index of the runs of a project. A `with` statement opens and refreshes it."""
 
@@ -267,8 +273,7 @@ class RunIndex:
                 moment = os.stat(path).st_mtime
             except OSError:
                 return None
-            kind = UNREADABLE
-            run = Run(run_id, 0, path, "", (), "", "", "", RunState.UNKNOWN, str(error), created=moment, end=moment)
+            kind, run = UNREADABLE, unreadable_run(path, str(error), moment)
         begun = time.time()
         if stored is not None and kind == ACTIVE and begun < stored[2] < begun + _LONGEST_PAUSE:
             return IndexRow(run, kind, facts_of(run.directory, facts_from_text(stored[1])), stored[2])

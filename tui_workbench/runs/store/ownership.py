@@ -26,6 +26,7 @@ from tui_workbench.core.files import open_folder, open_regular, write_below
 FOLDER = "registry"  # in the user's state directory
 LARGEST_RECORD = 64 << 20  # bytes
 BUILDING_PREFIX = ".new-"  # prefix of folders of runs that are being created
+DELETED_PREFIX = ".deleted-"  # prefix of folders of runs in the trash
 
 _LARGEST_ENTRY = 64 << 10
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK
@@ -64,12 +65,15 @@ def register(record: str, path: str = "") -> None:
     _write(path, _identify(record, path)[0])
 
 
-def own_record(path: str) -> bytes | None:
-    """Return the content of the record at `path`, or None if it is not this user's own."""
+def own_record(path: str, moved: str = "") -> bytes | None:
+    """Return the content of the record at `path`, or None if it is not this user's own.
+
+    `moved` is its current path if its folder was renamed.
+    """
     path = _resolved(path)
     known = _read_entry(_entry_path(path))
     try:
-        found, data = _identify(path, path) if known is not None else (None, None)
+        found, data = _identify(moved or path, path) if known is not None else (None, None)
     except OSError:
         return None
     return data if found == known else None
@@ -95,7 +99,8 @@ def prune(runs_directory: str) -> None:
         if known is None or os.path.dirname(os.path.dirname(known.path)) != parent:
             continue
         # Another process may be creating this run. It creates the folder with the prefix, and then renames it.
-        if not any(os.path.lexists(os.path.join(parent, each)) for each in (BUILDING_PREFIX + run_id, run_id)):
+        names_of_run = (BUILDING_PREFIX + run_id, DELETED_PREFIX + run_id, run_id)
+        if not any(os.path.lexists(os.path.join(parent, each)) for each in names_of_run):
             forget(known.path)
 
 

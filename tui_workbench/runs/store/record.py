@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tui_workbench.core.masking import mask_command, mask_plan, mask_tree, mask_variables, mask_words
 from tui_workbench.core.model import ComputeTarget, Plan, Run, RunConfiguration, RunSpec, Step, SweepTask
 from tui_workbench.projects.project import root_of_state
+from tui_workbench.runs.store.ownership import DELETED_PREFIX
 
 SCHEMA = 1  # version of run.json and events.jsonl; increase it if old readers would misread the new format
 
@@ -90,7 +91,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
     """
     if stored["schema"] > SCHEMA:
         raise ValueError(f"unknown schema {stored['schema']}")
-    if stored["run_id"] != os.path.basename(directory):
+    if stored["run_id"] != os.path.basename(directory).removeprefix(DELETED_PREFIX):
         raise ValueError(f"it belongs to run {stored['run_id']!r}")
     if not all(isinstance(argument, str) for argument in stored["arguments"]):
         raise TypeError("an argument is not a string")

@@ -143,11 +143,11 @@ class Status(NamedTuple):
 
 
 class RunDirectory:
-    """The directory of a run. The last part of `path` is the run ID."""
+    """The directory of a run. The last part of `path` is the run ID, after a prefix if the run is in the trash."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.run_id = os.path.basename(path)
+        self.run_id = os.path.basename(path).removeprefix(ownership.DELETED_PREFIX)
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"

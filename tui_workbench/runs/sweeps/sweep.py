@@ -176,6 +176,14 @@ def resume_unfinished(project: Project) -> None:
                 start_detached([sys.executable, *module, project.root, group], os.environ)
 
 
+def is_being_made(project: Project, group: str) -> bool:
+    """Return True if a sweep has not created all its runs, and was not stopped."""
+    if not _number(group):
+        return False
+    has = {suffix: os.path.exists(_path(project, group, suffix)) for suffix in (_REQUEST, _COMPLETE, _STOPPED)}
+    return has[_REQUEST] and not (has[_COMPLETE] or has[_STOPPED])
+
+
 def _is_own(project: Project, group: str) -> bool:
     if not _number(group):
         return False

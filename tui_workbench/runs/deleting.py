@@ -1,0 +1,187 @@
+"""Delete runs: move them to the trash, restore them, and free their disk space.
+
+A purge cannot be reversed. It first renames the directories again, so that a run that is partly deleted cannot be
+restored. If it is interrupted, the next purge completes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tui_workbench.core.errors import RunNotFound, StorageError, UsageError, storage_errors
+from tui_workbench.core.files import delete_below, folder_size, rename_below
+from tui_workbench.core.locks import cache_lock, file_name
+from tui_workbench.core.model import Run
+from tui_workbench.core.progress import metered
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.lifecycle.dependencies import waiting_for
+from tui_workbench.runs.lifecycle.resuming import lock_of_ended
+from tui_workbench.runs.snapshots.snapshot import SnapshotStore
+from tui_workbench.runs.store import ownership
+from tui_workbench.runs.store.annotations import read_annotations
+from tui_workbench.runs.store.index import RunIndex, find_run
+from tui_workbench.runs.store.rundir import RECORD, ControllerLock, RunDirectory
+from tui_workbench.runs.store.trash import DELETED_PREFIX, PURGED_PREFIX, find_deleted, names_with
+from tui_workbench.runs.sweeps import sweep
+
+_CAUSES = {
+    errno.EACCES: "permission denied; only the user who created its files, such as root in a container, can delete it",
+    errno.EBUSY: "it contains a mounted file system",
+    errno.EXDEV: "it contains a mounted file system",
+}
+_CAUSES[errno.EPERM] = _CAUSES[errno.EACCES]
+
+
+class Purged(NamedTuple):
+    """The result of a purge: the IDs of the deleted runs, the freed bytes, and the errors."""
+
+    run_ids: tuple[str, ...]
+    own: frozenset[str]  # those of these runs that this user submitted on this machine
+    size: int
+    snapshot_size: int
+    problems: tuple[str, ...]
+
+
+def check(project: Project, run_id: str) -> None:
+    """Raise the error that `delete` would raise, if any."""
+    directory = find_run(project, run_id)
+    with _locked(directory):
+        _refuse_needed(project, directory)
+
+
+def delete(project: Project, run_id: str) -> str:
+    """Move an ended run to the trash, and return its ID.
+
+    Raises RunNotFound, StorageError, and UsageError if the run is active, pinned or needed by other runs.
+    """
+    directory = find_run(project, run_id)
+    with _locked(directory):
+        _refuse_needed(project, directory)
+        if os.path.lexists(os.path.join(project.runs_directory, DELETED_PREFIX + directory.run_id)):
+            raise UsageError(
+                f"another run with the ID {directory.run_id} is in the trash",
+                remedy=f"Free it first: `workbench-tui history purge {directory.run_id}`.",
+            )
+        with storage_errors("delete", directory.path):
+            rename_below(project.runs_directory, directory.run_id, DELETED_PREFIX + directory.run_id)
+    return directory.run_id
+
+
+@contextlib.contextmanager
+def _locked(directory: RunDirectory) -> Iterator[None]:
+    """Lock an ended run of this user, so that no other process starts it again. Raises UsageError or StorageError.
+
+    The files of another run do not show whether it is active. It counts as ended if no process holds its lock.
+    """
+    if not directory.is_own:
+        if ControllerLock.holder(directory):
+            _refuse_active(directory)
+        yield
+        return
+    if not directory.status().end:
+        _refuse_active(directory)
+    with lock_of_ended(directory):
+        if not directory.status().end:
+            _refuse_active(directory)
+        yield
+
+
+def _refuse_active(directory: RunDirectory) -> None:
+    remedy = f"Wait until it ends, or cancel it: `workbench-tui experiment cancel -r {directory.run_id}`."
+    raise UsageError(f"run {directory.run_id} is active and cannot be deleted", remedy=remedy)
+
+
+def _refuse_needed(project: Project, directory: RunDirectory) -> None:
+    """Raise UsageError if a run is pinned, or if other runs need it."""
+    run_id = directory.run_id
+    if read_annotations(directory.path).pinned:
+        remedy = f"Unpin it first: `workbench-tui history pin -r {run_id} --undo`."
+        raise UsageError(f"run {run_id} is pinned and cannot be deleted", remedy=remedy)
+    if waiting := waiting_for(directory):
+        names = ", ".join(other.run_id for other in waiting)
+        raise UsageError(f"queued runs start after run {run_id}: {names}", remedy="Wait until they start.")
+    with contextlib.suppress(RunNotFound):
+        group = directory.read_record().group
+        if group and sweep.is_being_made(project, group):
+            message = f"{group} still creates runs, and would create run {run_id} again"
+            raise UsageError(message, remedy=f"Wait, or stop it: `workbench-tui experiment cancel --group {group}`.")
+
+
+def outdated(project: Project, keep: int) -> list[Run]:
+    """Return the ended runs that are not among the `keep` newest runs, newest first.
+
+    Pinned runs are omitted, and runs whose annotations cannot be read or whose outputs have not been fetched.
+    """
+    with RunIndex(project) as index:
+        old = index.runs()[keep:]
+    found = []
+    for run in old:
+        annotations = read_annotations(run.directory)
+        if not (run.is_active or run.lacks_outputs or annotations.pinned or annotations.problem):
+            found.append(run)
+    return found
+
+
+def restore(project: Project, run_id: str) -> str:
+    """Move a run from the trash back to the history, and return its ID.
+
+    Raises RunNotFound, StorageError, and UsageError if another run has the ID.
+    """
+    (run,) = find_deleted(project, [run_id])
+    path = os.path.join(project.runs_directory, run.run_id)
+    if os.path.lexists(path):
+        raise UsageError(f"another run has the ID {run.run_id}", remedy="Delete that run first.")
+    with storage_errors("restore", path):
+        rename_below(project.runs_directory, DELETED_PREFIX + run.run_id, run.run_id)
+    return run.run_id
+
+
+def unfinished_purge(project: Project) -> dict[str, int]:
+    """Return the IDs of runs whose purge was interrupted, each with the size of its remaining files in bytes."""
+    names = names_with(project, PURGED_PREFIX)
+    return {name.removeprefix(PURGED_PREFIX): folder_size(os.path.join(project.runs_directory, name)) for name in names}
+
+
+def purge(project: Project, run_ids: Sequence[str]) -> Purged:
+    """Delete runs in the trash, and runs whose purge was interrupted, with the snapshots that only they used.
+
+    Errors are returned, and the other runs are deleted. Raises StorageError.
+    """
+    with cache_lock(f"purge-{file_name(project.state_directory)[-150:]}"):
+        problems: list[str] = []
+        for run_id in run_ids:
+            with _noted(problems, run_id), contextlib.suppress(FileNotFoundError):
+                rename_below(project.runs_directory, DELETED_PREFIX + run_id, PURGED_PREFIX + run_id)
+        names = names_with(project, PURGED_PREFIX)
+        known = [name.removeprefix(PURGED_PREFIX) for name in names]
+        freed = 0
+        with _noted(problems, "snapshots"):
+            freed = SnapshotStore(project.root, project.state_directory).discard(known)
+        size, done, own = 0, [], set()
+        for run_id in metered("deleting", "runs", known):
+            path = os.path.join(project.runs_directory, PURGED_PREFIX + run_id)
+            record = os.path.join(project.runs_directory, run_id, RECORD)
+            with _noted(problems, run_id):
+                if ownership.own_record(record, moved=os.path.join(path, RECORD)) is not None:
+                    own.add(run_id)
+                room = folder_size(path)
+                delete_below(project.runs_directory, PURGED_PREFIX + run_id)
+                ownership.forget(record)
+                size += room
+                done.append(run_id)
+    return Purged(tuple(done), frozenset(own), size, freed, tuple(problems))
+
+
+@contextlib.contextmanager
+def _noted(problems: list[str], what: str) -> Iterator[None]:
+    """Add an error to `problems` instead of raising it."""
+    try:
+        yield
+    except StorageError as error:
+        problems.append(f"{what}: {error.message}")
+    except OSError as error:
+        problems.append(f"{what}: {_CAUSES.get(error.errno or 0) or error.strerror or error}")

@@ -1,0 +1,53 @@
+"""The trash of a project: run directories that are renamed within the folder of runs.
+
+In this folder, a name that begins with a period is not the name of a run. A rename is atomic, needs no disk space, and
+does not depend on the content of the directory, which is not trusted. `runs.deleting` changes the trash.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from tui_workbench.core.errors import RunNotFound
+from tui_workbench.core.model import Run
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.store.index import unreadable_run
+from tui_workbench.runs.store.ownership import DELETED_PREFIX as DELETED_PREFIX
+from tui_workbench.runs.store.rundir import RunDirectory
+
+PURGED_PREFIX = ".purged-"  # prefix of directories whose content is being deleted
+
+
+def deleted_runs(project: Project) -> list[Run]:
+    """Return the runs in the trash, newest first."""
+    runs = []
+    for name in names_with(project, DELETED_PREFIX):
+        directory = RunDirectory(os.path.join(project.runs_directory, name))
+        try:
+            run = directory.run()
+        except RunNotFound as error:
+            run = unreadable_run(directory.path, str(error))
+        runs.append(run._replace(run_id=directory.run_id))
+    return sorted(runs, key=lambda run: (run.created, run.run_id), reverse=True)
+
+
+def find_deleted(project: Project, run_ids: Sequence[str]) -> list[Run]:
+    """Return the runs in the trash with these IDs or numbers, or all of them. Raises RunNotFound."""
+    trash = deleted_runs(project)
+    found = []
+    for run_id in run_ids:
+        run = next((run for run in trash if run_id in (run.run_id, str(run.run_number))), None)
+        if run is None:
+            remedy = "`workbench-tui history list --deleted` lists the runs in the trash."
+            raise RunNotFound(f"no run {run_id!r} in the trash", remedy=remedy)
+        found.append(run)
+    return found if run_ids else trash
+
+
+def names_with(project: Project, prefix: str) -> list[str]:
+    """Return the names with this prefix in the folder of runs, sorted."""
+    try:
+        return sorted(name for name in os.listdir(project.runs_directory) if name.startswith(prefix))
+    except OSError:
+        return []
