@@ -86,6 +86,10 @@ class Marks:
     def clear(self) -> None:
         self._places.clear()
 
+    def remove(self, run_ids: Iterable[str]) -> None:
+        for run_id in run_ids:
+            self._places.pop(run_id, None)
+
     @property
     def runs(self) -> tuple[tuple[Run, int], ...]:
         """The marked runs, each with the index of its glyph and color (see `look_of`)."""
@@ -263,6 +267,13 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     def current_run(self) -> RunRow | None:
         return self.table.current_value if isinstance(self.table.current_value, RunRow) else None
+
+    def marked_runs(self) -> list[Run]:
+        return [run for run, _ in self._marks.runs]
+
+    def runs_deleted(self, run_ids: Iterable[str]) -> None:
+        self._marks.remove(run_ids)
+        self._show_marks()
 
     @on(RunTable.CursorMoved)
     def _cursor_moved(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from rich.cells import cell_len
@@ -110,6 +110,10 @@ class RunView(RunContainer, inherit_bindings=False):
 
     def current_run(self) -> RunRow:
         return self._row
+
+    def runs_deleted(self, run_ids: Sequence[str]) -> None:
+        if self.run_shown.run_id in run_ids:
+            self.screen.dismiss()
 
     def _tick(self) -> None:
         if self.screen.is_current and self.run_shown.is_active:

@@ -6,6 +6,7 @@ the current files, and can be undone.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,11 +19,12 @@ from textual.widgets import Input, Static
 from tui_workbench.core.errors import UsageError, WorkbenchError
 from tui_workbench.core.model import Run, RunRequest, RunState
 from tui_workbench.core.plaintext import counted
+from tui_workbench.core.progress import size_text
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.shell import Shell, run_shell
 from tui_workbench.runs.snapshots.restore import Restoration
-from tui_workbench.runs.store.annotations import Annotations
+from tui_workbench.runs.store.annotations import Annotations, with_tags
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.store.table import RunRow
 from tui_workbench.ui.blocking import CallQueue, in_thread
@@ -31,7 +33,8 @@ from tui_workbench.ui.commands.screen_commands import HISTORY, ONE_RUN, RESTORE,
 from tui_workbench.ui.dashboard.dashboard_columns import tags_text
 from tui_workbench.ui.formatting import error_text, run_title
 from tui_workbench.ui.messages import MonitorRequested
-from tui_workbench.ui.run_messages import RerunRequested, StartAgainRequested
+from tui_workbench.ui.run_messages import CancelConfirmed, RerunRequested, StartAgainRequested
+from tui_workbench.ui.runs import run_actions as actions
 from tui_workbench.ui.runs.history_screen import HistoryScreen
 from tui_workbench.ui.starting.run_bar import parse_arguments
 from tui_workbench.ui.starting.shell import enter_shell
@@ -42,8 +45,12 @@ from tui_workbench.ui.widgets.dialog_screen import DialogScreen, box_of
 from tui_workbench.ui.widgets.field_row import PromptRow
 from tui_workbench.ui.widgets.notice import Notice
 from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.question_row import Question, QuestionRow, yes_no
 from tui_workbench.ui.widgets.text_field import TextField
 from tui_workbench.ui.widgets.text_view import Line, TextView
+
+ON_SEVERAL = ("pin", "archive", "tag", "cancel", "delete", "download", "export")
+"""Actions that apply to all marked runs, if any."""
 
 
 class RunContainer(Vertical, inherit_bindings=False):
@@ -54,6 +61,17 @@ class RunContainer(Vertical, inherit_bindings=False):
         self.project = project
 
     def current_run(self) -> RunRow | None:
+        raise NotImplementedError
+
+    def marked_runs(self) -> list[Run]:
+        return []
+
+    def chosen_runs(self) -> list[Run]:
+        """Return the marked runs, or without marks the selected run."""
+        row = self.current_run()
+        return self.marked_runs() or ([row.run] if row is not None else [])
+
+    def runs_deleted(self, run_ids: Sequence[str]) -> None:
         raise NotImplementedError
 
     def reload(self) -> None:
@@ -84,8 +102,18 @@ class RunCommands(Vertical, inherit_bindings=False):
         self._project = screen.project
         self._shown = shown
         self._calls = CallQueue(self)
+        self._question: QuestionRow | None = None
+        self._then: Callable[[], object] = lambda: None
+        self._before: Widget | None = None  # the widget that had the focus before the question
 
     def why_not(self, action: str) -> str:
+        if action in ON_SEVERAL and (runs := self._shown.chosen_runs()):
+            is_active = [run.is_active for run in runs]
+            if action == "cancel" and not any(is_active):
+                return "The run has ended."
+            if action in ("delete", "export") and all(is_active):
+                return "The run is active."
+            return ""
         row = self._shown.current_run()
         if row is None:
             return "No run selected."
@@ -136,24 +164,6 @@ class RunCommands(Vertical, inherit_bindings=False):
         except WorkbenchError as error:
             self._host.show_error(error)
 
-    def action_pin(self) -> None:
-        if row := self._shown.current_run():
-            self._annotate(row, lambda old: old._replace(pinned=not old.pinned))
-
-    def action_archive(self) -> None:
-        if row := self._shown.current_run():
-            if not row.facts.annotations.archived:
-                name = safe_text(run_title(row.run))
-                show, restore = shown_key("dashboard.archived", "v"), shown_key("one_run.archive", "d")
-                self._host.say(
-                    f"Archived {name}. Press {show} to show archived runs, and {restore} to unarchive the run."
-                )
-            self._annotate(row, lambda old: old._replace(archived=not old.archived))
-
-    def action_tag(self) -> None:
-        if row := self._shown.current_run():
-            self._ask_for("Tags", row, tags_text(row.facts), partial(self._tag, row))
-
     def action_note(self) -> None:
         if row := self._shown.current_run():
             text = row.facts.annotations.note.replace("\n", " ⏎ ")
@@ -164,56 +174,141 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     def _note(self, row: RunRow, text: str) -> None:
         note = text.replace(" ⏎ ", "\n").strip()
-        self._annotate(row, lambda old: old._replace(note=note))
+        self._annotate([row.run], lambda old: old._replace(note=note))
 
-    def _tag(self, row: RunRow, text: str) -> None:
+    # --- Actions on the marked runs, or without marks on the selected run
+
+    def action_pin(self) -> None:
+        if runs := self._shown.chosen_runs():
+            self._change(runs, partial(actions.toggle_pinned, self._project, runs))
+
+    def action_archive(self) -> None:
+        if runs := self._shown.chosen_runs():
+            row = self._shown.current_run()
+            if len(runs) > 1 or row is None or not row.facts.annotations.archived:
+                show, restore = shown_key("dashboard.archived", "v"), shown_key("one_run.archive", "d")
+                what = "the run" if len(runs) == 1 else "the runs"
+                self._host.say(
+                    f"Archived {_title(runs)}. Press {show} to show archived runs, and {restore} to unarchive {what}."
+                )
+            self._change(runs, partial(actions.toggle_archived, self._project, runs))
+
+    def action_tag(self) -> None:
+        row = self._shown.current_run()
+        if runs := self._shown.marked_runs():
+            self.edit_row.ask(f"Tags to add to {_title(runs)}", "", partial(self._tag, runs, adds=True))
+        elif row is not None:
+            self._ask_for("Tags", row, tags_text(row.facts), partial(self._tag, [row.run], adds=False))
+
+    def _tag(self, runs: Sequence[Run], text: str, *, adds: bool) -> None:
         try:
-            tags = tags_of(text)
+            tags = actions.tags_of(text)
         except UsageError as error:
             self._host.show_error(error)
         else:
-            self._annotate(row, lambda old: old._replace(tags=tags))
+            self._annotate(runs, lambda old: with_tags(old, tags) if adds else old._replace(tags=tags))
 
-    def _annotate(self, row: RunRow, change: Callable[[Annotations], Annotations]) -> None:
-        call = partial(_annotate, self._project, row.run.run_id, change)
-        self._calls.add(call, partial(self._annotated, row.run.run_id, safe_text(run_title(row.run))))
+    def _annotate(self, runs: Sequence[Run], change: Callable[[Annotations], Annotations]) -> None:
+        self._change(runs, partial(actions.annotate, self._project, [run.run_id for run in runs], change))
 
-    def _annotated(self, run_id: str, title: str, before: Annotations) -> None:
-        undo_steps(self.app).add(f"annotate {title}", partial(self._undo_annotation, run_id, before))
+    def _change(self, runs: Sequence[Run], call: Callable[[], dict[str, Annotations]]) -> None:
+        self._calls.add(call, partial(self._annotated, _title(runs)))
+
+    def _annotated(self, title: str, before: dict[str, Annotations]) -> None:
+        self._add_undo(f"annotate {title}", partial(actions.set_annotations, self._project, before))
+
+    def _add_undo(self, title: str, undo: Callable[[], None]) -> None:
+        """Record how to undo a change that was made, and show the change."""
+        undo_steps(self.app).add(title, partial(self._undo, undo))
         if self.is_attached:
             self._shown.reload()
 
-    async def _undo_annotation(self, run_id: str, before: Annotations) -> None:
-        await in_thread(partial(_annotate, self._project, run_id, lambda _: before))
+    async def _undo(self, undo: Callable[[], None]) -> None:
+        await in_thread(undo)
         if self.is_attached:
             self._shown.reload()
 
+    def action_cancel(self) -> None:
+        if runs := [run for run in self._shown.chosen_runs() if run.is_active]:
+            self._host.ask("dependents", partial(actions.dependents, runs), partial(self._ask_to_cancel, runs))
 
-def tags_of(text: str) -> dict[str, str]:
-    """Parse tags as the user types them: `best, lr=0.1`. Raises UsageError for a tag without a name."""
-    tags: dict[str, str] = {}
-    for part in text.split(","):
-        name, _, value = part.strip().partition("=")
-        if not name.strip() and value:
-            raise UsageError(
-                f"the tag {part.strip()!r} has no name",
-                remedy="Write each tag as NAME or NAME=VALUE, and separate tags with commas.",
-            )
-        if name.strip():
-            tags[name.strip()] = value.strip()
-    return tags
+    def _ask_to_cancel(self, runs: Sequence[Run], others: Sequence[Run]) -> None:
+        names = ", ".join(map(run_title, others))
+        also = f" Runs that wait for it are also canceled: {names}." if names else ""
+        self._ask(f"Cancel {_title(runs)}?{safe_text(also)}", partial(self._cancel, runs))
+
+    def _cancel(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            self.app.screen_stack[0].post_message(CancelConfirmed(run.run_id))
+
+    def action_delete(self) -> None:
+        if runs := self._shown.chosen_runs():
+            self._host.say("Adding up the sizes of the files...")
+            self._host.ask("size", partial(actions.size_of, runs), partial(self._ask_to_delete, runs))
+
+    def _ask_to_delete(self, runs: Sequence[Run], size: int) -> None:
+        self._host.say("")
+        undo = shown_key("history.undo", "ctrl+z")
+        question = f"Move {_title(runs)} ({size_text(size)}) to the trash? {undo} undoes this."
+        self._ask(question, partial(self._calls.add, partial(actions.delete, self._project, runs), self._deleted))
+
+    def _deleted(self, done: actions.Deletion) -> None:
+        if done.run_ids:
+            title = f"delete {counted(len(done.run_ids), 'run')}"
+            self._add_undo(title, partial(actions.undelete, self._project, done.run_ids))
+        if self.is_attached:
+            self._host.say(f"Moved {counted(len(done.run_ids), 'run')} to the trash.")
+            for error in done.problems[:1]:
+                self._host.show_error(error)
+            self._shown.runs_deleted(done.run_ids)
+
+    def action_download(self) -> None:
+        if runs := self._shown.chosen_runs():
+            folder = os.path.join(self._project.root, "")
+            self.edit_row.ask(f"Copy the files of {_title(runs)} into", folder, partial(self._download, runs))
+
+    def _download(self, runs: Sequence[Run], text: str) -> None:
+        self._calls.add(partial(actions.download_all, runs, self._path(text)), self._host.say)
+
+    def action_export(self) -> None:
+        if runs := self._shown.chosen_runs():
+            path = os.path.join(self._project.root, "runs.csv")
+            self.edit_row.ask(f"Export {_title(runs)} to", path, partial(self._export, runs))
+
+    def _export(self, runs: Sequence[Run], text: str) -> None:
+        self._calls.add(partial(actions.export, self._project, runs, self._path(text)), self._host.say)
+
+    def _path(self, text: str) -> str:
+        return os.path.join(self._project.root, os.path.expanduser(text.strip()))
+
+    # --- Questions
+
+    def _ask(self, text: str, then: Callable[[], object]) -> None:
+        """Ask a question with safe text; call `then` after the answer yes."""
+        self._end_question()
+        self._before = self.screen.focused
+        self._question, self._then = QuestionRow(Question(text, yes_no("yes"))), then
+        self.mount(self._question)
+        self.screen.set_focus(self._question)
+
+    @on(QuestionRow.Answered)
+    def _answered(self, event: QuestionRow.Answered) -> None:
+        event.stop()
+        self._end_question()
+        if event.answer:
+            self._then()
+
+    def _end_question(self) -> None:
+        if self._question is not None:
+            question, self._question = self._question, None
+            if question.has_focus:
+                self.screen.set_focus(self._before)
+            question.remove()
 
 
-def _annotate(project: Project, run_id: str, change: Callable[[Annotations], Annotations]) -> Annotations:
-    """Change the annotations of a run and return the previous annotations."""
-    before: list[Annotations] = []
-
-    def save_and_change(old: Annotations) -> Annotations:
-        before.append(old)
-        return change(old)
-
-    Runs(project).annotate(run_id, save_and_change)
-    return before[-1]
+def _title(runs: Sequence[Run]) -> str:
+    """Return the title of a run, or the number of runs, as safe text."""
+    return safe_text(run_title(runs[0])[:40]) if len(runs) == 1 else counted(len(runs), "marked run")
 
 
 UNCHANGED = "unchanged"

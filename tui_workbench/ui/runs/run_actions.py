@@ -1,0 +1,121 @@
+"""Actions on one or several runs of a project. All functions block; call them in threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.core.files import folder_size
+from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.lifecycle.dependencies import dependents_of
+from tui_workbench.runs.store.annotations import Annotations, read_annotations
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.runs.transfer.downloads import download
+from tui_workbench.runs.transfer.mlflow_export import export_csv, export_mlflow
+
+CSV = ".csv"
+
+
+class Deletion(NamedTuple):
+    """The IDs of the runs that were moved to the trash, and the errors of the others."""
+
+    run_ids: tuple[str, ...]
+    problems: tuple[WorkbenchError, ...]
+
+
+def annotate(
+    project: Project, run_ids: Sequence[str], change: Callable[[Annotations], Annotations]
+) -> dict[str, Annotations]:
+    """Change the annotations of runs. Return the previous annotations, keyed by run ID. Raises WorkbenchError."""
+    before: dict[str, Annotations] = {}
+    for run_id in run_ids:
+
+        def save_and_change(old: Annotations, run_id: str = run_id) -> Annotations:
+            before[run_id] = old
+            return change(old)
+
+        Runs(project).annotate(run_id, save_and_change)
+    return before
+
+
+def set_annotations(project: Project, wanted: Mapping[str, Annotations]) -> None:
+    """Replace the annotations of runs, keyed by run ID. Raises WorkbenchError."""
+    for run_id in wanted:
+        annotate(project, [run_id], lambda _, run_id=run_id: wanted[run_id])  # type: ignore[misc]
+
+
+def toggle_pinned(project: Project, runs: Sequence[Run]) -> dict[str, Annotations]:
+    """Pin all runs, or unpin them if all are pinned. See `annotate`."""
+    is_set = all(read_annotations(run.directory).pinned for run in runs)
+    return annotate(project, [run.run_id for run in runs], lambda old: old._replace(pinned=not is_set))
+
+
+def toggle_archived(project: Project, runs: Sequence[Run]) -> dict[str, Annotations]:
+    """Archive all runs, or unarchive them if all are archived. See `annotate`."""
+    is_set = all(read_annotations(run.directory).archived for run in runs)
+    return annotate(project, [run.run_id for run in runs], lambda old: old._replace(archived=not is_set))
+
+
+def tags_of(text: str) -> dict[str, str]:
+    """Parse tags as the user types them: `best, lr=0.1`. Raises UsageError for a tag without a name."""
+    tags: dict[str, str] = {}
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        if not name.strip() and value:
+            raise UsageError(
+                f"the tag {part.strip()!r} has no name",
+                remedy="Write each tag as NAME or NAME=VALUE, and separate tags with commas.",
+            )
+        if name.strip():
+            tags[name.strip()] = value.strip()
+    return tags
+
+
+def size_of(runs: Sequence[Run]) -> int:
+    """Return the disk space of run directories, in bytes."""
+    return sum(folder_size(run.directory) for run in runs)
+
+
+def delete(project: Project, runs: Sequence[Run]) -> Deletion:
+    """Move the runs to the trash that can be deleted."""
+    done, problems = [], []
+    for run in runs:
+        try:
+            done.append(Runs(project).delete(run.run_id))
+        except WorkbenchError as error:
+            problems.append(error)
+    return Deletion(tuple(done), tuple(problems))
+
+
+def undelete(project: Project, run_ids: Sequence[str]) -> None:
+    """Move runs from the trash back to the history. Raises WorkbenchError."""
+    for run_id in run_ids:
+        Runs(project).undelete(run_id)
+
+
+def dependents(runs: Sequence[Run]) -> list[Run]:
+    """Return other runs that would be canceled with these runs."""
+    ids = {run.run_id for run in runs}
+    found = {other.run_id: other for run in runs for other in dependents_of(RunDirectory(run.directory))}
+    return [other for run_id, other in found.items() if run_id not in ids]
+
+
+def download_all(runs: Sequence[Run], folder: str) -> str:
+    """Copy the files of each run to a folder named by its ID. Return a sentence. Raises WorkbenchError."""
+    files = sum(len(download(run.directory, os.path.join(folder, run.run_id), [])) for run in runs)
+    return f"Copied {counted(files, 'file')} of {counted(len(runs), 'run')} to {folder}"
+
+
+def export(project: Project, runs: Sequence[Run], path: str) -> str:
+    """Export runs to a CSV file, or to a folder for MLflow. Return a sentence. Raises WorkbenchError."""
+    chosen = Runs(project).exportable([run.run_id for run in runs])
+    if path.endswith(CSV):
+        export_csv(chosen, path)
+    else:
+        export_mlflow(project.name, chosen, path)
+    return f"Exported {counted(len(chosen), 'run')} to {path}"
