@@ -67,6 +67,25 @@ class TestHistory:
             assert list(shown.pop("attachment_sizes")) == ["events.jsonl", "run.json"]
             assert shown == record
 
+    def test_runs_are_deleted_restored_and_purged(self, workbench: Installed, project: Project) -> None:
+        for number in range(1, 5):
+            make_run(project, f"project_170000000000{number}", number, state="completed", exit_code=0)
+        workbench.run("history", "pin", "-r", "2")
+        workbench.run("history", "delete").error(2, "expected either IDs or --keep-last")
+        workbench.run("history", "delete", "1").error(2, "not a terminal", "--yes")
+        workbench.run("history", "delete", "1", "2", "--yes").error(2, "is pinned", "--undo")
+        assert len(workbench.history()) == 4
+        deleted = json.loads(workbench.run("history", "delete", "--keep-last", "1", "--yes").out)
+        assert [(row["run_number"], row["deleted"]) for row in deleted] == [(3, True), (1, True)]
+        assert [record["run_number"] for record in workbench.history()] == [4, 2]
+        listed = workbench.run("history", "list", "--deleted", "--query", "[].run_number", "-o", "tsv")
+        assert listed.out == "3\n1\n"
+        assert json.loads(workbench.run("history", "restore", "1").out) == [{"run_id": "project_1700000000001"}]
+        purged = json.loads(workbench.run("history", "purge", "--targets", "--yes").out)
+        assert (purged["runs"], purged["problems"]) == (["project_1700000000003"], [])
+        assert purged["bytes"] > 0
+        assert json.loads(workbench.run("history", "purge").out)["runs"] == []
+
     def test_list_without_runs_is_empty(self, workbench: Installed) -> None:
         for form, empty in (("json", "[]\n"), ("table", ""), ("tsv", "")):
             assert workbench.run("history", "list", "-o", form).out == empty

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runs.support import as_anybody, let_everybody_in, make_run, record_of, write_files
-from tui_workbench.core.errors import RunNotFound, StorageError, UsageError
+from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.files import delete_below, folder_size
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
@@ -130,7 +130,7 @@ class TestPurge:
         Path(runs.project.runs_directory, C).symlink_to(outside / C)
         runs.delete(C)
         purged = runs.purge([A, C])
-        assert (purged.run_ids, purged.own, purged.problems) == ((A, C), {A}, ())
+        assert (purged.run_ids, purged.own, purged.problems) == ((A, C), frozenset({A}), ())
         assert os.listdir(runs.project.runs_directory) == [f".deleted-{B}"]
         assert (outside / "file").read_text() == "data"
         assert (outside / C / RECORD).exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,6 @@ async def dashboard(project: Project, size: tuple[int, int] = (120, 36)) -> Asyn
     async with opened(project, size) as pilot:
         await pilot.press("6")
         await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
-        await until(lambda: " run" in content_of(dashboard_of(pilot).head)[0])
+        await until(lambda: re.search(r"\d runs?\b", content_of(dashboard_of(pilot).head)[0]))
         await pilot.pause()
         yield pilot

@@ -255,6 +255,60 @@ async def test_archived_runs_are_hidden_until_shown(past: Project) -> None:
         assert "⊟" in rows(pilot)[0]
 
 
+async def test_actions_apply_to_all_marked_runs(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("space", "down", "space", "t")  # runs 6 and 4
+        await until(lambda: "Tags to add to 2 marked runs" in seen(pilot))
+        await type_text(pilot, "done")
+        await pilot.press("enter")
+        await until(lambda: all("done" in Runs(past).facts(run_id).annotations.tags for run_id in ("6", "4")))
+        await pilot.press("F")
+        await until(lambda: "Copy the files of 2 marked runs into" in seen(pilot))
+        await type_text(pilot, "copies")
+        await pilot.press("enter")
+        await until(lambda: "Copied" in seen(pilot))
+        assert sorted(os.listdir(os.path.join(past.root, "copies"))) == [
+            "project_0000000000004",
+            "project_0000000000006",
+        ]
+        await pilot.press("X")
+        await until(lambda: "Export 2 marked runs to" in seen(pilot))
+        await pilot.press("enter")
+        await until(lambda: "Exported 2 runs" in seen(pilot))
+        assert len(read(os.path.join(past.root, "runs.csv")).splitlines()) == 3
+        await pilot.press("d")
+        await shows(pilot, "5", "3", "2", "1")
+        await pilot.press("ctrl+z")
+        await shows(pilot, "6", "5", "4", "3", "2", "1")
+
+
+async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project) -> None:
+    Runs(past).annotate("5", lambda old: old._replace(pinned=True))
+    async with dashboard(past) as pilot:
+        await shows(pilot, "5", "6", "4", "3", "2", "1")
+        await pilot.press("space", "space", "D")  # the pinned run, and run 6
+        await until(lambda: "Move 2 marked runs (" in seen(pilot))
+        await pilot.press("n")
+        await until(lambda: "Move 2 marked runs (" not in seen(pilot))
+        await pilot.press("D")
+        await until(lambda: "Move 2 marked runs (" in seen(pilot))
+        await pilot.press("y")
+        await shows(pilot, "5", "4", "3", "2", "1")
+        await until(lambda: "is pinned and cannot be deleted" in seen(pilot))
+        assert "1 marked" in seen(pilot)
+        await pilot.press("ctrl+z")
+        await shows(pilot, "5", "6", "4", "3", "2", "1")
+        await pilot.press("U", "end")
+        await until(lambda: (row := dashboard_of(pilot).current_run()) is not None and row.run.run_number == 1)
+        await pilot.press("enter")
+        await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
+        await pilot.press("D")
+        await until(lambda: "Move train.py [1] (" in seen(pilot))
+        await pilot.press("y")
+        await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
+        await shows(pilot, "5", "6", "4", "3", "2")
+
+
 async def test_chosen_columns_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
