@@ -14,6 +14,7 @@ from tests.ui.main.test_main import seen
 from tests.ui.runs.past import past_run
 from tests.ui.seen import content_of
 from tests.ui.waiting import until
+from tui_workbench.core.model import RunRequest, RunState
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.annotations import read_annotations
 from tui_workbench.ui.charts.chart import Chart
@@ -280,6 +281,21 @@ async def test_actions_apply_to_all_marked_runs(past: Project) -> None:
         await shows(pilot, "5", "3", "2", "1")
         await pilot.press("ctrl+z")
         await shows(pilot, "6", "5", "4", "3", "2", "1")
+
+
+async def test_active_run_is_canceled_after_a_question(project: Project) -> None:
+    write(os.path.join(project.root, "wait.py"), "import time\ntime.sleep(600)\n")
+    runs = Runs(project)
+    run_id = runs.submit(RunRequest("local", "wait.py")).run_id
+    try:
+        async with dashboard(project) as pilot:
+            await until(lambda: dashboard_of(pilot).current_run() is not None)
+            await pilot.press("x")
+            await until(lambda: "Cancel wait.py [1]?" in seen(pilot))
+            await pilot.press("y")
+            await until(lambda: runs.get(run_id).state == RunState.CANCELED)
+    finally:
+        runs.cancel(run_id, grace=0)
 
 
 async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project) -> None:

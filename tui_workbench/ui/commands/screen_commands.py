@@ -108,7 +108,7 @@ HISTORY = Scope("history", "Screens of runs", (
     quiet("history.next", "tab", "app.focus_next", "Next", "Go to the next part of the screen."),
     quiet("history.previous", "shift+tab", "app.focus_previous", "Previous", "Go to the previous part of the screen."),
     quiet("history.undo", "ctrl+z", "undo_step", "Undo",
-        "Undo the last change: tags, notes, pins, archived and deleted runs, restored files and filters."),
+        "Undo the last change. This applies to tags, notes, pins, archived and deleted runs, files and filters."),
     quiet("history.copy", "ctrl+c", "interrupt", "Copy", "Copy the selected text."),
     Command("history.leave", "escape,q", "leave", "Back", "Return to the previous screen."),
 ), about="Available in All runs, in run details and in comparisons.")
@@ -145,7 +145,8 @@ ONE_RUN = Scope("one run", "One run", (
     quiet("one_run.cancel", "x", "cancel", "Cancel", "Cancel the run."),
     quiet("one_run.delete", "D", "delete", "Delete", "Move the run to the trash. Undo restores it."),
     quiet("one_run.download", "F", "download", "Download all", "Copy all files of the run to a folder."),
-    quiet("one_run.export", "X", "export", "Export", "Export the run: to CSV, or else to a folder for MLflow."),
+    quiet("one_run.export", "X", "export", "Export",
+        "Export the run. The path decides: a CSV file, or an MLflow folder."),
 ), about="Available in All runs and in run details. Tag, and all from Pin on, apply to all marked runs, if any.")
 
 READER = Scope("reader", "Text views", _reading("reader"))
