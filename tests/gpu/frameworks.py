@@ -15,6 +15,7 @@ _STATE = json.load(open(os.path.join(os.path.dirname(__file__), "state.json")))
 __version__ = _STATE["version"]
 class version:
     cuda = _STATE["cuda"]
+    hip = _STATE["hip"]
 if _STATE["dies"]:
     os._exit(139)
 class cuda:
@@ -131,6 +132,7 @@ def torch(
     *,
     version: str = "2.4.0+cu121",
     cuda: str | None = "12.1",
+    hip: str | None = None,
     capabilities: tuple[str, ...] = ("7.5",),
     architectures: tuple[str, ...] = ("sm_70", "sm_75", "sm_90", "compute_90"),
     errors: tuple[str, ...] = (),
@@ -141,7 +143,7 @@ def torch(
     stand_in(folder, "torch", _TORCH)
     told = [*errors, *[""] * (len(capabilities) - len(errors))]
     state = {
-        "version": version, "cuda": cuda, "capabilities": capabilities, "architectures": architectures,
+        "version": version, "cuda": cuda, "hip": hip, "capabilities": capabilities, "architectures": architectures,
         "errors": told, "warning": warning, "dies": dies,
     }  # fmt: skip
     (folder / "torch" / "state.json").write_text(json.dumps(state))

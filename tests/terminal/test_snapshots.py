@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from tests.terminal.tmux import workbench
-from tui_workbench.targets.gpu.gpus import may_have_gpu_here
+from tui_workbench.targets.gpu.vendors import may_have_gpu_here
 
 if TYPE_CHECKING:
     from tui_workbench.projects.project import Project

@@ -308,7 +308,7 @@ def _is_one(options: "List[str]") -> "bool":
     """Return True if torchrun will probably start a single process."""
     if "--nproc_per_node=gpu" not in options:
         return "--nproc_per_node=1" in options
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = os.environ.get("HIP_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
     if visible is None:
         return len([name for name in os.listdir("/dev") if name[:6] == "nvidia" and name[6:].isdigit()]) == 1
     return len(visible.split(",")) == 1

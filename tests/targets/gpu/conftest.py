@@ -2,3 +2,4 @@
 
 from tests.gpu.standin import standin as standin
 from tests.gpu.standin import standin_parts as standin_parts
+from tests.gpu.standin_amd import amd as amd

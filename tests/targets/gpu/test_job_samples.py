@@ -41,10 +41,12 @@ class Job:
         self.found: list[Machine | Sample | Note] = []
         self._nodes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *, devices: str = "0", node: int = 0, count: int = 1) -> subprocess.Popen[bytes]:
+    def start(
+        self, *, devices: str = "0", node: int = 0, count: int = 1, variable: str = "CUDA_VISIBLE_DEVICES"
+    ) -> subprocess.Popen[bytes]:
         """Start the script on a node."""
         variables = {
-            "CUDA_VISIBLE_DEVICES": devices,
+            variable: devices,
             "SLURM_JOB_ID": "12",
             "SLURM_NODEID": str(node),
             "SLURM_JOB_NUM_NODES": str(count),

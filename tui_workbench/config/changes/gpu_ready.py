@@ -212,6 +212,7 @@ class _Planning:
         titles = {
             image_names.DEFAULT_GPU_IMAGE: "PyTorch and CUDA 13, needs NVIDIA driver 580 or newer",
             image_names.OLDER_DRIVER_GPU_IMAGE: "PyTorch and CUDA 12.6, for older drivers",
+            image_names.DEFAULT_AMD_IMAGE: "PyTorch and ROCm, for AMD GPUs",
         }
         candidates = images.image_candidates(self.target.base_docker_image, self.needs)
         found = dict.fromkeys([self.image, *candidates, *titles])
@@ -233,7 +234,7 @@ class _Planning:
         elif self.target.kind.has_scheduler:
             yield from self._request_hunks()
         else:
-            advice = "make sure that the framework installed there is a build with CUDA"
+            advice = "make sure that the framework installed there is a build with CUDA or, for AMD GPUs, ROCm"
             self.notes.append(f"{self.target.name} runs scripts with its own Python: {advice}.")
         for configuration in self.configurations:
             yield from self._configuration_hunks(configuration)
@@ -264,7 +265,7 @@ class _Planning:
         if requested_gpus(self.target.slurm) == 0 and not (deciding and all(deciding)):
             reason = "Otherwise Slurm gives the jobs no GPU."
             yield _set_hunk(self.target.path, f"{SECTION}.gpus", 1, reason)
-        advice = "make sure that the framework installed there is a build with CUDA"
+        advice = "make sure that the framework installed there is a build with CUDA or, for AMD GPUs, ROCm"
         self.notes.append(f"Runs on {self.target.name} use {self.target.python_location}: {advice}.")
 
     def _note_image(self) -> None:

@@ -46,8 +46,9 @@ def _target(subject: Subject) -> Iterator[Finding]:
     gpus = subject.values.get("gpus")
     asks = gpus != "0" if gpus else bool(subject.values.get("nvidiaDocker"))
     if has_cuda and not asks and not gpus:
-        message = "the image has CUDA, but without nvidiaDocker: true the container gets no GPU"
-        remedy = "Set nvidiaDocker: true, or use an image without CUDA."
+        platform = "ROCm" if "rocm" in image else "CUDA"
+        message = f"the image has {platform}, but without nvidiaDocker: true the container gets no GPU"
+        remedy = f"Set nvidiaDocker: true, or use an image without {platform}."
         at = subject.nodes.get("nvidiaDocker", subject.nodes[key])
         yield subject.finding("gpu-unused", message, remedy, "nvidiaDocker", set_field("nvidiaDocker", True), at=at)
     if asks and has_cuda is False:

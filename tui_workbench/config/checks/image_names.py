@@ -1,4 +1,4 @@
-"""Parse Docker image references, and recognize images with CUDA by their names."""
+"""Parse Docker image references, and recognize images with CUDA or ROCm by their names."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ DEFAULT_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
 
 OLDER_DRIVER_GPU_IMAGE = "pytorch/pytorch:2.13.0-cuda12.6-cudnn9-runtime"
 """A similar image for machines with an older driver. It needs driver 525 or newer."""
+
+
+DEFAULT_AMD_IMAGE = "rocm/pytorch:latest"
+"""AMD's image with ROCm and PyTorch."""
 
 
 class Image(NamedTuple):
@@ -48,9 +52,9 @@ def image_parts(reference: str) -> Image:
 
 
 def is_gpu_image(reference: str) -> bool | None:
-    """Return whether an image has CUDA, or None if its name does not show this."""
+    """Return whether an image has CUDA or ROCm, or None if its name does not show this."""
     name, tag = short_name(reference), image_parts(reference).tag.lower()
-    if re.search(r"(?:^|[^a-z])(?:gpu|cuda|cu\d{2,3}|nvidia)(?:[^a-z]|\d|$)", f"{name}:{tag}"):
+    if re.search(r"(?:^|[^a-z])(?:gpu|cuda|cu\d{2,3}|nvidia|rocm)(?:[^a-z]|\d|$)", f"{name}:{tag}"):
         return True
     if name in _CPU_UNLESS_TAGGED or name.split("/")[-1] in _CPU_REPOSITORIES:
         return False

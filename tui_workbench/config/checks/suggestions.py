@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_AMD_IMAGE, DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
 from tui_workbench.config.checks.images import LAST_CPU_IMAGE, ORIGINAL_GPU_IMAGES
 from tui_workbench.config.checks.project_context import ProjectContext
 from tui_workbench.config.schema import field_types
@@ -88,6 +88,7 @@ def _images(context: ProjectContext | None, used_before: Iterable[str]) -> Itera
     yield from (Suggestion(image, "used before") for image in used_before if image)
     yield Suggestion(DEFAULT_GPU_IMAGE, "PyTorch and CUDA 13")
     yield Suggestion(OLDER_DRIVER_GPU_IMAGE, "PyTorch and CUDA 12.6")
+    yield Suggestion(DEFAULT_AMD_IMAGE, "PyTorch and ROCm, for AMD GPUs")
     yield from (Suggestion(image, "Azure ML Workbench, with CUDA") for image in ORIGINAL_GPU_IMAGES)
     yield Suggestion(LAST_CPU_IMAGE, "Azure ML Workbench, without CUDA")
 

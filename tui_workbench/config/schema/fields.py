@@ -89,18 +89,21 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "baseDockerImage",
-        "Docker image that the environment is built on. For GPU runs, the image or the packages must contain the CUDA "
-        "libraries.",
+        "Docker image that the environment is built on. For GPU runs, the image or the packages must contain CUDA "
+        "or, for AMD GPUs, ROCm.",
         completion="image",
         example="microsoft/mmlspark:plus-gpu-0.9.9",
     ),
     Field(
-        "nvidiaDocker", "Gives containers the NVIDIA GPUs of the machine (Linux hosts only).", BOOLEAN, default=False
+        "nvidiaDocker",
+        "Gives containers the GPUs of the machine, NVIDIA or AMD (Linux hosts only).",
+        BOOLEAN,
+        default=False,
     ),
     Field(
         "gpus",
         "GPUs of a run: `all`, a number of free GPUs, `free` for one free GPU, or a list of numbers or IDs from "
-        "nvidia-smi. A free GPU is used by no process and by none of your other runs.",
+        "`nvidia-smi -L` or `amd-smi list`. A free GPU is used by no process and by none of your other runs.",
         GPUS,
         example="free",
         source="workbench",

@@ -252,7 +252,7 @@ def _gpus(value: _Value) -> str | None:
         wrong = next((item for item in items if not _GPU_ID.fullmatch(item)), "")
         if not wrong:
             return f"[{', '.join(items)}]" if len(items) == len(node.items) else None
-        remedy = "Write the numbers or IDs of GPUs, as `nvidia-smi -L` shows them."
+        remedy = "Write the numbers or IDs of GPUs, as `nvidia-smi -L` or `amd-smi list` shows them."
         value.fault("wrong-choice", f"{_short(wrong)!r} in `{value.field.key}` is not a GPU", remedy)
         return None
     word = node.text.strip().lower()

@@ -52,6 +52,10 @@ _RULES = (
         rb"CUDA_ERROR_NO_DEVICE|no CUDA-capable device is detected", "CUDA",
         "CUDA found no device (hidden by CUDA_VISIBLE_DEVICES, or the container has none)",
     ),
+    _Rule(
+        rb"No HIP GPUs are available|no ROCm-capable device is detected", "ROCm",
+        "ROCm found no device (hidden by HIP_VISIBLE_DEVICES, or /dev/kfd cannot be opened)",
+    ),
     _Rule(rb"Torch not compiled with CUDA enabled|PyTorch \S+ is a CPU build", "PyTorch", "PyTorch is a CPU build"),
     _Rule(rb"Found no NVIDIA driver on your system", "PyTorch", "PyTorch found no NVIDIA driver"),
     _Rule(
@@ -65,7 +69,7 @@ _RULES = (
     ),
 )  # fmt: skip
 # A first search that excludes almost all lines.
-_ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|CPU|^(?:\[rank\d+\]: )?name: |Device\[|NVIDIA|Found device")
+_ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|ROCm|CPU|^(?:\[rank\d+\]: )?name: |Device\[|NVIDIA|Found device")
 
 
 def evidence_in(path: str, start: int = 0, end: int | None = None) -> tuple[Evidence, ...]:

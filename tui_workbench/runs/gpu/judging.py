@@ -35,10 +35,10 @@ from tui_workbench.runs.gpu.verdict import (
 )
 from tui_workbench.runs.store.attempts import AttemptRecord, current_attempt
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, Ending, RunDirectory
+from tui_workbench.targets.gpu.vendors import vendor_of_tool
 
 SHORTEST_SECONDS = 3.0  # minimum time for the verdict `not used`; a process needs about a second to load CUDA
 SHARED_PART = 0.1  # the verdict is `shared` if other processes used the GPU for more than this part of the time
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def judge(
@@ -124,18 +124,21 @@ def _decide_unheld(usage: Usage, evidence: Sequence[Evidence], variables: Mappin
 
 
 def _cause_of_absence(usage: Usage, variables: Mapping[str, str]) -> str:
-    visible = usage.facts.get("visible", variables.get(_VISIBLE))
+    vendor = vendor_of_tool(usage.machine.source)
+    name = next((name for name in vendor.visible if name in variables), vendor.visible[0])
+    visible = usage.facts.get("visible", variables.get(name))
     if visible is not None:
         known = {str(device.number) for device in usage.machine.devices}
         wanted = [part.strip() for part in str(visible).split(",")]
         if not wanted[0] or wanted[0] == "-1":
-            return f"{_VISIBLE} is {str(visible)!r}, which hides every device"
+            return f"{name} is {str(visible)!r}, which hides every device"
         if wanted[0].isdigit() and wanted[0] not in known:
-            return f"{_VISIBLE} is {str(visible)!r}, but there is no such device"
+            return f"{name} is {str(visible)!r}, but there is no such device"
     if usage.facts.get("cuda") is False:
-        return "none of its processes loaded CUDA (the framework is a CPU build, or the script requests no GPU)"
+        why = "the framework is a CPU build, or the script requests no GPU"
+        return f"none of its processes loaded {vendor.platform} ({why})"
     if usage.facts.get("cuda"):
-        return "CUDA was loaded but no GPU was used (was the model moved to the GPU?)"
+        return f"{vendor.platform} was loaded but no GPU was used (was the model moved to the GPU?)"
     return "none of its processes held GPU memory"
 
 

@@ -42,9 +42,10 @@ from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.gpu.changes import file_mark
 from tui_workbench.targets.gpu.choice import chosen
 from tui_workbench.targets.gpu.facts import facts_of
-from tui_workbench.targets.gpu.feed import Feed, may_have_gpu
+from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.job_samples import JobSamples
 from tui_workbench.targets.gpu.sample import Machine, Note, Process, Sample, encode
+from tui_workbench.targets.gpu.vendors import may_have_gpu
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of

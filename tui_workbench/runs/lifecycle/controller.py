@@ -32,7 +32,7 @@ from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Rec
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Outcome
-from tui_workbench.targets.gpu.gpus import may_have_gpu_here
+from tui_workbench.targets.gpu.vendors import may_have_gpu_here
 
 if TYPE_CHECKING:
     from tui_workbench.runs.gpu.recording import Recorder

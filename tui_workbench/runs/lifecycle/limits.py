@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import os
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from tui_workbench.runs.store.rundir import DEPENDENTS, QUEUE_ENTRY, WAITING, Ru
 STEP = "queue"
 _NAMED_HOLDERS = 3
 GPUS = "/proc/driver/nvidia/gpus"
+AMD_GPUS = "/sys/class/kfd/kfd/topology/nodes/*/gpu_id"  # the ID is 0 for processors
 
 
 class Dependency(NamedTuple):
@@ -61,10 +64,20 @@ def limit_of(target: ComputeTarget) -> int:
         return 0
     if target.kind.is_remote:
         return 1
+    return max(1, _count_gpus() // max(1, wanted))
+
+
+def _count_gpus() -> int:
+    """Return the number of GPUs of this machine; 0 if it is not known."""
     try:
-        return max(1, len(os.listdir(GPUS)) // max(1, wanted))
+        return len(os.listdir(GPUS))
     except OSError:
-        return 1
+        pass
+    found = 0
+    for path in glob.glob(AMD_GPUS):
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+            found += file.read().strip() not in ("", "0")
+    return found
 
 
 def places_of(spec: RunSpec, limit: int) -> int:

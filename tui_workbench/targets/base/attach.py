@@ -17,14 +17,20 @@ from typing import Any, NamedTuple
 
 from tui_workbench.config.changes.change_set import ChangeSet, FileChange
 from tui_workbench.config.changes.lifecycle import COMPUTE, RUNCONFIG, check_name
-from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, require_image
+from tui_workbench.config.checks.image_names import (
+    DEFAULT_AMD_IMAGE,
+    DEFAULT_GPU_IMAGE,
+    OLDER_DRIVER_GPU_IMAGE,
+    require_image,
+)
 from tui_workbench.config.option_texts import typed_values
 from tui_workbench.config.schema import fields
 from tui_workbench.core.directories import CONFIG_DIRECTORY
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE
 from tui_workbench.targets.base.secrets import KeyringResult, SecretStore, new_reference
-from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, gpus_of
+from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, Gpus, gpus_of
+from tui_workbench.targets.gpu.vendors import AMD
 from tui_workbench.targets.hosts.host import ConnectionLost, Host, LocalHost, LoginRefused, SecretNeeded
 from tui_workbench.targets.ssh import ssh_wire as wire
 from tui_workbench.targets.ssh.ssh_host import SshHost
@@ -91,7 +97,7 @@ class Attachment:
         self.root = root
         self.request = request
         self.install_by_hand: KeyPair | None = None
-        self._gpu: tuple[bool, str] | None = None
+        self._gpus: Gpus | None = None
         self._accepted: list[str] = []
         self._is_abandoned = False
         self._secrets: dict[str, str] = {}
@@ -142,8 +148,7 @@ class Attachment:
             if self.install_by_hand is not None:
                 return
         if self.request.gpu is None and self.request.has_image:
-            gpus = gpus_of(self.host)
-            self._gpu = bool(gpus.found), gpus.driver
+            self._gpus = gpus_of(self.host)
 
     def write(self, apply: Callable[[ChangeSet], None] = ChangeSet.apply) -> Attached:
         """Write both files with `apply`, and store the secrets that later logins need.
@@ -260,12 +265,16 @@ class Attachment:
 
     def _engine_values(self) -> tuple[bool, str]:
         """Return whether containers use GPUs, and their image. An unchecked machine is assumed to have a GPU."""
-        found, driver = self._gpu or (True, "")
+        gpus = self._gpus
+        found = gpus is None or bool(gpus.found)
         gpu = found if self.request.gpu is None else self.request.gpu
         if self.request.image:
             return gpu, self.request.image
         if not gpu:
             return gpu, CPU_IMAGE
+        if gpus is not None and gpus.vendor is AMD:
+            return gpu, DEFAULT_AMD_IMAGE
+        driver = gpus.driver if gpus is not None else ""
         is_old = driver.partition(".")[0].isdigit() and int(driver.partition(".")[0]) < OLDEST_DRIVER_OF_DEFAULT_IMAGE
         return gpu, OLDER_DRIVER_GPU_IMAGE if is_old else DEFAULT_GPU_IMAGE
 

@@ -141,7 +141,7 @@ def _run(target: ComputeTarget, spec: RunSpec | None, host: Host | None) -> Iter
     elif spec is not None:
         unsupported = WorkbenchError(
             f"the workbench cannot check the GPUs of targets of type {target.type}",
-            remedy="To check them, submit a script that runs `nvidia-smi`.",
+            remedy="To check them, submit a script that runs `nvidia-smi` or `amd-smi`.",
             file=target.path,
         )
         yield failure(result.GPU, unsupported, host.label)

@@ -25,7 +25,9 @@ from tui_workbench.targets.checks.result import (
 from tui_workbench.targets.docker.container import SHM_BYTES, start_failure
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach, docker_socket
 from tui_workbench.targets.docker.engine import Engine, EngineFacts, EngineRefused
+from tui_workbench.targets.docker.gpu_access import DRI, GpuAccess, gpu_access
 from tui_workbench.targets.docker.image_probe import probe
+from tui_workbench.targets.gpu.vendors import AMD, KFD
 from tui_workbench.targets.hosts.host import Host
 
 OLDEST_ENGINE = (19, 3)
@@ -58,6 +60,10 @@ class EngineChecks:
             raise self._out_of_reach(error) from error
 
     @cached_property
+    def _access(self) -> GpuAccess:
+        return gpu_access(self._host)
+
+    @cached_property
     def _facts(self) -> EngineFacts:
         return self.connected.facts()
 
@@ -77,7 +83,16 @@ class EngineChecks:
         return disk(self._host, folders, clean_command(self._target), remedy)
 
     def runtime(self) -> CheckResult:
-        """Check that the NVIDIA Container Toolkit is installed. Raises CheckFailed or TargetUnreachable."""
+        """Check that the engine can give GPUs to containers: with the NVIDIA Container Toolkit, or the files of AMD.
+
+        Raises CheckFailed or TargetUnreachable.
+        """
+        if self._access.vendor is AMD:
+            if self._host.run(["sh", "-c", f"[ -e {KFD} ] && [ -d {DRI} ]"]).code == 0:
+                return CheckResult(RUNTIME, OK, f"containers get {KFD} and {DRI}; AMD GPUs need no other runtime")
+            raise CheckFailed(
+                f"there is no {KFD} or no {DRI} for the containers", "Load the amdgpu driver.", "sudo modprobe amdgpu"
+            )
         lookups = " ".join(f"command -v {tool} ||" for tool in _TOOLKIT)
         has_toolkit = self._host.run(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin; {lookups} false"]).code == 0
         if has_toolkit or "nvidia" in self._facts.runtimes:
@@ -129,8 +144,9 @@ class EngineChecks:
         image = engine.image(self._target.base_docker_image)
         if image is None:
             return False
+        gpus = self._access.host_config(self._target.named_gpus)
         try:
-            output, code = probe(engine, image.id, ["nvidia-smi", "-L"], {"HOME": "/tmp"}, self._target)
+            output, code = probe(engine, image.id, self._access.check, {"HOME": "/tmp"}, gpus)
         except EngineRefused as refused:
             # The engine adds the GPUs before it looks for the program, so the GPUs work.
             if "executable file not found" not in refused.said:

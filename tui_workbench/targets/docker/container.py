@@ -11,7 +11,6 @@ the container cannot replace a mount with a link, and cannot access the record o
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from tui_workbench.targets.base.spark import variables as spark_variables
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome
 from tui_workbench.targets.docker.create_command import mount_option
 from tui_workbench.targets.docker.engine import Container, EngineRefused
+from tui_workbench.targets.docker.gpu_access import GpuAccess
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUTS, WORKING_COPY
 
@@ -92,7 +92,8 @@ class Placement(NamedTuple):
     mode: str = FILE_MODE
     sdk: str = ""  # folder of the logging modules
     python_path: str = ""  # PYTHONPATH of the image
-    gpus: tuple[str, ...] = ()  # IDs of the chosen GPUs; () for the target's setting
+    gpus: tuple[str, ...] = ()  # IDs of the chosen GPUs, or their numbers for HIP; () for the target's setting
+    gpu_access: GpuAccess = GpuAccess()
     spark: Spark | None = None  # of the image, if the run uses Spark
 
     @property
@@ -154,6 +155,8 @@ def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
     user = place.user.partition(":")[0]
     # Python libraries need a home and a user name, and the image's /etc/passwd may not have the user ID.
     home = {} if user == "0" else {"HOME": "/tmp", "USER": f"user{user}", "LOGNAME": f"user{user}"}
+    own = spec.run_configuration.environment_variables
+    visible = place.gpu_access.variables(place.gpus or spec.target.named_gpus, own)
     return run_environment.run_variables(
         spec,
         share=SHARE_DIRECTORY,
@@ -161,7 +164,7 @@ def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
         outputs=f"{RUN_IN_CONTAINER if place.project_root else working_directory(place)}/outputs",
         sdk=SDK_DIRECTORY if place.sdk else "",
         inherited_path=place.python_path,
-        others=home | (spark_variables(place.python, place.spark) if place.spark is not None else {}),
+        others=home | visible | (spark_variables(place.python, place.spark) if place.spark is not None else {}),
     )
 
 
@@ -224,7 +227,7 @@ def _host_configuration(spec: RunSpec, place: Placement) -> dict[str, Any]:
         "LogConfig": LOG,
     }
     if spec.target.gives_gpus:
-        result["DeviceRequests"] = [gpu_request(place.gpus)]
+        result |= place.gpu_access.host_config(place.gpus)
     return result
 
 
@@ -239,18 +242,12 @@ def _api_mounts(spec: RunSpec, place: Placement) -> list[dict[str, Any]]:
     ]
 
 
-def gpu_request(ids: Sequence[str]) -> dict[str, Any]:
-    """Return the device request of the Engine API for the GPUs with these IDs, or for all GPUs if `ids` is empty."""
-    which = {"DeviceIDs": list(ids)} if ids else {"Count": -1}
-    return {"Driver": "", **which, "Capabilities": [["gpu"]]}
-
-
 def docker_command(spec: RunSpec, place: Placement) -> tuple[str, ...]:
     """Return a `docker run` command for the plan, with the script in place of the supervising shell."""
     argv = ["docker", "run", "--name", container_name(spec.run_id), "--init", "--user", place.user]
     argv += ["--shm-size", f"{SHM_BYTES >> 30}g"]
     if spec.target.gives_gpus:
-        argv += ["--gpus", _gpus_option(spec, place)]
+        argv += place.gpu_access.options(_gpus_option(spec, place))
     for mount in _api_mounts(spec, place):
         argv += ["--mount", mount_option(mount)]
     for label, value in ((RUN_LABEL, spec.run_id), (PROJECT_LABEL, spec.project_name)):
@@ -311,6 +308,11 @@ def start_failure(error: EngineRefused, *, host: str, image: str) -> tuple[str, 
         return (
             f"the Docker engine on {host} cannot give GPUs to a container: the NVIDIA runtime is missing",
             "Install the NVIDIA Container Toolkit there and restart Docker, or set `gpus: 0` to run without GPUs.",
+        )
+    if "error gathering device information" in said:
+        return (
+            f"the Docker engine on {host} cannot give the GPUs to a container: {said}",
+            "Check that the driver is loaded (`sudo modprobe amdgpu`), or set `gpus: 0` to run without GPUs.",
         )
     if "nvidia-container-cli" in said:
         return (

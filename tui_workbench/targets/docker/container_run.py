@@ -82,7 +82,8 @@ class ContainerRun:
         run.make_folders(place.share)
         run.note_start()
         if choice.chooses(spec.target):
-            place = place._replace(gpus=tuple(each.uuid for each in choice.take(self._host, spec)))
+            taken = choice.take(self._host, spec)
+            place = place._replace(gpus=tuple(each.hip or each.uuid for each in taken))
         launch = containers.launch_file(spec, place)
         if launch is not None:
             run.write(containers.LAUNCH_FILE, launch)

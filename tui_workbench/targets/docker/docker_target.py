@@ -29,6 +29,7 @@ from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RU
 from tui_workbench.targets.docker.container_run import ContainerRun
 from tui_workbench.targets.docker.docker_socket import docker_socket
 from tui_workbench.targets.docker.engine import Container, Engine, Image
+from tui_workbench.targets.docker.gpu_access import gpu_access
 from tui_workbench.targets.docker.image_probe import PROBE_KIND, ImageFacts, InImage, facts_of
 from tui_workbench.targets.docker.images import Images, build_lock
 from tui_workbench.targets.environments.building import (
@@ -163,7 +164,8 @@ class DockerTarget(Target):
         choice = images.choose()
         if choice.image is None:
             raise EnvironmentMissing(f"the image {choice.name} is missing ({choice.why})", prepare_command(spec))
-        return InImage(engine, choice.image, images.facts(choice.image).python, self.target, variables_of(spec))
+        python, access = images.facts(choice.image).python, gpu_access(self.host)
+        return InImage(engine, choice.image, python, self.target, variables_of(spec), access)
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
         # The GPUs of the machine are recorded only if containers get them.

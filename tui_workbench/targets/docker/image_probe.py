@@ -18,8 +18,9 @@ from tui_workbench.core.errors import ConfigurationError, StorageError
 from tui_workbench.core.files import write_atomically
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.targets.base.spark import Spark, find_words, parse_found
-from tui_workbench.targets.docker.container import KIND_LABEL, LOG, SHM_BYTES, gpu_request
+from tui_workbench.targets.docker.container import KIND_LABEL, LOG, SHM_BYTES
 from tui_workbench.targets.docker.engine import Engine, EngineRefused, Image
+from tui_workbench.targets.docker.gpu_access import GpuAccess
 from tui_workbench.targets.gpu.frameworks import ALONE, LAUNCH, PROGRAM, SECONDS
 
 PROBE_KIND = "probe"
@@ -147,16 +148,16 @@ def probe(
     image: str,
     command: Sequence[str],
     variables: Mapping[str, str],
-    gpus_of: ComputeTarget | None = None,
+    gpus: Mapping[str, Any] | None = None,
 ) -> tuple[bytes, int]:
     """Run a program in a container of an image, without a network; return its output and exit code.
 
-    With `gpus_of`, the container gets the GPUs of the target's runs. Raises EngineRefused.
+    `gpus` is the part of HostConfig with which the container gets GPUs. Raises EngineRefused.
     """
     name = f"workbench-probe-{os.urandom(6).hex()}"
     host: dict[str, Any] = {"NetworkMode": "none", "LogConfig": LOG}
-    if gpus_of is not None:
-        host |= {"ShmSize": SHM_BYTES, "DeviceRequests": [gpu_request(gpus_of.named_gpus)]}
+    if gpus is not None:
+        host |= {"ShmSize": SHM_BYTES, **gpus}
     configuration = {
         "Image": image,
         "Entrypoint": [],
@@ -198,7 +199,13 @@ class InImage:
     """The Python of an image, in a temporary container with the GPUs of a run."""
 
     def __init__(
-        self, engine: Engine, image: Image, python: str, target: ComputeTarget, own: Mapping[str, str]
+        self,
+        engine: Engine,
+        image: Image,
+        python: str,
+        target: ComputeTarget,
+        own: Mapping[str, str],
+        access: GpuAccess,
     ) -> None:
         self.name = image.tags[0] if image.tags else target.base_docker_image
         self.variables = own
@@ -206,11 +213,11 @@ class InImage:
         self._engine = engine
         self._image = image
         self._python = python
-        self._target = target
+        self._gpus = access.host_config(target.named_gpus)
 
     def output(self, which: str) -> bytes:
         command = [self._python, "-c", LAUNCH, PROGRAM, str(SECONDS), which, ALONE]
-        return probe(self._engine, self._image.id, command, {"HOME": "/tmp", **self.variables}, self._target)[0]
+        return probe(self._engine, self._image.id, command, {"HOME": "/tmp", **self.variables}, self._gpus)[0]
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:
         return True  # nothing in an image changes

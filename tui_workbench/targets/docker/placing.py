@@ -23,6 +23,7 @@ from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER
 from tui_workbench.targets.docker.container import ENGINE_MODE, FILE_MODE, Placement
 from tui_workbench.targets.docker.engine import Engine, Image
+from tui_workbench.targets.docker.gpu_access import GpuAccess, gpu_access
 from tui_workbench.targets.docker.image_probe import ImageFacts, find_spark
 from tui_workbench.targets.hosts.fetching import unpack
 from tui_workbench.targets.hosts.host import Host
@@ -57,6 +58,7 @@ def placement(host: Host, engine: Engine, spec: RunSpec, image: Image, facts: Im
         python=facts.python,
         mode=FILE_MODE if facts.shell else ENGINE_MODE,
         sdk=run.sdk_folder,
+        gpu_access=gpu_access(host) if spec.target.gives_gpus else GpuAccess(),
         python_path=next((text[11:] for text in image.environment if text.startswith("PYTHONPATH=")), ""),
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,11 +19,12 @@ from tui_workbench.core.files import read_below, write_below
 from tui_workbench.core.model import ComputeTarget, RunSpec
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.gpu.vendors import AMD, NVIDIA, SMI, VISIBLE, vendor_of
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_layout import HostLayout
 
-VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
+ORDER = "CUDA_DEVICE_ORDER"
 CHOSEN = "gpus"  # the file in a run's directory that lists the GPUs of the run, one per line: number and ID
 LARGEST_CHOSEN = 1 << 16
 
@@ -81,10 +83,11 @@ exit 0
 
 
 class ChosenGpu(NamedTuple):
-    """A GPU of a run: its number in nvidia-smi (-1 for a MIG slice) and its ID."""
+    """A GPU of a run: its number in the tool of its vendor (-1 for a MIG slice) and its ID."""
 
     number: int
     uuid: str
+    hip: str = ""  # the number of an AMD GPU for HIP; "" for other GPUs
 
 
 class _GpuState(NamedTuple):
@@ -92,6 +95,11 @@ class _GpuState(NamedTuple):
     uuid: str
     used: float
     processes: int
+    hip: str = ""
+
+    @property
+    def chosen(self) -> ChosenGpu:
+        return ChosenGpu(self.number, self.uuid, self.hip)
 
 
 def chooses(target: ComputeTarget) -> bool:
@@ -149,16 +157,22 @@ def chosen(run_directory: str) -> tuple[ChosenGpu, ...]:
 
 def variables(gpus: Sequence[ChosenGpu], own: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that restrict a script to its GPUs; empty if the run's own variables `own` do that."""
-    if VISIBLE in own:
+    if any(each.hip for each in gpus):
+        is_set = any(name in own for name in AMD.visible)
+        return {} if is_set else {AMD.visible[0]: ",".join(each.hip for each in gpus)}
+    (visible,) = NVIDIA.visible
+    if visible in own:
         return {}
     if all(each.number >= 0 for each in gpus):
-        return {VISIBLE: ",".join(str(each.number) for each in gpus), ORDER: "PCI_BUS_ID"}
-    return {VISIBLE: ",".join(each.uuid for each in gpus)}
+        return {visible: ",".join(str(each.number) for each in gpus), ORDER: "PCI_BUS_ID"}
+    return {visible: ",".join(each.uuid for each in gpus)}
 
 
 def hidden(target: ComputeTarget, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that hides every GPU from a script with `gpus: 0`; empty for other settings."""
-    return {VISIBLE: "-1"} if target.gpus == NONE and VISIBLE not in own else {}
+    """Return the variables that hide every GPU from a script with `gpus: 0`; empty for other settings."""
+    if target.gpus != NONE or any(name in own for name in VISIBLE):
+        return {}
+    return {vendor.visible[0]: "-1" for vendor in (NVIDIA, AMD)}
 
 
 def _directory(host: Host, spec: RunSpec) -> str:
@@ -176,13 +190,12 @@ def _query(host: Host, target: ComputeTarget) -> tuple[list[_GpuState], list[str
     """Return the state of each GPU, and the IDs of MIG slices."""
     form = "--format=csv,noheader,nounits"
     script = f"""\
-PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
-export LC_ALL=C
-nvidia-smi --query-gpu=index,uuid,memory.used {form} || exit
+{SMI}
+smi --query-gpu=index,uuid,memory.used {form} || exit
 echo .
-nvidia-smi --query-compute-apps=gpu_uuid,pid {form} || exit
+smi --query-compute-apps=gpu_uuid,pid {form} || exit
 echo .
-nvidia-smi -L
+smi -L
 """
     done = host.run(["sh", "-c", script], timeout=SECONDS)
     devices, _, rest = done.stdout.decode("utf-8", "replace").partition("\n.\n")
@@ -190,19 +203,20 @@ nvidia-smi -L
         said = devices.strip().split("\n")[-1] or done.complaint
         raise WorkbenchError(
             f"cannot choose GPUs on {host.label}: {said}",
-            remedy="Run `nvidia-smi` there to check the driver, or set `gpus: all` to use every GPU.",
+            remedy=f"Run `{vendor_of(host).tool}` there to check the driver, or set `gpus: all` to use every GPU.",
             file=target.path,
             line=line_of_key(target.path, CHOSEN),
         )
     # Without processes there is no line between the two dots.
     processes, _, listed = f"\n{rest}".partition("\n.\n")
     busy = [line.split(",")[0].strip() for line in processes.split("\n")]
+    hip = dict(re.findall(r"^GPU (\d+): .* HIP (\S+)$", listed, re.MULTILINE))
     seen = []
     for line in devices.split("\n"):
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) == 3 and cells[0].isdigit():
-            used = float(cells[2]) if cells[2].isdigit() else 0.0
-            seen.append(_GpuState(int(cells[0]), cells[1], used, busy.count(cells[1])))
+            used = float(cells[2]) if cells[2].replace(".", "").isdigit() else 0.0
+            seen.append(_GpuState(int(cells[0]), cells[1], used, busy.count(cells[1]), hip.get(cells[0], "")))
     slices = [part.partition(")")[0] for part in listed.split("UUID: ") if part.startswith("MIG-")]
     return seen, slices
 
@@ -214,14 +228,14 @@ def _named(
     for word in target.named_gpus:
         match = next((each for each in seen if word in (str(each.number), each.uuid)), None)
         if match is not None:
-            found.append(ChosenGpu(match.number, match.uuid))
+            found.append(match.chosen)
         elif word in slices:
             found.append(ChosenGpu(-1, word))
         else:
             there = ", ".join(f"GPU {each.number} ({each.uuid})" for each in seen)
             raise ConfigurationError(
                 f"gpus lists '{word}', but {label} has {there or 'no GPU'}",
-                remedy="Use the numbers or IDs that `nvidia-smi -L` prints there.",
+                remedy="Use the numbers or IDs that `nvidia-smi -L`, or `amd-smi list`, prints there.",
                 file=target.path,
                 line=line_of_key(target.path, CHOSEN),
             )
@@ -236,7 +250,7 @@ def _reserve(
     rows = [line.partition(" ") for line in done.text.split("\n") if line]
     taken = {uuid for uuid, _, holder in rows if not holder}
     if len(taken) == count:
-        return tuple(ChosenGpu(each.number, each.uuid) for each in free if each.uuid in taken)
+        return tuple(each.chosen for each in free if each.uuid in taken)
     holders = {uuid: posixpath.basename(holder) for uuid, _, holder in rows if holder}
     said = [_occupied(each, holders) for each in seen]
     raise WorkbenchError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tui_workbench.targets.gpu.vendors import VISIBLE
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.remote_scripts import PROCESSES_OF_RUN
 
@@ -13,8 +14,8 @@ FACTS = f"""\
 facts() {{
     for pid in $(left); do
         [ -r /proc/"$pid"/maps ] && echo seen
-        grep -qs 'libcuda\\.so' /proc/"$pid"/maps && echo cuda
-        tr '\\0' '\\n' </proc/"$pid"/environ | sed -n 's/^CUDA_VISIBLE_DEVICES=/visible=/p'
+        grep -qs -e 'libcuda\\.so' -e 'libamdhip64\\.so' /proc/"$pid"/maps && echo cuda
+        tr '\\0' '\\n' </proc/"$pid"/environ | sed -nE 's/^({"|".join(VISIBLE)})=/visible=/p'
         ls -l /proc/"$pid"/fd | sed -n 's|.*/dev/nvidia\\([0-9][0-9]*\\)$|device=\\1|p'
     done 2>/dev/null | sort -u
 }}
@@ -25,8 +26,8 @@ facts() {{
 def facts_of(host: Host, run_id: str) -> dict[str, Any]:
     """Inspect a run's processes and return facts about them; empty if none of them can be inspected.
 
-    `cuda` is True if a process has loaded CUDA, `visible` is CUDA_VISIBLE_DEVICES, and `open` lists the numbers of the
-    devices that are open. Raises TargetUnreachable.
+    `cuda` is True if a process has loaded CUDA or HIP, `visible` is one of the variables VISIBLE, and `open` lists the
+    numbers of the NVIDIA devices that are open. Raises TargetUnreachable.
     """
     script = f"id=$1\n{FACTS}\nfacts\nexit 0\n"
     return facts_in(host.run(["sh", "-c", script, "sh", run_id]).text.split("\n"))

@@ -19,10 +19,8 @@ from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import StorageError, storage_error
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.processes import child_descriptor, start_detached
-from tui_workbench.targets.gpu.gpus import machine_key, may_have_gpu_here
+from tui_workbench.targets.gpu.gpus import machine_key
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample, decode
-from tui_workbench.targets.gpu.smi import PRESENT
-from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
 
@@ -31,13 +29,6 @@ SAMPLES, SAMPLER_LOCK, LISTENERS, TARGET = "samples.jsonl", "sampler.lock", "lis
 # Seconds without a line after which a reader starts the sampler again if it is not running.
 SILENT_SECONDS = 5.0
 NO_SAMPLER = 4  # the sampler's exit code when the machine has no GPU
-
-
-def may_have_gpu(host: Host) -> bool:
-    """Return True if the host has an NVIDIA driver or `nvidia-smi`. Raises TargetUnreachable."""
-    if host.is_local:
-        return may_have_gpu_here()
-    return host.run(["sh", "-c", PRESENT]).code == 0
 
 
 def folder_of(target: ComputeTarget) -> str:

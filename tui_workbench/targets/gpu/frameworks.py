@@ -76,6 +76,8 @@ def of_tensorflow(report):
         built = tf.sysconfig.get_build_info()
     if tf.test.is_built_with_cuda():
         report["cuda"] = str(built.get("cuda_version") or "unknown")
+    elif built.get("is_rocm_build"):
+        report["cuda"] = "ROCm"
     report["architectures"] = [str(each) for each in built.get("cuda_compute_capabilities", [])]
     if tf.__version__.startswith("1."):
         return of_tensorflow_1(report, tf)
@@ -118,6 +120,8 @@ def of_jax(report):
             if name.startswith("jax-cuda") or (name == "jaxlib" and "cuda" in each.version):
                 digits = "".join((name + each.version).partition("cuda")[2])[:2]
                 report["cuda"] = digits if digits.isdigit() else "unknown"
+            elif name.startswith("jax-rocm"):
+                report["cuda"] = "ROCm"
     except ImportError:
         pass
     try:
@@ -250,13 +254,17 @@ class Framework(NamedTuple):
     problem: str  # the framework's error message
 
     @property
+    def is_for_amd(self) -> bool:
+        return self.cuda.startswith("ROCm")
+
+    @property
     def is_busy(self) -> bool:
         return bool(_BUSY.search(self.problem))
 
     @property
     def title(self) -> str:
         """Name, version and build, for example `PyTorch 2.4.0 for CUDA 12.1`."""
-        build = self.cuda if self.cuda.startswith("ROCm") else f"CUDA {self.cuda}"
+        build = self.cuda if self.is_for_amd else f"CUDA {self.cuda}"
         built = "" if self.cuda == "unknown" else f" for {build}" if self.cuda else ""
         return f"{self.name} {self.version}{built}".replace("  ", " ")
 

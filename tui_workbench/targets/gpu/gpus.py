@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs of a machine according to `nvidia-smi`, and the settings that request a GPU."""
+"""The GPUs of a machine according to `nvidia-smi`, or the tools of AMD, and the settings that request a GPU."""
 
 from __future__ import annotations
 
@@ -7,27 +7,24 @@ import zlib
 from typing import NamedTuple
 
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
-from tui_workbench.core.processes import has_program
+from tui_workbench.targets.gpu.vendors import SMI, Vendor, vendor_of, vendor_of_tool
 from tui_workbench.targets.hosts.host import ConnectionLost, Host
 
-_DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
-
 OLDEST_DRIVER_OF_DEFAULT_IMAGE = 580  # CUDA 13 in the default image needs this driver
-# Timeout of nvidia-smi: without persistence mode the driver wakes every device before it answers.
+# Timeout of the tool: without persistence mode the driver wakes every device before it answers.
 SECONDS = 60.0
 # An old nvidia-smi that does not know the last fields is called again without them. $1 is 1 to get the CUDA version.
 _ASK = """\
-PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
-export LC_ALL=C
+printf '%s\\n' "$tool"
 fields=name,driver_version,memory.total,uuid
-said=$(nvidia-smi --query-gpu=$fields,compute_cap,mig.mode.current --format=csv,noheader)
+said=$(smi --query-gpu=$fields,compute_cap,mig.mode.current --format=csv,noheader)
 code=$?
-case $said in *'not a valid field'*) said=$(nvidia-smi --query-gpu=$fields --format=csv,noheader); code=$? ;; esac
+case $said in *'not a valid field'*) said=$(smi --query-gpu=$fields --format=csv,noheader); code=$? ;; esac
 printf '%s\\n' "$said"
 [ $code = 0 ] || exit $code
 [ "$1" = 1 ] || exit 0
 echo .
-nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[A-Z ]*Version *: *\\([0-9.]*\\).*/\\1/p' | head -n 1
+smi 2>/dev/null | sed -n 's/.*CUDA[A-Z ]*Version *: *\\([0-9.]*\\).*/\\1/p' | head -n 1
 """
 
 
@@ -43,11 +40,16 @@ class Gpu(NamedTuple):
 
 
 class Gpus(NamedTuple):
-    """The GPUs of a machine. If there are none, `complaint` is the error of nvidia-smi, or "" if it is missing."""
+    """The GPUs of a machine. If there are none, `complaint` is the error of `tool`, or "" if it is missing."""
 
     found: tuple[Gpu, ...] = ()
     complaint: str = ""
     cuda: str = ""  # the newest CUDA version that the driver supports; "" if it was not requested or is not known
+    tool: str = ""
+
+    @property
+    def vendor(self) -> Vendor:
+        return vendor_of_tool(self.tool)
 
     @property
     def driver(self) -> str:
@@ -65,20 +67,21 @@ class Gpus(NamedTuple):
 
 
 def gpus_of(host: Host, *, with_cuda: bool = False) -> Gpus:
-    """Ask nvidia-smi for the GPUs of a machine; `with_cuda` also gets the CUDA version. Raises TargetUnreachable."""
+    """Ask the tool for the GPUs of a machine; `with_cuda` also gets the CUDA version. Raises TargetUnreachable."""
     try:
-        done = host.run(["sh", "-c", _ASK, "sh", str(int(with_cuda))], timeout=SECONDS)
+        done = host.run(["sh", "-c", SMI + _ASK, "sh", str(int(with_cuda))], timeout=SECONDS)
     except ConnectionLost:
-        # Raises TargetUnreachable, unless only nvidia-smi hangs.
-        host.run(["true"])
-        return Gpus((), f"nvidia-smi did not answer within {SECONDS:g} s")
-    listed, _, cuda = done.text.partition("\n.\n")
+        # Raises TargetUnreachable, unless only the tool hangs.
+        tool = vendor_of(host).tool
+        return Gpus((), f"{tool} did not answer within {SECONDS:g} s", tool=tool)
+    tool, _, text = done.text.partition("\n")
+    listed, _, cuda = text.partition("\n.\n")
     if done.code == 0:
         found = tuple(gpu for gpu in map(_gpu, listed.split("\n")) if gpu is not None)
-        return Gpus(found, "" if found else "nvidia-smi lists no GPU", cuda.strip())
-    # nvidia-smi writes errors to stdout.
+        return Gpus(found, "" if found else f"{tool} lists no GPU", cuda.strip(), tool)
+    # The tools write errors to stdout.
     said = next(filter(None, (line.strip() for line in listed.split("\n"))), "") or done.complaint
-    return Gpus((), "" if done.code == 127 else said)
+    return Gpus((), "" if done.code == 127 else said, tool=tool)
 
 
 def _gpu(line: str) -> Gpu | None:
@@ -93,11 +96,6 @@ def _gpu(line: str) -> Gpu | None:
 def _counted(gpus: tuple[Gpu, ...]) -> list[tuple[Gpu, int]]:
     alike = [gpu._replace(uuid="") for gpu in gpus]
     return [(gpu, alike.count(gpu)) for gpu in dict.fromkeys(alike)]
-
-
-def may_have_gpu_here() -> bool:
-    """Return True if this machine has an NVIDIA driver or `nvidia-smi`, working or not."""
-    return any(map(os.path.exists, _DRIVER)) or has_program("nvidia-smi")
 
 
 def asked_for(target: ComputeTarget, configuration: RunConfiguration) -> str:

@@ -1,7 +1,7 @@
 """GPU samples that the job of a run takes itself, for targets whose scheduler chooses the nodes.
 
-On each node an `sh` script runs nvidia-smi as long as the job runs, and appends its lines to a file in the run's
-directory. The file is copied to this machine with the other files of the run. Samples are complete even if this
+On each node an `sh` script runs nvidia-smi or amd-smi as long as the job runs, and appends its lines to a file in the
+run's directory. The file is copied to this machine with the other files of the run. Samples are complete even if this
 machine was not connected; they only arrive later. Nothing is installed on the nodes.
 """
 
@@ -29,7 +29,7 @@ NODE_STEP = 100
 """The GPUs of node N are numbered from N * NODE_STEP; nodes are counted from 0."""
 
 SILENCE_SECONDS = 10.0
-"""Seconds without a reading after which nvidia-smi counts as hanging."""
+"""Seconds without a reading after which the tool counts as hanging."""
 
 WAIT_SECONDS = 60.0
 """The longest time that samples of a node wait for samples of other nodes, measured by the times of the samples."""
@@ -65,7 +65,7 @@ run_of_job() {{
 ask() {{
     fields=$2
     while :; do
-        said=$(nvidia-smi "--query-$1=$fields" $form 2>&1)
+        said=$(smi "--query-$1=$fields" $form 2>&1)
         unknown=$(printf '%s\\n' "$said" | sed -n 's/^Field "\\([^"]*\\)" is not a valid field.*/\\1/p' | head -n 1)
         new=
         [ "$unknown" != {THROTTLE} ] || new={NEW_THROTTLE},
@@ -75,11 +75,12 @@ ask() {{
     done
 }}
 printf 'h%s %s\\n' "${{SLURM_JOB_NUM_NODES:-1}}" "$SLURMD_NODENAME"
-case ${{CUDA_VISIBLE_DEVICES-}} in
+visible=${{CUDA_VISIBLE_DEVICES-${{ROCR_VISIBLE_DEVICES-}}}}
+case $visible in
     '' | NoDevFiles) printf 'mthe job has no GPU\\n.\\n'; exit 0 ;;
 esac
-command -v nvidia-smi >/dev/null || {{ printf 'mnvidia-smi not found\\n.\\n'; exit 0; }}
-printf 'v%s\\n' "$CUDA_VISIBLE_DEVICES"
+command -v "$tool" >/dev/null || {{ printf 'm%s not found\\n.\\n' "$tool"; exit 0; }}
+printf 'v%s\\ns%s\\n' "$visible" "$tool"
 ask gpu {",".join(DEVICE)}
 printf 'Fm%s\\n' "$fields"
 printf '%s\\n' "$said" | mark m
@@ -93,7 +94,7 @@ echo .
 (
     trap '' TERM
     while :; do
-        $lines nvidia-smi --query-gpu="$readings" $form -l 1 2>&1 | mark g
+        smi --query-gpu="$readings" $form -l 1 2>&1 | mark g
         echo x
         sleep 5
     done
@@ -101,7 +102,7 @@ echo .
 (
     trap '' TERM
     while :; do
-        $lines nvidia-smi --query-compute-apps="$fields" $form -l 1 2>&1 | processes
+        smi --query-compute-apps="$fields" $form -l 1 2>&1 | processes
         sleep 5
     done
 ) &
@@ -259,7 +260,7 @@ class _Node:
         if kind == "t" and text.isdigit():
             self._now = max(self._now, float(text))
             is_silent = self._now - self._lines.heard > SILENCE_SECONDS
-            return self._sorted(self._lines.complain("nvidia-smi does not answer") if is_silent else [])
+            return self._sorted(self._lines.complain(f"{self._lines.tool} does not answer") if is_silent else [])
         if kind == "f":
             self.facts.append(text)
         elif kind == "w":
@@ -296,7 +297,7 @@ class _Node:
             devices = [each._replace(number=self._first + each.number, name=f"{name}: {each.name}") for each in devices]
         else:
             self._first = 0
-        problem = machine.problem or ("" if devices else "nvidia-smi lists no GPU of the job")
+        problem = machine.problem or ("" if devices else f"{machine.source} lists no GPU of the job")
         self.machine = machine._replace(devices=tuple(devices), problem=problem)
         self.is_new = self._has_header = True
 
@@ -320,7 +321,7 @@ class _Node:
 
 
 def _is_visible(device: Device, visible: str) -> bool:
-    """Return True if CUDA_VISIBLE_DEVICES, which Slurm sets, lists the device or a slice of it."""
+    """Return True if the variable that Slurm sets, such as CUDA_VISIBLE_DEVICES, lists the device or a slice of it."""
     words = visible.split(",")
     return any(word in (str(device.number), device.uuid, *device.slices) for word in words)
 

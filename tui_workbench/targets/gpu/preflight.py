@@ -17,7 +17,12 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE, is_gpu_image
+from tui_workbench.config.checks.image_names import (
+    DEFAULT_AMD_IMAGE,
+    DEFAULT_GPU_IMAGE,
+    OLDER_DRIVER_GPU_IMAGE,
+    is_gpu_image,
+)
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.plaintext import counted
@@ -39,8 +44,7 @@ from tui_workbench.targets.checks.result import (
     CheckResult,
     run_check,
 )
-from tui_workbench.targets.gpu import cuda_compat
-from tui_workbench.targets.gpu.choice import VISIBLE
+from tui_workbench.targets.gpu import cuda_compat, vendors
 from tui_workbench.targets.gpu.framework_location import EnvironmentMissing, FrameworkLocation, framework_report
 from tui_workbench.targets.gpu.frameworks import ALL, NAMES, Framework
 from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, Gpus, gpus_of
@@ -52,6 +56,8 @@ if TYPE_CHECKING:
 SMALL_SHM_BYTES = 1 << 30  # with less, data loaders with several workers fail with a bus error
 _HIDDEN = frozenset(("", "-1", "none", "void", "NoDevFiles"))
 _INSTALL_DRIVER = "sudo ubuntu-drivers install --gpgpu"
+_ROCM_PACKAGES = "AMD describes the packages at https://rocm.docs.amd.com."
+_ROCM_WHEELS = "https://download.pytorch.org/whl/rocm6.4"
 
 
 _NO_FRAMEWORK = Framework("", "", "", (), (), (), 0, "")
@@ -95,6 +101,10 @@ class Preflight:
             if is_broken:
                 return
 
+    @property
+    def _is_amd(self) -> bool:
+        return self._gpus.vendor is vendors.AMD
+
     def _unneeded(self, result: CheckResult) -> CheckResult:
         if result.name != GPU:
             return result._replace(state=WARNING, error=None)
@@ -110,21 +120,31 @@ class Preflight:
         self._refuse_withheld()
         if self._gpus.found:
             cuda = f", supports CUDA {self._gpus.cuda}" if self._gpus.cuda else ""
-            self._refuse_old_for_image()
-            return CheckResult(GPU, OK, f"driver {self._gpus.driver}{cuda}")
-        said = self._gpus.complaint
+            if self._is_amd:
+                self._refuse_closed_device()
+            else:
+                self._refuse_old_for_image()
+            return CheckResult(GPU, OK, f"{'amdgpu ' if self._is_amd else ''}driver {self._gpus.driver}{cuda}")
+        said, vendor = self._gpus.complaint, self._gpus.vendor
         if said and "No devices" not in said and "lists no GPU" not in said:
             raise CheckFailed(
-                f"the NVIDIA driver does not work: {said}",
+                f"the {vendor.name} driver does not work: {said}",
                 "If the driver was updated, restart the machine; otherwise, reinstall the driver.",
-                "sudo reboot",
+                "sudo modprobe amdgpu" if self._is_amd and "not loaded" in said else "sudo reboot",
             )
         if said:
             raise CheckFailed(
-                f"the NVIDIA driver finds no GPU: {said}",
+                f"the {vendor.name} driver finds no GPU: {said}",
                 "If the command lists a GPU, restart the machine. Otherwise, check the hardware; a container or a "
                 "virtual machine needs GPU passthrough.",
-                "lspci | grep -i nvidia",
+                f"lspci | grep -i {vendor.name.lower()}",
+            )
+        if self._is_amd:
+            raise CheckFailed(
+                f"there is an AMD driver ({vendors.KFD}), but no {' or '.join(vendor.tools)}",
+                "Install amd-smi, on Ubuntu from AMD's repository with the command shown. If the machine has an NVIDIA "
+                "GPU, install the NVIDIA driver.",
+                "sudo apt-get install -y amd-smi-lib",
             )
         other = ""
         if self._engine is not None and self._target.nvidia_docker:
@@ -153,14 +173,35 @@ class Preflight:
                 f"workbench-tui config gpu-ready {name}",
                 file=target.path,
             )
-        visible = configuration.environment_variables.get(VISIBLE)
-        if visible is not None and visible.partition(",")[0].strip() in _HIDDEN:
-            file = shlex.quote(f"{configuration.name}.runconfig")
+        for variable in self._gpus.vendor.visible:
+            visible = configuration.environment_variables.get(variable)
+            if visible is not None and visible.partition(",")[0].strip() in _HIDDEN:
+                file = shlex.quote(f"{configuration.name}.runconfig")
+                raise CheckFailed(
+                    f"{variable} is {visible!r} in {configuration.name}.runconfig, which hides every GPU",
+                    "Remove the variable, or set it to the numbers of the GPUs to use.",
+                    f"workbench-tui config unset {file} EnvironmentVariables.{variable}",
+                    file=configuration.path,
+                )
+
+    def _refuse_closed_device(self) -> None:
+        """Check that scripts on the machine itself may use its AMD GPUs; containers get the groups of the devices."""
+        device = vendors.KFD
+        script = '[ -e "$1" ] || { echo missing; exit; }; [ -r "$1" ] && [ -w "$1" ] || echo closed'
+        said = "" if self._engine is not None else self._host.run(["sh", "-c", script, "sh", device]).text.strip()
+        if said == "missing":
             raise CheckFailed(
-                f"{VISIBLE} is {visible!r} in {configuration.name}.runconfig, which hides every GPU",
-                "Remove the variable, or set it to the numbers of the GPUs to use.",
-                f"workbench-tui config unset {file} EnvironmentVariables.{VISIBLE}",
-                file=configuration.path,
+                f"there is no {device}, so scripts cannot use the AMD GPUs",
+                "Load the amdgpu driver. If the machine is a container, start it with `--device /dev/kfd --device "
+                "/dev/dri`.",
+                "sudo modprobe amdgpu",
+            )
+        if said:
+            raise CheckFailed(
+                f"this user may not open {device}, so scripts cannot use the AMD GPUs",
+                "Add the user to the groups of the GPU devices, and log in again. Over SSH, close the connection too: "
+                f"`workbench-tui computetarget disconnect {shlex.quote(self._target.name)}`.",
+                'sudo usermod -a -G render,video "$LOGNAME"',
             )
 
     def _refuse_old_for_image(self) -> None:
@@ -203,12 +244,15 @@ class Preflight:
         self._best = best = max(relevant, key=lambda each: (each.computed, bool(each.cuda)))
         if not best.version:
             raise self._broken_framework(f"{best.name} cannot be loaded: {best.problem}", f"Reinstall {best.name}.")
+        vendor = self._gpus.vendor
+        newest = "" if self._is_amd else cuda_compat.newest_for(self._gpus.driver)
+        remedy = f"Install a build for {vendor.platform}{f' {newest} or older' if newest else ''}."
         if not best.cuda and not best.devices:
-            newest = cuda_compat.newest_for(self._gpus.driver)
-            raise self._broken_framework(
-                f"{best.title} is a CPU build: it trains on the CPU",
-                f"Install a build for CUDA{f' {newest} or older' if newest else ''}.",
-            )
+            raise self._broken_framework(f"{best.title} is a CPU build: it trains on the CPU", remedy)
+        if best.cuda and best.is_for_amd != self._is_amd and not best.computed:
+            other = vendors.AMD if best.is_for_amd else vendors.NVIDIA
+            message = f"{best.title} is a build for {other.name} GPUs, but the machine has {vendor.name} GPUs"
+            raise self._broken_framework(message, remedy)
         titles = [f"{each.title}{'' if each.cuda or each.devices else ' (CPU build)'}" for each in installed]
         return CheckResult(FRAMEWORK, OK, f"{', '.join(titles)} in {self._python}")
 
@@ -234,6 +278,9 @@ class Preflight:
         """Return the error with the command that fixes it, which depends on where the framework is installed."""
         name, file = shlex.quote(self._target.name), self._spec.run_configuration.path
         if self._engine is not None:
+            if self._is_amd:
+                command = f"workbench-tui config set {name}.compute baseDockerImage {DEFAULT_AMD_IMAGE}"
+                return CheckFailed(message, remedy, command, file=file)
             # `gpu-ready` keeps an image that may contain CUDA, but this one does not work.
             is_kept = is_gpu_image(self._target.base_docker_image) is not False
             other = f" --image {DEFAULT_GPU_IMAGE}" if is_kept else ""
@@ -241,7 +288,12 @@ class Preflight:
         if self._target.builds_environment:
             return CheckFailed(message, remedy, "workbench-tui config check", file=file)
         package = "tensorflow[and-cuda]" if "TensorFlow" in message else "jax[cuda12]" if "JAX" in message else "torch"
-        command = f"{shlex.quote(self._python)} -m pip install --force-reinstall {shlex.quote(package)}"
+        words = shlex.quote(package)
+        if self._is_amd:
+            if package != "torch":
+                return CheckFailed(message, f"{remedy} {_ROCM_PACKAGES}", file=file)
+            words += f" --index-url {_ROCM_WHEELS}"
+        command = f"{shlex.quote(self._python)} -m pip install --force-reinstall {words}"
         return CheckFailed(message, remedy, command, file=file)
 
     def _compatibility(self) -> CheckResult:
@@ -283,19 +335,24 @@ class Preflight:
                 WARNING,
                 text,
                 "Another program may use the memory of a GPU. The command lists the programs.",
-                "nvidia-smi",
+                self._processes_command,
             )
         remedy = "The message of the framework shows the cause. If the driver hangs, restart the machine."
         if best.computed:
-            return CheckResult(COMPUTES, WARNING, text, remedy, "nvidia-smi")
-        raise CheckFailed(text, remedy, "nvidia-smi")
+            return CheckResult(COMPUTES, WARNING, text, remedy, self._processes_command)
+        raise CheckFailed(text, remedy, self._processes_command)
 
     def _unseen(self, message: str) -> CheckFailed:
-        remedy = "Check that CUDA_VISIBLE_DEVICES is not set, and that the CUDA libraries are installed."
+        vendor = self._gpus.vendor
+        remedy = f"Check that {vendor.visible[0]} is not set, and that the {vendor.platform} libraries are installed."
         if self._best.name == "PyTorch" and self._engine is None:
             command = f"{shlex.quote(self._python)} -c 'import torch; torch.zeros(1).cuda()'"
             return CheckFailed(message, remedy, command)
-        return CheckFailed(message, remedy, "nvidia-smi")
+        return CheckFailed(message, remedy, self._processes_command)
+
+    @property
+    def _processes_command(self) -> str:
+        return "amd-smi process" if self._is_amd else "nvidia-smi"
 
     # -- shared memory -----------------------------------------------------------------------------------------------
 

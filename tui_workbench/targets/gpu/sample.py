@@ -32,7 +32,7 @@ FIRST_NAMESPACE = "pid:[4026531836]"  # the kernel's name of the root PID namesp
 class Device(NamedTuple):
     """The constant properties of a GPU. None where the driver does not report a value."""
 
-    number: int  # as nvidia-smi counts: by PCI bus
+    number: int  # as the tool of the driver counts
     uuid: str
     name: str
     memory: float | None = None  # MiB
@@ -46,7 +46,7 @@ class Machine(NamedTuple):
     devices: tuple[Device, ...] = ()
     driver: str = ""
     cuda: str = ""  # the newest CUDA version that the driver supports
-    source: str = ""  # nvml, or nvidia-smi
+    source: str = ""  # nvml, nvidia-smi, amd-smi or rocm-smi
     problem: str = ""
     hides_processes: bool = False  # it is a container, whose process IDs are not those that the driver reports
 

@@ -1,6 +1,6 @@
-"""The GPUs of a machine according to `nvidia-smi`, called by a shell script that leaves no files there.
+"""The GPUs of a machine according to `nvidia-smi` or `amd-smi`, called by a shell script that leaves no files there.
 
-Two nvidia-smi processes run there while samples are taken, one for devices and one for processes, because starting a
+Two processes of the tool run there while samples are taken, one for devices and one for processes, because starting a
 process every second would be slow.
 """
 
@@ -12,35 +12,31 @@ import time
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.gpu.sample import Machine, Note, Sample
 from tui_workbench.targets.gpu.smi_lines import FUNCTIONS, SmiLines
+from tui_workbench.targets.gpu.vendors import NVIDIA
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host, HostProcess
 
-# Seconds without output after which nvidia-smi counts as hanging; a busy machine may need a few.
+# Seconds without output after which the tool counts as hanging; a busy machine may need a few.
 SILENCE_SECONDS = 10.0
 # Timeout of the first answer: without persistence mode the driver wakes every device for it.
 FIRST_SECONDS = 60.0
 
 _WAIT = "Wait: the samples continue when the machine answers."
 
-PRESENT = """\
-PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
-command -v nvidia-smi >/dev/null 2>&1
-"""
-"""Exits with 0 if nvidia-smi is installed."""
-
 # $1 fields of a device, $2 of its readings, $3 of its processes (the process ID last).
 _WATCH = f"""\
 {FUNCTIONS}
-nvidia-smi --query-gpu="$1" $form 2>&1 | mark m
+printf 's%s\\n' "$tool"
+smi --query-gpu="$1" $form 2>&1 | mark m
 describe
 echo .
 read -r go || exit 0
 while :; do
-    $lines nvidia-smi --query-gpu="$2" $form -l 1 2>&1 | mark g
+    smi --query-gpu="$2" $form -l 1 2>&1 | mark g
     echo x
     sleep 5
 done &
 while :; do
-    $lines nvidia-smi --query-compute-apps="$3" $form -l 1 2>&1 | processes
+    smi --query-compute-apps="$3" $form -l 1 2>&1 | processes
     sleep 5
 done &
 cat >/dev/null
@@ -87,7 +83,7 @@ class Smi:
                     break
         silence = time.monotonic() - self._lines.heard
         if silence > SILENCE_SECONDS:
-            found += self._lines.complain("nvidia-smi does not answer")
+            found += self._lines.complain(f"{self._lines.tool} does not answer")
         return found
 
     def close(self) -> None:
@@ -102,7 +98,8 @@ class Smi:
         deadline = time.monotonic() + FIRST_SECONDS
         while b"\n.\n" not in self._rest:
             if not wait_ready([self._process.stdout], timeout=max(0.0, deadline - time.monotonic())):
-                return [f"mnvidia-smi did not answer within {FIRST_SECONDS:g} s"]
+                tool = self._rest.partition(b"\n")[0].decode()[1:] or NVIDIA.tool
+                return [f"s{tool}", f"m{tool} did not answer within {FIRST_SECONDS:g} s"]
             data = os.read(self._process.stdout, READ_SIZE)
             if not data:
                 message = f"the connection to {self._host.label} was lost while searching for GPUs"

@@ -1,6 +1,7 @@
 """Parse lines of nvidia-smi, which a script has marked with their kind, into samples.
 
-Lines of another form (another version or language, half a line) are skipped and reported once.
+On machines with AMD GPUs, `vendors.SMI` prints lines of the same form. Lines of another form (another version or
+language, half a line) are skipped and reported once.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ import re
 from collections.abc import Callable
 
 from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, Note, Owner, Process, Reading, Sample
+from tui_workbench.targets.gpu.vendors import NVIDIA, SMI
 
 _TOGETHER = 0.5  # maximum number of seconds from the first line of a list of processes to its last
-_STALE = 2.5  # seconds after which a list of processes is too old for a sample
+# Seconds after which a list of processes is too old for a sample. The tools of AMD list processes less often.
+_STALE, _STALE_AMD = 2.5, 8.0
 
 DEVICE = ("index", "uuid", "name", "memory.total", "power.limit", "driver_version", "mig.mode.current")
 READING = (
@@ -28,11 +31,8 @@ _INDEX, _UUID = DEVICE[:2]
 
 _UNKNOWN_FIELD = re.compile(r'Field "([^"]+)" is not a valid field')
 
-FUNCTIONS = """\
-PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib
-export LC_ALL=C
+_FUNCTIONS = """\
 form=--format=csv,noheader,nounits known=' ' seen=0
-lines=$(command -v stdbuf) && lines="$lines -oL"
 mark() { while IFS= read -r text; do printf '%s%s\\n' "$1" "$text"; done; }
 owner() {
     stat= name= user=
@@ -59,15 +59,17 @@ processes() {
 }
 run_of_job() { :; }
 describe() {
-    printf 'c%s\\n' "$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[A-Z ]*Version *: *\\([0-9.]*\\).*/\\1/p' | head -n 1)"
-    nvidia-smi -L 2>/dev/null | mark l
+    if [ "$tool" = nvidia-smi ]; then
+        printf 'c%s\\n' "$(smi 2>/dev/null | sed -n 's/.*CUDA[A-Z ]*Version *: *\\([0-9.]*\\).*/\\1/p' | head -n 1)"
+        smi -L 2>/dev/null | mark l
+    fi
     printf 'n%s\\n' "$(readlink /proc/self/ns/pid)"
 }
 """
-"""Functions of `sh`. The first letter of each line that they print is its kind.
+FUNCTIONS = SMI + _FUNCTIONS
+"""Functions of `sh`, those of `vendors.SMI` among them. The first letter of each line that they print is its kind.
 
-`stdbuf`, where installed, makes nvidia-smi write each line at once. `run_of_job` prints the run ID of a process that
-has no WORKBENCH_RUN_ID; a script can redefine it.
+`run_of_job` prints the run ID of a process that has no WORKBENCH_RUN_ID; a script can redefine it.
 """
 
 
@@ -76,6 +78,7 @@ class SmiLines:
 
     def __init__(self, wall: Callable[[], float], steady: Callable[[], float]) -> None:
         self.fields = {"m": DEVICE, "g": READING, "p": RUNNING}
+        self.tool = NVIDIA.tool  # the program that answers
         self.heard = steady()  # the time of the last reading
         self.is_outdated = False  # nvidia-smi must be called again, without a field that it does not know
         self._wall = wall
@@ -116,14 +119,15 @@ class SmiLines:
                 parts = parts or ("MIG",)
             memory, limit = _number(row.get("memory.total", "")), _number(row.get("power.limit", ""))
             devices.append(Device(int(index), row[_UUID], row.get("name", "GPU"), memory, limit, parts))
-        others = {line[:1]: line[1:] for line in lines if line[:1] in ("c", "n")}
-        problem = "" if devices else said or "nvidia-smi not found"
+        others = {line[:1]: line[1:] for line in lines if line[:1] in ("c", "n", "s")}
+        self.tool = others.get("s", self.tool)
+        problem = "" if devices else said or f"{self.tool} not found"
         hides = others.get("n", "") not in ("", FIRST_NAMESPACE)
         self._count = len(devices)
         self._index_of = {device.uuid: device.number for device in devices}
         self._index_of |= {part: device.number for device in devices for part in device.slices}
         self.heard = self._steady()
-        return Machine(tuple(devices), driver, others.get("c", ""), "nvidia-smi", problem, hides)
+        return Machine(tuple(devices), driver, others.get("c", ""), self.tool, problem, hides)
 
     def _row(self, kind: str, text: str) -> dict[str, str]:
         cells = [cell.strip() for cell in text.split(",")]
@@ -142,7 +146,7 @@ class SmiLines:
         elif kind == "e" and self.drop_unknown([text], "p"):
             self.is_outdated = True
         elif kind == "x":
-            return self.complain("nvidia-smi ended")
+            return self.complain(f"{self.tool} ended")
         return []
 
     def _take_reading(self, text: str) -> list[Sample | Note]:
@@ -192,7 +196,8 @@ class SmiLines:
     def _sample(self) -> Sample:
         readings = tuple(self._readings[index] for index in sorted(self._readings))
         self._readings = {}
-        fresh = self._steady() - self._processes_at < _STALE
+        oldest = _STALE if self.tool == NVIDIA.tool else _STALE_AMD
+        fresh = self._steady() - self._processes_at < oldest
         return Sample(self._wall(), readings, tuple(self._processes) if fresh else ())
 
     def complain(self, text: str) -> list[Sample | Note]:

@@ -49,7 +49,8 @@ def container_words(target: ComputeTarget, root: str, directory: str) -> Contain
         )
     if target.container == "apptainer":
         name = image if "://" in image or image.startswith(("/", "./")) else f"docker://{image}"
-        return ContainerWords((), ("apptainer", "exec", "--nv", "--bind", root, "--pwd", directory, name))
+        gpus = "--rocm" if "rocm" in image.lower() else "--nv"
+        return ContainerWords((), ("apptainer", "exec", gpus, "--bind", root, "--pwd", directory, name))
     return ContainerWords((f"--container={_oci_bundle(target)}",)) if target.container == "oci" else ContainerWords()
 
 

@@ -67,7 +67,7 @@ def owner_of(process: Process, state: MachineState, known: KnownRuns) -> Owner:
 
 def short_name(device: Device) -> str:
     """Return the device's name without the vendor."""
-    return safe_text(device.name.removeprefix("NVIDIA ").removeprefix("GeForce ")[:LONGEST])
+    return safe_text(device.name.removeprefix("NVIDIA ").removeprefix("GeForce ").removeprefix("AMD ")[:LONGEST])
 
 
 def amount(value: float | None, unit: str) -> str:

@@ -1,0 +1,357 @@
+"""Answers queries for nvidia-smi with the values of AMD GPUs, so that the same scripts and parsers serve both vendors.
+
+`vendors.SMI` sends the text of this module to the machine, where Python 3.6 or newer runs it with the name of a tool
+and the arguments of nvidia-smi: `--query-gpu=FIELDS` or `--query-compute-apps=FIELDS`, with `-l 1` to repeat, or `-L`.
+
+Sources: "AMD SMI CLI tool usage" and "HIP environment variables" (rocm.docs.amd.com), and the programs of the
+repositories ROCm/amdsmi (amdsmi_cli) and ROCm/rocm_smi_lib (python_smi_tools). amd-smi prints a JSON list or, from
+ROCm 7 on, an object with the list `gpu_data`. A value that is not known is the text `N/A`.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import Any, Iterator, Union
+
+SECONDS = 2
+"""Seconds between two samples. Both tools are Python programs, which take longer than nvidia-smi."""
+
+ROUNDS = 300
+"""Samples after which amd-smi is started again, because it keeps all samples in memory."""
+
+UNKNOWN = "[N/A]"
+MOST_LINES = 1 << 18  # of a JSON document; a longer one is not read
+DEVICE = ("name", "uuid", "memory.total", "power.limit", "driver_version")
+METRICS = ("metric", "-u", "-m", "-p", "-c", "-t")
+ROCM_DEVICE = ("--showproductname", "--showuniqueid", "--showdriverversion", "--showmaxpower", "--showmeminfo", "vram")
+ROCM_READING = ("--showuse", "--showpower", "--showtemp", "--showclocks", "--showmeminfo", "vram")
+
+
+class Failed(Exception):
+    """The tool printed no JSON. The text is its last line."""
+
+
+def lines_of(words: "tuple[str, ...]") -> "Iterator[str]":
+    """Yield the lines that a tool prints to both outputs, each at once."""
+    # Without PYTHONUNBUFFERED, the lines of `amd-smi --watch` arrive late, in blocks.
+    variables = dict(os.environ, PYTHONUNBUFFERED="1")
+    with subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=variables
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                yield line.decode("utf-8", "replace").rstrip()
+        finally:
+            process.kill()
+
+
+def documents(*words: str) -> "Iterator[Any]":
+    """Yield the JSON documents that a tool prints, each on one line or between lines that are brackets.
+
+    Raises Failed if there is none.
+    """
+    part: "list[str]" = []
+    said, count = "", 0
+    for line in lines_of(words):
+        is_whole = not part and line[:1] in ("[", "{") and line[-1:] in ("]", "}")
+        if not part and not is_whole and line not in ("[", "{"):
+            said = line.strip() or said
+            continue
+        part.append(line)
+        if is_whole or line in ("]", "}"):
+            try:
+                value = json.loads("\n".join(part))
+            except ValueError:
+                said = " ".join(part)[:200]
+            else:
+                count += 1
+                yield value
+        elif len(part) < MOST_LINES:
+            continue
+        part = []
+    if not count:
+        raise Failed(said or "%s printed nothing" % words[0])
+
+
+def records(value: Any) -> "list[dict[str, Any]]":
+    """Return the records of GPUs in a document of amd-smi. Raises Failed for its error, for example `-3`."""
+    if isinstance(value, dict) and "error" in value:
+        raise Failed(" ".join(str(value["error"]).split()))
+    listed = value.get("gpu_data") or () if isinstance(value, dict) else value
+    return [each for each in listed if isinstance(each, dict) and isinstance(each.get("gpu"), int)]
+
+
+def inner(value: Any, *keys: str) -> Any:
+    """Return the value below nested keys; None if there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def number(value: Any) -> str:
+    """Return the digits of a number, also of `{"value": 5, "unit": "W"}` and `(1700Mhz)`."""
+    found = re.search(r"-?\d+(\.\d+)?", str(value.get("value") if isinstance(value, dict) else value))
+    return found.group() if found else UNKNOWN
+
+
+def first(*values: Any) -> str:
+    """Return the first number; UNKNOWN if there is none."""
+    return next((each for each in map(number, values) if each != UNKNOWN), UNKNOWN)
+
+
+def mebibytes(value: Any) -> str:
+    """Return a number of bytes in MiB."""
+    digits = number(value)
+    return digits if digits == UNKNOWN else re.sub(r"\.0$", "", "%.1f" % (float(digits) / (1 << 20)))
+
+
+def named(values: "list[dict[str, str]]") -> "list[dict[str, str]]":
+    """Complete the rows of devices: names start with the vendor, and IDs are unique and can be file names."""
+    known = [row["uuid"] for row in values]
+    for row in values:
+        row["name"] = re.sub(r"[,\s]+", " ", row["name"]).strip()
+        if not re.match(r"(?i)(amd|radeon)\b", row["name"]):
+            row["name"] = ("AMD " + row["name"]).replace("AMD N/A", "AMD GPU")
+        row["uuid"] = re.sub(r"[^\w.-]", "-", row["uuid"])
+        if row["uuid"] in ("", "N-A", "None") or known.count(row["uuid"]) > 1:
+            row["uuid"] = "AMD-%s" % row["index"]
+        # The amdgpu driver of the Linux kernel has the version of the kernel.
+        if row["driver_version"] in ("", "N/A", "None"):
+            row["driver_version"] = os.uname()[2]
+    return values
+
+
+class AmdSmi:
+    """amd-smi, with all partitions of a GPU as GPUs, as it counts them."""
+
+    def listed(self) -> "list[dict[str, Any]]":
+        """Return the IDs of the GPUs. Versions before ROCm 6.4.1 have no `-e`, which adds the numbers for HIP."""
+        try:
+            return [each for value in documents("amd-smi", "list", "-e", "--json") for each in records(value)]
+        except Failed:
+            return [each for value in documents("amd-smi", "list", "--json") for each in records(value)]
+
+    def devices(self) -> "list[dict[str, str]]":
+        by_number = {each["gpu"]: each for each in self.listed()}
+        found = []
+        for value in documents("amd-smi", "static", "--json"):
+            for each in records(value):
+                other = by_number.get(each["gpu"], {})
+                limit = each.get("limit")
+                found.append(
+                    {
+                        "index": str(each["gpu"]),
+                        "uuid": str(other.get("uuid", "")),
+                        "name": str(inner(each, "asic", "market_name")),
+                        "memory.total": number(inner(each, "vram", "size")),
+                        "power.limit": first(
+                            inner(limit, "socket_power"),
+                            inner(limit, "ppt0", "socket_power_limit"),
+                            inner(limit, "ppt0", "socket_power"),
+                        ),
+                        "driver_version": str(inner(each, "driver", "version")),
+                        "hip": number(other.get("hip_id")),
+                        "partition": number(other.get("partition_id")),
+                    }
+                )
+        if any(row["partition"] not in ("0", UNKNOWN) for row in found):
+            for row in found:
+                row["name"] += " partition " + row["partition"]
+        return named(found)
+
+    def readings(self, *watch: str) -> "Iterator[list[dict[str, str]]]":
+        """Yield the state of all GPUs: once, or with the options of `watch` repeatedly."""
+        partitions = {each["gpu"]: number(each.get("partition_id")) for each in self.listed()}
+        # Virtual machines do not have `-e`, the ECC errors.
+        for options in ((*METRICS, "-e"), METRICS):
+            try:
+                for value in documents("amd-smi", *options, "--json", *watch):
+                    yield [reading(each, partitions.get(each["gpu"], "0")) for each in records(value)]
+                return
+            except Failed:
+                if options == METRICS:
+                    raise
+
+    def processes(self, *watch: str) -> "Iterator[list[tuple[str, str, str]]]":
+        """Yield the number of the GPU, the process ID and the memory of each process that holds memory of a GPU.
+
+        A process has an entry without memory for each GPU that it could use.
+        """
+        for value in documents("amd-smi", "process", "--json", *watch):
+            found = []
+            for each in records(value):
+                for entry in each.get("process_list") or ():
+                    info = inner(entry, "process_info")
+                    used = first(inner(info, "memory_usage", "vram_mem"), inner(info, "mem_usage"))
+                    pid = number(inner(info, "pid"))
+                    if pid != UNKNOWN and used != "0":
+                        found.append((str(each["gpu"]), pid, mebibytes(used)))
+            yield found
+
+
+def reading(each: "dict[str, Any]", partition: str) -> "dict[str, str]":
+    """Return the state of a GPU in a record of `amd-smi metric`."""
+    throttled = inner(each, "power", "throttle_status")
+    return {
+        "index": str(each["gpu"]),
+        "utilization.gpu": utilization(each.get("usage"), partition),
+        "memory.used": number(inner(each, "mem_usage", "used_vram")),
+        "power.draw": number(inner(each, "power", "socket_power")),
+        "temperature.gpu": first(inner(each, "temperature", "hotspot"), inner(each, "temperature", "edge")),
+        "clocks.current.sm": number(inner(each, "clock", "gfx_0", "clk")),
+        "clocks.current.memory": number(inner(each, "clock", "mem_0", "clk")),
+        # amd-smi does not say why: 0x8 is a slowdown without a known reason.
+        "clocks_throttle_reasons.active": {"THROTTLED": "0x8", "UNTHROTTLED": "0x0"}.get(str(throttled), UNKNOWN),
+        "ecc.errors.uncorrected.volatile.total": number(inner(each, "ecc", "total_uncorrectable_count")),
+    }
+
+
+def utilization(usage: Any, partition: str) -> str:
+    """Return the utilization of a GPU or, if it is divided, of the partition: the mean of its compute units."""
+    units = inner(usage, "gfx_busy_inst")
+    values = {}
+    for key, listed in units.items() if isinstance(units, dict) else ():
+        numbers = [float(digits) for digits in map(number, listed) if digits != UNKNOWN]
+        if numbers:
+            values[key] = "%.0f" % (sum(numbers) / len(numbers))
+    if len(values) > 1:
+        return values.get("xcp_" + partition, UNKNOWN)
+    return number(inner(usage, "gfx_activity"))
+
+
+class RocmSmi:
+    """rocm-smi, the older tool. It has no option to repeat."""
+
+    def cards(self, *options: str) -> "list[tuple[str, dict[str, Any]]]":
+        """Return the values of each GPU by its number, with those of the system."""
+        found = []
+        for value in documents("rocm-smi", *options, "--json"):
+            for key, card in value.items() if isinstance(value, dict) else ():
+                if re.match(r"card\d+$", key) and isinstance(card, dict):
+                    found.append((key[4:], dict(value.get("system") or {}, **card)))
+        return found
+
+    def devices(self) -> "list[dict[str, str]]":
+        return named(
+            [
+                {
+                    "index": index,
+                    "uuid": str(card.get("Unique ID", "")),
+                    "name": str(card.get("Card Series") or card.get("Card series") or "N/A"),
+                    "memory.total": mebibytes(card.get("VRAM Total Memory (B)")),
+                    "power.limit": number(card.get("Max Graphics Package Power (W)")),
+                    "driver_version": str(card.get("Driver version", "")),
+                    "hip": UNKNOWN,
+                }
+                for index, card in self.cards(*ROCM_DEVICE)
+            ]
+        )
+
+    def readings(self, *watch: str) -> "Iterator[list[dict[str, str]]]":
+        yield [
+            {
+                "index": index,
+                "utilization.gpu": number(card.get("GPU use (%)")),
+                "memory.used": mebibytes(card.get("VRAM Total Used Memory (B)")),
+                "power.draw": first(*(card[key] for key in sorted(card) if key.endswith("Graphics Package Power (W)"))),
+                "temperature.gpu": first(
+                    card.get("Temperature (Sensor junction) (C)"), card.get("Temperature (Sensor edge) (C)")
+                ),
+                "clocks.current.sm": number(card.get("sclk clock speed:")),
+                "clocks.current.memory": number(card.get("mclk clock speed:")),
+            }
+            for index, card in self.cards(*ROCM_READING)
+        ]
+
+    def processes(self, *watch: str) -> "Iterator[list[tuple[str, str, str]]]":
+        """Yield the processes as AmdSmi does. The JSON does not have the numbers of their GPUs, but the text does."""
+        memory: "dict[str, tuple[str, str]]" = {}
+        found: "list[tuple[str, str]]" = []
+        pid = ""
+        for line in lines_of(("rocm-smi", "--showpids", "--showpidgpus")):
+            row = re.match(r"(\d+)\s.*\s(\d+|UNKNOWN)\s+(\d+|UNKNOWN)\s+\S+\s+\S+\s*$", line)
+            using = re.match(r"PID (\d+) is using (\d+) DRM device", line)
+            if using:
+                pid = using.group(1)
+            elif pid and re.match(r"[\d ]+$", line):
+                found += [(index, pid) for index in line.split()]
+            elif row:
+                memory[row.group(1)] = (row.group(2), row.group(3))
+        # The memory of a process is the sum for all of its GPUs.
+        yield [
+            (index, pid, mebibytes(memory[pid][1]) if memory[pid][0] == "1" else UNKNOWN)
+            for index, pid in found
+            if memory.get(pid, ("", "0"))[1] != "0"
+        ]
+
+
+def repeated(ask: Any, is_repeated: bool, has_watch: bool) -> "Iterator[Any]":
+    """Yield the answers of a tool: one, or with `is_repeated` one every SECONDS."""
+    watch = ("-w", str(SECONDS), "-i", str(ROUNDS)) if is_repeated and has_watch else ()
+    while True:
+        for found in ask(*watch):
+            yield found
+        if not is_repeated:
+            return
+        time.sleep(SECONDS)
+
+
+def stamp() -> str:
+    """Return the local time in the format of nvidia-smi."""
+    now = time.time()
+    return time.strftime("%Y/%m/%d %H:%M:%S", time.localtime(now)) + ".%03d" % (now % 1 * 1000)
+
+
+def show(rows: "list[dict[str, str]]", fields: "list[str]") -> None:
+    """Print rows as nvidia-smi does with `--format=csv,noheader`."""
+    for row in rows:
+        print(", ".join(dict(row, timestamp=stamp()).get(field, UNKNOWN) for field in fields))
+    sys.stdout.flush()
+
+
+def answer(tool: "Union[AmdSmi, RocmSmi]", query: str, words: "list[str]") -> None:
+    """Print what nvidia-smi would print. Raises Failed."""
+    name, _, listed = query.partition("=")
+    fields, has_watch, is_repeated = listed.split(","), isinstance(tool, AmdSmi), "-l" in words
+    if name == "-L":
+        for row in tool.devices():
+            hip = row["index"] if row["hip"] == UNKNOWN else row["hip"]
+            print("GPU %s: %s (UUID: %s) HIP %s" % (row["index"], row["name"], row["uuid"], hip))
+    elif name == "--query-compute-apps":
+        ids = {row["index"]: row["uuid"] for row in tool.devices()}
+        for found in repeated(tool.processes, is_repeated, has_watch):
+            rows = [{"gpu_uuid": ids.get(index, ""), "pid": pid, "used_memory": used} for index, pid, used in found]
+            show(rows, fields)
+    elif name == "--query-gpu":
+        wants_devices = any(field in DEVICE for field in fields)
+        devices = {row["index"]: row for row in tool.devices()} if wants_devices else {}
+        if devices and not any(word.endswith("nounits") for word in words):
+            for row in devices.values():
+                row["memory.total"] += " MiB"
+        if all(field in (*DEVICE, "index", "compute_cap", "mig.mode.current") for field in fields):
+            show(list(devices.values()), fields)
+            return
+        for rows in repeated(tool.readings, is_repeated, has_watch):
+            show([dict(devices.get(row["index"], {}), **row) for row in rows], fields)
+
+
+def main(words: "list[str]") -> int:
+    """Answer the query; print the error of the tool as nvidia-smi does, and return the exit code."""
+    try:
+        answer(AmdSmi() if words[0] == "amd-smi" else RocmSmi(), words[1] if len(words) > 1 else "", words[2:])
+    except Failed as error:
+        print(error)
+        return 9
+    except FileNotFoundError:
+        sys.stderr.write("%s: not found\n" % words[0])
+        return 127
+    except (BrokenPipeError, KeyboardInterrupt):
+        os._exit(1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""The vendors of GPUs, and the shell function `smi`, which answers queries for nvidia-smi on machines of both.
+
+If a machine has tools of both vendors, its NVIDIA GPUs are used, and its AMD GPUs are not shown.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import NamedTuple
+
+from tui_workbench.core.processes import has_program
+from tui_workbench.targets.hosts.host import Host
+
+with open(os.path.join(os.path.dirname(__file__), "amd_program.py"), encoding="utf-8") as _file:
+    _PROGRAM = _file.read()
+
+KFD = "/dev/kfd"
+"""The device that every program for AMD GPUs opens. Processors with integrated graphics have it too."""
+
+_PATH = "PATH=$PATH:/usr/bin:/usr/local/bin:/usr/lib/wsl/lib:/opt/rocm/bin"
+
+
+class Vendor(NamedTuple):
+    """A vendor: its programs, the first of which is preferred, and its names in messages and variables."""
+
+    name: str
+    tools: tuple[str, ...]
+    platform: str
+    visible: tuple[str, ...]  # variables that select the GPUs of a process; the workbench sets the first
+    files: tuple[str, ...]  # files that indicate a GPU, even if no tool is on the search path
+
+    @property
+    def tool(self) -> str:
+        return self.tools[0]
+
+
+NVIDIA = Vendor(
+    "NVIDIA",
+    ("nvidia-smi",),
+    "CUDA",
+    ("CUDA_VISIBLE_DEVICES",),
+    ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg"),
+)
+AMD = Vendor(
+    "AMD",
+    ("amd-smi", "rocm-smi"),
+    "ROCm",
+    # The HIP runtime reads CUDA_VISIBLE_DEVICES too.
+    ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+    # Not KFD, because the driver alone does not count as a GPU.
+    ("/opt/rocm/bin/amd-smi", "/opt/rocm/bin/rocm-smi"),
+)
+
+VISIBLE = tuple(dict.fromkeys((*NVIDIA.visible, *AMD.visible)))
+"""The variables that select the GPUs of a process, of all vendors."""
+
+FIND_TOOL = f"""\
+{_PATH}
+export LC_ALL=C
+for tool in {NVIDIA.tool} {" ".join(AMD.tools)} ''; do
+    command -v "$tool" >/dev/null 2>&1 && break
+done
+"""
+"""Sets `tool` to the program that lists the GPUs of the machine, "" if there is none."""
+
+SMI = f"""\
+{FIND_TOOL}
+[ -n "$tool" ] || {{ [ -e {KFD} ] && tool={AMD.tool} || tool={NVIDIA.tool}; }}
+lines=$(command -v stdbuf) && lines="$lines -oL"
+amd={shlex.quote(_PROGRAM)}
+smi() {{
+    command -v "$tool" >/dev/null 2>&1 || {{ echo "$tool: not found" >&2; return 127; }}
+    if [ "$tool" = {NVIDIA.tool} ]; then $lines {NVIDIA.tool} "$@"; else python3 -I -S -c "$amd" "$tool" "$@"; fi
+}}
+"""
+"""Defines `smi`, which has the arguments of nvidia-smi, and sets `tool` as FIND_TOOL, but never to "".
+
+`stdbuf`, where installed, makes nvidia-smi write each line at once.
+"""
+
+
+def vendor_of_tool(tool: str) -> Vendor:
+    """Return the vendor of a program, or of a source of samples; NVIDIA for unknown ones."""
+    return AMD if tool in AMD.tools else NVIDIA
+
+
+def vendor_of(host: Host) -> Vendor:
+    """Return the vendor whose tools are on the machine; NVIDIA if there are none. Raises TargetUnreachable."""
+    return vendor_of_tool(host.run(["sh", "-c", f'{FIND_TOOL}printf %s "$tool"']).text)
+
+
+def may_have_gpu(host: Host) -> bool:
+    """Return True if the machine has a driver or a tool of a vendor, working or not. Raises TargetUnreachable."""
+    if not host.is_local:
+        return host.run(["sh", "-c", f'{FIND_TOOL}[ -n "$tool" ]']).code == 0
+    return may_have_gpu_here()
+
+
+def may_have_gpu_here() -> bool:
+    """Return True if this machine has a driver or a tool of a vendor, working or not."""
+    vendors = (NVIDIA, AMD)
+    return any(os.path.exists(path) for vendor in vendors for path in vendor.files) or any(
+        has_program(tool) for vendor in vendors for tool in vendor.tools
+    )
