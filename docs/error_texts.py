@@ -53,7 +53,7 @@ FACTORIES = {
     "_error": ("3", 1, ""),
     "_refusal": ("3", 2, ""),
     "_broken_framework": ("1", 0, ""),
-    "_unseen": ("1", 0, "Check that CUDA_VISIBLE_DEVICES is not set, and that the CUDA libraries are installed."),
+    "_unseen": ("1", 0, "Check that VARIABLE is not set, and that the PLATFORM libraries are installed."),
     "_bad_row": ("2", 1, "Write one value per column, and quote values that contain commas."),
     "_needs_password": ("4", 1, "Enter the password: `workbench-tui computetarget login TARGET`."),
 }

@@ -110,6 +110,13 @@ def test_not_used_has_a_likely_cause(variables: dict[str, str], facts: dict[str,
     assert (found.word, cause in found.cause, cause in found.text) == (NOT_USED, True, True)
 
 
+def test_cause_on_an_amd_machine_names_its_platform() -> None:
+    of = add(usage(T4._replace(source="amd-smi")), 60, Reading(0, 0, 3, 10))
+    of.facts = {"cuda": False}
+    assert "none of its processes loaded ROCm" in verdict(of).text
+    assert "HIP_VISIBLE_DEVICES is '-1', which hides every device" in verdict(of, HIP_VISIBLE_DEVICES="-1").text
+
+
 def test_log_message_explains_a_short_run() -> None:
     found = verdict(add(usage(), 1, Reading(0, 0)), CPU_BUILD)
     assert (found.word, found.cause) == (NOT_USED, "PyTorch is a CPU build")

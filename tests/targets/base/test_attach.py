@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.gpu.standin_amd import AmdStandin
+from tests.gpu.standin_amd import amd as amd
 from tests.machines import Machine, fingerprint, make_key
 from tests.targets.base.attaching import attach, compute
 from tui_workbench.config.changes import file_edits
-from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
+from tui_workbench.config.checks.image_names import DEFAULT_AMD_IMAGE, DEFAULT_GPU_IMAGE, OLDER_DRIVER_GPU_IMAGE
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.base.attach import CPU_IMAGE, Attachment, AttachRequest
@@ -294,6 +296,12 @@ def test_gpu_machine_gets_an_image_for_its_driver(project: Project, tools: Path,
     target = project.target("box")
     assert (target.nvidia_docker, target.base_docker_image) == (True, image)
     assert gpus_of(LocalHost()).text == f"2 x Tesla T4 (15360 MiB), driver {driver}"
+
+
+def test_amd_machine_gets_the_image_of_amd(project: Project, amd: AmdStandin) -> None:
+    attach(project, AttachRequest("localdocker", "box"))
+    assert (project.target("box").nvidia_docker, project.target("box").base_docker_image) == (True, DEFAULT_AMD_IMAGE)
+    assert gpus_of(LocalHost()).text == "1 x AMD Instinct MI300X (196592 MiB), driver 6.8.5"
 
 
 def test_broken_driver_counts_as_no_gpu(project: Project, tools: Path) -> None:

@@ -20,9 +20,10 @@ from tests.targets.gpu.test_job_samples import job as job
 from tui_workbench.config.checks.image_names import DEFAULT_AMD_IMAGE, is_gpu_image
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
 from tui_workbench.targets.checks.check import run_gpu_checks
-from tui_workbench.targets.checks.result import BROKEN, CheckResult
+from tui_workbench.targets.checks.check_engine import EngineChecks
+from tui_workbench.targets.checks.result import BROKEN, CheckFailed, CheckResult
 from tui_workbench.targets.docker import container as containers
-from tui_workbench.targets.docker.gpu_access import GpuAccess
+from tui_workbench.targets.docker.gpu_access import GpuAccess, gpu_access
 from tui_workbench.targets.docker.placing import symbolic_placement
 from tui_workbench.targets.gpu import choice, smi, vendors
 from tui_workbench.targets.gpu.framework_location import spec_of
@@ -40,7 +41,7 @@ GIB = 1 << 30
 
 @pytest.fixture
 def source(amd: AmdStandin, monkeypatch: pytest.MonkeyPatch) -> Iterator[Smi]:
-    monkeypatch.setattr(smi, "SILENCE_SECONDS", 8.0)
+    monkeypatch.setattr(smi, "SILENCE_SECONDS", 5.0)
     found = Smi(LocalHost())
     yield found
     found.close()
@@ -110,6 +111,14 @@ def test_container_gets_the_devices_and_their_groups(tmp_path: Path) -> None:
     assert "HIP_VISIBLE_DEVICES=2" in made["Cmd"] or "HIP_VISIBLE_DEVICES=2" in made["Env"]
     shown = " ".join(containers.docker_command(run, place))
     assert "--device /dev/kfd --device /dev/dri --group-add 44 --group-add 109" in shown
+
+
+def test_engine_without_the_files_of_the_driver_is_refused(amd: AmdStandin, tmp_path: Path) -> None:
+    assert gpu_access(LocalHost()).vendor is AMD
+    checks = EngineChecks(spec(tmp_path, "all", kind="localdocker").target, LocalHost())
+    if not os.path.exists("/dev/kfd"):
+        with pytest.raises(CheckFailed, match="there is no /dev/kfd or no /dev/dri for the containers"):
+            checks.runtime()
 
 
 # The checks.

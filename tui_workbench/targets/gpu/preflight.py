@@ -245,8 +245,9 @@ class Preflight:
         if not best.version:
             raise self._broken_framework(f"{best.name} cannot be loaded: {best.problem}", f"Reinstall {best.name}.")
         vendor = self._gpus.vendor
-        newest = "" if self._is_amd else cuda_compat.newest_for(self._gpus.driver)
-        remedy = f"Install a build for {vendor.platform}{f' {newest} or older' if newest else ''}."
+        newest = cuda_compat.newest_for(self._gpus.driver)
+        versions = f" {newest} or older" if newest and not self._is_amd else ""
+        remedy = f"Install a build for {vendor.platform}{versions}."
         if not best.cuda and not best.devices:
             raise self._broken_framework(f"{best.title} is a CPU build: it trains on the CPU", remedy)
         if best.cuda and best.is_for_amd != self._is_amd and not best.computed:
