@@ -78,6 +78,7 @@ def test_rocm_smi_values_are_those_of_nvidia_smi(amd: AmdStandin, ask: Ask) -> N
         ("ERROR:root:Driver not loaded (amdgpu not found in modules)", None),
         ('{"error": "Command requires elevation. Error code: -10", "code": -10}', "Command requires elevation. Error"),
         ("[\n{]\n]", "[ {] ]"),
+        ('[{"gpu": 0, "usage": {"gfx_busy_inst": 5}, "power": "N/A", "clock": []}]', "0, [N/A]"),
         ("", "amd-smi printed nothing"),
     ],
 )

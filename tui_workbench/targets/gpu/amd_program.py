@@ -108,16 +108,22 @@ def mebibytes(value: Any) -> str:
     return digits if digits == UNKNOWN else re.sub(r"\.0$", "", "%.1f" % (float(digits) / (1 << 20)))
 
 
+def unique(ids: "dict[str, Any]") -> "dict[str, str]":
+    """Return the ID of each GPU by its number, unique and usable as the name of a file."""
+    known = {index: re.sub(r"[^\w.-]", "-", str(each)) for index, each in ids.items()}
+    words = list(known.values())
+    return {
+        index: "AMD-" + index if each in ("", "N-A", "None") or words.count(each) > 1 else each
+        for index, each in known.items()
+    }
+
+
 def named(values: "list[dict[str, str]]") -> "list[dict[str, str]]":
-    """Complete the rows of devices: names start with the vendor, and IDs are unique and can be file names."""
-    known = [row["uuid"] for row in values]
+    """Complete the rows of devices: names start with the vendor."""
     for row in values:
         row["name"] = re.sub(r"[,\s]+", " ", row["name"]).strip()
-        if not re.match(r"(?i)(amd|radeon)\b", row["name"]):
+        if not re.match(r"(?i)amd\b", row["name"]):
             row["name"] = ("AMD " + row["name"]).replace("AMD N/A", "AMD GPU")
-        row["uuid"] = re.sub(r"[^\w.-]", "-", row["uuid"])
-        if row["uuid"] in ("", "N-A", "None") or known.count(row["uuid"]) > 1:
-            row["uuid"] = "AMD-%s" % row["index"]
         # The amdgpu driver of the Linux kernel has the version of the kernel.
         if row["driver_version"] in ("", "N/A", "None"):
             row["driver_version"] = os.uname()[2]
@@ -134,8 +140,12 @@ class AmdSmi:
         except Failed:
             return [each for value in documents("amd-smi", "list", "--json") for each in records(value)]
 
+    def ids(self) -> "dict[str, str]":
+        return unique({str(each["gpu"]): each.get("uuid", "") for each in self.listed()})
+
     def devices(self) -> "list[dict[str, str]]":
         by_number = {each["gpu"]: each for each in self.listed()}
+        ids = unique({str(index): each.get("uuid", "") for index, each in by_number.items()})
         found = []
         for value in documents("amd-smi", "static", "--json"):
             for each in records(value):
@@ -144,7 +154,7 @@ class AmdSmi:
                 found.append(
                     {
                         "index": str(each["gpu"]),
-                        "uuid": str(other.get("uuid", "")),
+                        "uuid": ids.get(str(each["gpu"]), "AMD-%d" % each["gpu"]),
                         "name": str(inner(each, "asic", "market_name")),
                         "memory.total": number(inner(each, "vram", "size")),
                         "power.limit": first(
@@ -214,7 +224,8 @@ def utilization(usage: Any, partition: str) -> str:
     units = inner(usage, "gfx_busy_inst")
     values = {}
     for key, listed in units.items() if isinstance(units, dict) else ():
-        numbers = [float(digits) for digits in map(number, listed) if digits != UNKNOWN]
+        values_of_units = listed if isinstance(listed, list) else [listed]
+        numbers = [float(digits) for digits in map(number, values_of_units) if digits != UNKNOWN]
         if numbers:
             values[key] = "%.0f" % (sum(numbers) / len(numbers))
     if len(values) > 1:
@@ -234,19 +245,24 @@ class RocmSmi:
                     found.append((key[4:], dict(value.get("system") or {}, **card)))
         return found
 
+    def ids(self) -> "dict[str, str]":
+        return {row["index"]: row["uuid"] for row in self.devices()}
+
     def devices(self) -> "list[dict[str, str]]":
+        cards = self.cards(*ROCM_DEVICE)
+        ids = unique({index: card.get("Unique ID", "") for index, card in cards})
         return named(
             [
                 {
                     "index": index,
-                    "uuid": str(card.get("Unique ID", "")),
+                    "uuid": ids[index],
                     "name": str(card.get("Card Series") or card.get("Card series") or "N/A"),
                     "memory.total": mebibytes(card.get("VRAM Total Memory (B)")),
                     "power.limit": number(card.get("Max Graphics Package Power (W)")),
                     "driver_version": str(card.get("Driver version", "")),
                     "hip": UNKNOWN,
                 }
-                for index, card in self.cards(*ROCM_DEVICE)
+                for index, card in cards
             ]
         )
 
@@ -321,7 +337,7 @@ def answer(tool: "Union[AmdSmi, RocmSmi]", query: str, words: "list[str]") -> No
             hip = row["index"] if row["hip"] == UNKNOWN else row["hip"]
             print("GPU %s: %s (UUID: %s) HIP %s" % (row["index"], row["name"], row["uuid"], hip))
     elif name == "--query-compute-apps":
-        ids = {row["index"]: row["uuid"] for row in tool.devices()}
+        ids = tool.ids()
         for found in repeated(tool.processes, is_repeated, has_watch):
             rows = [{"gpu_uuid": ids.get(index, ""), "pid": pid, "used_memory": used} for index, pid, used in found]
             show(rows, fields)
@@ -330,10 +346,12 @@ def answer(tool: "Union[AmdSmi, RocmSmi]", query: str, words: "list[str]") -> No
         devices = {row["index"]: row for row in tool.devices()} if wants_devices else {}
         if devices and not any(word.endswith("nounits") for word in words):
             for row in devices.values():
-                row["memory.total"] += " MiB"
+                row["memory.total"] += "" if row["memory.total"] == UNKNOWN else " MiB"
         if all(field in (*DEVICE, "index", "compute_cap", "mig.mode.current") for field in fields):
             show(list(devices.values()), fields)
             return
+        # The first sample should have the processes, which another call of this program lists.
+        time.sleep(SECONDS / 2 if is_repeated else 0)
         for rows in repeated(tool.readings, is_repeated, has_watch):
             show([dict(devices.get(row["index"], {}), **row) for row in rows], fields)
 
@@ -344,6 +362,9 @@ def main(words: "list[str]") -> int:
         answer(AmdSmi() if words[0] == "amd-smi" else RocmSmi(), words[1] if len(words) > 1 else "", words[2:])
     except Failed as error:
         print(error)
+        return 9
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        print("unexpected output of %s: %s" % (words[0], error))
         return 9
     except FileNotFoundError:
         sys.stderr.write("%s: not found\n" % words[0])

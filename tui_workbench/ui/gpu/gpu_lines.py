@@ -66,8 +66,11 @@ def owner_of(process: Process, state: MachineState, known: KnownRuns) -> Owner:
 
 
 def short_name(device: Device) -> str:
-    """Return the device's name without the vendor."""
-    return safe_text(device.name.removeprefix("NVIDIA ").removeprefix("GeForce ").removeprefix("AMD ")[:LONGEST])
+    """Return the device's name without the vendor and its brand."""
+    name = device.name
+    for word in ("NVIDIA ", "GeForce ", "AMD ", "Instinct ", "Radeon "):
+        name = name.removeprefix(word)
+    return safe_text(name[:LONGEST])
 
 
 def amount(value: float | None, unit: str) -> str:
