@@ -18,8 +18,12 @@ from tests.targets.docker_project import DockerProject, controller_of, events, l
 from tests.waiting import wait_until
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.model import RunRequest
-from tui_workbench.targets.docker.container import container_name
-from tui_workbench.targets.docker.image_probe import FORM
+from tui_workbench.targets.docker import gpu_access
+from tui_workbench.targets.docker.container import container_name, start_failure
+from tui_workbench.targets.docker.engine import Engine, EngineRefused
+from tui_workbench.targets.docker.gpu_access import GpuAccess
+from tui_workbench.targets.docker.image_probe import FORM, probe
+from tui_workbench.targets.gpu.vendors import AMD
 
 if TYPE_CHECKING:
     from tests.engines import DockerEngine
@@ -251,6 +255,23 @@ def test_missing_nvidia_runtime_is_reported(project: DockerProject, engine: Dock
     assert "the NVIDIA runtime is missing" in run.reason
     assert "NVIDIA Container Toolkit" in run.reason
     assert engine.containers() == []
+
+
+def test_container_gets_device_files_and_groups_for_amd(engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    access = GpuAccess(AMD, ("44", "109"))
+    connected = Engine(str(engine.socket), "this machine")
+    image = connected.image(PYTHON_IMAGE)
+    assert image is not None
+    if not os.path.exists("/dev/kfd"):
+        with pytest.raises(EngineRefused) as refused:
+            probe(connected, image.id, access.check, {}, access.host_config(()))
+        message, _ = start_failure(refused.value, host="box", image=PYTHON_IMAGE)
+        assert message.startswith("the Docker engine on box cannot give the GPUs to a container: ")
+    # Other device files, because this machine has no AMD GPU.
+    monkeypatch.setattr(gpu_access, "KFD", "/dev/null")
+    monkeypatch.setattr(gpu_access, "DRI", "/dev/net")
+    text, code = probe(connected, image.id, ["sh", "-c", "id -G; ls /dev/net"], {}, access.host_config(()))
+    assert (text.decode().split(), code) == (["0", "44", "109", "tun"], 0)
 
 
 def test_image_without_spark_fails_the_run_before_its_start(project: DockerProject) -> None:
