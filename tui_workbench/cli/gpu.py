@@ -94,8 +94,8 @@ configure_check = options(
     RESULT,
     epilog="""\
 Checks the driver, its GPUs, GPU access in containers, the framework in the
-environment of the run, its CUDA version, and shared memory. It also computes a
-matrix product on each GPU. It installs nothing and leaves no files.
+environment of the run, its build for CUDA or ROCm, and shared memory. It also
+computes a matrix product on each GPU. It installs nothing and leaves no files.
 
 exit codes:
   0 if runs would use a GPU, otherwise 4 (the last line shows the fix)

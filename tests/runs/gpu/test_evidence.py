@@ -64,6 +64,8 @@ def test_other_frameworks_name_the_device(tmp_path: Path, text: str, framework: 
         ("I tensorflow/tsl/cuda/cudart_stub.cc:28] Could not find cuda drivers on your machine, GPU will not be used.",
          "TensorFlow found no CUDA driver"),
         ("Selected CPU as the process wide default device.", "CNTK chose the CPU"),
+        ("RuntimeError: No HIP GPUs are available", "ROCm found no device"),
+        ("RuntimeError: HIP error: no ROCm-capable device is detected", "ROCm found no device"),
         ("UserWarning: CUDA initialization: Found no NVIDIA driver on your system.", "PyTorch found no NVIDIA driver"),
         ("UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).",
          "the driver is too old"),

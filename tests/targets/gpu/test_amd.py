@@ -19,6 +19,7 @@ from tests.targets.gpu.test_job_samples import Job
 from tests.targets.gpu.test_job_samples import job as job
 from tui_workbench.config.checks.image_names import DEFAULT_AMD_IMAGE, is_gpu_image
 from tui_workbench.core.model import ComputeTarget, RunConfiguration
+from tui_workbench.runs.lifecycle import limits
 from tui_workbench.targets.checks.check import run_gpu_checks
 from tui_workbench.targets.checks.check_engine import EngineChecks
 from tui_workbench.targets.checks.result import BROKEN, CheckFailed, CheckResult
@@ -99,6 +100,15 @@ def test_run_gets_the_numbers_of_hip(amd: AmdStandin, tmp_path: Path) -> None:
     assert choice.variables(gpus, {"ROCR_VISIBLE_DEVICES": "1"}) == {}
     named = take(spec(tmp_path, f"[0, {gpu(1)['uuid']}]", 2))
     assert choice.variables(named, {}) == {"HIP_VISIBLE_DEVICES": "2,1"}
+
+
+def test_free_amd_gpus_limit_concurrent_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for node, number in enumerate(("0", "41230", "9921")):
+        (tmp_path / str(node)).mkdir()
+        (tmp_path / str(node) / "gpu_id").write_text(f"{number}\n")
+    monkeypatch.setattr(limits, "GPUS", str(tmp_path / "none"))
+    monkeypatch.setattr(limits, "AMD_GPUS", f"{tmp_path}/*/gpu_id")
+    assert limits.limit_of(spec(tmp_path, "free").target) == 2
 
 
 def test_container_gets_the_devices_and_their_groups(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_images_of_pyxis_have_the_form_of_enroot(image: str, shown: str) -> None
 def test_apptainer_executes_the_step_with_gpus(image: str, shown: str) -> None:
     program = ("apptainer", "exec", "--nv", "--bind", ROOT, "--pwd", RUN, shown)
     assert words("apptainer", image) == ((), program)
+    assert words("apptainer", "rocm/pytorch:latest")[1][:3] == ("apptainer", "exec", "--rocm")
 
 
 def test_oci_names_the_bundle() -> None:
