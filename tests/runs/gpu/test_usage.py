@@ -107,6 +107,25 @@ def test_first_attempt_is_read_from_its_last_totals(tmp_path: Path) -> None:
     assert read_attempt(str(path), 3) is None
 
 
+def test_later_attempt_is_read_from_its_last_totals(tmp_path: Path) -> None:
+    path = tmp_path / GPU_SAMPLES
+    usage = add(Usage(), 5, Reading(0, 100), own(memory=900))
+    usage.begin_attempt(2)
+    usage.begin_attempt(3)
+    add(usage, 4, Reading(0, 50), own(memory=700))
+    path.write_bytes(
+        attempt_line(2)
+        + attempt_line(3)
+        + sum_line(usage)
+        + encode(Sample(usage.last + 1, (Reading(0, 50),), (own(memory=800),)))
+    )
+    assert read_attempt(str(path), 2) is None
+    third = read_attempt(str(path), 3)
+    assert third is not None
+    assert (third.samples, third.attempt, third.devices[0].peak) == (5, 3, 800)
+    assert third.devices[0].gpu_seconds == pytest.approx(2.5)
+
+
 def test_invalid_totals_of_an_attempt_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / GPU_SAMPLES
     sample = encode(Sample(1000.0, (Reading(0, 100),), (own(),)))

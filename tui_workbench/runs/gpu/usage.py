@@ -190,11 +190,13 @@ class Usage:
         self.progress = Progress()
         self.gives_all = False  # True if the run was given all of these devices
         self.attempt = 1
+        self.of_attempt: Usage | None = None  # the totals of the current attempt alone, if it is not the first
 
     def begin_attempt(self, number: int) -> None:
         """Begin another attempt. The time since the last sample does not count."""
         self.attempt, self._previous = number, 0.0
         self.progress.begin_attempt()
+        self.of_attempt = Usage()
 
     def add(self, sample: Sample) -> None:
         """Add a sample in which the run's processes have the user OWN."""
@@ -210,6 +212,9 @@ class Usage:
             there = [process for process in sample.processes if process.device == reading.device]
             self.devices.setdefault(reading.device, DeviceUse()).add(reading, there, passed)
         self._add_progress(sample, passed)
+        if self.of_attempt is not None:
+            self.of_attempt.machine = self.machine
+            self.of_attempt.add(sample)
 
     def _add_progress(self, sample: Sample, passed: float) -> None:
         held = {process.device for process in sample.processes if process.user == OWN}
@@ -224,6 +229,8 @@ class Usage:
         """Add a note. Repetitions, and notes beyond a maximum, are ignored."""
         if len(self.notes) < _MOST_NOTES and (not self.notes or self.notes[-1][1] != text):
             self.notes.append((time, text))
+        if self.of_attempt is not None:
+            self.of_attempt.note(time, text)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -238,6 +245,7 @@ class Usage:
             "progress": self.progress.to_json(),
             "gives_all": self.gives_all,
             "attempt": self.attempt,
+            **({"of_attempt": self.of_attempt.to_json()} if self.of_attempt is not None else {}),
         }
 
     @classmethod
@@ -255,6 +263,8 @@ class Usage:
             made.progress = Progress.from_json(values["progress"])
         made.gives_all = bool(values.get("gives_all"))
         made.attempt = int(values.get("attempt", 1))
+        if "of_attempt" in values:
+            made.of_attempt = cls.from_json(values["of_attempt"])
         return made
 
     def add_line(self, line: bytes) -> None:
@@ -332,30 +342,38 @@ def read_attempt(path: str, number: int) -> Usage | None:
                 usage.add_line(line)
     except OSError:
         return None
-    return usage if usage.samples else None
+    found = usage if number == 1 else usage.of_attempt
+    if found is None or not found.samples:
+        return None
+    found.machine, found.gives_all, found.facts = usage.machine, usage.gives_all, usage.facts
+    found.attempt = number
+    return found
 
 
 def _seek_attempt(file: BinaryIO, number: int) -> Usage:
-    """Move to the first line of an attempt that must be read, and return the totals of its lines before that line.
+    """Move behind the last totals in an attempt, and return them. Without totals, move to its first line.
 
-    Totals cover the run from its start, so only those of the first attempt are used. Samples are not decoded here.
+    Samples are not decoded here.
     """
-    usage, totals, after_totals = Usage(), b"", 0
+    usage, totals, current, first, after = Usage(), b"", 1, 0, 0
     while line := file.readline(LARGEST):
-        if line.startswith(_ATTEMPT_MARK) and _attempt_in(line) >= number:
-            break
         if line.startswith(_SUM_MARK):
-            totals, after_totals = line, file.tell()
+            totals, after = line, file.tell()
         elif line.startswith(_MACHINE_MARK):
             usage.add_line(line)
-    known = Usage()
+        elif line.startswith(_ATTEMPT_MARK) and (following := _attempt_in(line)) > current:
+            if following > number:
+                break
+            current, totals, first = following, b"", file.tell() - len(line)
+    if current != number:
+        file.seek(0, os.SEEK_END)
+        return usage
     with contextlib.suppress(*UNSOUND):
         known = Usage.from_json(json.loads(totals)["sum"])
-    if number == 1:
-        file.seek(after_totals if known.samples else 0)
-        return known
-    file.seek(-len(line), os.SEEK_CUR)
-    usage.gives_all = known.gives_all
+        if known.samples and (number == 1 or known.of_attempt is not None):
+            file.seek(after)
+            return known
+    file.seek(first)
     return usage
 
 
