@@ -56,6 +56,22 @@ class TestMetrics:
         assert whole["run_id"] == "project_1700000000002"
         assert len(answer(workbench, "history", "list", "--query", "@ | sort_by(@,&duration)")) == 3
 
+    def test_table_has_differing_arguments_and_the_best_value(self, workbench: Installed) -> None:
+        record = workbench.folder / ".workbench/runs/project_1700000000001/run.json"
+        record.write_text(record.read_text().replace('"--epochs", "3"', '"--epochs", "5", "Accuracy=1"'))
+        shown = workbench.run("history", "list", "-o", "table", "--best", "Accuracy")
+        lines = shown.out.splitlines()
+        assert lines[0].split()[:3] == ["Run_number", "--epochs", "Accuracy="]
+        assert [line.split()[:2] for line in lines[2:]] == [["3", "3"], ["2", "3"], ["1", "5"]]
+        assert [line for line in lines if "*" in line] == [lines[3]]
+        assert "0.89 *" in lines[3]
+        assert "* is the highest Accuracy" in shown.err
+        assert workbench.history()[2]["arguments_by_name"] == {"--epochs": "5", "Accuracy": "1"}
+        assert "0.67 *" in workbench.run("history", "list", "-o", "table", "--best", "Accuracy:min").out
+        for best, words in (("Infinite", "Infinite:min"), ("loss", "no run has a number")):
+            workbench.run("history", "list", "-o", "table", "--best", best).error(2, words)
+        workbench.run("history", "list", "--best", "loss").error(2, "--best needs a table")
+
     def test_metrics_never_replace_record_keys(self, workbench: Installed) -> None:
         listed = workbench.history()
         assert listed[2]["Accuracy"] == 0.67

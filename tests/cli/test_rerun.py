@@ -64,6 +64,31 @@ class TestSweep:
         assert {line.rpartition("  ")[0] for line in lines[1:]} == {"[1] report.py --n 0.1", "[2] report.py --n 0.01"}
         assert [record["sweep_id"] for record in workbench.history()] == ["sweep-1", "sweep-1"]
 
+    def test_repeated_submit_is_a_family(self, workbench: Installed) -> None:
+        write_files(
+            workbench.folder, {"seeded.py": "import sys, workbench\nworkbench.log('loss', int(sys.argv[-1]))\n"}
+        )
+        submit = ("experiment", "submit", "-c", "local", "--repeat", "2")
+        assert workbench.run(*submit, "--dry-run", "--seed-variable", "S", "seeded.py").out == (
+            "1. S=1 seeded.py\n2. S=2 seeded.py\n"
+        )
+        for _ in range(2):
+            assert workbench.run(*submit, "--max-parallel", "2", "seeded.py").code == 0
+        table = workbench.run("history", "families").out.splitlines()
+        assert [line.split() for line in table[2:]] == [
+            [f"sweep-{number}.1", "2", "1.50", "±", "0.71", "(n", "=", "2)"] for number in (2, 1)
+        ]
+        compared = workbench.run("history", "compare", "sweep-1.1", "sweep-2.1")
+        assert "not distinguishable yet: the difference is 0.0 ± 3.0, n = 2 each" in compared.out
+        for words, part in (
+            (("--seed-argument", "x"), "need --repeat"),
+            (("--max-parallel", "2"), "needs --repeat"),
+            (("--repeat", "1"), "does not repeat anything"),
+            (("--repeat", "2", "--seed-argument=--seed"), "is not a valid name"),
+            (("--repeat", "2", "--after", "1"), "--repeat cannot be used with --keep-outputs or --after"),
+        ):
+            workbench.run("experiment", "submit", "-c", "local", *words, "seeded.py").error(2, part)
+
     def test_failed_run_fails_the_sweep(self, workbench: Installed) -> None:
         result = workbench.run("experiment", "sweep", "-c", "local", "--param", "n=1", "fails.py")
         assert result.code == 1

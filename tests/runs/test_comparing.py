@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from tests.runs.support import make_run, write_files
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError
 from tui_workbench.projects.project import Project
-from tui_workbench.runs.comparing import SECTIONS, Comparison, arguments_by_name, compare
+from tui_workbench.runs.comparing import SECTIONS, Comparison, compare
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_content, snapshot_diff, snapshot_files
 from tui_workbench.runs.store.annotations import with_tags
+from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.rundir import PROVENANCE as FILE
 
 FIRST, SECOND, THIRD = (f"project_{1_700_000_000_000 + number}" for number in (1, 2, 3))

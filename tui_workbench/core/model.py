@@ -201,6 +201,14 @@ class SweepTask(NamedTuple):
     limit: int  # maximum number of runs at the same time
 
 
+class Seeds(NamedTuple):
+    """Run each combination with the seeds 1 to `number`, as the argument `name` or as an environment variable."""
+
+    number: int
+    name: str = "seed"
+    variable: str = ""
+
+
 class RunRequest(NamedTuple):
     """A request for a run. `script` replaces `$file`, and `arguments` replace the rest of the ArgumentVector."""
 
@@ -213,6 +221,7 @@ class RunRequest(NamedTuple):
     environment: tuple[tuple[str, str], ...] = ()  # in addition to EnvironmentVariables; no secrets
     group: str = ""  # name of the sweep of the run
     member: int = 0  # number in the group, from 1
+    family: str = ""  # name of the family: runs of the group that differ only in the seed
     group_limit: int = 0  # maximum number of runs of the group at the same time; 0 for no limit
     allow_cpu: bool = False  # use the CPU even if the run configuration requires a GPU
     keep_outputs: tuple[str, ...] = ()  # patterns of files to copy into the project when the run completes
@@ -339,6 +348,7 @@ class Run(NamedTuple):
     commit_id: str = ""
     user_id: str = ""
     group: str = ""
+    family: str = ""  # runs of the group that differ only in the seed
     lacks_outputs: bool = False  # the run has ended on another machine, and some outputs have not been fetched
     imported: bool = False  # the run has not ended, but this user did not submit it on this machine
     job: ClusterJob = ClusterJob()  # on targets with a scheduler

@@ -7,7 +7,6 @@ differs from every value. The notes name the values that could not be compared.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,6 +16,7 @@ from tui_workbench.core.model import Run
 from tui_workbench.runs.history import History
 from tui_workbench.runs.metrics.stored import read_summary
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_files
+from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.history_record import Facts, facts_of
 from tui_workbench.runs.store.rundir import PROVENANCE, RunDirectory
 
@@ -25,9 +25,6 @@ VERDICT = "verdict"  # the row of section `gpu` that shows whether a run used a 
 SECTIONS = ("metrics", "arguments", "configuration", "code", "git", "packages", "python", "image", "gpu", "host", "run")
 
 _Column: TypeAlias = Mapping[str, Any]  # the values of one run in a section, by row name
-
-_ASSIGNMENT = re.compile(r"[A-Za-z_][\w.\-/]*=")
-_NUMBER = re.compile(r"-((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
 
 _NOTHING = (None, "", ())
 _CONFIGURATION = (
@@ -114,39 +111,6 @@ def _ranges(numbers: Sequence[int]) -> str:
         else:
             found.append([number])
     return ", ".join("-".join(map(str, part)) for part in found)
-
-
-def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
-    """Return options (`--lr 0.1`, `lr=0.1`) by name, and positional arguments by `argument 1`, `argument 2` and so on.
-
-    The values of a repeated option are joined by spaces. An option without a value has the value `yes`.
-    """
-    found: dict[str, str] = {}
-    place = 0
-    waiting = ""
-
-    def add(name: str, value: str) -> None:
-        found[name] = f"{found[name]} {value}" if name in found else value
-
-    for word in arguments:
-        name, equals, value = word.partition("=")
-        if word.startswith("-") and len(word) > 1 and not _NUMBER.fullmatch(word):
-            if waiting:
-                add(waiting, "yes")
-            if equals:
-                add(name, value)
-            waiting = "" if equals else name
-        elif waiting:
-            add(waiting, word)
-            waiting = ""
-        elif _ASSIGNMENT.match(word):
-            add(name, value)
-        else:
-            place += 1
-            found[f"argument {place}"] = word
-    if waiting:
-        add(waiting, "yes")
-    return found
 
 
 def _rows(section: str, columns: Iterable[_Column]) -> Iterable[ComparedRow]:

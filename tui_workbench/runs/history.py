@@ -8,9 +8,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tui_workbench.core.errors import UsageError
+from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.families import Family, family_of
 from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.verdict import to_json
 from tui_workbench.runs.logs.spark_ui import spark_record
@@ -53,6 +54,15 @@ class History:
     def group(self, group: str) -> builtins.list[Run]:
         """Return the runs of a sweep, newest first."""
         return [run for run in History.list(self) if run.group == group]
+
+    def families(self, names: builtins.list[str] | None = None) -> builtins.list[Family]:
+        """Return the families with these names in this order, or all families, the newest first. Raises RunNotFound."""
+        with RunIndex(self.project) as index:
+            found = index.families(names)
+        missing = next((name for name in names or () if name not in found), None)
+        if missing is not None:
+            raise RunNotFound(f"no family {missing!r}", remedy="`workbench-tui history families` lists the families.")
+        return [family_of(name, found[name]) for name in names or found]
 
     def page(self, query: RunQuery, offset: int = 0, limit: int = 100) -> Page:
         """Return a part of the table of runs; see `tui_workbench.runs.store.table`."""

@@ -297,3 +297,27 @@ def test_record_with_any_values_is_listed(project: Project, record: dict[str, An
     assert set(rows) == {"project_1700000000001", strange}
     assert rows[strange].state == "unknown"
     assert "run.json" in rows[strange].reason
+
+
+def test_arguments_that_differ_among_shown_runs(runs: Runs) -> None:
+    with RunIndex(runs.project) as index:
+        every = {name: (count, differs) for name, count, differs in index.arguments(RunQuery())}
+        alike = [name for name, _, differs in index.arguments(RunQuery("#1 or")) if differs]
+        some = index.arguments(RunQuery("loss=0.5"))
+    assert every == {"--lr": (2, True), "lr": (1, True), "argument 1": (1, True), "--epochs": (2, True)}
+    assert (alike, some) == ([], [("--lr", 1, False)])
+
+
+def test_runs_are_sorted_by_an_argument_as_numbers(project: Project) -> None:
+    for number, rate in enumerate(("10", "9", "1e-3", "auto"), 1):
+        add(project, number, arguments=["--lr", rate])
+    add(project, 5, arguments=[])
+    assert numbers(Runs(project), sort="argument --lr", descending=False) == [3, 2, 1, 4, 5]
+
+
+def test_best_value_is_finite_and_of_the_shown_runs(runs: Runs) -> None:
+    with RunIndex(runs.project) as index:
+        assert index.best(RunQuery(), "loss", "min") == 0.1
+        assert index.best(RunQuery(), "loss", "max") == 0.5
+        assert index.best(RunQuery("loss>0.1"), "loss", "min") == 0.3
+        assert index.best(RunQuery(), "verdict", "max") is None

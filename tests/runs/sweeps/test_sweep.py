@@ -15,7 +15,7 @@ import pytest
 from tests.faults.support import until
 from tests.runs.support import write_configuration, write_files
 from tui_workbench.core.errors import RunNotFound, UsageError
-from tui_workbench.core.model import Run, RunRequest
+from tui_workbench.core.model import Run, RunRequest, Seeds
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
@@ -76,15 +76,56 @@ def bench(project: Project, tmp_path: Path) -> Iterator[Bench]:
     until(lambda: not any(ControllerLock.holder(RunDirectory(run.directory)) for run in bench.runs.list()), "quiet")
 
 
-def test_values_replace_placeholders_or_are_appended(bench: Bench) -> None:
-    members = bench.members("lr=0.1", "b=1,2", arguments=("--rate={lr}", "{x}"))
+def test_values_replace_placeholders_or_are_appended() -> None:
+    members = sweep.members_of(("--rate={lr}", "{x}"), grid([parameter("lr=0.1"), parameter("b=1,2")]))
     assert [member.arguments for member in members] == [
-        ("--rate=0.1", "{x}", "--b", "1"),
-        ("--rate=0.1", "{x}", "--b", "2"),
+        ("--rate=0.1", "{x}", "--b=1"),
+        ("--rate=0.1", "{x}", "--b=2"),
     ]
     assert members[1].values == {"lr": "0.1", "b": "2"}
     (swapped,) = sweep.members_of(("{a}{b}", "{}"), [{"a": "{b}", "b": "{a}"}])
     assert swapped.arguments == ("{b}{a}", "{}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "made"),
+    [
+        ((), "--lr 0.1"),
+        (("data", "--epochs", "3"), "data --epochs 3 --lr 0.1"),
+        (("--epochs=3",), "--epochs=3 --lr=0.1"),
+        (("--lr=0.5", "data"), "--lr=0.1 data"),
+        (("--lr", "0.5", "data"), "--lr 0.1 data"),
+        (("--lr", "--fast"), "--lr 0.1 --fast"),
+        (("-lr", "0.5"), "-lr 0.1"),
+        (("epochs=3",), "epochs=3 lr=0.1"),
+        (("lr=0.5", "epochs=3"), "lr=0.1 epochs=3"),
+    ],
+)
+def test_value_takes_the_form_of_the_arguments(arguments: tuple[str, ...], made: str) -> None:
+    (member,) = sweep.members_of(arguments, [{"lr": "0.1"}])
+    assert " ".join(member.arguments) == made
+
+
+def test_seeds_repeat_each_combination() -> None:
+    members = sweep.members_of(("{seed}",), [{"lr": "1"}, {"lr": "2"}], Seeds(2))
+    assert [(member.arguments, member.family) for member in members] == [
+        (("1", "--lr", "1"), 1), (("2", "--lr", "1"), 1), (("1", "--lr", "2"), 2), (("2", "--lr", "2"), 2),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="is a parameter of the sweep and the name of the seed"):
+        sweep.members_of((), [{"seed": "1"}], Seeds(2))
+    with pytest.raises(UsageError, match="the sweep has 10000000 runs"):
+        sweep.members_of((), [{}], Seeds(10_000_000))
+
+
+def test_seed_reaches_the_script_as_a_variable(bench: Bench) -> None:
+    members = sweep.members_of((), [{}], Seeds(2, variable="WORD"))
+    group = bench.runs.sweep(REQUEST, members, 2)
+    assert bench.said(group, 2) == ["first 1", "first 2"]
+    assert [run.family for run in bench.of(group)] == ["sweep-1.1", "sweep-1.1"]
+
+
+def test_negative_value_is_not_taken_for_an_option() -> None:
+    assert sweep.members_of((), [{"bias": "-1e-3"}])[0].arguments == ("--bias=-1e-3",)
 
 
 def test_number_of_members_is_limited() -> None:

@@ -152,7 +152,8 @@ class TestExport:
         assert [each.run.run_number for each in runs.exportable(hidden=True)] == [3, 2, 1]
 
     def test_csv_export(self, project: Project, tmp_path: Path) -> None:
-        written(project, 1)
+        record = written(project, 1) / "run.json"
+        record.write_text(record.read_text().replace('"--epochs", "3"', '"--epochs", "3", "loss=1"'))
         written(project, 2, state="failed", exit_code=2, reason='it said "no",\nand ended')
         export_csv(Runs(project).exportable(), str(tmp_path / "new" / "runs.csv"))
         with (tmp_path / "new" / "runs.csv").open(newline="", encoding="utf-8") as file:
@@ -160,9 +161,11 @@ class TestExport:
         assert [row["run_number"] for row in rows] == ["2", "1"]
         assert rows[0]["reason"] == 'it said "no",\nand ended'
         assert (rows[1]["loss"], rows[1]["val/loss"], rows[1]["odd: näme?"]) == ("0.25", "1.0", "inf")
-        assert json.loads(rows[1]["arguments"]) == ["--epochs", "3"]
-        assert next(iter(rows[0])) == "run_id"
-        assert list(rows[0])[-4:] == ["loss", "nan", "odd: näme?", "val/loss"]
+        assert json.loads(rows[1]["arguments"]) == ["--epochs", "3", "loss=1"]
+        assert next(iter(rows[0])) == "run_number"
+        assert list(rows[0])[-5:] == ["loss=", "loss", "nan", "odd: näme?", "val/loss"]
+        assert [row["loss="] for row in rows] == ["", "1"]
+        assert "--epochs" not in rows[0]
 
 
 RUN = """\

@@ -140,11 +140,20 @@ async def test_s_sorts_by_the_selected_column(past: Project) -> None:
         while table.column is None or table.column.title.strip() != "accuracy":
             await pilot.press("right")
         await pilot.press("s")
-        await shows(pilot, "1", "2", "3", "4", "5", "6")
-        assert "accuracy▲" in seen(pilot)
-        await pilot.press("s")
         await shows(pilot, "5", "4", "3", "2", "1", "6")
         assert "accuracy▼" in seen(pilot)
+        await until(lambda: "*0.75" in rows(pilot)[0])
+        assert "*" not in "".join(rows(pilot)[1:])
+        await pilot.press("s")
+        await shows(pilot, "1", "2", "3", "4", "5", "6")
+        assert "accuracy▲" in seen(pilot)
+        table.move_to(0)
+        while table.column is None or table.column.title != "--lr":
+            await pilot.press("left")
+        await pilot.press("s")
+        await shows(pilot, "1", "2", "3", "4", "5", "6")
+        await pilot.press("s")
+        await shows(pilot, "6", "5", "4", "3", "2", "1")
 
 
 async def test_groups_have_counts_and_can_be_folded(past: Project) -> None:
@@ -157,7 +166,7 @@ async def test_groups_have_counts_and_can_be_folded(past: Project) -> None:
         assert [line.split()[0] for line in rows(pilot)] == ["▸", "▾", "4", "2"]
         await pilot.press("enter", "b")
         await until(lambda: "▾ gpu-box   2 runs" in seen(pilot))
-        await pilot.press("b", "b", "b")
+        await pilot.press("b", "b", "b", "b")
         await shows(pilot, "6", "5", "4", "3", "2", "1")
 
 
@@ -325,6 +334,25 @@ async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project) -> Non
         await shows(pilot, "5", "6", "4", "3", "2")
 
 
+async def test_family_is_one_row_with_mean_and_deviation(project: Project) -> None:
+    for number in range(1, 4):
+        arguments = ("--lr", "0.1", "--seed", str(number))
+        past_run(
+            project, number, arguments=arguments, exit_code=0, curves={"loss": [float(number)]}, family="sweep-1.1"
+        )
+    past_run(project, 4, arguments=("--lr", "9"), exit_code=0)
+    async with dashboard(project) as pilot:
+        await until(lambda: "loss" in seen(pilot))
+        await pilot.press(*"bbbbb")
+        await until(lambda: "2.0 ±1.0" in seen(pilot))
+        assert [line.split()[0] for line in rows(pilot)] == ["▾", "4", "×3"]
+        assert "0.1" in rows(pilot)[2].split()
+        assert "3 completed" in rows(pilot)[2]
+        dashboard_of(pilot).table.move_to(2)
+        await pilot.press("enter")
+        await until(lambda: [line.split()[0] for line in rows(pilot)] == ["▾", "4", "×3", "3", "2", "1"])
+
+
 async def test_chosen_columns_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await until(lambda: "loss" in seen(pilot))
@@ -332,7 +360,7 @@ async def test_chosen_columns_are_saved(past: Project) -> None:
         await until(lambda: isinstance(pilot.app.screen, ColumnsScreen))
         await type_text(pilot, "note")
         await pilot.press("enter")
-        for _ in range(12):
+        for _ in range(20):
             await pilot.press("alt+up")
         await pilot.press("escape")
         await until(lambda: isinstance(pilot.app.screen, DashboardScreen))

@@ -31,6 +31,7 @@ def past_run(
     curves: Mapping[str, Sequence[float]] = {},
     commit: str = "",
     group: str = "",
+    family: str = "",
     framework: str = "Python",
     output: bytes = b"",
     files: Mapping[str, bytes] = {},
@@ -47,7 +48,7 @@ def past_run(
     steps = (Step("snapshot", "Snapshot of the project"), Step("start", "Start", ("python", script, *arguments)))
     plan = Plan(target, "local", "python", steps)
     snapshot = "git" if commit else "none"
-    record = Record(run_id, number, created, "ada", spec, plan, commit, snapshot)._replace(group=group)
+    record = Record(run_id, number, created, "ada", spec, plan, commit, snapshot)._replace(group=group, family=family)
     RunDirectory(path).write_record(record)
     events: list[dict[str, object]] = [
         {"time": created, "event": "state", "state": RunState.QUEUED},

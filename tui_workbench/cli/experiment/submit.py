@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
-from collections.abc import Iterator
 
 from tui_workbench.cli import INTERRUPTED
+from tui_workbench.cli.experiment.before_start import ensure_target_login, suggesting_allow_cpu
+from tui_workbench.cli.experiment.seeds import MAX_PARALLEL, SEEDS, seeds_of
 from tui_workbench.cli.shared.output import PLAIN, notify, output
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.cli.shared.progress_bar import shared
 from tui_workbench.cli.shared.stream import OutputStream
-from tui_workbench.core.errors import NoGpu, UsageError
+from tui_workbench.core.errors import UsageError
 from tui_workbench.core.model import Run, RunRequest, RunState
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.rundir import GPU_VERDICT, WORKING_COPY, RunDirectory
 from tui_workbench.runs.submission.launch import submit
-from tui_workbench.runs.submission.planning import basis_of
 
 UNKNOWN_END = 1
 """Exit code for a run that has ended with an unknown result."""
@@ -42,17 +41,22 @@ configure_submit = options(
            help="when the run completes, copy files that match (such as `data/*.bin`) into the project; repeatable"),
     option("--after", metavar="RUN[:CONDITION]", default="",
            help="start when another run completes (ok, the default), ends (any) or fails (failed)"),
+    *SEEDS,
+    MAX_PARALLEL,
     SLURM,
     ALLOW_CPU,
     OUTPUT,
     SCRIPT,
     option("arguments", metavar="ARGS", nargs="...", help="the arguments of the script (default: from ArgumentVector)"),
     names_script=True,
-    usage="%(prog)s -c NAME [-t TARGET] [--wait | --detach | --dry-run] [--project DIR]\n"
+    usage="%(prog)s -c NAME [-t TARGET] [--repeat N] [--wait | --detach | --dry-run]\n"
     "                                       SCRIPT [ARGS...]",
     epilog="""\
 Prints `RunId: ...`, then the exact output of the script. Ctrl-C stops
 following; the run continues.
+
+With --repeat N, N runs differ only in the seed, 1 to N, which replaces `{seed}`
+in the arguments or is added as `--seed N`. `history families` prints their means.
 
 exit codes:
   the exit code of the script; 130 if the run was canceled or Ctrl-C was pressed;
@@ -62,6 +66,7 @@ exit codes:
 examples:
   workbench-tui experiment submit -c local train.py --epochs 3
   workbench-tui experiment submit -c local -t gpu-box --detach train.py
+  workbench-tui experiment submit -c local --repeat 5 train.py --lr 0.1
   workbench-tui experiment submit -c local --dry-run -o json train.py""",
 )  # fmt: skip
 
@@ -74,6 +79,15 @@ def run_submit(arguments: argparse.Namespace) -> int:
     request = request._replace(
         keep_outputs=tuple(arguments.keep_outputs), slurm=",".join(arguments.slurm), after=arguments.after
     )
+    seeds = seeds_of(arguments)
+    if seeds is not None:
+        from tui_workbench.cli.experiment.members import run_members
+
+        if arguments.keep_outputs or arguments.after:
+            raise UsageError("--repeat cannot be used with --keep-outputs or --after", remedy="Omit one of them.")
+        return run_members(project, request._replace(allow_cpu=arguments.allow_cpu), [{}], seeds, arguments)
+    if arguments.max_parallel != 1:
+        raise UsageError("--max-parallel needs --repeat", remedy="Add `--repeat N`, or omit --max-parallel.")
     return submit_request(project, request, arguments)
 
 
@@ -108,25 +122,6 @@ def submit_request(project: Project, request: RunRequest, arguments: argparse.Na
 
 def _is_plain(arguments: argparse.Namespace) -> bool:
     return arguments.output == PLAIN and not arguments.query
-
-
-@contextlib.contextmanager
-def suggesting_allow_cpu() -> Iterator[None]:
-    """Add --allow-cpu to the remedy of a NoGpu error."""
-    try:
-        yield
-    except NoGpu as error:
-        error.remedy = f"{error.remedy}\nTo run on the CPU, add `--allow-cpu`."
-        raise
-
-
-def ensure_target_login(project: Project, request: RunRequest) -> None:
-    """Log in to the target of a request, asking for missing secrets. Raises WorkbenchError."""
-    target = basis_of(project, request).target
-    if target.uses_ssh:
-        from tui_workbench.cli.shared.prompts import ensure_login
-
-        ensure_login(target)
 
 
 def _follow(run: Run, *, plain: bool) -> int:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 from typing import Any
 
+from tui_workbench.cli.history.families import run_comparison
 from tui_workbench.cli.history.history import write_bytes
 from tui_workbench.cli.shared.output import PLAIN, emit, notify, output
 from tui_workbench.cli.shared.parser import option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.comparing import Comparison, compare
+from tui_workbench.runs.families import FAMILY_NAME
 from tui_workbench.runs.history import History
 from tui_workbench.runs.snapshots.snapshot_view import snapshot_diff
 
@@ -19,7 +22,7 @@ WIDEST = 60
 """Maximum number of characters of a value in the table."""
 
 configure_compare = options(
-    option("runs", metavar="ID", nargs="*", help="two or more runs, by ID or number"),
+    option("runs", metavar="ID", nargs="*", help="two or more runs, by ID or number, or two families"),
     option("-r", "--run", dest="named_runs", metavar="ID", action="append", default=[], help="the same as ID"),
     option("--all", action="store_true", help="include values that do not differ"),
     option("--diff", action="store_true", help="print the diff of the code between each run and the next"),
@@ -31,7 +34,10 @@ def run_compare(arguments: argparse.Namespace) -> int:
     if arguments.diff and (arguments.output != "table" or arguments.query):
         raise UsageError("--diff prints text only", remedy="Omit --diff, or omit -o and --query.")
     runs = History(Project.find(arguments.project))
-    comparison = compare(runs, [*arguments.runs, *arguments.named_runs])
+    names = [*arguments.runs, *arguments.named_runs]
+    if names and all(re.fullmatch(FAMILY_NAME, name) for name in names):
+        return run_comparison(runs, names, arguments)
+    comparison = compare(runs, names)
     if arguments.diff:
         _print_differences(runs, comparison)
         return 0

@@ -16,9 +16,11 @@ from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.files import open_regular
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.estimates import finite, goal_of
 from tui_workbench.runs.history import History
 from tui_workbench.runs.store.annotations import Annotations, with_tags
-from tui_workbench.runs.store.history_record import metric_name
+from tui_workbench.runs.store.arguments import column_name, differing
+from tui_workbench.runs.store.history_record import BY_NAME, metric_key, metric_name
 from tui_workbench.runs.transfer.downloads import artifact_path
 
 TABLE_COLUMNS = ("duration", "run_id", "script_name", "start_time_utc", "status")
@@ -27,13 +29,18 @@ TABLE_COLUMNS = ("duration", "run_id", "script_name", "start_time_utc", "status"
 MOST_METRIC_COLUMNS = 12
 """Maximum number of columns for metrics. The most common metrics get a column."""
 
+MOST_ARGUMENT_COLUMNS = 8
+"""Maximum number of columns for arguments that differ between the runs."""
+
 _CHUNK = 1 << 16
 
 configure_list = options(
     option("--all", action="store_true", help="include archived runs"),
     option("--deleted", action="store_true", help="list the runs in the trash instead"),
+    option("--best", metavar="METRIC[:min|:max]", default="",
+           help="mark the best value of a metric in a table; min or max says which is best (default: by its name)"),
     output(example="[?status=='Completed']"),
-)
+)  # fmt: skip
 configure_last = options(output(example="status"))
 configure_info = options(
     RUN,
@@ -53,14 +60,49 @@ configure_pin = options(RUN, option("--undo", action="store_true", help="unpin t
 
 def run_list(arguments: argparse.Namespace) -> int:
     runs = History(Project.find(arguments.project))
-    if arguments.deleted:
-        return emit_records(runs.deleted_records(), arguments)
+    if arguments.deleted or arguments.best:
+        records = runs.deleted_records() if arguments.deleted else runs.history_records(hidden=arguments.all)
+        return _list_with_best(records, arguments) if arguments.best else emit_records(records, arguments)
     if arguments.output == "json" and not arguments.query:
         # The records are stored as JSON. Parsing and formatting 10,000 of them would take most of the time.
         sys.stdout.flush()
         sys.stdout.buffer.writelines((*runs.history_json(hidden=arguments.all), b"\n"))
         return 0
     return emit_records(runs.history_records(hidden=arguments.all), arguments)
+
+
+def _list_with_best(records: list[dict[str, Any]], arguments: argparse.Namespace) -> int:
+    """Print the table of runs with a mark at the best value of a metric."""
+    if arguments.output not in ("table", PLAIN) or arguments.query:
+        raise UsageError(
+            "--best needs a table", remedy="Add `-o table`, or use `--query`, such as `min_by([?loss], &loss)`."
+        )
+    metric, goal = metric_and_goal(arguments.best)
+    key = metric_key(metric)
+    values = [finite(record.get(key)) for record in records]
+    known = [value for value in values if value is not None]
+    if not known:
+        raise UsageError(f"no run has a number for the metric {metric!r}", remedy="`history list` prints the metrics.")
+    best = min(known) if goal == "min" else max(known)
+    marked = [
+        {**record, key: f"{value:.6g} *"} if value == best else record
+        for record, value in zip(records, values, strict=True)
+    ]
+    notify(f"* is the {'lowest' if goal == 'min' else 'highest'} {metric}")
+    return emit_records(marked, arguments)
+
+
+def metric_and_goal(text: str) -> tuple[str, str]:
+    """Parse `METRIC[:min|:max]`. Raises UsageError if the goal is neither given nor known from the name."""
+    metric, colon, goal = text.rpartition(":")
+    if not colon or goal not in ("min", "max"):
+        metric, goal = text, goal_of(text)
+    if not goal:
+        raise UsageError(
+            f"it is not known whether a low or a high {metric!r} is better",
+            remedy=f"Write `{metric}:min` or `{metric}:max`.",
+        )
+    return metric, goal
 
 
 def run_last(arguments: argparse.Namespace) -> int:
@@ -84,17 +126,32 @@ def run_info(arguments: argparse.Namespace) -> int:
 
 
 def emit_records(records: Any, arguments: argparse.Namespace) -> int:
-    """Print history records. `-o table` and `--plain` add columns for metrics; `-o tsv` always has the same columns."""
+    """Print history records. `-o tsv` always has the same columns.
+
+    `-o table` and `--plain` add columns for arguments that differ, and for metrics.
+    """
     columns: Sequence[str] = HISTORY_COLUMNS
     listed = records if isinstance(records, list) else [records]
     if arguments.output in ("table", PLAIN) and not arguments.query:
         metrics = _metric_columns(listed)
-        columns = (*HISTORY_COLUMNS, "gpu", *metrics)
+        listed, names = _with_arguments(listed)
+        records = listed if isinstance(records, list) else listed[0]
+        columns = (*HISTORY_COLUMNS, "gpu", *names, *metrics)
         if arguments.output == "table":
             has_gpu = any("gpu" in record for record in listed)
-            columns = ("run_number", *(("gpu",) if has_gpu else ()), *metrics, *TABLE_COLUMNS)
+            columns = ("run_number", *(("gpu",) if has_gpu else ()), *names, *metrics, *TABLE_COLUMNS)
             records = [{**record, "gpu": record.get("gpu", {}).get("verdict")} for record in listed]
     return emit(records, arguments, columns)
+
+
+def _with_arguments(records: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the records with columns for arguments that differ between them, and the names of these columns."""
+    found = differing([record[BY_NAME] for record in records])
+    if len(found) > MOST_ARGUMENT_COLUMNS:
+        notify(f"omitted {counted(len(found) - MOST_ARGUMENT_COLUMNS, 'argument')}; `-o json` prints all arguments")
+    names = {name: column_name(name) for name in found[:MOST_ARGUMENT_COLUMNS]}
+    rows = [{**{names[n]: v for n, v in record[BY_NAME].items() if n in names}, **record} for record in records]
+    return rows, list(names.values())
 
 
 def _metric_columns(records: Sequence[dict[str, Any]]) -> list[str]:

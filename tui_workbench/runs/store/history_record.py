@@ -19,6 +19,7 @@ from tui_workbench.runs.gpu.run_verdict import brief_of, verdict_brief
 from tui_workbench.runs.gpu.verdict import stored_verdict
 from tui_workbench.runs.metrics import summary_of
 from tui_workbench.runs.store.annotations import Annotations, read_annotations, script_tags
+from tui_workbench.runs.store.arguments import arguments_by_name
 from tui_workbench.runs.store.attempts import attempts_of
 from tui_workbench.runs.store.rundir import RunDirectory
 
@@ -26,6 +27,7 @@ MOST_METRICS = 1_000  # maximum per run, because a script may use a new name for
 LONGEST_TEXT = 1_000  # characters; a longer text metric is cut, and `metrics.jsonl` has the whole text
 
 METRIC_PREFIX = "metric_"
+BY_NAME = "arguments_by_name"
 
 
 class Facts(NamedTuple):
@@ -75,13 +77,14 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
     """Return the record of a run, with times as ISO 8601 in UTC, and the duration as `H:MM:SS.ffffff`."""
     annotations = facts.annotations
     record: dict[str, Any] = {
-        "run_id": run.run_id,
         "run_number": run.run_number,
+        "run_id": run.run_id,
         "status": state_word(run.state),
         "reason": run.reason or None,
         "exit_code": run.exit_code,
         "script_name": run.script_name,
         "arguments": list(run.arguments),
+        BY_NAME: arguments_by_name(run.arguments),
         "target": run.target,
         "run_configuration": run.run_configuration,
         "created_utc": utc(run.created),
@@ -97,7 +100,7 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
         "user_id": run.user_id,
         "properties": {"CommitId": run.commit_id or None},
     }
-    extras = {"sweep_id": run.group, "gpu": facts.gpu, "annotations_problem": annotations.problem,
+    extras = {"sweep_id": run.group, "family": run.family, "gpu": facts.gpu, "annotations_problem": annotations.problem,
               "metrics_left_out": facts.more_metrics, "cluster_job": _job_record(run)}  # fmt: skip
     record |= {key: value for key, value in extras.items() if value}
     return record | {metric_key(name): value for name, value in facts.metrics.items()}
@@ -138,10 +141,10 @@ def _job_record(run: Run) -> dict[str, Any]:
 
 RESERVED = frozenset(
     ("run_id", "run_number", "status", "reason", "exit_code", "script_name",
-     "arguments", "target", "run_configuration", "created_utc", "start_time_utc", "end_time_utc", "duration", "name",
-     "description", "tags", "pinned", "hidden", "parent_run_id", "user_id", "properties", "annotations_problem",
+     "arguments", BY_NAME, "target", "run_configuration", "created_utc", "start_time_utc", "end_time_utc", "duration",
+     "name", "description", "tags", "pinned", "hidden", "parent_run_id", "user_id", "properties", "annotations_problem",
      "metrics_left_out", "attachments", "attachment_sizes", "experiment_id", "heartbeat_enabled", "provenance",
-     "sweep_id", "gpu", "spark", "cluster_job", "attempts")
+     "sweep_id", "family", "gpu", "spark", "cluster_job", "attempts")
 )  # fmt: skip
 """All keys of records, including keys of Azure ML Workbench and keys that only some records have."""
 

@@ -185,6 +185,50 @@ class RunIndex:
         chosen = "SELECT name, count(*) AS runs FROM metrics GROUP BY name ORDER BY runs DESC, name LIMIT ?"
         return self._execute(chosen, limit).fetchall()
 
+    @_rebuilds
+    def arguments(self, query: RunQuery, limit: int = 1000) -> list[tuple[str, int, bool]]:
+        """Return the names of arguments of the matching runs, those of most runs first.
+
+        Each has the number of its runs, and is True if its values differ between the matching runs.
+        """
+        condition = condition_of(query.filter, archived=query.archived)
+        shown = f"SELECT listed.id AS shown FROM {SCANNED} WHERE {condition.sql}"
+        ((total,),) = self._execute(f"SELECT count(*) FROM ({shown})", *condition.values)
+        chosen = (
+            "SELECT name, count(*) AS runs, min(value) != max(value) FROM arguments"
+            f" WHERE id IN ({shown}) GROUP BY name ORDER BY runs DESC, name LIMIT ?"
+        )
+        found = self._execute(chosen, *condition.values, limit)
+        return [(name, runs, bool(differs) or runs < total) for name, runs, differs in found]
+
+    @_rebuilds
+    def families(self, names: Sequence[str] | None = None) -> dict[str, list[RunRow]]:
+        """Return the runs of these families, or of all, by family; the newest family first, its oldest run first.
+
+        Archived runs are included, so that archiving a run does not change the statistics of its family.
+        """
+        chosen = f"SELECT run, facts FROM {SCANNED} JOIN runs ON runs.id = listed.id WHERE family != ''"
+        if names is not None:
+            chosen += f" AND family IN ({', '.join('?' * len(names))})"
+        found: dict[str, list[RunRow]] = {}
+        for text, facts in self._execute(f"{chosen} ORDER BY listed.created DESC, listed.run_id DESC", *names or ()):
+            run = run_from_text(text)
+            found.setdefault(run.family, []).insert(0, RunRow(run, facts_from_text(facts)))
+        return found
+
+    @_rebuilds
+    def best(self, query: RunQuery, metric: str, goal: str) -> float | None:
+        """Return the lowest (`min`) or highest (`max`) finite value of a metric among the matching runs."""
+        condition = condition_of(query.filter, archived=query.archived)
+        function = "min" if goal == "min" else "max"
+        is_finite = "typeof(metrics.value) != 'text' AND abs(metrics.value) < 9e999"
+        chosen = (
+            f"SELECT {function}(metrics.value) FROM metrics JOIN listed ON listed.id = metrics.id"
+            f" WHERE metrics.name = ? AND {is_finite} AND {condition.sql}"
+        )
+        ((value,),) = self._execute(chosen, metric, *condition.values)
+        return None if value is None else float(value)
+
     def rebuild(self) -> None:
         """Create a new file, and read all runs again."""
         self._connection.close()

@@ -4,7 +4,7 @@ If the file is damaged, or if another program or another version of the workbenc
 `sqlite3.DatabaseError`, and the caller creates it again.
 
 The table `runs` contains complete runs as JSON. `listed` and `metrics` contain the same data in columns, for filters
-and sorting.
+and sorting. `arguments` contains the arguments of the runs by name.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from tui_workbench import __version__
 from tui_workbench.core.model import ClusterJob, Run
-from tui_workbench.runs.store.history_record import Facts, facts_text, record_text
+from tui_workbench.runs.store.arguments import arguments_by_name
+from tui_workbench.runs.store.history_record import LONGEST_TEXT, Facts, facts_text, record_text
 from tui_workbench.runs.store.rundir import SCHEMA
 
 FILE = "index.db"
 
-FORM = f"11 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # version of the rows; other versions are rebuilt
+FORM = f"12 {__version__} {SCHEMA} {' '.join(Run._fields)}"  # version of the rows; other versions are rebuilt
 
 BUSY_SECONDS = 5.0
+MOST_ARGUMENTS = 100  # maximum per run, because the arguments of a run can be megabytes long
 
 _TABLES = """
 CREATE TABLE runs (id INTEGER PRIMARY KEY, run_id TEXT UNIQUE, created REAL, open INTEGER, hidden INTEGER, run TEXT,
@@ -34,10 +37,12 @@ CREATE INDEX runs_by_time ON runs (created, run_id);
 CREATE INDEX runs_open ON runs (open) WHERE open;
 CREATE TABLE listed (id INTEGER PRIMARY KEY, run_id TEXT, number INTEGER, script TEXT, target TEXT, configuration TEXT,
     user TEXT, state TEXT, code INTEGER, created REAL, started REAL, ended REAL, pinned INTEGER, hidden INTEGER,
-    tags TEXT, note TEXT, sweep TEXT, search TEXT, gpu TEXT, gpu_seconds REAL, energy REAL);
+    tags TEXT, note TEXT, sweep TEXT, family TEXT, search TEXT, gpu TEXT, gpu_seconds REAL, energy REAL);
 CREATE INDEX listed_by_time ON listed (hidden, pinned, created, run_id);
 CREATE TABLE metrics (name TEXT, id INTEGER, value, PRIMARY KEY (name, id)) WITHOUT ROWID;
 CREATE INDEX metrics_by_run ON metrics (id);
+CREATE TABLE arguments (name TEXT, id INTEGER, value TEXT, PRIMARY KEY (name, id)) WITHOUT ROWID;
+CREATE INDEX arguments_by_run ON arguments (id);
 CREATE TABLE seen (folder_mtime INTEGER, journal INTEGER, journal_mtime INTEGER, form TEXT);
 """
 
@@ -68,6 +73,7 @@ def connect(place: str) -> sqlite3.Connection:
     connection = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
     # SQLite's own `lower` changes only ASCII letters.
     connection.create_function("casefold", 1, lambda text: str(text).casefold(), deterministic=True)
+    connection.create_function("number_or_text", 1, _number_or_text, deterministic=True)
     try:
         if connection.execute("PRAGMA user_version").fetchone()[0]:
             if connection.execute("SELECT form FROM seen").fetchone() != (FORM,):
@@ -100,7 +106,7 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> Non
     ((last,),) = connection.execute("SELECT coalesce(max(id), 0) FROM runs")
     known = _numbers(connection, (row.run.run_id for row in rows))
     _delete(connection, known.values())
-    stored, listed, metrics = [], [], []
+    stored, listed, metrics, arguments = [], [], [], []
     # Insert rows in the order of listing, so that listing reads the file sequentially.
     for row in sorted(rows, key=lambda row: (row.run.created, row.run.run_id)):
         run, facts = row.run, row.facts
@@ -110,9 +116,12 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> Non
         stored.append((*about, *row.texts, record_text(run, facts), row.due))
         listed.append((number, *map(_storable, _columns(run, facts))))
         metrics += [(_storable(name), number, _storable(value)) for name, value in facts.metrics.items()]
+        named = islice(arguments_by_name(run.arguments).items(), MOST_ARGUMENTS)
+        arguments += [(_storable(name), number, _storable(value[:LONGEST_TEXT])) for name, value in named]
     connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", stored)
-    connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 21)})", listed)
+    connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 22)})", listed)
     connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", metrics)
+    connection.executemany("INSERT OR REPLACE INTO arguments VALUES (?, ?, ?)", arguments)
 
 
 def delete_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
@@ -128,7 +137,7 @@ def _numbers(connection: sqlite3.Connection, run_ids: Iterable[str]) -> dict[str
 
 def _delete(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
     every = [(number,) for number in numbers]
-    for table in ("runs", "listed", "metrics"):
+    for table in ("runs", "listed", "metrics", "arguments"):
         connection.executemany(f"DELETE FROM {table} WHERE id = ?", every)
 
 
@@ -137,6 +146,14 @@ def _storable(value: Any) -> Any:
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     return value
+
+
+def _number_or_text(text: str | None) -> float | str | None:
+    """Return the value by which an argument is sorted."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _columns(run: Run, facts: Facts) -> tuple[Any, ...]:
@@ -149,6 +166,6 @@ def _columns(run: Run, facts: Facts) -> tuple[Any, ...]:
     return (
         run.run_id, run.run_number, run.script_name, run.target, run.run_configuration, run.user_id, run.state,
         run.exit_code, run.created, run.start, run.end, annotations.pinned, annotations.archived, tags.casefold(),
-        annotations.note.casefold(), run.group, "\n".join(words).casefold(), gpu.get("verdict", ""),
+        annotations.note.casefold(), run.group, run.family, "\n".join(words).casefold(), gpu.get("verdict", ""),
         gpu.get("gpu_seconds"), gpu.get("energy_wh"),
     )  # fmt: skip

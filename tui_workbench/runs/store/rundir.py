@@ -311,6 +311,7 @@ class RunDirectory:
             commit_id=record.commit_id,
             user_id=record.user_id,
             group=record.group,
+            family=record.family,
             job=read_job(self.path) if spec.target.kind.has_scheduler else ClusterJob(),
         )
         if problem := problem_of(run):

@@ -24,7 +24,7 @@ from tui_workbench.runs.store.history_record import Facts
 TEXT_COLUMNS = {
     "script": "script", "target": "target", "configuration": "configuration", "config": "configuration",
     "runconfig": "configuration", "user": "user", "state": "state", "status": "state", "tag": "tags", "tags": "tags",
-    "note": "note", "id": "run_id", "run_id": "run_id", "sweep": "sweep", "group": "sweep",
+    "note": "note", "id": "run_id", "run_id": "run_id", "sweep": "sweep", "group": "sweep", "family": "family",
     "gpu": "gpu",
 }  # fmt: skip
 _NOW = "(julianday('now') - 2440587.5) * 86400"
@@ -51,13 +51,16 @@ SCANNED = "listed NOT INDEXED"  # a full scan is 20 times as fast as reading all
 COLUMNS = {**NUMBER_COLUMNS, **TEXT_COLUMNS}  # columns to sort and group by; any other name is a metric
 
 
+ARGUMENT = "argument "  # prefix of an argument by which runs are sorted
+
+
 class RunQuery(NamedTuple):
     """The filter and order of a table of runs."""
 
     filter: str = ""
-    sort: str = "created"  # a column, or a metric
+    sort: str = "created"  # a column, a metric, or ARGUMENT and the name of an argument
     descending: bool = True
-    group: str = ""  # the column to group by: script, target, state, sweep, ...
+    group: str = ""  # the column to group by: script, target, state, sweep, family, ...
     archived: bool = False  # include archived runs
 
 
@@ -103,9 +106,12 @@ def order_of(query: RunQuery, condition: Condition) -> tuple[str, str, tuple[Any
 
 
 def value_of(name: str) -> tuple[str, str, tuple[Any, ...]]:
-    """Return the SQL expression of a column or metric, its JOIN clause, and the parameters of this clause."""
+    """Return the SQL expression of a column, metric or argument, its JOIN clause, and the parameters of this clause."""
     if name in COLUMNS:
         return COLUMNS[name], "", ()
+    if name.startswith(ARGUMENT):
+        join = "LEFT JOIN arguments ON arguments.id = listed.id AND arguments.name = ?"
+        return "number_or_text(arguments.value)", join, (name.removeprefix(ARGUMENT),)
     return "metrics.value", "LEFT JOIN metrics ON metrics.id = listed.id AND metrics.name = ?", (name,)
 
 

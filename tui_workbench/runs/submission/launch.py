@@ -95,7 +95,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
             commit_id, kind = _take_snapshot(project, spec, directory, origin_commit, contents, defer_copy=limited)
         record = Record(
             spec.run_id, building.next_run_number(project), building.created_at(spec.run_id), _user(), spec, plan,
-            commit_id, kind, request.origin, request.group, request.member,
+            commit_id, kind, request.origin, request.group, request.member, request.family,
         )  # fmt: skip
         secret_arguments.save(spec)
         directory.write_record(record)

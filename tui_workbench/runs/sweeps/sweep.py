@@ -20,12 +20,13 @@ from typing import NamedTuple
 from tui_workbench.core import locks
 from tui_workbench.core.errors import RunNotFound, UsageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import append_below, load_json, make_folders, open_regular, unlink_below, write_below
-from tui_workbench.core.model import Run, RunRequest, SweepTask
+from tui_workbench.core.model import Run, RunRequest, Seeds, SweepTask
 from tui_workbench.core.processes import start_detached
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.building import without_secrets
 from tui_workbench.runs.lifecycle.queueing import resume
 from tui_workbench.runs.store import ownership, secret_arguments
+from tui_workbench.runs.store.arguments import ASSIGNMENT
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.launch import create_run
@@ -42,6 +43,8 @@ class Member(NamedTuple):
 
     values: dict[str, str]
     arguments: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    family: int = 0  # number of the members that differ only in the seed, from 1; 0 without seeds
 
 
 class Sweep(NamedTuple):
@@ -54,21 +57,43 @@ class Sweep(NamedTuple):
     created: float  # seconds since the epoch
 
 
-def members_of(arguments: Sequence[str], value_sets: Sequence[dict[str, str]]) -> tuple[Member, ...]:
+def members_of(
+    arguments: Sequence[str], value_sets: Sequence[dict[str, str]], seeds: Seeds | None = None
+) -> tuple[Member, ...]:
     """Return a member for each different value set.
 
-    Values replace `{name}` in the arguments, or are added as `--name value`. Raises UsageError if there are no members
-    or too many.
+    A value replaces `{name}` in the arguments, or else the value of the option `--name`, `-name` or `name=`. Without
+    these, it is added in the form of the other arguments: `--name=value`, `name=value`, or else `--name value`. Raises
+    UsageError if there are no members or too many.
     """
-    members = {values: _arguments(arguments, dict(values)) for values in (tuple(each.items()) for each in value_sets)}
-    if not 0 < len(members) <= MOST_MEMBERS:
+    if seeds is not None and not seeds.variable and any(seeds.name in values for values in value_sets):
         raise UsageError(
-            f"the sweep has {len(members)} runs, but must have 1 to {MOST_MEMBERS}",
+            f"{seeds.name!r} is a parameter of the sweep and the name of the seed",
+            remedy="Choose another name for the seed with `--seed-argument NAME`, or omit the parameter.",
+        )
+    unique = [dict(values) for values in dict.fromkeys(tuple(each.items()) for each in value_sets)]
+    total = len(unique) * (seeds.number if seeds is not None else 1)
+    if not 0 < total <= MOST_MEMBERS:
+        raise UsageError(
+            f"the sweep has {total} runs, but must have 1 to {MOST_MEMBERS}",
             remedy="Use fewer values, or a random choice with `--random N`."
-            if members
+            if total
             else "Give values with `--param lr=0.1,0.01`, or in the file of `--list FILE`.",
         )
-    return tuple(Member(dict(values), made) for values, made in members.items())
+    if seeds is None:
+        return tuple(Member(values, _arguments(arguments, values)) for values in unique)
+    return tuple(
+        _seeded(arguments, values, seeds, str(seed), family)
+        for family, values in enumerate(unique, 1)
+        for seed in range(1, seeds.number + 1)
+    )
+
+
+def _seeded(arguments: Sequence[str], values: dict[str, str], seeds: Seeds, seed: str, family: int) -> Member:
+    if seeds.variable:
+        return Member(values, _arguments(arguments, values), ((seeds.variable, seed),), family)
+    values = {**values, seeds.name: seed}
+    return Member(values, _arguments(arguments, values), family=family)
 
 
 def _arguments(arguments: Sequence[str], values: dict[str, str]) -> tuple[str, ...]:
@@ -79,8 +104,30 @@ def _arguments(arguments: Sequence[str], values: dict[str, str]) -> tuple[str, .
         return values.get(match[1], match[0])
 
     placed = [re.sub(r"\{([^{}]+)\}", value_of, argument) for argument in arguments]
-    missing = ((name, value) for name, value in values.items() if name not in used)
-    return (*placed, *(word for name, value in missing for word in (f"--{name}", value)))
+    for name, value in values.items():
+        if name not in used:
+            placed = _with_option(placed, name, value)
+    return tuple(placed)
+
+
+def _with_option(arguments: list[str], name: str, value: str) -> list[str]:
+    """Replace the value of an option, or add the option in the form of the other arguments."""
+    for place, word in enumerate(arguments):
+        option, equals, _ = word.partition("=")
+        if option not in (f"--{name}", f"-{name}") and not (equals and option == name):
+            continue
+        changed = [f"{option}={value}"] if equals else [option, value]
+        rest = arguments[place + 1 :]
+        if not equals and rest and not rest[0].startswith("--"):
+            rest = rest[1:]  # the earlier value
+        return [*arguments[:place], *changed, *rest]
+    options = [word for word in arguments if word.startswith("--")]
+    # argparse takes a separate value that begins with `-` for an option.
+    if any("=" in word for word in options) or value.startswith("-"):
+        return [*arguments, f"--{name}={value}"]
+    if not options and any(ASSIGNMENT.match(word) for word in arguments):
+        return [*arguments, f"{name}={value}"]
+    return [*arguments, f"--{name}", value]
 
 
 def create(project: Project, request: RunRequest, members: tuple[Member, ...], max_parallel: int) -> Sweep:
@@ -93,7 +140,7 @@ def create(project: Project, request: RunRequest, members: tuple[Member, ...], m
     for member in members:
         secret_arguments.refuse_secrets(member.arguments)
     for member in members[:1]:
-        prepare(project, _request_of(request, member.arguments))
+        prepare(project, request_of(request, member))
     project.prepare_state()
     folder = os.path.join(project.state_directory, FOLDER)
     with storage_errors("write", folder):
@@ -127,9 +174,11 @@ def _make(project: Project, sweep: Sweep, made: Callable[[Run], object] | None) 
     for number, member in enumerate(sweep.members, 1):
         if number in present or os.path.exists(_path(project, sweep.group, _STOPPED)):
             continue
-        request = _repeating(_request_of(sweep.request, member.arguments), present.get(1))
+        request = _repeating(request_of(sweep.request, member), member, present.get(1))
         task = SweepTask(f"{sweep.group}-{sweep.created * 1000:.0f}", number, len(sweep.members), sweep.max_parallel)
         request = request._replace(group=sweep.group, member=number, group_limit=sweep.max_parallel, sweep=task)
+        if member.family:
+            request = request._replace(family=f"{sweep.group}.{member.family}")
         directory, lock, _ = create_run(project, request)
         lock.release()
         present[number] = directory
@@ -143,15 +192,19 @@ def _make(project: Project, sweep: Sweep, made: Callable[[Run], object] | None) 
     _forget(project, sweep.group)
 
 
-def _request_of(request: RunRequest, arguments: tuple[str, ...]) -> RunRequest:
-    return request._replace(arguments=arguments, exact_arguments=True)
+def request_of(request: RunRequest, member: Member) -> RunRequest:
+    """Return the request for a member of the sweep."""
+    environment = (*request.environment, *member.environment)
+    return request._replace(arguments=member.arguments, environment=environment, exact_arguments=True)
 
 
-def _repeating(request: RunRequest, first: RunDirectory | None) -> RunRequest:
+def _repeating(request: RunRequest, member: Member, first: RunDirectory | None) -> RunRequest:
     """Return the request, changed to repeat the first run if that exists and can be repeated."""
     if first is None or first.read_record().snapshot == "copy":
         return request
-    return request._replace(origin=first.run_id, run_configuration="", target="", environment=(), slurm="")
+    return request._replace(
+        origin=first.run_id, run_configuration="", target="", environment=member.environment, slurm=""
+    )
 
 
 def _present(project: Project, group: str) -> dict[int, RunDirectory]:
@@ -225,8 +278,16 @@ def read(project: Project, group: str) -> Sweep:
             }
         )
         # Earlier versions wrote lists.
-        pairs = (each if isinstance(each, list) else (each["values"], each["arguments"]) for each in stored["members"])
-        members = tuple(Member(values, tuple(arguments)) for values, arguments in pairs)
+        stored_members = (
+            (*each, (), 0)
+            if isinstance(each, list)
+            else (each["values"], each["arguments"], each.get("environment", ()), each.get("family", 0))
+            for each in stored["members"]
+        )
+        members = tuple(
+            Member(values, tuple(arguments), tuple((name, value) for name, value in environment), family)
+            for values, arguments, environment, family in stored_members
+        )
         return Sweep(group, request, members, stored["max_parallel"], stored["created"])
     except FileNotFoundError as error:
         raise RunNotFound(

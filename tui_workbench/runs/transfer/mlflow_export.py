@@ -23,9 +23,9 @@ from tui_workbench.core.errors import UsageError, storage_errors
 from tui_workbench.core.files import make_folders, write_atomically
 from tui_workbench.core.model import Run
 from tui_workbench.core.progress import metered
-from tui_workbench.runs.comparing import arguments_by_name
 from tui_workbench.runs.metrics import RunMetrics
-from tui_workbench.runs.store.history_record import history_record, metric_name
+from tui_workbench.runs.store.arguments import arguments_by_name, column_name, differing
+from tui_workbench.runs.store.history_record import BY_NAME, history_record, metric_name
 from tui_workbench.runs.store.rundir import OUTPUT, OUTPUTS
 from tui_workbench.runs.store.table import RunRow
 from tui_workbench.runs.transfer import mlflow_store as store
@@ -67,9 +67,15 @@ def export_mlflow(name: str, runs: Sequence[RunRow], destination: str) -> Export
 def export_csv(runs: Sequence[RunRow], path: str) -> None:
     """Write a table with a row for each run, newest first, as CSV in UTF-8. Raises StorageError."""
     records = [history_record(each.run, each.facts) for each in runs]
+    arguments = [record.pop(BY_NAME) for record in records]
     columns = list(dict.fromkeys(key for record in records for key in record))
-    # The columns are the keys of the record, and then the metrics in alphabetical order.
+    # The columns are the keys of the record, then the arguments that differ, and the metrics in alphabetical order.
     columns.sort(key=lambda key: (metric_name(key) != "", key if metric_name(key) else ""))
+    names = {name: column_name(name) for name in differing(arguments)}
+    first = sum(1 for key in columns if not metric_name(key))
+    columns[first:first] = [name for name in names.values() if name not in columns]
+    for record, values in zip(records, arguments, strict=True):
+        record.update({names[name]: values[name] for name in names if name in values and names[name] not in record})
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, restval="")
     writer.writeheader()

@@ -16,6 +16,7 @@ from textual import on, work
 from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.estimates import goal_of
 from tui_workbench.runs.store.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.charts.chart_drawing import look_of
@@ -129,6 +130,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         self._sparks = Sparklines(SPARK_CELLS)
         self._overview = Overview()
         self._runs = -1
+        self._best: tuple[str, float | None] = ("", None)  # a metric and its best value
         self._most_lines = 0
         self._seen: FileTimes | None = None
 
@@ -149,11 +151,13 @@ class RunsView(RunContainer, inherit_bindings=False):
     def _ask_rows(self, *, replace: bool = False, to_top: bool = False) -> None:
         if to_top:
             self.table.reset()
-        call = partial(read_page, self.project, self.query_shown, self._folded, *self.table.window())
+        shown = self.query_shown, self._folded, *self.table.window(), self._metrics
+        call = partial(read_page, self.project, *shown)
         ask(self, "rows", call, partial(self._show_rows, replace=replace))
 
     def _show_rows(self, found: Page, *, replace: bool) -> None:
         before, self._runs = self._runs, found.runs
+        self._best = found.best
         if len(str(found.runs)) != len(str(before)):
             self._show_columns()
         empty = NOTHING_FOUND if self.query_shown.filter else EMPTY
@@ -169,7 +173,7 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._poll()
 
     def _table_rows(self, lines: Iterable[object]) -> list[TableRow]:
-        maker = RowMaker(self._chosen, self._sparks.known, self.query_shown.group)
+        maker = RowMaker(self._chosen, self._sparks.known, self.query_shown.group, self._best)
         return [maker.row(line) for line in lines if isinstance(line, RunRow | Heading)]
 
     def _redraw_rows(self, numbers: Iterable[int]) -> None:
@@ -197,12 +201,11 @@ class RunsView(RunContainer, inherit_bindings=False):
         ask(self, "overview", partial(read_overview, self.project, self.query_shown), self._show_overview)
 
     def _show_overview(self, found: Overview) -> None:
-        before, self._overview = self._overview, found
-        first = (bool(found.metrics), found.has_gpus) != (bool(before.metrics), before.has_gpus)
-        if first and not found.chosen:
-            self._set_columns(default_columns([name for name, _ in found.metrics], has_gpus=found.has_gpus))
-        elif found.chosen and tuple(self._chosen) != found.chosen:
-            self._set_columns(list(found.chosen))
+        self._overview = found
+        differing = [name for name, _, differs in found.arguments if differs]
+        default = default_columns([name for name, _ in found.metrics], differing, has_gpus=found.has_gpus)
+        if self._chosen != (columns := list(found.chosen) or default):
+            self._set_columns(columns)
         self.charts.states.show(found.states)
         self._show_charts()
 
@@ -357,8 +360,9 @@ class RunsView(RunContainer, inherit_bindings=False):
         if column is None or self.why_not("sort"):
             return
         name = sort_name(column.key)
-        # At first, numbers are sorted in descending order, texts in ascending order.
-        descending = not self.query_shown.descending if name == self.query_shown.sort else column.right
+        # At first, the best value of a metric is on top, numbers are in descending order, and texts in ascending order.
+        first = column.right or (column.key.startswith(METRIC) and goal_of(name) == "max")
+        descending = not self.query_shown.descending if name == self.query_shown.sort else first
         self._change_query(sort=name, descending=descending)
 
     def action_group(self) -> None:
@@ -376,7 +380,9 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     @work(group="columns", exclusive=True)
     async def _choose_columns(self) -> None:
-        chosen = await self.app.push_screen_wait(ColumnsScreen(self._chosen, self._overview.metrics))
+        chosen = await self.app.push_screen_wait(
+            ColumnsScreen(self._chosen, self._overview.metrics, self._overview.arguments)
+        )
         if chosen and chosen != self._chosen:
             self._set_columns(chosen)
             self._overview = self._overview._replace(chosen=tuple(chosen))
@@ -385,9 +391,11 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     def _set_columns(self, keys: list[str]) -> None:
         self._chosen = keys
-        self._metrics = tuple(key.removeprefix(METRIC) for key in keys if key.startswith(METRIC))
+        before, self._metrics = self._metrics, tuple(key[len(METRIC) :] for key in keys if key.startswith(METRIC))
         self._show_columns()
         self._redraw_rows(self.table.known)
+        if before[:1] != self._metrics[:1]:
+            self._ask_rows(replace=True)  # the best value of another metric is marked
         self._read_sparks()
 
     def _show_columns(self) -> None:

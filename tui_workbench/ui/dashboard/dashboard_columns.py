@@ -15,10 +15,14 @@ from typing import NamedTuple
 
 from tui_workbench.core.errors import storage_errors
 from tui_workbench.core.files import open_regular, write_below
+from tui_workbench.core.model import RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.estimates import estimate_text
+from tui_workbench.runs.families import Family
+from tui_workbench.runs.store.arguments import arguments_by_name, column_name
 from tui_workbench.runs.store.history_record import Facts
-from tui_workbench.runs.store.table import Group, RunRow
+from tui_workbench.runs.store.table import ARGUMENT, Group, RunRow
 from tui_workbench.ui.charts.chart_scale import short_number
 from tui_workbench.ui.commands.screen_commands import COLUMN_CHOICE
 from tui_workbench.ui.formatting import duration, elapsed, moment, run_state, verdict_label, verdict_look
@@ -31,11 +35,12 @@ from tui_workbench.ui.widgets.search_list import SearchList
 
 METRIC = "metric "  # prefix of the column key of a metric, so that metrics cannot collide with other columns
 SPARK_CELLS = 6
+ARGUMENT_CELLS = 7
 VALUE_CELLS, WIDEST_VALUE = 9, 14  # cells of a value, and their maximum below a long title
 WITH_SPARKS = 100  # minimum width of a table that prefers sparklines to more columns
 LONGEST_CELL = 200  # maximum number of characters of a cell; the arguments of a script can be megabytes long
 COLUMNS_FILE = "dashboard.json"  # holds the chosen columns, in the state directory of the project
-USUAL_METRICS = 3
+USUAL_METRICS = USUAL_ARGUMENTS = 3
 
 
 def metric_column(name: str, width: int) -> TableColumn:
@@ -53,16 +58,21 @@ def value_cells(metric: str) -> int:
     return max(VALUE_CELLS, min(len(metric), WIDEST_VALUE))
 
 
-def default_columns(metrics: Sequence[str], *, has_gpus: bool = False) -> list[str]:
-    """Return the keys of the default columns."""
-    first = ["number", "script", "state", "started", "duration", *(("gpu",) if has_gpus else ())]
-    return [*first, *(METRIC + name for name in metrics[:USUAL_METRICS]), "target", "arguments", "tags"]
+def default_columns(metrics: Sequence[str], arguments: Sequence[str] = (), *, has_gpus: bool = False) -> list[str]:
+    """Return the keys of the default columns. `arguments` are those that differ between the runs."""
+    first = ["number", "script", "state", *(ARGUMENT + name for name in arguments[:USUAL_ARGUMENTS])]
+    gpu = ("gpu",) if has_gpus else ()
+    values = (METRIC + name for name in metrics[:USUAL_METRICS])
+    return [*first, *gpu, *values, "started", "duration", "target", "arguments", "tags"]
 
 
 def column_of(key: str, *, width: int = 0, runs: int = 0) -> TableColumn | None:
     """Return the column with this key, for a table of this width and number of runs; None for an unknown key."""
     if key.startswith(METRIC):
         return metric_column(key.removeprefix(METRIC), width)
+    if key.startswith(ARGUMENT):
+        title = safe_text(column_name(key.removeprefix(ARGUMENT))[:LONGEST_CELL])
+        return TableColumn(key, title, max(ARGUMENT_CELLS, min(len(title), WIDEST_VALUE)), least=ARGUMENT_CELLS)
     column = PLAIN.get(key)
     if column is not None and key == "number":
         return column._replace(width=max(column.width, len(str(runs))))
@@ -100,20 +110,32 @@ class Heading(NamedTuple):
 
     group: Group
     folded: bool
+    family: Family | None = None
 
 
 class RowMaker:
     """A factory of table rows. `sparks` holds sparklines, keyed by run ID and metric."""
 
-    def __init__(self, keys: Sequence[str], sparks: Mapping[tuple[str, str], str], group: str = "") -> None:
+    def __init__(
+        self,
+        keys: Sequence[str],
+        sparks: Mapping[tuple[str, str], str],
+        group: str = "",
+        best: tuple[str, float | None] = ("", None),
+    ) -> None:
+        """`best` is a metric and its best value, which is marked."""
         self._keys = keys
         self._sparks = sparks
         self._group = group
+        self._best = best
         self._now = time.time()
 
     def row(self, line: RunRow | Heading) -> TableRow:
         if isinstance(line, RunRow):
             return TableRow(line.run.run_id, tuple(self._cell(key, line) for key in self._keys), value=line)
+        if line.family is not None:
+            cells = tuple(self._family_cell(key, line.family, line.folded) for key in self._keys)
+            return TableRow(f"group {line.group.value}", cells, value=line)
         value, total, active = line.group.value, line.group.total, line.group.active
         text = counted(total, "run") + (f", {active:,} active" if active else "")
         pieces = (
@@ -126,7 +148,35 @@ class RowMaker:
     def _cell(self, key: str, row: RunRow) -> tuple[Piece, ...]:
         if key.startswith(METRIC):
             return self._metric(key.removeprefix(METRIC), row)
+        if key.startswith(ARGUMENT):
+            value = arguments_by_name(row.run.arguments).get(key.removeprefix(ARGUMENT), "")
+            return (Piece(safe_text(value[:LONGEST_CELL])),)
         return _CELLS[key](row, self._now)
+
+    def _family_cell(self, key: str, family: Family, folded: bool) -> tuple[Piece, ...]:
+        runs, first = family.runs, family.rows[0]
+        completed = sum(run.state == RunState.COMPLETED for run in runs)
+        if key.startswith(ARGUMENT):
+            return (Piece(safe_text(family.arguments.get(key.removeprefix(ARGUMENT), "")[:LONGEST_CELL])),)
+        if key.startswith(METRIC):
+            return self._mean(key.removeprefix(METRIC), family)
+        if key == "number":
+            return (Piece(f"×{len(runs)}", "accent"),)
+        if key == "script":
+            sign = "▸ " if folded else "▾ "
+            return (Piece(sign + safe_text(first.run.script_name[:LONGEST_CELL]), bold=True),)
+        if key == "state":
+            return (Piece(f"{completed} completed", "muted" if completed == len(runs) else "warning"),)
+        return _CELLS[key](first, self._now) if key in SHARED else ()
+
+    def _mean(self, name: str, family: Family) -> tuple[Piece, ...]:
+        """Return the mean ± the standard deviation, in the color of warnings if runs are left out."""
+        found, left_out = family.sample(name)
+        if found is None:
+            return ()
+        mean, sign, spread = estimate_text(found).partition(" ± ")
+        role = "warning" if left_out else "text"
+        return (Piece(f"{mean:>{value_cells(name)}}", role), *((Piece(f" ±{spread}", "muted"),) if sign else ()))
 
     def _metric(self, name: str, row: RunRow) -> tuple[Piece, ...]:
         value = row.facts.metrics.get(name)
@@ -136,8 +186,11 @@ class RowMaker:
             return (Piece(safe_text(value[:LONGEST_CELL]), "muted"),)
         spark = self._sparks.get((row.run.run_id, name), "")
         cells = value_cells(name)
-        role = "text" if math.isfinite(value) else "warning"
-        shown = Piece(f"{short_number(value, cells):>{cells}}", role)
+        if (name, value) == self._best:
+            shown = Piece(f"{'*' + short_number(value, cells - 1):>{cells}}", "success", bold=True)
+        else:
+            role = "text" if math.isfinite(value) else "warning"
+            shown = Piece(f"{short_number(value, cells):>{cells}}", role)
         return (shown, Piece(f" {spark}", "muted")) if spark else (shown,)
 
 
@@ -227,8 +280,12 @@ COLUMNS: tuple[tuple[TableColumn, Cell], ...] = (
     (TableColumn("configuration", "configuration", 14, least=8), _text(lambda row: row.run.run_configuration)),
     (TableColumn("user", "user", 10, least=6), _text(lambda row: row.run.user_id)),
     (TableColumn("sweep", "sweep", 12, least=6), _text(lambda row: row.run.group)),
+    (TableColumn("family", "family", 12, least=6), _text(lambda row: row.run.family)),
 )
 """The columns other than metrics, in the order of the column choice, and their cells."""
+
+SHARED = ("target", "configuration", "user", "sweep", "family")
+"""Columns with the same value in all runs of a family."""
 
 PLAIN = {column.key: column for column, _ in COLUMNS}
 _CELLS = {column.key: cell for column, cell in COLUMNS}
@@ -244,14 +301,17 @@ class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
     ColumnsScreen > Vertical { width: 72; margin-top: 2; }
     """
 
-    def __init__(self, chosen: Sequence[str], metrics: Sequence[tuple[str, int]]) -> None:
-        """`metrics` holds the names of all metrics and the number of runs that have each."""
-        find = "type to find a metric or column"
+    def __init__(
+        self, chosen: Sequence[str], metrics: Sequence[tuple[str, int]], arguments: Sequence[tuple[str, int, bool]] = ()
+    ) -> None:
+        """`metrics` and `arguments` hold all names and the number of runs that have each."""
+        find = "type to find a metric, argument or column"
         self._list = SearchList(lambda _: self.action_tick(), find, empty="No matching column.")
         self._list.list.can_focus = False
         super().__init__(box_of("Columns", self._list))
         self._chosen = list(chosen)
         self._run_counts = {METRIC + name: runs for name, runs in metrics}
+        self._run_counts |= {ARGUMENT + name: runs for name, runs, _ in arguments}
 
     def on_mount(self) -> None:
         self._show()
@@ -290,4 +350,6 @@ class ColumnsScreen(DialogScreen["list[str]"], inherit_bindings=False):
 
 
 def _name(key: str) -> str:
+    if key.startswith(ARGUMENT):
+        return safe_text(column_name(key.removeprefix(ARGUMENT))[:200])
     return safe_text(key.removeprefix(METRIC)[:200]) if key.startswith(METRIC) else PLAIN[key].title

@@ -10,15 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.estimates import goal_of
+from tui_workbench.runs.families import family_of
 from tui_workbench.runs.store.annotations import JOURNAL
 from tui_workbench.runs.store.index import RunIndex
-from tui_workbench.runs.store.table import RunQuery, RunRow
+from tui_workbench.runs.store.table import ARGUMENT, COLUMNS, RunQuery, RunRow
 from tui_workbench.ui.charts.chart_data import read_metrics
 from tui_workbench.ui.charts.chart_scale import sparkline
 from tui_workbench.ui.dashboard.dashboard_columns import Heading, load_columns
 from tui_workbench.ui.session_state import Values
 
-GROUPS = ("", "script", "target", "state", "sweep")
+GROUPS = ("", "script", "target", "state", "sweep", "family")
 """Columns by which runs can be grouped, and "" for no groups."""
 
 
@@ -27,6 +29,7 @@ class Overview(NamedTuple):
 
     metrics: tuple[tuple[str, int], ...] = ()  # names, each with the number of its runs
     states: Mapping[str, int] = {}  # the number of runs in each state
+    arguments: tuple[tuple[str, int, bool], ...] = ()  # names, each with the number of its runs; True if it differs
     chosen: tuple[str, ...] = ()  # keys of the columns that the user has chosen
     has_gpus: bool = False  # True if a run has a GPU verdict; read only if no columns were chosen
 
@@ -43,9 +46,10 @@ def read_overview(project: Project, query: RunQuery) -> Overview:
     with RunIndex(project) as index:
         metrics = tuple(index.metric_names())
         states = {group.value: group.total for group in index.groups(query._replace(group="state"))}
+        arguments = tuple(index.arguments(query))
         chosen = tuple(load_columns(project) or ())
         has_gpus = not chosen and bool(index.column(RunQuery(filter="has:gpu"), "gpu", 1))
-    return Overview(metrics, states, chosen, has_gpus)
+    return Overview(metrics, states, arguments, chosen, has_gpus)
 
 
 def read_file_times(project: Project, active: tuple[str, ...]) -> FileTimes:
@@ -89,18 +93,35 @@ class Page(NamedTuple):
     total: int
     first: int
     lines: list[RunRow | Heading]
+    best: tuple[str, float | None] = ("", None)  # a metric and its best value among the runs of the query
 
 
-def read_page(project: Project, query: RunQuery, folded: frozenset[str], first: int, number: int) -> Page:
-    """Read the lines `first` to `first + number - 1`. Raises WorkbenchError."""
+def best_of(index: RunIndex, query: RunQuery, metrics: Sequence[str]) -> tuple[str, float | None]:
+    """Return the metric by which runs are sorted, or else the first of these metrics, and its best value.
+
+    Without a known better direction, the best value is the first in the order.
+    """
+    is_metric = query.sort not in COLUMNS and not query.sort.startswith(ARGUMENT)
+    name = query.sort if is_metric else next(iter(metrics), "")
+    goal = goal_of(name) or (("max" if query.descending else "min") if is_metric else "")
+    return (name, index.best(query, name, goal)) if goal else ("", None)
+
+
+def read_page(
+    project: Project, query: RunQuery, folded: frozenset[str], first: int, number: int, metrics: Sequence[str] = ()
+) -> Page:
+    """Read the lines `first` to `first + number - 1`. `metrics` have a column. Raises WorkbenchError."""
     with RunIndex(project) as index:
+        best = best_of(index, query, metrics)
         if not query.group:
             page = index.page(query, first, number)
-            return Page(page.total, page.total, first, list(page.rows))
+            return Page(page.total, page.total, first, list(page.rows), best)
         lines: list[RunRow | Heading] = []
+        by_family = query.group == "family"
         line = offset = 0
         for group in list(index.groups(query)):
-            is_folded = group.value in folded
+            # The runs of a family are hidden at first.
+            is_folded = (group.value in folded) != (by_family and group.value != "")
             shown = 0 if is_folded else group.total
             if first <= line < first + number:
                 lines.append(Heading(group, is_folded))
@@ -110,7 +131,16 @@ def read_page(project: Project, query: RunQuery, folded: frozenset[str], first: 
                 lines += index.page(query, offset + skipped, wanted).rows
             line += 1 + shown
             offset += group.total
-        return Page(offset, line, first, lines)
+        return Page(offset, line, first, _with_families(index, lines) if by_family else lines, best)
+
+
+def _with_families(index: RunIndex, lines: list[RunRow | Heading]) -> list[RunRow | Heading]:
+    """Return the lines, whose headings have their families."""
+    names = [each.group.value for each in lines if isinstance(each, Heading)]
+    families = {name: family_of(name, rows) for name, rows in index.families(names).items()}
+    return [
+        each._replace(family=families.get(each.group.value)) if isinstance(each, Heading) else each for each in lines
+    ]
 
 
 class Sparklines:

@@ -1,0 +1,43 @@
+"""The options of `submit` and `sweep` that repeat runs with different seeds."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from tui_workbench.cli.shared.parser import option
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.model import Seeds
+
+MAX_PARALLEL = option("--max-parallel", metavar="N", type=int, default=1,
+                      help="maximum number of runs at the same time (default: %(default)s)")  # fmt: skip
+SEEDS = (
+    option("--repeat", metavar="N", type=int, default=None, help="run N times with the seeds 1 to N"),
+    option("--seed-argument", metavar="NAME", default="", help="the argument with the seed (default: seed)"),
+    option("--seed-variable", metavar="NAME", default="", help="set the seed in this environment variable instead"),
+)
+
+
+def seeds_of(arguments: argparse.Namespace) -> Seeds | None:
+    """Return the seeds of `--repeat`, or None. Raises UsageError."""
+    name, variable = arguments.seed_argument, arguments.seed_variable
+    if arguments.repeat is None:
+        if name or variable:
+            raise UsageError("--seed-argument and --seed-variable need --repeat", remedy="Add `--repeat N`.")
+        return None
+    if arguments.repeat < 2:
+        raise UsageError(
+            f"--repeat {arguments.repeat} does not repeat anything", remedy="Use 2 or more, or omit --repeat."
+        )
+    if name and variable:
+        raise UsageError("--seed-argument cannot be used with --seed-variable", remedy="Omit one of them.")
+    for option_name, text, pattern in (
+        ("--seed-argument", name, r"\w[\w.-]*"),
+        ("--seed-variable", variable, r"[A-Za-z_]\w*"),
+    ):
+        if text and not re.fullmatch(pattern, text, re.ASCII):
+            raise UsageError(
+                f"{option_name} {text!r} is not a valid name",
+                remedy="Use letters, digits and `_`, and do not begin with `-`. The option `--seed` is named `seed`.",
+            )
+    return Seeds(arguments.repeat, name or "seed", variable)

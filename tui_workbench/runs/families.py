@@ -1,0 +1,123 @@
+"""Families: runs of a sweep that differ only in the seed.
+
+The statistics of a metric use its last value in each completed run. Other runs, and runs without a finite number, are
+left out, and the reason is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.runs.estimates import Estimate, difference, estimate, finite, goal_of, verdict
+from tui_workbench.runs.store.arguments import arguments_by_name
+from tui_workbench.runs.store.table import RunRow
+
+FAMILY_NAME = r"sweep-\d+\.\d+"  # pattern
+
+
+class Sample(NamedTuple):
+    """The statistics of a metric over a family, and the reason for each run that is left out, by run number."""
+
+    estimate: Estimate | None
+    left_out: dict[int, str]
+
+
+class Family(NamedTuple):
+    """A family with its runs, the oldest first, and the arguments that are equal in all of them."""
+
+    name: str
+    rows: tuple[RunRow, ...]
+    arguments: dict[str, str]
+
+    @property
+    def runs(self) -> list[Run]:
+        return [row.run for row in self.rows]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics that have a number in at least one completed run."""
+        names = dict.fromkeys(name for row in self.rows for name in row.facts.metrics)
+        return [name for name in names if self.sample(name).estimate is not None]
+
+    def sample(self, metric: str) -> Sample:
+        values, left_out = [], {}
+        for row in self.rows:
+            reason, value = _reason(row, metric), finite(row.facts.metrics.get(metric))
+            if reason or value is None:
+                left_out[row.run.run_number] = reason
+            else:
+                values.append(value)
+        return Sample(estimate(values), left_out)
+
+
+def _reason(row: RunRow, metric: str) -> str:
+    """Return why a run is left out of the statistics of a metric, or ""."""
+    if row.run.state != RunState.COMPLETED:
+        return "not ended" if row.run.is_active else row.run.state
+    if metric not in row.facts.metrics:
+        return f"no {metric}"
+    return "" if finite(row.facts.metrics[metric]) is not None else f"{metric} is not a finite number"
+
+
+def family_of(name: str, rows: Sequence[RunRow]) -> Family:
+    """Return the family with these runs."""
+    first, *others = (arguments_by_name(row.run.arguments) for row in rows)
+    shared = {key: value for key, value in first.items() if all(each.get(key) == value for each in others)}
+    return Family(name, tuple(rows), shared)
+
+
+def family_record(family: Family) -> dict[str, Any]:
+    """Return a family as a record: its runs, its shared arguments, and the statistics of each metric."""
+    metrics = {}
+    for name in family.metrics:
+        found, left_out = family.sample(name)
+        if found is not None:
+            metrics[name] = {**found._asdict(), "left_out": {str(run): reason for run, reason in left_out.items()}}
+    return {
+        "family": family.name,
+        "script_name": family.rows[0].run.script_name,
+        "arguments_by_name": family.arguments,
+        "runs": [run.run_number for run in family.runs],
+        "metrics": metrics,
+    }
+
+
+def compare_families(families: Sequence[Family]) -> list[dict[str, Any]]:
+    """Compare two families: return a record for each metric. Raises UsageError for another number of families."""
+    if len(families) != 2:
+        raise UsageError(f"cannot compare {len(families)} families", remedy="Give two different families.")
+    first, second = families
+    records = []
+    for metric in dict.fromkeys((*first.metrics, *second.metrics)):
+        found = first.sample(metric).estimate, second.sample(metric).estimate
+        compared = difference(*found)
+        records.append(
+            {
+                "metric": metric,
+                "goal": goal_of(metric) or None,
+                **{each.name: sample and sample._asdict() for each, sample in zip(families, found, strict=True)},
+                "difference": compared and compared.value,
+                "margin": compared and compared.margin,
+                "degrees_of_freedom": compared and compared.degrees,
+                "verdict": verdict((first.name, second.name), metric, found),
+            }
+        )
+    return records
+
+
+def left_out_notes(family: Family) -> list[str]:
+    """Return a sentence for each reason why runs of the family are left out of the statistics."""
+    if not family.metrics:
+        return [f"{family.name}: no completed run has a metric"]
+    runs: dict[str, list[int]] = {}
+    for metric in family.metrics:
+        for number, reason in family.sample(metric).left_out.items():
+            if number not in runs.setdefault(reason, []):
+                runs[reason].append(number)
+    return [
+        f"{family.name}: left out run{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}: {reason}"
+        for reason, numbers in runs.items()
+    ]
