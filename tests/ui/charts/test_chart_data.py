@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.ui.runs.past import past_run
 from tui_workbench.core.model import RunState
+from tui_workbench.runs.history import History
 from tui_workbench.runs.store.rundir import ATTEMPT, RunDirectory
 from tui_workbench.ui.charts.chart_data import (
     TIME,
@@ -19,6 +21,7 @@ from tui_workbench.ui.charts.chart_data import (
     Curve,
     View,
     attempt_places,
+    family_curve,
     points_of,
     read_attempts,
     smoothed,
@@ -26,10 +29,13 @@ from tui_workbench.ui.charts.chart_data import (
 )
 from tui_workbench.ui.charts.chart_drawing import Look, Picture
 from tui_workbench.ui.charts.chart_scale import scale_over
+from tui_workbench.ui.themes.themes import load_theme, theme_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from tui_workbench.projects.project import Project
 
 
 def curve(values: Sequence[float], steps: Sequence[float] | None = None, times: Sequence[float] | None = None) -> Curve:
@@ -172,3 +178,24 @@ def test_largest_floats_are_drawn() -> None:
     shown = picture([curve(values)], View())
     assert [bucket.low for stroke in drawn(values, 50) for bucket in stroke] == values
     assert shown.y.place(0.0) == pytest.approx(0.5)
+
+
+def test_family_has_a_mean_with_a_band(project: Project) -> None:
+    for number, values in enumerate(([1.0, 2.0], [3.0, math.nan], [9.0, 9.0]), 1):
+        state = RunState.COMPLETED if number < 3 else RunState.FAILED
+        past_run(project, number, state=state, curves={"loss": values}, group="sweep-1", family="sweep-1.1")
+    (family,) = History(project).families()
+    found = family_curve(family, "loss", 0)
+    assert found.label == "sweep-1.1 (n = 2)"
+    assert (list(found.steps), list(found.values)) == ([0.0, 1.0], [2.0, 2.0])
+    assert found.band == ([2 - math.sqrt(2), 2.0], [2 + math.sqrt(2), 2.0])
+
+
+def test_band_is_shaded_and_within_the_axis() -> None:
+    plain = curve([1.0, 1.0, 1.0])
+    shown = picture([plain._replace(band=([0.0] * 3, [2.0] * 3))], View())
+    assert (shown.y.low, shown.y.high) == (0.0, 2.0)
+    lines = [
+        "".join(segment.text for segment in line) for line in shown.lines(load_theme(theme_names()[0]).palette, None)
+    ]
+    assert sum(any(0x2800 < ord(character) < 0x2900 for character in line) for line in lines) > 5

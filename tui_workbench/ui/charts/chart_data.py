@@ -13,7 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tui_workbench.core.model import Run
+from tui_workbench.core.model import Run, RunState
+from tui_workbench.runs.estimates import estimate, finite
+from tui_workbench.runs.families import Family
 from tui_workbench.runs.metrics import RunMetrics
 from tui_workbench.runs.store.attempts import attempts_of
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -23,6 +25,8 @@ from tui_workbench.ui.terminal.safetext import safe_text
 
 STEP, TIME = "step", "time"
 """Meanings of the x axis: the step logged with a value, or the seconds since the first value of the curve."""
+
+MOST_MEANS = 2_000  # maximum number of steps at which the mean of a family is calculated
 
 SMOOTHINGS = (0.0, 0.6, 0.9, 0.98)
 """Weights of the moving average that the user can choose; 0 means no smoothing."""
@@ -45,6 +49,7 @@ class Curve(NamedTuple):
     key: str = ""  # distinguishes curves with the same label
     look: int = -1  # index of color and mark (see `look_of`); -1: the position of the curve
     attempts: Sequence[AttemptBegin] = ()  # those of its run, after the first
+    band: tuple[Sequence[float], Sequence[float]] | None = None  # the lower and the upper edge of a shaded band
 
 
 class View(NamedTuple):
@@ -85,6 +90,16 @@ class Points(NamedTuple):
         near = range(max(0, place - 1), min(place + 1, len(self.xs)))
         best = min(near, key=lambda index: abs(self.xs[index] - x), default=None)
         return None if best is None else (self.xs[best], self.ys[best])
+
+    def between(self, x: float) -> float | None:
+        """Return the value of the straight line between the neighbors of x; None outside of the points."""
+        place = bisect_left(self.xs, x)
+        if place == len(self.xs) or (place == 0 and self.xs[0] != x):
+            return None
+        if self.xs[place] == x:
+            return self.smooth[place]
+        left, right = self.xs[place - 1], self.xs[place]
+        return self.smooth[place - 1] + (self.smooth[place] - self.smooth[place - 1]) * (x - left) / (right - left)
 
 
 def attempt_places(curve: Curve, view: View) -> list[tuple[int, float]]:
@@ -216,3 +231,24 @@ def run_curves(runs: Iterable[tuple[Run, int]], name: str) -> list[Curve]:
         if series.values:
             curves.append(Curve(safe_text(run_title(run)[:60]), *series, key=run.run_id, look=look))
     return curves
+
+
+def family_curve(family: Family, name: str, look: int) -> Curve:
+    """Return the mean of a metric over the completed runs of a family, with a band of ± the standard deviation. Blocks.
+
+    At a step that some runs lack, the mean is that of the others.
+    """
+    values: dict[float, list[float]] = {}
+    completed = [run for run in family.runs if run.state == RunState.COMPLETED]
+    for run in completed:
+        series = read_metrics(run).series(name)
+        for step, value in dict(zip(series.steps, series.values, strict=True)).items():
+            if finite(value) is not None:
+                values.setdefault(step, []).append(value)
+    steps = sorted(values)
+    steps = [*steps[: -1 : max(1, len(steps) // MOST_MEANS)], *steps[-1:]]
+    means = [found for step in steps if (found := estimate(values[step])) is not None]
+    band = [each.mean - (each.sd or 0.0) for each in means], [each.mean + (each.sd or 0.0) for each in means]
+    unknown = [math.nan] * len(steps)
+    label = f"{family.name} (n = {len(completed)})"
+    return Curve(safe_text(label), steps, [each.mean for each in means], unknown, family.name, look, band=band)

@@ -20,6 +20,7 @@ from tui_workbench.ui.charts.chart_data import (
     TIME,
     Bucket,
     Curve,
+    Points,
     Stroke,
     View,
     attempt_places,
@@ -94,6 +95,12 @@ class Canvas:
             self._bits[y >> 2][column] |= _BITS[y & 3][side]
             self._roles[y >> 2][column] = role
 
+    def shade(self, x: int, first: int, last: int, role: str) -> None:
+        """Draw every fourth dot between two heights, so that curves stay visible on the shaded area."""
+        for y in range(min(first, last), max(first, last) + 1):
+            if y % 4 == x % 2 * 2:
+                self.upright(x, y, y, role)
+
     def line(self, x0: int, y0: int, x1: int, y1: int, role: str) -> None:
         """Draw a straight line from left to right (`x0 <= x1`)."""
         across = x1 - x0
@@ -132,10 +139,12 @@ class Picture:
         self._view, self._look, self._width, self._height = view, look, width, height
         self.curves = [points_of(curve, view) for curve in curves]
         self._looks = [look_of(curve.look if curve.look >= 0 else place) for place, curve in enumerate(curves)]
+        self._bands = [self._edges(curve) for curve in curves]
         self._xs = next((curve.xs for curve in self.curves if curve.xs), ())
         self.whole = scale_over(end for curve in self.curves if curve.xs for end in (curve.xs[0], curve.xs[-1]))
         self.x = Scale(*view.window) if view.window else self.whole
-        shown = list(chain.from_iterable(extremes(curve, self.x, log=view.log) for curve in self.curves))
+        drawn = [*self.curves, *chain.from_iterable(self._bands)]
+        shown = list(chain.from_iterable(extremes(curve, self.x, log=view.log) for curve in drawn))
         self.is_empty = not shown
         self._legend_height = self._count_legend_lines()
         self._rows = max(1, height - (2 if height >= LEAST_AXIS_HEIGHT else 1) - self._legend_height)
@@ -220,6 +229,8 @@ class Picture:
     def _body(self) -> Iterator[Sequence[Piece]]:
         canvas = Canvas(self._columns, self._rows)
         self._draw_attempts(canvas)
+        for (role, _), edges in zip(self._looks, self._bands, strict=True):
+            self._shade(canvas, edges, role)
         for stroke in self._behind:
             self._draw(canvas, stroke, "faint")
         for (role, _), of_curve in zip(self._looks, self._strokes, strict=True):
@@ -232,6 +243,19 @@ class Picture:
             label = self._labels.get(row, "")
             axis = (Piece(f"{label:>{self._left - 2}} ", "muted"), Piece("┤" if label else "│", "faint"))
             yield (*axis, *canvas.row(row))
+
+    def _edges(self, curve: Curve) -> list[Points]:
+        """Return the points of the lower and the upper edge of a band; empty without a band."""
+        return [points_of(curve._replace(values=edge), self._view) for edge in curve.band or ()]
+
+    def _shade(self, canvas: Canvas, edges: Sequence[Points], role: str) -> None:
+        for column in range(canvas.width if edges else 0):
+            ends = [edge.between(self.x.value(column / (canvas.width - 1))) for edge in edges]
+            heights = [
+                self._dot_y(max(end, self._scale.low) if self._scale.log else end) for end in ends if end is not None
+            ]
+            if len(heights) == len(ends):
+                canvas.shade(column, heights[0], heights[1], role)
 
     def _draw_attempts(self, canvas: Canvas) -> None:
         """Draw a line at the beginning of each attempt after the first, with the number of the attempt."""

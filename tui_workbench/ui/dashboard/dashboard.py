@@ -17,6 +17,7 @@ from tui_workbench.core.model import Run, RunRequest
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.estimates import goal_of
+from tui_workbench.runs.families import Family
 from tui_workbench.runs.store.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.charts.chart_drawing import look_of
@@ -26,6 +27,7 @@ from tui_workbench.ui.dashboard.dashboard_charts import CURVES, NONE, ChartReque
 from tui_workbench.ui.dashboard.dashboard_columns import (
     METRIC,
     SPARK_CELLS,
+    WITH_SPARKS,
     ColumnsScreen,
     Heading,
     RowMaker,
@@ -58,6 +60,7 @@ from tui_workbench.ui.widgets.line import TitleLine
 from tui_workbench.ui.widgets.pieces import Piece
 
 POLL_SECONDS = 1.0
+MOST_BANDS = 4  # maximum number of families with curves
 MOST_CURVES = 8  # maximum number of curves if no run is marked: those of the selected run and of active runs
 
 EMPTY = ("No runs yet.", "", f"{shown_key('dashboard.run', 'ctrl+r')} runs the script in the run bar.")
@@ -222,12 +225,18 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     def _show_charts(self) -> None:
         mode, runs = self.charts.mode, self._marks.runs
-        if mode == CURVES and not runs:
+        families: tuple[Family, ...] = ()
+        selected = self.table.current_value
+        if mode == CURVES and not runs and isinstance(selected, Heading) and selected.family is not None:
+            rows = (row.value for row in self.table.known.values())
+            others = [row.family for row in rows if isinstance(row, Heading) and row != selected and row.family]
+            families = (selected.family, *others)[:MOST_BANDS]
+        elif mode == CURVES and not runs:
             current = self.current_run()
             shown = [current.run] if current is not None else []
             shown += [row.run for row in self._runs_among(self.table.known) if row.run.is_active and row != current]
             runs = tuple((run, place) for place, run in enumerate(shown[:MOST_CURVES]))
-        self.charts.show(ChartRequest(mode, self.query_shown, self._metrics, runs))
+        self.charts.show(ChartRequest(mode, self.query_shown, self._metrics, runs, families))
         self._point_charts()
 
     def _point_charts(self) -> None:
@@ -400,6 +409,8 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     def _show_columns(self) -> None:
         width, runs = self.table.size.width, max(0, self._runs)
+        if self.query_shown.group == "family":
+            width = max(width, WITH_SPARKS)  # the deviations need the room of the sparklines
         found = (column_of(key, width=width, runs=runs) for key in self._chosen)
         columns = [column for column in found if column is not None]
         names = {sort_name(column.key): column.key for column in columns}

@@ -1,7 +1,8 @@
 """The charts above the table of runs: values by run or curves of the chosen metrics, durations, and states.
 
 As many charts are shown as fit, the chosen metrics first. Values by run, durations and states are those of the runs
-that match the table's filter. Curves are those of the marked runs, else of the selected run and of active runs.
+that match the table's filter. Curves are those of the marked runs, else of the selected run and of active runs, or
+the means of the selected family and of other families in the table, with bands.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from textual.widget import Widget
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.progress import bar
 from tui_workbench.projects.project import Project
+from tui_workbench.runs.families import Family
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.table import RunQuery
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.charts.chart import Chart
-from tui_workbench.ui.charts.chart_data import Curve, run_curves
+from tui_workbench.ui.charts.chart_data import Curve, family_curve, run_curves
 from tui_workbench.ui.charts.chart_drawing import Look
 from tui_workbench.ui.formatting import RUN_STATES
 from tui_workbench.ui.terminal.safetext import safe_text
@@ -56,6 +58,7 @@ class ChartRequest(NamedTuple):
     query: RunQuery
     metrics: tuple[str, ...]
     runs: tuple[tuple[Run, int], ...]  # the runs with curves, each with the index of its color and mark
+    families: tuple[Family, ...] = ()  # the families with a mean and a band; then `runs` is empty
 
 
 Drawn = tuple[Sequence[Curve], Look]  # the curves of a chart, and how they are drawn
@@ -162,13 +165,18 @@ def read_charts(project: Project, wanted: ChartRequest, fitting: int) -> list[Dr
     if wanted.mode == CURVES:
         # If three or more charts fit, one shows the states. Of charts by run, if two or more fit, one shows durations.
         names = wanted.metrics[: max(1, fitting - (fitting > 2))]
-        drawn: list[Drawn] = [(run_curves(wanted.runs, name), Look(safe_text(name))) for name in names]
+        drawn: list[Drawn] = [(_curves(wanted, name), Look(safe_text(name))) for name in names]
         return drawn or [((), Look("no metric selected"))]
     metrics = wanted.metrics[: max(1, fitting - (2 if fitting > 2 else 1))]
     looks = {name: Look(safe_text(name), joined=False, x_name="run") for name in metrics}
     if fitting > 1 or not metrics:
         looks["duration"] = Look("duration", joined=False, durations=True, x_name="run")
     return [_values(project, wanted.query, name, look) for name, look in looks.items()]
+
+
+def _curves(wanted: ChartRequest, name: str) -> list[Curve]:
+    means = (family_curve(family, name, place) for place, family in enumerate(wanted.families))
+    return [curve for curve in means if curve.values] + run_curves(wanted.runs, name)
 
 
 def _values(project: Project, query: RunQuery, name: str, look: Look) -> Drawn:
