@@ -58,7 +58,8 @@ class TestMetrics:
 
     def test_table_has_differing_arguments_and_the_best_value(self, workbench: Installed) -> None:
         record = workbench.folder / ".workbench/runs/project_1700000000001/run.json"
-        record.write_text(record.read_text().replace('"--epochs", "3"', '"--epochs", "5", "Accuracy=1"'))
+        arguments = ["--epochs", "5", "Accuracy=1"]
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"arguments": arguments}))
         shown = workbench.run("history", "list", "-o", "table", "--best", "Accuracy")
         lines = shown.out.splitlines()
         assert lines[0].split()[:3] == ["Run_number", "--epochs", "Accuracy="]

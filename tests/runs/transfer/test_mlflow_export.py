@@ -153,7 +153,7 @@ class TestExport:
 
     def test_csv_export(self, project: Project, tmp_path: Path) -> None:
         record = written(project, 1) / "run.json"
-        record.write_text(record.read_text().replace('"--epochs", "3"', '"--epochs", "3", "loss=1"'))
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"arguments": ["--epochs", "3", "loss=1"]}))
         written(project, 2, state="failed", exit_code=2, reason='it said "no",\nand ended')
         export_csv(Runs(project).exportable(), str(tmp_path / "new" / "runs.csv"))
         with (tmp_path / "new" / "runs.csv").open(newline="", encoding="utf-8") as file:
