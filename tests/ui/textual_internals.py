@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
+    from textual import events
     from textual.binding import BindingsMap
     from textual.dom import DOMNode
     from textual.screen import Screen
@@ -27,3 +28,9 @@ def has_running_timer(widget: Widget) -> bool:
 def merged_bindings(kind: type[DOMNode]) -> BindingsMap:
     """Return the bindings of a class with the inherited ones."""
     return kind._merge_bindings()
+
+
+def forwarded(key: events.Key) -> events.Key:
+    """Mark a key as one that bubbles up from a widget to the app."""
+    key._set_forwarded()
+    return key

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
+from tests.ui.textual_internals import forwarded
 from tests.ui.waiting import until
 from tui_workbench.ui.terminal import key_queue
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
@@ -149,3 +150,13 @@ async def test_hold_ends_after_its_maximum(monkeypatch: pytest.MonkeyPatch) -> N
         app.keys.hold()
         app.type("x")
         await until(lambda: app.pad.noted == ["x"])
+
+
+async def test_key_that_arrives_while_the_app_closes_is_ignored() -> None:
+    app = PadApp()
+    async with app.run_test():
+        pad = app.pad
+    assert app.screen_stack == []
+    await app.keys.take(events.Key("x", "x"))  # from the terminal
+    await app.on_event(forwarded(events.Key("x", "x")))  # from a widget
+    assert pad.noted == []

@@ -70,7 +70,7 @@ class KeyQueue:
 
     async def release(self) -> None:
         self._at_work_since = None
-        if self._waiting:
+        if self._waiting and self._app.screen_stack:  # no screen is left while the app is closing
             self._number += 1
             self._at_work_since = time.monotonic()
             target = self._app.focused or self._app.screen

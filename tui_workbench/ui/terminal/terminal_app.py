@@ -111,6 +111,8 @@ class TerminalApp(App[Result], inherit_bindings=False):
         await super().on_event(event)
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        if not self.screen_stack:
+            return False  # the app is closing; Textual would raise an error for a key that arrives now
         done = await super()._check_bindings(key, priority)
         if not done and not priority and (reason := self.why_refused(key)):
             self.show_refusal(reason)
