@@ -7,6 +7,8 @@ tests are skipped with the reason on a developer's machine, and fail on CI.
 from __future__ import annotations
 
 import contextlib
+import gc
+import itertools
 import json
 import os
 import shutil
@@ -56,6 +58,8 @@ LONGEST_FILES = (
 )
 """Files that take the longest, in this order. Each runs in one process, so the last file should be a short one."""
 
+_HOMES = itertools.count(1)
+
 # Benchmarks measure time; a busy machine must not fail a property test.
 hypothesis.settings.register_profile("workbench", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("workbench")
@@ -65,6 +69,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest files first."""
     order = {name: number for number, name in enumerate(LONGEST_FILES)}
     items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(order)))
+
+
+def pytest_sessionstart() -> None:
+    """Collect no garbage while tests are collected: none of it is garbage, and that takes a fifth of the time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep the thousands of collected tests out of garbage collection, which takes a quarter of the time otherwise."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
 
 
 def on_ci() -> bool:
@@ -129,7 +146,9 @@ def write_project(root: Path, *, python: str = sys.executable, tracked: bool = F
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty home directory, also for child processes."""
-    path = tmp_path_factory.mktemp("home")
+    # Not `mktemp`, which lists the folders of all earlier tests to number a folder.
+    path = tmp_path_factory.getbasetemp() / "home" / str(next(_HOMES))
+    path.mkdir(parents=True, mode=0o700)
     monkeypatch.setenv("HOME", str(path))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     # Text that a test copies must not reach the clipboard of the user who runs the tests.
