@@ -22,11 +22,15 @@ SAMPLE = REPOSITORY / "sample_project"
 EPOCH = re.compile(r"^epoch (\d+)/(\d+)  loss (\d+\.\d{4})  accuracy ([01]\.\d{3})$")
 
 
-@pytest.fixture
-def sample(tmp_path: Path) -> Path:
-    root = tmp_path / "sample_project"
+def copied(folder: Path) -> Path:
+    root = folder / "sample_project"
     shutil.copytree(SAMPLE, root, ignore=shutil.ignore_patterns("outputs", ".workbench", "__pycache__"))
     return root
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    return copied(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +55,15 @@ def run(script: Path, *arguments: str, folder: Path | None = None) -> subprocess
     )
 
 
-def test_defaults_reach_95_percent_on_new_writers(sample: Path, tmp_path: Path) -> None:
-    done = run(sample / "train.py", folder=tmp_path)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """Train with the defaults, in another folder; return the copy of the project and the process."""
+    root = copied(tmp_path_factory.mktemp("trained"))
+    return root, run(root / "train.py", folder=tmp_path_factory.mktemp("elsewhere"))
+
+
+def test_defaults_reach_95_percent_on_new_writers(trained: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    sample, done = trained
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
     epochs = [found for line in lines if (found := EPOCH.match(line))]
@@ -69,11 +80,12 @@ def test_defaults_reach_95_percent_on_new_writers(sample: Path, tmp_path: Path) 
     assert metrics["settings"]["epochs"] == 15
 
 
-def test_saved_model_has_the_logged_accuracy(sample: Path, train: ModuleType) -> None:
-    done = run(sample / "train.py", "--epochs", "4", "--device", "cpu")
-    assert done.returncode == 0, done.stdout
+def test_saved_model_has_the_logged_accuracy(
+    trained: tuple[Path, subprocess.CompletedProcess[str]], train: ModuleType
+) -> None:
+    sample, _ = trained
     network = train.build_network()
-    network.load_state_dict(torch.load(sample / "outputs" / "model.pt", weights_only=True))
+    network.load_state_dict(torch.load(sample / "outputs" / "model.pt", map_location="cpu", weights_only=True))
     _, test = train.load_digits()
     said = json.loads((sample / "outputs" / "metrics.json").read_text())["accuracy"]
     assert train.accuracy(network, test) == pytest.approx(said, abs=1.5 / len(test.labels))
@@ -107,9 +119,10 @@ def test_seed_determines_the_result(sample: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_missing_gpu_is_reported_and_fails_if_required(sample: Path) -> None:
-    done = run(sample / "train.py", "--epochs", "1")
-    assert done.returncode == 0
+def test_missing_gpu_is_reported_and_fails_if_required(
+    trained: tuple[Path, subprocess.CompletedProcess[str]], sample: Path
+) -> None:
+    _, done = trained
     assert re.match(r"training on the CPU: PyTorch \S+ (is a CPU build|finds no GPU on this machine)\n", done.stdout)
 
     refused = run(sample / "train.py", "--device", "cuda")

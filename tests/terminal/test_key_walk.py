@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.terminal
 
-SIZES = [(80, 24), (100, 30), (120, 40), (160, 48)]
+SIZES = [(80, 24), (160, 48)]
 KEYS = int(os.environ.get("TERMINAL_WALK_KEYS", "12"))
 SEED = os.environ.get("WALK_SEED", "1")
 
