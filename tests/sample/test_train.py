@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -107,10 +108,24 @@ def test_exact_values_are_logged_only_in_a_run(
     ]
 
 
-def test_seed_determines_the_result(sample: Path) -> None:
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_seed_determines_the_result(
+    train: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(train, "OUTPUTS", tmp_path / "outputs")
+
     def losses(seed: str) -> list[str]:
-        done = run(sample / "train.py", "--epochs", "1", "--device", "cpu", "--seed", seed)
-        return [line for line in done.stdout.splitlines() if EPOCH.match(line)]
+        monkeypatch.setattr(sys, "argv", ["train.py", "--epochs", "1", "--device", "cpu", "--seed", seed])
+        train.main()
+        return [line for line in capsys.readouterr().out.splitlines() if EPOCH.match(line)]
 
     first = losses("3")
     assert len(first) == 1
