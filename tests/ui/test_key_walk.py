@@ -42,14 +42,18 @@ def walked(project: Project) -> Project:
     return project
 
 
+def name_of(size: tuple[int, int]) -> str:
+    return f"{size[0]}x{size[1]}"
+
+
 @pytest.mark.timeout(420 + KEYS)
-@pytest.mark.parametrize("size", SIZES[::2], ids=str)
+@pytest.mark.parametrize("size", SIZES[::2], ids=name_of)
 async def test_random_keys_in_a_new_session(walked: Project, home: Path, size: tuple[int, int]) -> None:
     await Walk(walked.root, str(home), f"{SEED} first {size}", size).run(KEYS)
 
 
 @pytest.mark.timeout(420 + KEYS)
-@pytest.mark.parametrize("size", SIZES[1::2], ids=str)
+@pytest.mark.parametrize("size", SIZES[1::2], ids=name_of)
 async def test_random_keys_in_a_restored_session(walked: Project, home: Path, size: tuple[int, int]) -> None:
     walk = Walk(walked.root, str(home), f"{SEED} left {size}", size)
     await walk.leave_a_session()

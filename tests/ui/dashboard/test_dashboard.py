@@ -232,20 +232,23 @@ async def test_tags_notes_and_pins_are_saved(past: Project) -> None:
         assert "★" in rows(pilot)[0]
 
 
+async def move_down_to(pilot: Workbench, row: int) -> None:
+    await pilot.press("down")
+    await until(lambda: dashboard_of(pilot).table.cursor == row)
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_table_has_the_focus_after_a_tag_or_note(past: Project, size: tuple[int, int]) -> None:
     async with dashboard(past, size) as pilot:
         for row, (key, end) in enumerate(itertools.product("tn", ("enter", "escape")), 1):
-            await pilot.press("down")
-            await until(lambda row=row: dashboard_of(pilot).table.cursor == row)
+            await move_down_to(pilot, row)
             await until(lambda: dashboard_of(pilot).current_run() is not None)
             await pilot.press(key)
             await until(lambda: pilot.app.screen.query_one(PromptRow).display)
             await pilot.press("a", "b", end)
             await until(lambda: not pilot.app.screen.query_one(PromptRow).display)
             assert pilot.app.focused is dashboard_of(pilot).table
-        await pilot.press("down")
-        await until(lambda: dashboard_of(pilot).table.cursor == 5)
+        await move_down_to(pilot, 5)
 
 
 async def test_tag_without_name_is_rejected(past: Project) -> None:
