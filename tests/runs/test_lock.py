@@ -112,7 +112,7 @@ def test_waiting_process_gets_the_lock_next(directory: RunDirectory) -> None:
     waiter.start()
     assert not got
     lock.release()
-    waiter.join(30)
+    waiter.join(120)
     assert got[0] is not None
     got[0].release()
 

@@ -280,7 +280,7 @@ class TestStore:
         thread = threading.Thread(target=with_git.take)
         thread.start()
         gate.write_text("go\n")
-        thread.join(30)
+        thread.join(120)
         assert (with_git.state / "runs" / "project_1" / "work" / "file").read_text() == "1"
 
     def test_slow_git_reports_its_progress(

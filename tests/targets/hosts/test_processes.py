@@ -179,7 +179,7 @@ def test_waiting_ends_with_the_first_process(family: Family) -> None:
     waiter = threading.Thread(target=wait_for_any, args=(pids,))
     waiter.start()
     os.kill(pids[1], signal.SIGKILL)
-    waiter.join(30)
+    waiter.join(120)
     assert not waiter.is_alive()
     assert is_running(pids[0])
 

@@ -147,7 +147,7 @@ def test_idle_link_ends(login: wire.Login, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(TimeoutError):
         process.wait(1.0)  # in use, even without data for a long time
     process.close()
-    thread.join(20)
+    thread.join(120)
     assert not thread.is_alive()
     assert not os.path.exists(paths.socket)
 
@@ -164,13 +164,13 @@ def test_idle_link_closes_its_connection_but_keeps_secrets(
     thread = threading.Thread(target=asyncio.run, args=(link.run(),))
     thread.start()
     host = SshHost(login)
+    host.give_secret(REFERENCE, PASSWORD)  # first: on a busy machine, a link without a secret would end before it
     host.run(["true"])
-    host.give_secret(REFERENCE, PASSWORD)
     wait_for(lambda: len(gpubox.processes("sshd")) == 1, "the connection to be given up")
     assert thread.is_alive()
     assert host.run(["echo", "again"]).text == "again"
     host.disconnect()
-    thread.join(20)
+    thread.join(120)
     assert not thread.is_alive()
 
 
