@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import require
+from tests.faults.support import Workbench
 from tests.machines import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 def noun(words: Sequence[str]) -> Sequence[str]:
@@ -29,6 +30,9 @@ def noun(words: Sequence[str]) -> Sequence[str]:
 
 def workbench(*words: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command without a terminal."""
+    if not stdin:
+        code, out, err = Workbench(cwd).run(*noun(words))
+        return subprocess.CompletedProcess(words, code, out, err)
     return subprocess.run(
         [require("setsid"), sys.executable, "-m", "tui_workbench", *noun(words)],
         cwd=cwd,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.config.documents import project
+from tests.faults.support import Workbench
 from tui_workbench.config.checks.image_names import DEFAULT_GPU_IMAGE
 
 COMPUTE = f'type: "localdocker"\r\nbaseDockerImage: "{DEFAULT_GPU_IMAGE}"\r\n# end'
@@ -24,9 +24,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def config(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tui_workbench", "config", *words], cwd=root, capture_output=True, text=True, check=False
-    )
+    code, out, err = Workbench(root).run("config", *words)
+    return subprocess.CompletedProcess(words, code, out, err)
 
 
 def result(root: Path, *words: str) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.support import INSTALLED
+from tests.cli.support import Installed
 from tests.faults.support import until
 from tests.ui.runs.past import past_run
 from tui_workbench.core.model import RunRequest, RunState
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def status(folder: str, *options: str) -> str:
-    done = subprocess.run([INSTALLED, "status", *options], cwd=folder, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    return done.stdout
+    done = Installed(Path(folder)).run("status", *options)
+    assert (done.code, done.err) == (0, "")
+    return done.out
 
 
 def test_status_without_runs_is_empty(project: Project) -> None:
