@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -16,6 +17,8 @@ OURS = {"tui_workbench", "tests", "benchmarks", "docs", "workbench", "azureml"}
 
 TEMPLATES = REPOSITORY / "tui_workbench" / "templates_data"
 """Templates and samples, which declare their dependencies themselves."""
+
+distributions_of_packages = functools.cache(packages_distributions)  # it reads the files of all distributions
 
 BROUGHT_BY_DOCKER = {"requests", "urllib3"}
 
@@ -46,7 +49,7 @@ def declared(*extras: str) -> set[str]:
 
 
 def undeclared(modules: dict[str, str], distributions: set[str]) -> dict[str, str]:
-    known = packages_distributions()
+    known = distributions_of_packages()
     return {
         module: file
         for module, file in modules.items()
