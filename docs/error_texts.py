@@ -202,7 +202,7 @@ def errors() -> Iterator[Error]:
             for node in ast.walk(scope):
                 if isinstance(node, ast.Call) and module != "core/errors":
                     for error in _errors_of(node, module, _Reader(scope, constants[module])):
-                        remedies = passed.get(getattr(scope, "name", ""), ())
+                        remedies = dict.fromkeys(passed.get(getattr(scope, "name", ""), ()))
                         yield error if error.remedy else error._replace(remedy=" Or: ".join(remedies))
 
 

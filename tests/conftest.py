@@ -72,12 +72,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Collect no garbage while tests are collected: none of it is garbage, and that takes a fifth of the time."""
+    """Disable garbage collection while tests are collected: it takes a fifth of the time and frees nothing."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Keep the thousands of collected tests out of garbage collection, which takes a quarter of the time otherwise."""
+    """Exclude the thousands of collected tests from garbage collection, which would take a quarter of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)

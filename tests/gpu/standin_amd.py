@@ -1,6 +1,6 @@
 """Stand-in AMD GPUs: programs in place of amd-smi and rocm-smi, whose answers a test can change during a run.
 
-The state is a JSON object: `gpus`, one object for each; `processes`, pairs of process ID and bytes by number of GPU;
+The state is a JSON object: `gpus`, one object for each; `processes`, pairs of process ID and bytes by GPU number;
 `old` for the format before ROCm 7; `without_e`, the commands that have no option `-e`; `say`, a text that is printed
 instead of JSON; and `hang`.
 """

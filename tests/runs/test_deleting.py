@@ -1,4 +1,4 @@
-"""Delete runs: into the trash, back from it, and for good."""
+"""Move runs to the trash, restore them, and purge them."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class TestPurge:
 
 
 def nested(folder: Path, depth: int) -> None:
-    """Create folders in each other, deeper than a path can be long."""
+    """Create nested folders whose path is longer than the system allows."""
     descriptor = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir("d", dir_fd=descriptor)
@@ -223,7 +223,7 @@ def test_folder_that_is_deep_and_read_only_is_deleted(open_folder: Path) -> None
     as_anybody(check)
 
 
-def test_size_counts_hard_links_once_and_no_links(tmp_path: Path) -> None:
+def test_size_counts_hard_links_once_and_skips_symlinks(tmp_path: Path) -> None:
     write_files(tmp_path, {"outside": b"x" * 100_000, "folder/in/file": b"x" * 100_000})
     folder = tmp_path / "folder"
     os.link(folder / "in" / "file", folder / "again")

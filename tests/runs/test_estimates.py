@@ -37,7 +37,7 @@ def test_mean_and_deviation_of_few_values() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e200, "0.5", None])
-def test_values_that_are_no_usual_number_are_left_out(value: object) -> None:
+def test_text_and_numbers_out_of_range_are_left_out(value: object) -> None:
     assert finite(value) is None
 
 

@@ -82,7 +82,7 @@ def test_missing_interface_is_refused() -> None:
     [
         ("[box1]", "`members` names one target"),
         ("[box1, box1]", "`members` names 'box1' twice"),
-        ("[box1, box9]", "aml_config/box9.compute does not exist"),
+        ("[box1, box9]", "'box9', which is not another target of the project"),
         ("[box1, local]", "`members` names 'local', which is a target of type local"),
         ("[box1, same]", "box1 and same are the same account on the same machine"),
     ],

@@ -80,7 +80,7 @@ COMMANDS = (
     Command("trace", "trace", "list calls to ssh, docker, git and other programs"),
     Command("shell", "shell", "open a shell with `az ml` and the variables of runs"),
     Command("history list", "history.history", "list the runs of the project, newest first"),
-    Command("history families", "history.families", "list runs that differ only in the seed as one row each"),
+    Command("history families", "history.families", "list families of runs, which differ only in the seed"),
     Command("history last", "history.history", "show the newest run"),
     Command("history info", "history.history", "show a run, or print one of its artifacts"),
     Command("history compare", "history.compare", "show the differences between runs"),

@@ -34,8 +34,8 @@ configure_add = options(
         "--on",
         action="append",
         choices=EVENTS,
-        help="report each end of a run, only failed and unknown runs, or stalls; repeat for several (default: end, "
-        "stalled)",
+        help="report the end of each run, only of failed and unknown runs, or stalls; repeat for several (default: "
+        "end, stalled)",
     ),
     option(
         "--metric",
@@ -65,7 +65,7 @@ def run_add(arguments: argparse.Namespace) -> int:
     url = prompts.secret_from_stdin("--url-stdin") if arguments.url_stdin else prompts.ask_secret("URL of the service")
     if not is_known_service(url):
         raise UsageError(
-            "this is not the URL of a service that Apprise knows",
+            "Apprise does not support this URL",
             remedy="Write it like `ntfy://ntfy.sh/TOPIC` or `mailto://USER:PASSWORD@gmail.com`; the documentation of "
             "Apprise lists all services.",
         )
@@ -73,7 +73,7 @@ def run_add(arguments: argparse.Namespace) -> int:
     kept = SecretStore().put(reference, url)
     if not kept.in_keyring:
         raise WorkbenchError(
-            f"the URL contains a secret and cannot be stored: {kept.reason}",
+            f"cannot store the URL, which contains a secret: {kept.reason}",
             remedy="Unlock or install a keyring, such as gnome-keyring; `workbench-tui doctor` shows how.",
         )
     events = tuple(dict.fromkeys(arguments.on or DEFAULT_EVENTS))
@@ -96,11 +96,11 @@ def run_remove(arguments: argparse.Namespace) -> int:
 
 
 def run_test(arguments: argparse.Namespace) -> int:
-    """Send a test message to each channel. Return 1 if one does not accept it."""
+    """Send a test message to each channel. Return 1 if a channel does not accept it."""
     channels = [_channel(arguments.name)] if arguments.name else load_channels()
     if not channels:
         raise UsageError("there are no channels", remedy=NO_CHANNEL)
-    body = f"Runs that {os.environ.get('USER') or 'you'} starts on {socket.gethostname()} are reported here."
+    body = f"This channel reports the runs that {os.environ.get('USER') or 'you'} submitted on {socket.gethostname()}."
     errors = {channel.name: deliver(channel, "Test message of workbench-tui", body) for channel in channels}
     result = [{"name": name, "sent": not error, "error": error} for name, error in errors.items()]
     emit(result, arguments, text=[f"{name}: {error or 'sent'}" for name, error in errors.items()])

@@ -61,7 +61,7 @@ def members_problem(members: Sequence[str], own: str, type_named: Callable[[str]
         if name in members[:number]:
             return f"`members` names {name!r} twice"
         if not found:
-            return f"`members` names {name!r}, but aml_config/{name}.compute does not exist"
+            return f"`members` names {name!r}, which is not another target of the project"
         if not target_types.find(found).can_join:
             return f"`members` names {name!r}, which is a target of type {found}"
     return ""

@@ -265,8 +265,8 @@ def delete_below(top: str, name: str) -> None:
 def _empty(top: int) -> None:
     """Delete the content of an open folder.
 
-    Each inner folder is first moved to `top`. This needs no recursion and no open file per level, and it fails for the
-    place of a mounted file system before anything in there is deleted.
+    Each inner folder is first moved to `top`. This needs no recursion and no open file per level, and it fails for a
+    mount point before anything on the mounted file system is deleted.
     """
     while names := os.listdir(top):
         for name in names:
@@ -305,7 +305,7 @@ def _is_folder(parent: int, name: str) -> bool:
 def folder_size(path: str) -> int:
     """Return the disk space of the files in a folder, in bytes. Links are not followed.
 
-    A file with several names counts once, and an unreadable folder counts as empty.
+    A file with several hard links counts once, and an unreadable folder counts as empty.
     """
     size, seen = 0, set()
     folders = [] if os.path.islink(path) else [path]

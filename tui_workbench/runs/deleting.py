@@ -40,7 +40,7 @@ class Purged(NamedTuple):
     """The result of a purge: the IDs of the deleted runs, the freed bytes, and the errors."""
 
     run_ids: tuple[str, ...]
-    own: frozenset[str]  # those of these runs that this user submitted on this machine
+    own: frozenset[str]  # the IDs of those that this user submitted on this machine
     size: int
     snapshot_size: int
     problems: tuple[str, ...]
@@ -75,7 +75,8 @@ def delete(project: Project, run_id: str) -> str:
 def _locked(directory: RunDirectory) -> Iterator[None]:
     """Lock an ended run of this user, so that no other process starts it again. Raises UsageError or StorageError.
 
-    The files of another run do not show whether it is active. It counts as ended if no process holds its lock.
+    The files of other users' runs do not show whether they are active. Such a run counts as ended if no process holds
+    its lock.
     """
     if not directory.is_own:
         if ControllerLock.holder(directory):

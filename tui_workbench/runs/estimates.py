@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -47,7 +46,7 @@ class Difference(NamedTuple):
 
 
 def finite(value: object) -> float | None:
-    """Return a number of usual magnitude, or None for anything else."""
+    """Return a number whose magnitude is less than LARGEST; None for any other value."""
     return float(value) if isinstance(value, int | float) and abs(value) < LARGEST else None
 
 
@@ -55,14 +54,16 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     """Return the mean and the standard deviation of finite values; None without values."""
     if not values:
         return None
-    return Estimate(len(values), statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+    n, mean = len(values), math.fsum(values) / len(values)
+    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1)) if n > 1 else None
+    return Estimate(n, mean, sd)
 
 
 def difference(first: Estimate | None, second: Estimate | None) -> Difference | None:
     """Return the difference of two means with its 95% confidence interval, for unequal variances.
 
-    Return None if one has fewer than two values, or if no value differs from its mean. Source: B. L. Welch, "The
-    generalization of 'Student's' problem when several different population variances are involved", Biometrika 34,
+    Return None if an estimate has fewer than two values, or if no value differs from its mean. Source: B. L. Welch,
+    "The generalization of 'Student's' problem when several different population variances are involved", Biometrika 34,
     1947; the degrees of freedom are those of Satterthwaite.
     """
     if first is None or second is None or first.sd is None or second.sd is None:

@@ -376,7 +376,7 @@ def test_invalid_plan_raises(root: Path) -> None:
     )
     for name, kind, said in [
         ("none", UsageError, "unknown target or run configuration 'none'"),
-        ("hdi", ConfigurationError, "cannot use GPUs"),
+        ("hdi", ConfigurationError, "cannot configure GPUs"),
         ("lost", ConfigurationError, "unknown compute target 'gone'"),
         ("bad", ConfigurationError, "the quote that begins here"),
     ]:

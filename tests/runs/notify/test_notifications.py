@@ -34,7 +34,7 @@ def results(run: RunDirectory) -> dict[str, bool]:
     return {file.name.removesuffix(".json"): json.loads(file.read_text())["sent"] for file in files}
 
 
-def test_channels_are_told_about_ended_runs(
+def test_channels_report_ended_runs(
     shell: Installed, project: Project, mailbox: Mailbox, topic: Topic, home: Path
 ) -> None:
     add(shell, "mail", mailbox.url, "--on", "end", "--metric", "loss < 0.1", "--metric", "loss > 9")
@@ -95,7 +95,7 @@ def test_channels_are_listed_replaced_and_removed(shell: Installed, topic: Topic
 
 def test_invalid_channels_are_refused(shell: Installed, home: Path) -> None:
     for name, url, error in (
-        ("a/b", "ntfy://x/y", "is not a name for a channel"),
+        ("a/b", "ntfy://x/y", "is not a valid name of a channel"),
         ("phone", "nonsense://x", "is not the URL of a service"),
         ("phone", "", "--url-stdin: stdin is empty"),
     ):
@@ -104,7 +104,7 @@ def test_invalid_channels_are_refused(shell: Installed, home: Path) -> None:
     Path(channels_path()).parent.mkdir(parents=True, exist_ok=True)
     for text in ("[]", "{", '{"a": {"url": "ntfy://x/y", "events": [], "metrics": []}}'):
         Path(channels_path()).write_text(text)
-        with pytest.raises(ConfigurationError, match="not a file of channels"):
+        with pytest.raises(ConfigurationError, match="file of channels is not valid"):
             load_channels()
         assert shell.submit("train.py", "0").code == 0
 

@@ -299,7 +299,7 @@ def test_record_with_any_values_is_listed(project: Project, record: dict[str, An
     assert "run.json" in rows[strange].reason
 
 
-def test_arguments_that_differ_among_shown_runs(runs: Runs) -> None:
+def test_arguments_that_differ_among_shown_runs_are_found(runs: Runs) -> None:
     with RunIndex(runs.project) as index:
         every = {name: (count, differs) for name, count, differs in index.arguments(RunQuery())}
         alike = [name for name, _, differs in index.arguments(RunQuery("#1 or")) if differs]

@@ -55,4 +55,4 @@ def test_several_nodes_are_refused_on_one_machine(tmp_path: Path) -> None:
         file.write("Nodes: 2\nProcessesPerNode: 2\n")
     with pytest.raises(ConfigurationError) as raised:
         prepare(Project(str(root)), RunRequest("local", "hello.py"))
-    assert (raised.value.message, raised.value.line) == ("`Nodes` is 2, but targets of type local do not read it", 7)
+    assert (raised.value.message, raised.value.line) == ("`Nodes` is 2, but targets of type local do not support it", 7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Callable
 
 from tui_workbench.cli.shared.output import HISTORY_COLUMNS, emit, notify
 from tui_workbench.core.masking import mask_plan
@@ -17,8 +18,16 @@ from tui_workbench.runs.submission.planning import prepare
 from tui_workbench.targets.docker.docker_socket import EngineOutOfReach
 
 
-def print_record(run: Run, arguments: argparse.Namespace) -> int:
-    return emit(history_record(run), arguments, HISTORY_COLUMNS)
+def answer(
+    project: Project,
+    request: RunRequest,
+    arguments: argparse.Namespace,
+    submit: Callable[[Project, RunRequest], Run],
+) -> int:
+    """Print the plan with `--dry-run`, else submit the run with `submit` and print its record."""
+    if arguments.dry_run:
+        return print_plan(project, request, arguments)
+    return emit(history_record(submit(project, request)), arguments, HISTORY_COLUMNS)
 
 
 def print_plan(project: Project, request: RunRequest, arguments: argparse.Namespace) -> int:

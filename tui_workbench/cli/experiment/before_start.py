@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from tui_workbench.cli.shared.prompts import ensure_login
 from tui_workbench.core.errors import NoGpu
 from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
@@ -25,6 +26,4 @@ def ensure_target_login(project: Project, request: RunRequest) -> None:
     """Log in to the target of a request, asking for missing secrets. Raises WorkbenchError."""
     target = basis_of(project, request).target
     if target.uses_ssh:
-        from tui_workbench.cli.shared.prompts import ensure_login
-
         ensure_login(target)

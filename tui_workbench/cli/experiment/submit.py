@@ -55,8 +55,9 @@ configure_submit = options(
 Prints `RunId: ...`, then the exact output of the script. Ctrl-C stops
 following; the run continues.
 
-With --repeat N, N runs differ only in the seed, 1 to N, which replaces `{seed}`
-in the arguments or is added as `--seed N`. `history families` prints their means.
+With --repeat N, N runs differ only in the seed, 1 to N. A seed replaces `{seed}`
+or the value of `--seed` in the arguments; without these, `--seed N` is appended.
+`history families` prints the means of their metrics.
 
 exit codes:
   the exit code of the script; 130 if the run was canceled or Ctrl-C was pressed;
@@ -100,24 +101,24 @@ def submit_request(project: Project, request: RunRequest, arguments: argparse.Na
             "-o and --query need --detach or --dry-run",
             remedy="Add `--detach` or `--dry-run`, or omit -o and --query: stdout is the output of the script.",
         )
-    if arguments.dry_run:
-        from tui_workbench.cli.experiment.answers import print_plan
+    if arguments.dry_run or (arguments.detach and wants_record):
+        from tui_workbench.cli.experiment.answers import answer
 
-        return print_plan(project, request, arguments)
-    if project.notice:
-        notify(project.notice)
-    ensure_target_login(project, request)
-    with suggesting_allow_cpu():
-        run = submit(project, request, single_threaded=True)
-    if arguments.detach and wants_record:
-        from tui_workbench.cli.experiment.answers import print_record
-
-        return print_record(run, arguments)
+        return answer(project, request, arguments, _submit)
+    run = _submit(project, request)
     if run.tracked:
         notify(*RunDirectory(run.directory).notes())
     sys.stdout.write(f"RunId: {run.run_id}\n")
     sys.stdout.flush()
     return 0 if arguments.detach else _follow(run, plain=_is_plain(arguments))
+
+
+def _submit(project: Project, request: RunRequest) -> Run:
+    if project.notice:
+        notify(project.notice)
+    ensure_target_login(project, request)
+    with suggesting_allow_cpu():
+        return submit(project, request, single_threaded=True)
 
 
 def _is_plain(arguments: argparse.Namespace) -> bool:

@@ -32,7 +32,7 @@ configure_delete = options(
     output(),
     usage="%(prog)s (ID... | --keep-last N) [--yes]",
     epilog="""\
-`history restore` undoes this. The disk space is freed by `history purge`.""",
+`history restore` undoes this. `history purge` frees the disk space.""",
 )  # fmt: skip
 configure_restore = options(
     option("runs", metavar="ID", nargs="+", help="the runs, by ID or number; `history list --deleted` lists them"),

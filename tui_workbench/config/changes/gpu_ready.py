@@ -100,7 +100,7 @@ def plan_gpu_ready(root: str, name: str, *, image: str = "") -> GpuReadyPlan:
     if image:
         image_names.require_image(image)
     if not target.kind.has_gpus and not target.kind.has_scheduler:
-        message = f"runs on {target.name!r} cannot use GPUs through this command, because its type is {target.type}"
+        message = f"cannot configure GPUs for {target.name!r}, because its type is {target.type}"
         raise ConfigurationError(message, remedy="Choose a target of another type.", file=target.path)
     planning = _Planning(context, target, configurations, image)
     hunks = tuple(planning.hunks())

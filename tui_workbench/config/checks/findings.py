@@ -135,7 +135,7 @@ CODES: dict[str, Code] = {
     "unknown-key": Code(WARNING, "The field is unknown. It is kept, but has no effect."),
     "no-effect": Code(INFO, "The field has no effect on this type of target, or without another field."),
     "wrong-members": Code(ERROR, "`members` of a group names a target that does not exist or cannot be a member."),
-    "one-node": Code(ERROR, "`Nodes` is more than 1, but runs on this type of target use one machine."),
+    "one-node": Code(ERROR, "`Nodes` is more than 1, but this type of target does not support it."),
     "nodes-conflict": Code(ERROR, "`Nodes` and `Slurm.nodes` of a run configuration differ."),
     "cannot-retry": Code(ERROR, "`Retry` is set, but runs on this type of target cannot be started again."),
     "old-form": Code(INFO, "The file uses an old form of a setting, which still works."),

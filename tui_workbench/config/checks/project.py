@@ -61,7 +61,7 @@ def _without_effect(subject: Subject) -> Iterator[Finding]:
         yield subject.finding("cannot-retry", message, "Remove it.", retry.SECTION, remove_field(retry.SECTION))
     nodes = subject.configuration.nodes
     if nodes > 1 and any(field.key == NODES for field in useless):
-        message = f"`{NODES}` is {nodes}, but {subject.used_type} targets do not read it, so runs are refused"
+        message = f"`{NODES}` is {nodes}, but {subject.used_type} targets do not support it, so runs are refused"
         yield subject.finding("one-node", message, "Remove it.", NODES, remove_field(NODES))
         useless = [field for field in useless if field.key != NODES]
     for field in useless:

@@ -149,7 +149,7 @@ _COMPUTE_FIELDS = (
     *TARGET_OPTIONS,
     Field(
         "members",
-        "Targets of type `remote` on which torchrun starts the processes of each run. The first member is the "
+        "Targets of type `remote` on which torchrun starts the processes of each run. The first member hosts the "
         "rendezvous.",
         STRINGS,
         example="[gpubox1, gpubox2]",
@@ -158,8 +158,8 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "networkInterface",
-        "Network interface with which the members of a group connect to each other. By default, the interface of the "
-        "SSH connection.",
+        "Network interface through which the members of a group connect to each other. By default, the interface of "
+        "the SSH connection.",
         pattern=r"[^\x00-\x20/,^=]+",
         form="the name of an interface, such as eth0",
         example="eth0",

@@ -351,7 +351,7 @@ def read_attempt(path: str, number: int) -> Usage | None:
 
 
 def _seek_attempt(file: BinaryIO, number: int) -> Usage:
-    """Move behind the last totals in an attempt, and return them. Without totals, move to its first line.
+    """Move to the line after the last totals of an attempt, and return them. Without totals, move to its first line.
 
     Samples are not decoded here.
     """

@@ -15,7 +15,7 @@ from tui_workbench.runs.store.rundir import RunDirectory
 
 END, FAILED, STALLED = "end", "failed", "stalled"
 EVENTS = (END, FAILED, STALLED)
-"""What a channel can report: each end of a run, only runs that failed or whose result is unknown, and stalls."""
+"""The events that a channel can report: the end of each run, only of failed and unknown runs, and stalls."""
 
 METRIC = "metric"
 """The event of a metric that meets a condition of a channel."""

@@ -61,7 +61,7 @@ def load_channels() -> list[Channel]:
             return sorted(_channel(name, values) for name, values in found.items())
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise ConfigurationError(
-                "this is not a file of channels",
+                "this file of channels is not valid",
                 remedy="Remove the file, and add the channels again with `workbench-tui notify add NAME`.",
                 file=path,
             ) from error
@@ -82,7 +82,7 @@ def check_name(name: str) -> None:
     """Raise UsageError if a channel cannot have this name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is not a name for a channel",
+            f"{name!r} is not a valid name of a channel",
             remedy="Use at most 64 letters, digits, `.`, `_` and `-`, and begin with a letter or digit.",
         )
 

@@ -77,7 +77,7 @@ def deliver(channel: Channel, title: str, body: str) -> str:
     apprise = _apprise()
     service = apprise.Apprise.instantiate(url, suppress_exceptions=True)
     if service is None:
-        return "Apprise does not know this kind of URL"
+        return "Apprise does not support its URL"
     with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
         sender = apprise.Apprise()
         sender.add(service)

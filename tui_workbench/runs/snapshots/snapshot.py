@@ -4,7 +4,7 @@ The user's own repository is never used. The hidden repository in `.workbench/` 
 user configuration or filters, so that the bytes of files do not change. `working_copy` adds files that are not in the
 commit. `outputs/` belongs to a run and is never part of a snapshot. Without git, a run gets only a copy of the files.
 
-To create and remove 100,000 files takes minutes on a slow disk. The working copy of a large snapshot is therefore not
+Creating and removing 100,000 files takes minutes on a slow disk. The working copy of a large snapshot is therefore not
 removed when its run ends: it becomes the spare copy, which the next run takes. Git then replaces only the files that
 differ. For this, each large working copy has its own index, with the times and sizes of its files.
 """
@@ -55,7 +55,7 @@ _LOCK = "workbench.lock"
 
 _EXECUTABLE, _LINK = "100755", "120000"
 
-SPARE_FILES = 1000  # number of files from which a working copy is kept; fewer files are copied in about 0.2 s
+SPARE_FILES = 1000  # minimum number of files of a spare copy; fewer files are copied in about 0.2 s
 _SPARE, _SPARE_INDEX = "spare", "spare.index"
 _REMEDY = (
     "Free some space if the disk is full. Otherwise move {} away (earlier runs then lose their snapshots), or set "
@@ -142,7 +142,7 @@ class SnapshotStore:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._index)  # it lists the files of the last snapshot, which git would keep
             if any(name.endswith(".pack") for name in os.listdir(os.path.join(objects, "pack"))):
-                self.git("repack", "-a", "-d", "-q")  # git stores files from 512 MB on in packs
+                self.git("repack", "-a", "-d", "-q")  # git stores files of 512 MB or more in packs
             self.git("prune", "--expire=now")
             return max(0, before - folder_size(objects))
 
@@ -233,11 +233,6 @@ class SnapshotStore:
         self._complete(working_copy, contents.items)
         return Snapshot("git", commit)
 
-    def _redirect_links(self, working_copy: str, entries: Iterable[_Entry]) -> None:
-        for path, mode in entries:
-            if mode == _LINK:
-                redirect_link(self._root, working_copy, path)
-
     def _complete(self, working_copy: str, items: Iterable[Item]) -> None:
         """Add the files that are not in the snapshot, and an empty `outputs/`."""
         fill(self._root, working_copy, items)
@@ -251,23 +246,16 @@ class SnapshotStore:
         entries = self._entries()
         is_large = bool(index) and len(entries) >= SPARE_FILES
         if not (is_large and self._take_spare(working_copy, index, commit)):
-            left = self._clone(working_copy, entries, before) if before else [path for path, _ in entries]
+            left = _clone(self._root, working_copy, entries, before) if before else [path for path, _ in entries]
             if is_large:
                 shutil.copyfile(self._index, index)
             with self._using(index if is_large else self._index, working_copy):
                 self.git("checkout-index", "-z", "--stdin", "--force", *["--index"] * is_large, stdin=left)
                 if is_large and len(left) < len(entries):
                     self.git("update-index", "-q", "--refresh")  # store the times of the cloned files
-        self._redirect_links(working_copy, entries)
-
-    def _clone(self, working_copy: str, entries: Sequence[_Entry], before: int) -> list[str]:
-        """Clone files of the project to the working copy, and return the paths that git must write."""
-        sample = next((path for path, mode in entries if mode != _LINK), "")
-        if not sample or not can_clone(os.path.join(self._root, sample), working_copy):
-            return [path for path, _ in entries]
-        files = ((path, mode == _EXECUTABLE) for path, mode in entries if mode != _LINK)
-        left = clone_files(self._root, working_copy, files, before)
-        return left + [path for path, mode in entries if mode == _LINK]
+        for path, mode in entries:
+            if mode == _LINK:
+                redirect_link(self._root, working_copy, path)
 
     def _current_contents(self) -> Contents:
         """Return the contents given to the constructor on the first call, and later the current contents."""
@@ -382,6 +370,16 @@ class SnapshotStore:
             **{f"GIT_{who}_{what}": _IDENTITY for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         }
         return environment if command == "init" else {**environment, "GIT_WORK_TREE": self._tree}
+
+
+def _clone(root: str, working_copy: str, entries: Sequence[_Entry], before: int) -> list[str]:
+    """Clone files of the project to the working copy, and return the paths that git must write."""
+    sample = next((path for path, mode in entries if mode != _LINK), "")
+    if not sample or not can_clone(os.path.join(root, sample), working_copy):
+        return [path for path, _ in entries]
+    files = ((path, mode == _EXECUTABLE) for path, mode in entries if mode != _LINK)
+    left = clone_files(root, working_copy, files, before)
+    return left + [path for path, mode in entries if mode == _LINK]
 
 
 def _free_name(state_directory: str) -> str:

@@ -181,7 +181,7 @@ def _require_nodes(configuration: RunConfiguration, target: ComputeTarget) -> No
     line = line_of_key(path, NODES)
     if count > 1 and not target.kind.reads(NODES):
         raise ConfigurationError(
-            f"`Nodes` is {count}, but targets of type {target.type} do not read it",
+            f"`Nodes` is {count}, but targets of type {target.type} do not support it",
             remedy="Remove `Nodes`, or choose a target of type slurm.",
             file=path,
             line=line,

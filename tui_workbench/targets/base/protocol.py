@@ -93,9 +93,8 @@ class Target(abc.ABC):
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
         """Return the plan with the files that the run would send and the environment it would build.
 
-        Sends and builds nothing. `tree` returns the files of the project.
-
-        Raises TargetUnreachable or ConfigurationError.
+        Sends and builds nothing. `tree` returns the files of the project. Raises TargetUnreachable or
+        ConfigurationError.
         """
         return plan
 

@@ -235,7 +235,7 @@ def _named(
             there = ", ".join(f"GPU {each.number} ({each.uuid})" for each in seen)
             raise ConfigurationError(
                 f"gpus lists '{word}', but {label} has {there or 'no GPU'}",
-                remedy="Use the numbers or IDs that `nvidia-smi -L`, or `amd-smi list`, prints there.",
+                remedy="Use the numbers or IDs that `nvidia-smi -L` or `amd-smi list` prints there.",
                 file=target.path,
                 line=line_of_key(target.path, CHOSEN),
             )

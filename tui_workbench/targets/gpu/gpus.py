@@ -1,4 +1,4 @@
-"""The GPUs of a machine according to `nvidia-smi`, or the tools of AMD, and the settings that request a GPU."""
+"""The GPUs of a machine according to `nvidia-smi` or the tools of AMD, and the settings that request a GPU."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Gpu(NamedTuple):
 
 
 class Gpus(NamedTuple):
-    """The GPUs of a machine. If there are none, `complaint` is the error of `tool`, or "" if it is missing."""
+    """The GPUs of a machine. If there are none, `complaint` is the error of `tool`, or "" if the tool is missing."""
 
     found: tuple[Gpu, ...] = ()
     complaint: str = ""

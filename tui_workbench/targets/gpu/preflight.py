@@ -48,7 +48,7 @@ from tui_workbench.targets.gpu import cuda_compat, vendors
 from tui_workbench.targets.gpu.framework_location import EnvironmentMissing, FrameworkLocation, framework_report
 from tui_workbench.targets.gpu.frameworks import ALL, NAMES, Framework
 from tui_workbench.targets.gpu.gpus import OLDEST_DRIVER_OF_DEFAULT_IMAGE, Gpus, gpus_of
-from tui_workbench.targets.hosts.host import ConnectionLost
+from tui_workbench.targets.hosts.host import ConnectionLost, Host
 
 if TYPE_CHECKING:
     from tui_workbench.targets.checks.check_engine import EngineChecks
@@ -121,7 +121,8 @@ class Preflight:
         if self._gpus.found:
             cuda = f", supports CUDA {self._gpus.cuda}" if self._gpus.cuda else ""
             if self._is_amd:
-                self._refuse_closed_device()
+                if self._engine is None:  # containers get the groups of the devices
+                    _refuse_closed_device(self._host, self._target.name)
             else:
                 self._refuse_old_for_image()
             return CheckResult(GPU, OK, f"{'amdgpu ' if self._is_amd else ''}driver {self._gpus.driver}{cuda}")
@@ -183,26 +184,6 @@ class Preflight:
                     f"workbench-tui config unset {file} EnvironmentVariables.{variable}",
                     file=configuration.path,
                 )
-
-    def _refuse_closed_device(self) -> None:
-        """Check that scripts on the machine itself may use its AMD GPUs; containers get the groups of the devices."""
-        device = vendors.KFD
-        script = '[ -e "$1" ] || { echo missing; exit; }; [ -r "$1" ] && [ -w "$1" ] || echo closed'
-        said = "" if self._engine is not None else self._host.run(["sh", "-c", script, "sh", device]).text.strip()
-        if said == "missing":
-            raise CheckFailed(
-                f"there is no {device}, so scripts cannot use the AMD GPUs",
-                "Load the amdgpu driver. If the machine is a container, start it with `--device /dev/kfd --device "
-                "/dev/dri`.",
-                "sudo modprobe amdgpu",
-            )
-        if said:
-            raise CheckFailed(
-                f"this user may not open {device}, so scripts cannot use the AMD GPUs",
-                "Add the user to the groups of the GPU devices, and log in again. Over SSH, close the connection too: "
-                f"`workbench-tui computetarget disconnect {shlex.quote(self._target.name)}`.",
-                'sudo usermod -a -G render,video "$LOGNAME"',
-            )
 
     def _refuse_old_for_image(self) -> None:
         number = self._gpus.driver.partition(".")[0]
@@ -386,6 +367,27 @@ _FRAMEWORK_OF = {
 
 _MOST_FILES, _LARGEST = 200, 1 << 20
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([.\w]+)", re.MULTILINE)
+
+
+def _refuse_closed_device(host: Host, target: str) -> None:
+    """Check that scripts on the machine itself may use its AMD GPUs."""
+    device = vendors.KFD
+    script = '[ -e "$1" ] || { echo missing; exit; }; [ -r "$1" ] && [ -w "$1" ] || echo closed'
+    said = host.run(["sh", "-c", script, "sh", device]).text.strip()
+    if said == "missing":
+        raise CheckFailed(
+            f"there is no {device}, so scripts cannot use the AMD GPUs",
+            "Load the amdgpu driver. If the machine is a container, start it with `--device /dev/kfd --device "
+            "/dev/dri`.",
+            "sudo modprobe amdgpu",
+        )
+    if said:
+        raise CheckFailed(
+            f"this user may not open {device}, so scripts cannot use the AMD GPUs",
+            "Add the user to the groups of the GPU devices, and log in again. Over SSH, close the connection too: "
+            f"`workbench-tui computetarget disconnect {shlex.quote(target)}`.",
+            'sudo usermod -a -G render,video "$LOGNAME"',
+        )
 
 
 def imported_frameworks(root: str, script: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The vendors of GPUs, and the shell function `smi`, which answers queries for nvidia-smi on machines of both.
+"""The vendors of GPUs, and the shell function `smi`, which answers queries for nvidia-smi for both vendors.
 
 If a machine has tools of both vendors, its NVIDIA GPUs are used, and its AMD GPUs are not shown.
 """

@@ -1,7 +1,7 @@
 """`type: group`: torchrun on several machines.
 
-Each member has the same files and starts the same command; only the variables with which torchrun of the members
-connect to each other differ (see `meeting`).
+Each member has the same files and starts the same command. Only the variables that connect torchrun on one member to
+the others differ (see `meeting`).
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class GroupTarget(Target):
 def _at_once(calls: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result]:
     """Call functions at the same time, and return their results when all have ended.
 
-    Raises the error of one of them; TargetUnreachable only if there is no other.
+    Raises the error of one of them; TargetUnreachable only if no call raised another error.
     """
     results: dict[str, _Result] = {}
 

@@ -13,7 +13,7 @@ from tui_workbench.targets.base.run_environment import RENDEZVOUS_VARIABLE
 from tui_workbench.targets.hosts.host import Completed, Host
 
 FIRST_PORT, PORTS = 20000, 10000
-"""The ports are below those that Linux gives to connections."""
+"""The ports are below those that Linux assigns to outgoing connections."""
 
 NODE_VARIABLE = "WORKBENCH_NODE"
 
@@ -59,7 +59,7 @@ def place_in(group: ComputeTarget, member: str, done: Completed) -> Place:
     if own and not group.network_interface:
         return Place("", own)
     names = ", ".join(sorted({each.interface for each in found} - {"lo"}))
-    problem = f"has no interface {wanted!r} with an address" if wanted else "does not tell its address"
+    problem = f"has no interface {wanted!r} with an address" if wanted else "does not report its address"
     raise ConfigurationError(
         f"member {member} {problem}",
         remedy=f"Set `networkInterface` to an interface of all members{f': {names}' if names else ''}.",

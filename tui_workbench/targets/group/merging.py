@@ -55,7 +55,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
         return self._begin(wait=False) and self._merge(is_last=False)
 
     def finish(self) -> None:
-        """Append everything that is left. No member writes to its file any more."""
+        """Append everything that is left. The members no longer write to their files."""
         self._begin(wait=True)
         while self._merge(is_last=False):
             pass

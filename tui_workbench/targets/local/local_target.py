@@ -153,7 +153,7 @@ class LocalTarget(Target):
             chosen = choice.variables(choice.take(self.host, spec), own)
         variables |= chosen
         merged |= chosen
-        self._make_share(variables[SHARE_VARIABLE])
+        _make_share(self.target, variables[SHARE_VARIABLE])
         if installed is not None:
             make_folders(spec.run_directory, supervisor.SPARK)
         # The plan's command cannot be used, because its secret arguments are masked in run.json.
@@ -249,16 +249,6 @@ class LocalTarget(Target):
         remedy = spark.pip_remedy(interpreter) if managed is None else spark.conda_remedy(spec, "pyspark")
         return spark.require_spark(spec, found, interpreter, spark_remedy=remedy, java_remedy=spark.JAVA_REMEDY)
 
-    def _make_share(self, share: str) -> None:
-        try:
-            os.makedirs(share, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"cannot create the shared folder {share}: {error.strerror}",
-                remedy="Set nativeSharedDirectory to a writable folder.",
-                file=self.target.path,
-            ) from error
-
     def _variables(self, spec: RunSpec, interpreter: str, installed: Spark | None) -> dict[str, str]:
         # A relative folder is below the project.
         base = os.path.join(spec.project_root, os.path.expanduser(self.target.native_shared_directory or DEFAULT_SHARE))
@@ -271,6 +261,17 @@ class LocalTarget(Target):
             sdk=SDK_FOLDER,
             others=spark.variables(interpreter, installed) if installed is not None else None,
         )
+
+
+def _make_share(target: ComputeTarget, share: str) -> None:
+    try:
+        os.makedirs(share, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cannot create the shared folder {share}: {error.strerror}",
+            remedy="Set nativeSharedDirectory to a writable folder.",
+            file=target.path,
+        ) from error
 
 
 def _end_left_behind(find: Callable[[], set[int]]) -> str:

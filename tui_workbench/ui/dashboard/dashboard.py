@@ -105,16 +105,47 @@ class Marks:
         return {run_id: (look_of(place)[1], look_of(place)[0]) for run_id, (_, place) in self._places.items()}
 
 
+def _title_pieces(query: RunQuery, runs: int, marked: int, width: int) -> tuple[list[Piece], list[Piece]]:
+    """Return the text after the title, and at the right. `runs` is -1 while their number is unknown."""
+    after = [Piece(f"  {counted(runs, 'run')}", "muted")] if runs >= 0 else []
+    if query.filter:
+        text = truncate_middle(safe_text(query.filter), max(8, width // 3))
+        after.append(Piece(f" with {text}", "accent"))
+    right = [Piece(f"   {marked} marked", "accent")] if marked else []
+    right += [Piece(f"   by {query.group}", "muted")] if query.group else []
+    right += [Piece("   ⊟ archived shown", "muted")] if query.archived else []
+    return after, right
+
+
+def _families(selected: Heading, values: Iterable[object]) -> tuple[Family, ...]:
+    """Return the families whose bands are shown: that of the selected heading, and some others of the table."""
+    others = [each.family for each in values if isinstance(each, Heading) and each != selected and each.family]
+    return tuple(each for each in (selected.family, *others) if each is not None)[:MOST_BANDS]
+
+
+def _curves(selected: RunRow | None, rows: list[RunRow]) -> tuple[tuple[Run, int], ...]:
+    """Return the runs whose curves are shown, with their places: the selected run and active runs."""
+    shown = [selected.run] if selected is not None else []
+    shown += [row.run for row in rows if row.run.is_active and row != selected]
+    return tuple((run, place) for place, run in enumerate(shown[:MOST_CURVES]))
+
+
+def _runs_to_compare(marks: Marks, selected: RunRow | None, below: list[RunRow]) -> list[Run]:
+    """Return the marked runs. A single marked run is compared with the selected run, else that with the one below."""
+    marked = [run for run, _ in sorted(marks.runs, key=lambda each: each[1])]
+    if len(marked) >= 2 or selected is None:
+        return marked
+    others = marked or [row.run for row in below]
+    return [selected.run, *(run for run in others if run.run_id != selected.run.run_id)]
+
+
 class RunsView(RunContainer, inherit_bindings=False):
     """The table and charts of a project's runs. Posts `RunRequested` and `RunBarRequested` for the main screen."""
 
     BINDINGS = DASHBOARD.bindings
     DEFAULT_CSS = "RunsView { height: 1fr; }"
     heading = "All runs"
-    about = (
-        "All runs of this project on all targets. You can change marks, tags, notes and pins, but not the record of "
-        "a run."
-    )
+    about = "All runs of this project on all targets. The actions apply to the marked runs, or to the selected run."
 
     def __init__(self, project: Project, request: RunRequest | None, query: RunQuery) -> None:
         """Show the runs that match `query`, and above them `request`, the content of the run bar."""
@@ -214,29 +245,17 @@ class RunsView(RunContainer, inherit_bindings=False):
         self._show_charts()
 
     def _show_head(self) -> None:
-        query, marked = self.query_shown, len(self._marks)
-        after = [Piece(f"  {counted(self._runs, 'run')}", "muted")] if self._runs >= 0 else []
-        if query.filter:
-            text = truncate_middle(safe_text(query.filter), max(8, self.size.width // 3))
-            after.append(Piece(f" with {text}", "accent"))
-        right = [Piece(f"   {marked} marked", "accent")] if marked else []
-        right += [Piece(f"   by {query.group}", "muted")] if query.group else []
-        right += [Piece("   ⊟ archived shown", "muted")] if query.archived else []
-        self.head.show(f"of {self.project.name}", after, right)
+        pieces = _title_pieces(self.query_shown, self._runs, len(self._marks), self.size.width)
+        self.head.show(f"of {self.project.name}", *pieces)
 
     def _show_charts(self) -> None:
         mode, runs = self.charts.mode, self._marks.runs
         families: tuple[Family, ...] = ()
         selected = self.table.current_value
         if mode == CURVES and not runs and isinstance(selected, Heading) and selected.family is not None:
-            rows = (row.value for row in self.table.known.values())
-            others = [row.family for row in rows if isinstance(row, Heading) and row != selected and row.family]
-            families = (selected.family, *others)[:MOST_BANDS]
+            families = _families(selected, (row.value for row in self.table.known.values()))
         elif mode == CURVES and not runs:
-            current = self.current_run()
-            shown = [current.run] if current is not None else []
-            shown += [row.run for row in self._runs_among(self.table.known) if row.run.is_active and row != current]
-            runs = tuple((run, place) for place, run in enumerate(shown[:MOST_CURVES]))
+            runs = _curves(self.current_run(), self._runs_among(self.table.known))
         self.charts.show(ChartRequest(mode, self.query_shown, self._metrics, runs, families))
         self._point_charts()
 
@@ -334,16 +353,7 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._show_charts()
 
     def _to_compare(self) -> list[Run]:
-        """Return the runs to compare.
-
-        These are the marked runs. A single marked run is compared with the selected run, else that with the one below.
-        """
-        marked = [run for run, _ in sorted(self._marks.runs, key=lambda each: each[1])]
-        row = self.current_run()
-        if len(marked) >= 2 or row is None:
-            return marked
-        others = marked or [below.run for below in self._runs_among([self.table.cursor + 1])]
-        return [row.run, *(run for run in others if run.run_id != row.run.run_id)]
+        return _runs_to_compare(self._marks, self.current_run(), self._runs_among([self.table.cursor + 1]))
 
     def action_compare(self) -> None:
         self.app.push_screen(CompareScreen(self.project, self._to_compare()))
@@ -415,8 +425,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         found = (column_of(key, width=width, runs=runs) for key in self._chosen)
         columns = [column for column in found if column is not None]
         names = {sort_name(column.key): column.key for column in columns}
-        query = self.query_shown
-        self.table.show_columns(columns, names.get(query.sort, ""), descending=query.descending)
+        self.table.show_columns(columns, names.get(self.query_shown.sort, ""), descending=self.query_shown.descending)
 
     # --- Other screens
 

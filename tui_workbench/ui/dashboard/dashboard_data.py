@@ -99,7 +99,7 @@ class Page(NamedTuple):
 def best_of(index: RunIndex, query: RunQuery, metrics: Sequence[str]) -> tuple[str, float | None]:
     """Return the metric by which runs are sorted, or else the first of these metrics, and its best value.
 
-    Without a known better direction, the best value is the first in the order.
+    If the name of a sorted metric does not show which values are better, the best value is the first in the order.
     """
     is_metric = query.sort not in COLUMNS and not query.sort.startswith(ARGUMENT)
     name = query.sort if is_metric else next(iter(metrics), "")

@@ -234,7 +234,8 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     def _ask_to_cancel(self, runs: Sequence[Run], others: Sequence[Run]) -> None:
         names = ", ".join(map(run_title, others))
-        also = f" Runs that wait for it are also canceled: {names}." if names else ""
+        which = "it" if len(runs) == 1 else "them"
+        also = f" Runs that wait for {which} are also canceled: {names}." if names else ""
         self._ask(f"Cancel {_title(runs)}?{safe_text(also)}", partial(self._cancel, runs))
 
     def _cancel(self, runs: Sequence[Run]) -> None:
@@ -243,7 +244,7 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     def action_delete(self) -> None:
         if runs := self._shown.chosen_runs():
-            self._host.say("Adding up the sizes of the files...")
+            self._host.say("Measuring the size of the files...")
             self._host.ask("size", partial(actions.size_of, runs), partial(self._ask_to_delete, runs))
 
     def _ask_to_delete(self, runs: Sequence[Run], size: int) -> None:
