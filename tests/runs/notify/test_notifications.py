@@ -96,7 +96,7 @@ def test_channels_are_listed_replaced_and_removed(shell: Installed, topic: Topic
 def test_invalid_channels_are_refused(shell: Installed, home: Path) -> None:
     for name, url, error in (
         ("a/b", "ntfy://x/y", "is not a valid name of a channel"),
-        ("phone", "nonsense://x", "is not the URL of a service"),
+        ("phone", "nonsense://x", "Apprise does not support this URL"),
         ("phone", "", "--url-stdin: stdin is empty"),
     ):
         process = shell.start("notify", "add", name, "--url-stdin", stdin=subprocess.PIPE)

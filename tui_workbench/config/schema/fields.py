@@ -35,7 +35,7 @@ from tui_workbench.core.target_types import SYNONYMS, built_in_names
 _COMPUTE_FIELDS = (
     Field(
         "type",
-        "Type of the target: this machine, local Docker, Docker or Python over SSH, Slurm, Spark, or several machines.",
+        "Type of the target: this machine, Docker, a machine over SSH, Slurm, Spark, or a group of machines.",
         CHOICE,
         choices=built_in_names(),
         synonyms=tuple(SYNONYMS.items()),

@@ -121,7 +121,7 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
     Command("dashboard.filter", "slash", "filter", "Filter", "Filter runs by words and conditions such as loss<0.1."),
     Command("dashboard.sort", "s", "sort", "Sort", "Sort by the selected column. Repeat to reverse the order."),
     Command("dashboard.columns", "o", "columns", "Columns", "Choose the columns, including metrics."),
-    Command("dashboard.group", "b", "group", "Group", "Group by script, target, state, sweep, family or nothing."),
+    Command("dashboard.group", "b", "group", "Group", "Group by script, target, state, sweep or family."),
     Command("dashboard.charts", "m", "charts", "Charts", "Show one value per run, curves, or no charts."),
     Command("dashboard.readme", "i", "readme", "Readme", "Switch between the project's readme and the table."),
     quiet("dashboard.archived", "v", "archived", "Archived", "Show or hide archived runs."),
