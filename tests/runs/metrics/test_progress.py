@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 
 import hypothesis
@@ -70,6 +71,27 @@ def test_metrics_of_a_line_have_their_step(line: str, metrics: dict[str, float],
 )  # fmt: skip
 def test_lines_that_only_look_like_progress_are_ignored(line: str) -> None:
     assert list(ProgressLines().metrics(line.encode())) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["step {}", "step 1 of {}", "step {0}/{0}", "epoch {}", "[{}]\t", "epoch 1: {0}/{0} [", "{0}/{0} ["]
+)
+def test_number_with_hundreds_of_digits_is_no_step(line: str) -> None:
+    (found,) = ProgressLines().metrics(f"{line.format('1' * 400)} loss: 0.5".encode())
+    assert found.value == 0.5
+    assert found.step in (None, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [" " * 1500, "\t" * 1500, f"{' ' * 700}:{' ' * 700}", "1" * 1500, f"{'1' * 700}/{'1' * 700}"],
+    ids=["spaces", "tabs", "colon", "digits", "ratio"],
+)
+def test_crafted_line_is_read_quickly(text: str) -> None:
+    begin = time.process_time()
+    for _ in range(50):
+        list(ProgressLines().metrics(f"accuracy: 1 accuracy: {text}x".encode()))
+    assert time.process_time() - begin < 1.0
 
 
 @pytest.mark.parametrize(

@@ -95,11 +95,14 @@ class Output(Reader):
 _SPARK_LOG = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:TRACE|DEBUG|INFO|WARN|ERROR) ")
 """The beginning of a line of Spark's log, such as `26/01/31 12:00:00 INFO DAGScheduler: ...`."""
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
 # The text that can follow a metric. A unit, a colon (as in a time) and a slash (as in a path) cannot follow it.
 _END = r"(?=%?(?:$|[\s,;|)\]}(\"']|\.(?:\s|$)))(?!,\d{3}(?!\d))"
-_VALUE = re.compile(rf"(\s*[:=]\s*|\s+)({_NUMBER})(?:/(\d+))?(%?){_END}")
-"""A number after a separator: a colon, an equals sign, or only spaces."""
+_VALUE = re.compile(rf"(?<!\s)(\s*[:=]\s*|\s+)({_NUMBER})(?:/(\d+))?(%?){_END}")
+"""A number after a separator: a colon, an equals sign, or only spaces.
+
+A separator begins with its first space. If each space were tried, a line with many spaces would take very long.
+"""
 
 _CANDIDATE = re.compile(rb"[\w\"'] ?[:=] *[-+.]?[\dniNI]|[A-Za-z@\d] +[-+.]?[\dniNI]|[eE][pP][oO][cC][hH]")
 """A quick test of a line. Most lines do not match."""
@@ -135,15 +138,16 @@ _SHARES = frozenset(("accuracy", "acc", "recall", "precision"))
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 _QUALIFIER = re.compile(r"(?P<word>[\w']+)(?: set)?$")
 
-_WHOLE = r"(\d{1,3}(?:,\d{3})+|\d+)"
-_EPOCH = re.compile(r"(?<![\w-])epoch\b[\"']?[\s:#=\[(]*(\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(\d+))?(?![\d%])")
+# A step has at most 15 digits; a longer number is data, and a float could not hold it exactly.
+_WHOLE = r"(\d{1,3}(?:,\d{3}){1,4}|\d{1,15})"
+_EPOCH = re.compile(r"(?<![\w-])epoch\b[\"']?[\s:#=\[(]*(\d{1,15}(?:\.\d+)?)(?:\s*(?:/|of)\s*(\d+))?(?![\d%])")
 _STEP = re.compile(
     r"(?<![\w-])(?:global[_ ]step|step|iteration|iter|round|update|batch)\b[\"']?[\s:#=\[(]*"
     rf"{_WHOLE}(?:\s*(?:/|of)\s*{_WHOLE})?(?![\d%.])"
 )
 _STEP_WORDS = ("step", "iter", "round", "update", "batch")
-_BOOSTING = re.compile(r"\[(\d+)\]\s")
-_BAR = r"(\d+)\s*/\s*(\d+)\s*(?=[\[|\](\s━█]|$)"
+_BOOSTING = re.compile(r"\[(\d{1,15})\]\s")
+_BAR = r"(\d{1,15})\s*/\s*(\d{1,15})\s*(?=[\[|\](\s━█]|$)"
 _BAR_ALONE = re.compile(r"(?:^\s*|[|\[]\s*)" + _BAR)
 _BAR_OF_EPOCH = re.compile(r"[\s|\[:]" + _BAR)
 MOST_NAMES = 1000  # maximum number of names whose kind and iterations are cached
