@@ -44,11 +44,13 @@ def train() -> ModuleType:
     return module
 
 
-def run(script: Path, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    script: Path, *arguments: str, folder: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(script), *arguments],
         cwd=folder or script.parent,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -60,7 +62,8 @@ def run(script: Path, *arguments: str, folder: Path | None = None) -> subprocess
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """Train with the defaults, in another folder; return the copy of the project and the process."""
     root = copied(tmp_path_factory.mktemp("trained"))
-    return root, run(root / "train.py", folder=tmp_path_factory.mktemp("elsewhere"))
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    return root, run(root / "train.py", folder=elsewhere, HOME=str(elsewhere))
 
 
 def test_defaults_reach_95_percent_on_new_writers(trained: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
@@ -118,19 +121,27 @@ def one_thread() -> Iterator[None]:
 
 @pytest.mark.usefixtures("one_thread")
 def test_seed_determines_the_result(
-    train: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    train: ModuleType,
+    sample: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(train, "OUTPUTS", tmp_path / "outputs")
 
-    def losses(seed: str) -> list[str]:
+    def losses(text: str) -> list[str]:
+        return [line for line in text.splitlines() if EPOCH.match(line)]
+
+    def in_this_process(seed: str) -> list[str]:
         monkeypatch.setattr(sys, "argv", ["train.py", "--epochs", "1", "--device", "cpu", "--seed", seed])
         train.main()
-        return [line for line in capsys.readouterr().out.splitlines() if EPOCH.match(line)]
+        return losses(capsys.readouterr().out)
 
-    first = losses("3")
+    first = in_this_process("3")
     assert len(first) == 1
-    assert losses("3") == first
-    assert losses("4") != first
+    other_process = run(sample / "train.py", "--epochs", "1", "--device", "cpu", "--seed", "3")
+    assert losses(other_process.stdout) == first
+    assert in_this_process("4") != first
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

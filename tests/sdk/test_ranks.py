@@ -205,6 +205,38 @@ def test_each_rank_has_one_thread_unless_configured(
     assert started == [*command[:4], os.path.join(SDK_FOLDER, LAUNCHER), "--as-rank", "/run/ranks", *command[4:]]
 
 
+@pytest.mark.parametrize(
+    ("nvidia", "ids", "rocr", "threads"),
+    [
+        (0, ("0", "41230"), None, None),
+        (0, ("0", "41230", "9921"), None, "1"),
+        (0, ("0", "41230", "9921"), "1", None),
+        (1, ("0", "41230", "9921"), None, None),
+        (2, ("0", "41230"), None, "1"),
+        (0, (), None, "1"),
+    ],
+)
+def test_one_gpu_of_the_machine_is_one_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nvidia: int, ids: tuple[str, ...], rocr: str | None,
+    threads: str | None,
+) -> None:  # fmt: skip
+    for number in range(nvidia):
+        (tmp_path / f"nvidia{number}").touch()
+    for number, gpu_id in enumerate(ids):
+        (tmp_path / "nodes" / str(number)).mkdir(parents=True)
+        (tmp_path / "nodes" / str(number) / "gpu_id").write_text(f"{gpu_id}\n")
+    monkeypatch.setattr(RANKS, "DEVICES", str(tmp_path))
+    monkeypatch.setattr(RANKS, "AMD_NODES", str(tmp_path / "nodes"))
+    monkeypatch.setenv("PET_LOCAL_ADDR", "127.0.0.1")
+    for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    if rocr is not None:
+        monkeypatch.setenv("ROCR_VISIBLE_DEVICES", rocr)
+    RANKS.with_ranks("/run/ranks", ["-m", "torch.distributed.run", "--nproc_per_node=gpu", "script.py"])
+    found = os.environ.pop("OMP_NUM_THREADS", None)
+    assert found == threads
+
+
 FAKE_TORCHRUN = """\
 import os, signal, subprocess, sys, time
 print(" ".join(sys.argv[1:3]), os.environ["OMP_NUM_THREADS"], os.environ["PET_LOCAL_ADDR"], flush=True)

@@ -21,6 +21,7 @@ _HIGHER = frozenset((
     "accuracy", "acc", "precision", "recall", "f1", "auc", "auroc", "auprc", "map", "score", "reward", "return",
     "bleu", "rouge", "iou", "miou", "dice", "r2", "psnr", "ssim", "throughput", "top1", "top5", "kappa", "mcc",
 ))
+_UNKNOWN = frozenset(("neg", "negative", "time", "scale"))  # as in neg_log_loss, score_time and loss_scale
 # fmt: on
 
 
@@ -133,7 +134,8 @@ def verdict(names: tuple[str, str], metric: str, found: tuple[Estimate | None, E
 
 def goal_of(metric: str) -> str:
     """Return `min` or `max`, the better direction of a metric according to the words in its name; "" if unknown."""
+    metric = re.sub(r"(mAP|m?IoU)(?![A-Za-z])", lambda match: f" {match[0].lower()} ", metric)
     words = set(re.findall(r"[a-z]+[0-9]*", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", metric).lower()))
-    if bool(words & _LOWER) == bool(words & _HIGHER):
+    if words & _UNKNOWN or bool(words & _LOWER) == bool(words & _HIGHER):
         return ""
     return "min" if words & _LOWER else "max"

@@ -50,6 +50,10 @@ _SAVE_SECONDS = "600"
 _CLOSING = re.compile(rb"Sending process (\d+) closing signal")
 """A line of torchrun when it ends a rank (torch/distributed/elastic/multiprocessing/api.py, since PyTorch 1.9)."""
 
+DEVICES = "/dev"
+AMD_NODES = "/sys/class/kfd/kfd/topology/nodes"
+"""A folder for each processor and AMD GPU of the machine. Its file `gpu_id` is 0 for processors."""
+
 NODES, NODE, NODE_LOG, NODE_EXIT = "WORKBENCH_NODES", "WORKBENCH_NODE", "output.log", "exit"
 EXIT_SIZE = 32
 _RENDEZVOUS_WORD = "--rdzv_endpoint=$WORKBENCH_RENDEZVOUS"
@@ -308,10 +312,23 @@ def _is_one(options: "List[str]") -> "bool":
     """Return True if torchrun will probably start a single process."""
     if "--nproc_per_node=gpu" not in options:
         return "--nproc_per_node=1" in options
-    visible = os.environ.get("HIP_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
-    if visible is None:
-        return len([name for name in os.listdir("/dev") if name[:6] == "nvidia" and name[6:].isdigit()]) == 1
-    return len(visible.split(",")) == 1
+    for name in ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
+        if name in os.environ:
+            return len(os.environ[name].split(",")) == 1
+    nvidia = [name for name in os.listdir(DEVICES) if name[:6] == "nvidia" and name[6:].isdigit()]
+    return (len(nvidia) or _count_amd_gpus()) == 1
+
+
+def _count_amd_gpus() -> "int":
+    """Return the number of AMD GPUs of this machine; 0 if it is not known."""
+    found = 0
+    try:
+        for node in os.listdir(AMD_NODES):
+            with open(os.path.join(AMD_NODES, node, "gpu_id")) as file:
+                found += file.read().strip() not in ("", "0")
+    except OSError:
+        return 0
+    return found
 
 
 def with_ranks(folder: "str", command: "List[str]") -> "List[str]":

@@ -22,7 +22,7 @@ from tui_workbench.core.model import ComputeTarget, RunConfiguration
 from tui_workbench.runs.lifecycle import limits
 from tui_workbench.targets.checks.check import run_gpu_checks
 from tui_workbench.targets.checks.check_engine import EngineChecks
-from tui_workbench.targets.checks.result import BROKEN, CheckFailed, CheckResult
+from tui_workbench.targets.checks.result import BROKEN, OK, CheckFailed, CheckResult
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.gpu_access import GpuAccess, gpu_access
 from tui_workbench.targets.docker.placing import symbolic_placement
@@ -169,6 +169,21 @@ def test_build_for_rocm_computes(here: Here) -> None:
     assert said["gpus"] == "1 x AMD Instinct MI300X (196592 MiB)"
     assert said["framework"].startswith("PyTorch 2.8.0+rocm6.4 for ROCm 6.4.43482 in ")
     assert said["computes"] == "PyTorch sees 1 GPU; a matrix product on it was correct"
+
+
+def test_check_uses_the_named_gpus_of_a_run(here: Here, amd: AmdStandin, tmp_path: Path) -> None:
+    amd.write(gpu(0, hip=1), gpu(1, hip=0))
+    seen = tmp_path / "seen"
+    standins.torch(here.packages, version="2.8.0+rocm6.4", cuda=None, hip="6.4.43482", architectures=("gfx942",))
+    with (here.packages / "torch" / "__init__.py").open("a") as file:
+        file.write(f"open({str(seen)!r}, 'w').write(os.environ['HIP_VISIBLE_DEVICES'])\n")
+    here.target = here.target._replace(gpus=f"[{gpu(1)['uuid']}]")
+    assert here.check()[-1].state == OK
+    assert seen.read_text() == "0"
+    here.target = here.target._replace(gpus="[2]")
+    last = here.check()[-1]
+    assert (last.name, last.state) == ("framework", BROKEN)
+    assert last.message.startswith("gpus lists '2', but this machine has GPU 0 (")
 
 
 @pytest.mark.parametrize(

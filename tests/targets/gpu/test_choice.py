@@ -172,7 +172,8 @@ def test_script_gets_numbers_in_pci_order() -> None:
 @pytest.mark.parametrize(
     ("written", "read"),
     [("all", "all"), ("FREE", "free"), ("2", "2"), ("0", "0"), ("[0, 1]", "[0, 1]"), ("[GPU-1a]", "[GPU-1a]"),
-     ("\n  - 0\n  - MIG-7", "[0, MIG-7]")],
+     ("\n  - 0\n  - MIG-7", "[0, MIG-7]"), ("[0x5F1c2e3a4b, AMD-2]", "[0x5F1c2e3a4b, AMD-2]"),
+     ("[74ff74a1-0000-1000-80f2-a2d1b53c7c11]", "[74ff74a1-0000-1000-80f2-a2d1b53c7c11]")],
 )  # fmt: skip
 def test_gpus_value_is_parsed(tmp_path: Path, written: str, read: str) -> None:
     path = tmp_path / "here.compute"
@@ -180,7 +181,7 @@ def test_gpus_value_is_parsed(tmp_path: Path, written: str, read: str) -> None:
     assert load_compute(str(path)).gpus == read
 
 
-@pytest.mark.parametrize("written", ["some", "-1", "1.5", "[a b]", "{a: 1}", "[[0]]", "[-1]", "12345"])
+@pytest.mark.parametrize("written", ["some", "-1", "1.5", "[a b]", "{a: 1}", "[[0]]", "[-1]", "12345", "[0x]", "[74ff74a1]"])
 def test_invalid_gpus_value_is_reported_with_its_line(tmp_path: Path, written: str) -> None:
     path = tmp_path / "here.compute"
     path.write_text(f"type: local\ngpus: {written}\n")

@@ -63,7 +63,7 @@ class TestRows:
             form = await it.open_form("gpu-box.compute")
             assert "One of: local, localdocker" in it.help
             await to_row(it, form, "nvidiaDocker")
-            assert "NVIDIA GPUs" in it.help
+            assert "GPUs of the machine" in it.help
             assert "Default: off." in it.help
 
     async def test_options_of_slurm_are_rows(self, folder: Path) -> None:

@@ -152,11 +152,14 @@ async def test_hold_ends_after_its_maximum(monkeypatch: pytest.MonkeyPatch) -> N
         await until(lambda: app.pad.noted == ["x"])
 
 
-async def test_key_that_arrives_while_the_app_closes_is_ignored() -> None:
+async def test_input_that_arrives_while_the_app_closes_is_ignored() -> None:
     app = PadApp()
     async with app.run_test():
         pad = app.pad
     assert app.screen_stack == []
     await app.keys.take(events.Key("x", "x"))  # from the terminal
     await app.on_event(forwarded(events.Key("x", "x")))  # from a widget
+    await app.on_event(events.MouseMove(None, 1, 1, 0, 0, 0, False, False, False))
+    await app.on_event(events.AppBlur())
+    await app.on_event(events.AppFocus())
     assert pad.noted == []

@@ -20,7 +20,10 @@ _PLACEHOLDER = re.compile(r"<[A-Za-z0-9_][\w .,-]*>")
 # The limit is necessary because Python refuses to convert thousands of digits.
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _GPU_COUNT = re.compile(r"[0-9]{1,3}")
-_GPU_ID = re.compile(r"[0-9]+|(?:GPU|MIG)-[^,]*", re.ASCII)
+# GPU-... and MIG-... are IDs of NVIDIA. amd-smi prints UUIDs and rocm-smi 0x..., and AMD-2 is a GPU without an ID.
+_GPU_ID = re.compile(
+    r"[0-9]+|(?:GPU|MIG)-[^,]*|AMD-[0-9]+|0x[0-9a-fA-F]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII
+)
 _PROCESSES = re.compile(r"gpus|[1-9][0-9]{0,2}")
 
 GPUS_WORD = "gpus"

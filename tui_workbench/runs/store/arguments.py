@@ -10,6 +10,11 @@ ASSIGNMENT = re.compile(r"[A-Za-z_][\w.\-/]*=")
 _NUMBER = re.compile(r"-((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
 
 
+def is_option(word: str) -> bool:
+    """Return True for a word such as `--lr` or `-v`. A negative number is a value."""
+    return word.startswith("-") and len(word) > 1 and not _NUMBER.fullmatch(word)
+
+
 def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
     """Return options (`--lr 0.1`, `lr=0.1`) by name, and positional arguments by `argument 1`, `argument 2` and so on.
 
@@ -24,7 +29,7 @@ def arguments_by_name(arguments: Sequence[str]) -> dict[str, str]:
 
     for word in arguments:
         name, equals, value = word.partition("=")
-        if word.startswith("-") and len(word) > 1 and not _NUMBER.fullmatch(word):
+        if is_option(word):
             if waiting:
                 add(waiting, "yes")
             if equals:

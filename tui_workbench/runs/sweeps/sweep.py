@@ -9,6 +9,7 @@ number of active runs.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -26,7 +27,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.building import without_secrets
 from tui_workbench.runs.lifecycle.queueing import resume
 from tui_workbench.runs.store import ownership, secret_arguments
-from tui_workbench.runs.store.arguments import ASSIGNMENT
+from tui_workbench.runs.store.arguments import ASSIGNMENT, is_option
 from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.submission.launch import create_run
@@ -64,7 +65,7 @@ def members_of(
 
     A value replaces `{name}` in the arguments, or else the value of the option `--name`, `-name` or `name=`. Without
     these, it is added in the form of the other arguments: `--name=value`, `name=value`, or else `--name value`. Raises
-    UsageError if there are no members or too many.
+    UsageError if there are no members or too many, or if it is not clear which word is the value of an option.
     """
     if seeds is not None and not seeds.variable and any(seeds.name in values for values in value_sets):
         raise UsageError(
@@ -111,23 +112,41 @@ def _arguments(arguments: Sequence[str], values: dict[str, str]) -> tuple[str, .
 
 
 def _with_option(arguments: list[str], name: str, value: str) -> list[str]:
-    """Replace the value of an option, or add the option in the form of the other arguments."""
-    for place, word in enumerate(arguments):
-        option, equals, _ = word.partition("=")
-        if option not in (f"--{name}", f"-{name}") and not (equals and option == name):
-            continue
-        changed = [f"{option}={value}"] if equals else [option, value]
-        rest = arguments[place + 1 :]
-        if not equals and rest and not rest[0].startswith("--"):
-            rest = rest[1:]  # the earlier value
-        return [*arguments[:place], *changed, *rest]
+    """Replace the value of an option, or add the option in the form of the other arguments. Raises UsageError."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    arguments, positional = arguments[:end], arguments[end:]
+    places = [place for place, word in enumerate(arguments) if _is_named(word, name)]
+    if len(places) > 1:
+        raise _unclear(name, f"the script gets {name!r} more than once")
+    if not places:
+        return [*arguments, *_new_option(arguments, name, value), *positional]
+    before, (word, *rest) = arguments[: places[0]], arguments[places[0] :]
+    option, equals, _ = word.partition("=")
+    if equals:
+        return [*before, f"{option}={value}", *rest, *positional]
+    values = list(itertools.takewhile(lambda each: not is_option(each), rest))
+    if len(values) > 1:
+        raise _unclear(name, f"it is not known which of the words after {option} are its values")
+    return [*before, option, value, *rest[len(values) :], *positional]
+
+
+def _is_named(word: str, name: str) -> bool:
+    option, equals, _ = word.partition("=")
+    return option in (f"--{name}", f"-{name}") or (bool(equals) and option == name)
+
+
+def _new_option(arguments: list[str], name: str, value: str) -> list[str]:
     options = [word for word in arguments if word.startswith("--")]
+    if not options and any(ASSIGNMENT.match(word) for word in arguments):
+        return [f"{name}={value}"]
     # argparse takes a separate value that begins with `-` for an option.
     if any("=" in word for word in options) or value.startswith("-"):
-        return [*arguments, f"--{name}={value}"]
-    if not options and any(ASSIGNMENT.match(word) for word in arguments):
-        return [*arguments, f"{name}={value}"]
-    return [*arguments, f"--{name}", value]
+        return [f"--{name}={value}"]
+    return [f"--{name}", value]
+
+
+def _unclear(name: str, what: str) -> UsageError:
+    return UsageError(what, remedy=f"Write `{{{name}}}` in the arguments where the value belongs.")
 
 
 def create(project: Project, request: RunRequest, members: tuple[Member, ...], max_parallel: int) -> Sweep:

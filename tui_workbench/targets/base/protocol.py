@@ -217,8 +217,9 @@ class Target(abc.ABC):
         return self.target.python_location
 
     def framework_location(self, spec: RunSpec) -> FrameworkLocation:
-        """Return the location of the run's frameworks. Raises the errors of `interpreter_of`."""
-        return Interpreter(self.host, self.interpreter_of(spec), variables_of(spec))
+        """Return the location of the run's frameworks. Raises the errors of `interpreter_of`, and WorkbenchError."""
+        visible = choice.named_variables(self.host, spec)
+        return Interpreter(self.host, self.interpreter_of(spec), variables_of(spec, visible))
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
         """Return facts about the environment of a run with the interpreter of its plan. Raises WorkbenchError."""

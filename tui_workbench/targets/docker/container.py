@@ -156,7 +156,7 @@ def variables(spec: RunSpec, place: Placement) -> dict[str, str]:
     # Python libraries need a home and a user name, and the image's /etc/passwd may not have the user ID.
     home = {} if user == "0" else {"HOME": "/tmp", "USER": f"user{user}", "LOGNAME": f"user{user}"}
     own = spec.run_configuration.environment_variables
-    visible = place.gpu_access.variables(place.gpus or spec.target.named_gpus, own)
+    visible = place.gpu_access.variables(place.gpus, own)
     return run_environment.run_variables(
         spec,
         share=SHARE_DIRECTORY,

@@ -161,11 +161,13 @@ class DockerTarget(Target):
     def framework_location(self, spec: RunSpec) -> FrameworkLocation:
         engine = self._connect()
         images = Images(self.host, engine, spec)
-        choice = images.choose()
-        if choice.image is None:
-            raise EnvironmentMissing(f"the image {choice.name} is missing ({choice.why})", prepare_command(spec))
-        python, access = images.facts(choice.image).python, gpu_access(self.host)
-        return InImage(engine, choice.image, python, self.target, variables_of(spec), access)
+        found = images.choose()
+        if found.image is None:
+            raise EnvironmentMissing(f"the image {found.name} is missing ({found.why})", prepare_command(spec))
+        python, access = images.facts(found.image).python, gpu_access(self.host)
+        ids = [each.hip or each.uuid for each in choice.named(self.host, spec.target)]
+        visible = access.variables(ids, spec.run_configuration.environment_variables)
+        return InImage(engine, found.image, python, self.target, variables_of(spec, visible), access)
 
     def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
         # The GPUs of the machine are recorded only if containers get them.

@@ -140,6 +140,19 @@ def take(host: Host, spec: RunSpec) -> tuple[ChosenGpu, ...]:
     return gpus
 
 
+def named(host: Host, target: ComputeTarget) -> tuple[ChosenGpu, ...]:
+    """Return the GPUs that a list in `gpus` names, without a reservation; empty for other values.
+
+    Raises ConfigurationError if a named GPU does not exist, WorkbenchError and TargetUnreachable.
+    """
+    return _named(target, *_query(host, target), host.label) if target.named_gpus else ()
+
+
+def named_variables(host: Host, spec: RunSpec) -> dict[str, str]:
+    """Return the variables that restrict the run to the GPUs that its target names. Raises the errors of `named`."""
+    return variables(named(host, spec.target), spec.run_configuration.environment_variables)
+
+
 def release(host: Host, spec: RunSpec) -> None:
     """Release the GPUs that the run has reserved. Raises TargetUnreachable."""
     host.run(["sh", "-c", _RELEASE, "sh", _folder(host), _directory(host, spec)])
@@ -156,7 +169,12 @@ def chosen(run_directory: str) -> tuple[ChosenGpu, ...]:
 
 
 def variables(gpus: Sequence[ChosenGpu], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that restrict a script to its GPUs; empty if the run's own variables `own` do that."""
+    """Return the variables that restrict a script to its GPUs.
+
+    There are none if no GPUs were chosen, or if the run's own variables `own` restrict the script.
+    """
+    if not gpus:
+        return {}
     if any(each.hip for each in gpus):
         is_set = any(name in own for name in AMD.visible)
         return {} if is_set else {AMD.visible[0]: ",".join(each.hip for each in gpus)}

@@ -22,7 +22,6 @@ from tui_workbench.core.files import write_atomically
 from tui_workbench.core.masking import is_secret_name
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.core.waiting import wait_ready
-from tui_workbench.targets.gpu.choice import ORDER
 from tui_workbench.targets.gpu.frameworks import (
     ALL,
     FORM,
@@ -37,7 +36,6 @@ from tui_workbench.targets.gpu.frameworks import (
     to_json,
 )
 from tui_workbench.targets.gpu.gpus import Gpus, machine_key
-from tui_workbench.targets.gpu.vendors import AMD, NVIDIA, VISIBLE
 from tui_workbench.targets.hosts.host import READ_SIZE, ConnectionLost, Host
 
 # Timeout for all frameworks, which run at the same time, and the start of the interpreter.
@@ -121,14 +119,15 @@ class Interpreter:
         return now == [str(changed) for _, changed in paths]
 
 
-def variables_of(spec: RunSpec, others: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables of a run that affect its framework. The variables of a run override those of `others`."""
-    configured = spec.run_configuration.environment_variables
-    # Free GPUs are chosen only when the run starts.
-    named = ",".join(spec.target.named_gpus)
-    is_named = named and not any(name in configured for name in VISIBLE)
-    visible = {NVIDIA.visible[0]: named, AMD.visible[0]: named, ORDER: "PCI_BUS_ID"} if is_named else {}
-    return {**visible, **_relevant(others or {}), **_relevant(configured)}
+def variables_of(
+    spec: RunSpec, visible: Mapping[str, str], others: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the variables of a run that affect its framework.
+
+    The variables of a run override those of `others`. `visible` restricts the run to the GPUs that its target names;
+    free GPUs are chosen only when the run starts.
+    """
+    return {**_relevant(others or {}), **visible, **_relevant(spec.run_configuration.environment_variables)}
 
 
 def prepare_command(spec: RunSpec) -> str:

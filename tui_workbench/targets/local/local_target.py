@@ -115,7 +115,8 @@ class LocalTarget(Target):
             return super().framework_location(spec)
         if not managed.is_complete:
             raise EnvironmentMissing(f"the environment is not built yet ({managed.why()})", prepare_command(spec))
-        return Interpreter(self.host, managed.python, variables_of(spec, managed.recipe.variables))
+        visible = choice.named_variables(self.host, spec)
+        return Interpreter(self.host, managed.python, variables_of(spec, visible, managed.recipe.variables))
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         # Projects share environments, so an active run may use any of them.

@@ -145,8 +145,7 @@ ONE_RUN = Scope("one run", "One run", (
     quiet("one_run.cancel", "x", "cancel", "Cancel", "Cancel the run."),
     quiet("one_run.delete", "D", "delete", "Delete", "Move the run to the trash. Undo restores it."),
     quiet("one_run.download", "F", "download", "Download all", "Copy all files of the run to a folder."),
-    quiet("one_run.export", "X", "export", "Export",
-        "Export the run to a file that ends in .csv, or to an MLflow folder."),
+    quiet("one_run.export", "X", "export", "Export", "Export the run as CSV or for MLflow."),
 ), about="Available in All runs and in run details. Tag, Pin and the commands after Pin apply to all marked runs.")
 
 READER = Scope("reader", "Text views", _reading("reader"))

@@ -235,8 +235,8 @@ class RunsView(RunContainer, inherit_bindings=False):
         ask(self, "overview", partial(read_overview, self.project, self.query_shown), self._show_overview)
 
     def _show_overview(self, found: Overview) -> None:
-        # A choice may not have been saved yet.
-        self._overview = found = found._replace(chosen=found.chosen or self._overview.chosen)
+        # The file may be older than a choice that is still being saved.
+        self._overview = found = found._replace(chosen=self._overview.chosen or found.chosen)
         differing = [name for name, _, differs in found.arguments if differs]
         default = default_columns([name for name, _ in found.metrics], differing, has_gpus=found.has_gpus)
         if self._chosen != (columns := list(found.chosen) or default):

@@ -97,6 +97,8 @@ class TerminalApp(App[Result], inherit_bindings=False):
     # --- Keys
 
     async def on_event(self, event: events.Event) -> None:
+        if not self.screen_stack and isinstance(event, events.InputEvent | events.AppFocus | events.AppBlur):
+            return  # the app is closing; Textual would raise an error
         # Keys and pastes are queued, so that each reaches the widget that the previous one focused.
         if isinstance(event, events.Resize):
             self.painter.frame.forget()  # terminals differ in how they move the text on a resize
@@ -111,8 +113,6 @@ class TerminalApp(App[Result], inherit_bindings=False):
         await super().on_event(event)
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
-        if not self.screen_stack:
-            return False  # the app is closing; Textual would raise an error for a key that arrives now
         done = await super()._check_bindings(key, priority)
         if not done and not priority and (reason := self.why_refused(key)):
             self.show_refusal(reason)
