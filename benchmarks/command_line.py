@@ -36,10 +36,6 @@ SUBMIT_LIMIT = 8.0
 TRACKED_LIMIT = 2.5
 """Limit of a tracked run of a project with FILES files, as a multiple of an untracked run."""
 
-LARGE_FILES, LARGE_ROUNDS = 5_000, 3
-LARGE_LIMIT = 20.0
-"""Limit of a run of a project with LARGE_FILES files, one of them changed, as a multiple of `git commit --all`."""
-
 SEEN_SECONDS = 5.0
 """Age in seconds of the modification times of folders and files. The workbench does not trust recent times."""
 
@@ -138,30 +134,6 @@ def compare_submits(folder: Path, measured: Measured) -> None:
         TRACKED_LIMIT,
         ROUNDS,
         baseline_name="untracked",
-        warmup=2,
-    )
-    compare_large(folder, measured)
-
-
-def compare_large(folder: Path, measured: Measured) -> None:
-    """Compare a run of a large project, in which one file has changed, with a commit of the same files."""
-    root = make_project(folder / "large", tracked=True, files=LARGE_FILES)
-    git = ["git", f"--git-dir={folder / 'large.git'}", f"--work-tree={root}", "-c", "user.name=a", "-c", "user.email=b"]
-    for words in (["init", "--quiet"], ["add", "hello.py", "package"], ["commit", "--quiet", "-m", "first"]):
-        subprocess.run([*git, *words], check=True)
-
-    def after_change(command: Sequence[str]) -> float:
-        with (root / "hello.py").open("a") as script:
-            script.write("# changed\n")
-        return measured(command, directory=str(root))
-
-    compare(
-        f"the same, a project of {LARGE_FILES:,} files, one of them changed",
-        lambda: after_change(SUBMIT),
-        lambda: after_change([*git, "commit", "--quiet", "--all", "-m", "next"]),
-        LARGE_LIMIT,
-        LARGE_ROUNDS,
-        baseline_name="`git commit --all`",
         warmup=2,
     )
 

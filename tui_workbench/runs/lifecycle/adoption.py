@@ -28,7 +28,6 @@ from tui_workbench.runs.store.record import record_from_json
 from tui_workbench.runs.store.rundir import (
     CONTROLLER_LOCK,
     COPY,
-    COPY_INDEX,
     EVENTS,
     FOLLOWED,
     QUEUE_ENTRY,
@@ -89,7 +88,7 @@ def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) ->
     return True
 
 
-_RENEWED = (ENVIRONMENT, CONTROLLER_LOCK, EVENTS, COPY_INDEX)
+_RENEWED = (ENVIRONMENT, CONTROLLER_LOCK, EVENTS)
 
 _FILES_BEFORE_START = frozenset(
     (*_RENEWED, RECORD, WORKING_COPY, QUEUE_ENTRY, WAITING, COPY, trace.FILE, ANNOTATIONS, ANNOTATIONS_LOCK)

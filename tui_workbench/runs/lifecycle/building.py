@@ -313,7 +313,7 @@ def make_copy(directory: RunDirectory, record: Record) -> None:
     data = data_in_project(root, record.spec.run_configuration.data_references)
     store = SnapshotStore(root, os.path.dirname(os.path.dirname(directory.path)), data)
     discard(directory.file(rundir.WORKING_COPY))
-    store.check_out(record.commit_id, directory.file(rundir.WORKING_COPY), directory.file(rundir.COPY_INDEX))
+    store.check_out(record.commit_id, directory.file(rundir.WORKING_COPY))
     directory.write(rundir.COPY, b"made\n")
     wait_for_clock_tick(directory, directory.copied_at)  # files of the run must be newer
 

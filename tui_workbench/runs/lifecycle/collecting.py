@@ -10,29 +10,13 @@ import contextlib
 import os
 import stat
 
-from tui_workbench.core.errors import StorageError, UsageError, storage_errors
-from tui_workbench.core.files import (
-    is_folder_below,
-    make_folders,
-    merge_below,
-    open_folder,
-    remove_below,
-    rename_below,
-)
+from tui_workbench.core.errors import UsageError, storage_errors
+from tui_workbench.core.files import is_folder_below, make_folders, open_folder, rename_below
 from tui_workbench.core.model import RunState
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
-from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.store.annotations import notify_index
-from tui_workbench.runs.store.rundir import (
-    COPY_INDEX,
-    KEPT,
-    OUTPUTS,
-    WORKING_COPY,
-    ControllerLock,
-    Record,
-    RunDirectory,
-)
+from tui_workbench.runs.store.rundir import OUTPUTS, WORKING_COPY, ControllerLock, RunDirectory
 from tui_workbench.runs.transfer.into_project import keep_outputs
 from tui_workbench.targets.base.registry import target_for
 
@@ -71,44 +55,6 @@ def collect(directory: RunDirectory, state_directory: str) -> None:
 
 
 CACHE = "__pycache__"
-
-
-def collect_copy(directory: RunDirectory, record: Record) -> list[str]:
-    """Collect the outputs of an ended run from its working copy; see `collect_outputs`. Return the kept files.
-
-    The unchanged files of a large snapshot become the spare copy of the project, if it has none. Otherwise,
-    they are removed. The processes of the run have ended. Can be called again after an interruption. Raises OSError.
-    """
-    path, is_snapshot = directory.path, record.snapshot == "git"
-    if is_folder_below(path, KEPT):
-        merge_below(path, KEPT, WORKING_COPY)
-    store = SnapshotStore(record.spec.project_root, os.path.dirname(os.path.dirname(path)))
-    has_index = is_snapshot and os.path.exists(directory.file(COPY_INDEX))
-    if has_index and not store.has_spare:
-        try:
-            return _keep_spare(directory, store)
-        except (OSError, StorageError):
-            if is_folder_below(path, KEPT):
-                merge_below(path, KEPT, WORKING_COPY)
-    # Without git, the copy is the only snapshot.
-    kept = collect_outputs(path, directory.copied_at, drop_unchanged=is_snapshot)
-    remove_below(path, COPY_INDEX)
-    return kept
-
-
-def _keep_spare(directory: RunDirectory, store: SnapshotStore) -> list[str]:
-    """Move the files of the run out of its working copy, make the rest the spare copy, and move the files back."""
-    path = directory.path
-    kept = collect_outputs(path, directory.copied_at, drop_unchanged=False)
-    if not is_folder_below(path, WORKING_COPY):
-        return kept  # the run removed it
-    for name in kept:
-        make_folders(path, os.path.join(KEPT, os.path.dirname(name)))
-        rename_below(path, os.path.join(WORKING_COPY, name), os.path.join(KEPT, name))
-    store.keep_spare(directory.file(WORKING_COPY), directory.file(COPY_INDEX))
-    if kept:
-        rename_below(path, KEPT, WORKING_COPY)
-    return kept
 
 
 def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = True) -> list[str]:

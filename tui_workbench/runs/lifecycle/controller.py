@@ -303,17 +303,21 @@ class Controller:
 
     def _collect_outputs(self) -> None:
         """Collect the outputs. Files that cannot be moved stay in the working copy, and an event records the reason."""
-        copies = (rundir.WORKING_COPY, rundir.KEPT)
-        if self.record.snapshot == "none" or not any(os.path.lexists(self._directory.file(name)) for name in copies):
+        if self.record.snapshot == "none" or not os.path.lexists(self._directory.file(rundir.WORKING_COPY)):
             return
         if is_folder_below(self._directory.path, rundir.EARLIER):
             return  # `restore_copy` was interrupted; the next attempt continues it, and needs the whole copy
-        from tui_workbench.runs.lifecycle.collecting import collect_copy
+        from tui_workbench.runs.lifecycle.collecting import collect_outputs
 
         begun = time.monotonic()
         fields: dict[str, object] = {"status": "done"}
         try:
-            kept = collect_copy(self._directory, self.record)
+            kept = collect_outputs(
+                self._directory.path,
+                self._directory.copied_at,
+                # Without git, the copy is the only snapshot.
+                drop_unchanged=self.record.snapshot == "git",
+            )
             if kept:
                 fields["kept"] = kept[:100]
         except (OSError, RecursionError) as error:

@@ -83,11 +83,14 @@ def contents_of(root: str, state_directory: str, data: Collection[str] = (), *, 
             paths[item.kind].append(item.path)
     # Use apparent sizes, because git also reads holes.
     files = [(item, item.status.st_size) for item in items[Kind.SNAPSHOT] if item.status and not item.is_folder]
+    folders = _Parts()
+    for item, size in files:
+        folders.add(item.path.partition(os.sep)[0], size)
     whole = Part("", len(files), sum(size for _, size in files))
     copied, uncloned = _copied(items[Kind.COPIED], root, state_directory)
     return Contents(
         snapshot=whole,
-        largest_folder=_largest_folder(whole, files),
+        largest_folder=_largest_folder(whole, folders.values()),
         too_large=tuple(
             Part(item.path, 1, size) for item, size in files if size > SNAPSHOT_FILE_BYTES and not item.is_link
         ),
@@ -133,14 +136,11 @@ class _Parts(dict[str, Part]):
         self[path] = Part(path, known.files + files, known.size + size)
 
 
-def _largest_folder(whole: Part, files: Iterable[tuple[Item, int]]) -> Part:
+def _largest_folder(whole: Part, folders: Iterable[Part]) -> Part:
     """Return the largest top-level folder if the snapshot is larger than recommended."""
-    if whole.files <= MANY_FILES and whole.size <= MANY_BYTES:
-        return Part("")
-    folders = _Parts()
-    for item, size in files:
-        folders.add(item.path.partition(os.sep)[0], size)
-    return max(folders.values(), key=lambda part: part.files if whole.files > MANY_FILES else part.size)
+    if whole.files > MANY_FILES:
+        return max(folders, key=lambda part: part.files)
+    return max(folders, key=lambda part: part.size) if whole.size > MANY_BYTES else Part("")
 
 
 def room_of(state_directory: str) -> int:

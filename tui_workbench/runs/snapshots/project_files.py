@@ -98,7 +98,7 @@ def is_never_taken(path: str) -> bool:
 
 def holds_secret(root: str, path: str) -> bool:
     """Return True for a `.compute` file with a password instead of a reference to the keyring."""
-    if not path.endswith(COMPUTE_SUFFIX) or os.path.dirname(path) != CONFIG_DIRECTORY:
+    if os.path.dirname(path) != CONFIG_DIRECTORY or not path.endswith(COMPUTE_SUFFIX):
         return False
     try:
         with open(os.path.join(root, path), "rb") as file:
@@ -123,7 +123,7 @@ def project_files(root: str, data: Collection[str] = (), *, old_root: str = "", 
     `room` is the maximum length in bytes of the path to which the project is copied. `outputs/`, NEVER_TAKEN, sockets,
     pipes and devices are skipped. Raises OSError if `root` cannot be read.
     """
-    always = [file for each in (root, old_root) if each and (file := read_ignore_file(each, "", IGNORE_FILE)).rules]
+    always = [read_ignore_file(each, "", IGNORE_FILE) for each in (root, old_root) if each]
     above = (read_ignore_file(old_root, "", GIT_IGNORE),) if old_root else ()
     for path in sorted(data):
         yield Item(path, Kind.LINKED)
@@ -153,17 +153,17 @@ class _Walk(NamedTuple):
             if name in NEVER_TAKEN or path == OUTPUTS or path in self.data:
                 continue
             is_folder = entry.is_dir(follow_symlinks=False)
-            if self.always and any(file.verdict(path, is_folder=is_folder) for file in self.always):
+            if any(file.verdict(path, is_folder=is_folder) for file in self.always):
                 yield Item(path, Kind.LEFT_OUT)
                 continue
-            excluded = bool(above) and kind is Kind.SNAPSHOT and is_excluded(path, is_folder=is_folder, files=above)
+            excluded = kind == Kind.SNAPSHOT and is_excluded(path, is_folder=is_folder, files=above)
             here = Kind.COPIED if excluded else kind
-            if 4 * len(path) >= self.longest and len(os.fsencode(path)) >= self.longest:
+            if len(os.fsencode(path)) >= self.longest:
                 yield Item(path, Kind.TOO_LONG)
             elif is_folder:
                 yield from self._folder(entry, path, here, above, is_top=excluded)
-            elif (item := self._file(entry, path, here, is_top=excluded)) is not None:
-                yield item
+            else:
+                yield from self._file(entry, path, here, is_top=excluded)
 
     def _folder(
         self, entry: os.DirEntry[str], path: str, kind: Kind, above: tuple[IgnoreFile, ...], *, is_top: bool
@@ -181,19 +181,19 @@ class _Walk(NamedTuple):
         yield Item(path, kind, status, is_top)
         yield from self.below(path, entries, kind, above)
 
-    def _file(self, entry: os.DirEntry[str], path: str, kind: Kind, *, is_top: bool) -> Item | None:
+    def _file(self, entry: os.DirEntry[str], path: str, kind: Kind, *, is_top: bool) -> Iterator[Item]:
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:
-            return None
+            return
         if stat.S_ISREG(status.st_mode):
             if status.st_mode & 0o444 != 0o444 and not os.access(entry.path, os.R_OK):
                 kind = Kind.UNREADABLE
             elif holds_secret(self.root, path):
                 kind = Kind.SECRET
         elif not stat.S_ISLNK(status.st_mode):
-            return None
-        return Item(path, kind, status, is_top)
+            return
+        yield Item(path, kind, status, is_top)
 
 
 def with_missing_file_cause(record: Record, ending: Ending) -> Ending:

@@ -3,17 +3,12 @@
 The user's own repository is never used. The hidden repository in `.workbench/` is bare, and has its own index and no
 user configuration or filters, so that the bytes of files do not change. `working_copy` adds files that are not in the
 commit. `outputs/` belongs to a run and is never part of a snapshot. Without git, a run gets only a copy of the files.
-
-Creating and removing 100,000 files takes minutes on a slow disk. The working copy of a large snapshot is therefore not
-removed when its run ends: it becomes the spare copy, which the next run takes. Git then replaces only the files that
-differ. For this, each large working copy has its own index, with the times and sizes of its files.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -54,9 +49,6 @@ _LOCKS = ("index.lock", "config.lock", "HEAD.lock", "packed-refs.lock")
 _LOCK = "workbench.lock"
 
 _EXECUTABLE, _LINK = "100755", "120000"
-
-SPARE_FILES = 1000  # minimum number of files of a spare copy; fewer files are copied in about 0.2 s
-_SPARE, _SPARE_INDEX = "spare", "spare.index"
 _REMEDY = (
     "Free some space if the disk is full. Otherwise move {} away (earlier runs then lose their snapshots), or set "
     "`TrackedRun: false`."
@@ -88,20 +80,18 @@ class SnapshotStore:
         self.available = has_program("git")
         self._lock = -1
         self._index = os.path.join(self.repository, "index")
-        self._tree = project_root  # the folder with the files of the index
-        self._spare, self._spare_index = (os.path.join(self.repository, name) for name in (_SPARE, _SPARE_INDEX))
 
-    def take(self, run_id: str, working_copy: str, index: str = "") -> Snapshot:
+    def take(self, run_id: str, working_copy: str) -> Snapshot:
         """Commit the current project and create `working_copy`, which only this user can read.
 
-        `index` is the path for the index of the working copy, for `keep_spare`. Concurrent calls wait for each other,
-        because they share the index of the project. Raises StorageError; a partial copy can remain.
+        Concurrent calls wait for each other, because they share an index. Raises StorageError; a partial copy can
+        remain.
         """
         with storage_errors("create", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700)
             if self.available:
                 with self.exclusive():
-                    return self._take(run_id, working_copy, index)
+                    return self._take(run_id, working_copy)
             # Without git, the files of a snapshot are copied too.
             items = project_files(self._root, self._data, room=room_of(self._state_directory))
             kinds = {Kind.SNAPSHOT: Kind.COPIED}
@@ -142,7 +132,7 @@ class SnapshotStore:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._index)  # it lists the files of the last snapshot, which git would keep
             if any(name.endswith(".pack") for name in os.listdir(os.path.join(objects, "pack"))):
-                self.git("repack", "-a", "-d", "-q")  # git stores files of 512 MB or more in packs
+                self.git("repack", "-a", "-d", "-q")  # git stores files from 512 MB on in packs
             self.git("prune", "--expire=now")
             return max(0, before - folder_size(objects))
 
@@ -157,15 +147,16 @@ class SnapshotStore:
             return False
         return kind.strip() == (b"blob" if path else b"commit")
 
-    def check_out(self, commit: str, working_copy: str, index: str = "") -> None:
+    def check_out(self, commit: str, working_copy: str) -> None:
         """Create `working_copy`, which only this user can read, from a commit and the current ignored files.
 
-        `index`: see `take`. Raises StorageError or LargeFiles; a partial copy can remain.
+        Raises StorageError or LargeFiles; a partial copy can remain.
         """
         with storage_errors("create", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700, exist_ok=True)
             with self.exclusive(), self.index_of(commit):
-                self._place(working_copy, index, commit)
+                self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
+                self._redirect_links(working_copy, self._entries())
             contents = contents_of(self._root, self._state_directory, self._data, old_root=working_copy)
             refuse_large(contents.without_snapshot())
             self._complete(working_copy, contents.items)
@@ -173,89 +164,48 @@ class SnapshotStore:
     @contextlib.contextmanager
     def index_of(self, commit: str) -> Iterator[None]:
         """Use an index of a commit, instead of the index of the project, for git commands in this context."""
-        with self._using(os.path.join(self.repository, "commit-index"), self._tree):
+        usual, self._index = self._index, os.path.join(self.repository, "commit-index")
+        try:
             for path in (self._index, f"{self._index}.lock"):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
             self.git("read-tree", commit)
             yield
-
-    @contextlib.contextmanager
-    def _using(self, index: str, tree: str) -> Iterator[None]:
-        """Use another index, and another folder with its files, for git commands in this context."""
-        usual, (self._index, self._tree) = (self._index, self._tree), (index, tree)
-        try:
-            yield
         finally:
-            self._index, self._tree = usual
+            self._index = usual
 
-    def keep_spare(self, working_copy: str, index: str) -> None:
-        """Rename a working copy, which contains only unchanged files, to the spare copy. Raises OSError, StorageError.
-
-        It fails if there is a spare copy already.
-        """
-        with self.exclusive():
-            if not os.path.exists(self._spare_index):
-                remove_below(self.repository, _SPARE)  # an earlier call was interrupted
-            os.rename(working_copy, self._spare)
-            os.rename(index, self._spare_index)
-
-    @property
-    def has_spare(self) -> bool:
-        return os.path.exists(self._spare_index)
-
-    def _take_spare(self, working_copy: str, index: str, commit: str) -> bool:
-        """Turn the spare copy into the working copy of a commit. Return False if there is no usable spare copy.
-
-        `working_copy` is an empty folder. Git replaces the files that differ from those in its index.
-        """
-        try:
-            os.rename(self._spare_index, index)
-            os.rename(self._spare, working_copy)
-        except OSError:
-            return False
-        try:
-            with self._using(index, working_copy):
-                self.git("read-tree", "--reset", "-u", commit)
-                self.git("clean", "-ffdxq")  # copies of ignored files, which may have changed since then
-        except StorageError:
-            remove_below(os.path.dirname(working_copy), os.path.basename(working_copy))
-            os.mkdir(working_copy, 0o700)
-            return False
-        return True
-
-    def _take(self, run_id: str, working_copy: str, index: str) -> Snapshot:
+    def _take(self, run_id: str, working_copy: str) -> Snapshot:
         os.utime(self._lock)
         before = os.fstat(self._lock).st_mtime_ns  # time of the file system's clock
         contents = self._current_contents()
         commit = self.record(self.reference_of(run_id), run_id, contents)
-        self._place(working_copy, index, commit, before)
+        entries = self._entries()
+        self._place(working_copy, entries, before)
+        self._redirect_links(working_copy, entries)
         self._complete(working_copy, contents.items)
         return Snapshot("git", commit)
+
+    def _redirect_links(self, working_copy: str, entries: Iterable[_Entry]) -> None:
+        for path, mode in entries:
+            if mode == _LINK:
+                redirect_link(self._root, working_copy, path)
 
     def _complete(self, working_copy: str, items: Iterable[Item]) -> None:
         """Add the files that are not in the snapshot, and an empty `outputs/`."""
         fill(self._root, working_copy, items)
         os.makedirs(os.path.join(working_copy, OUTPUTS), exist_ok=True)
 
-    def _place(self, working_copy: str, index: str, commit: str, before: int = 0) -> None:
-        """Copy the files of the index, which is that of the commit, to the working copy.
-
-        Files of the project that are older than `before` share blocks if possible.
-        """
-        entries = self._entries()
-        is_large = bool(index) and len(entries) >= SPARE_FILES
-        if not (is_large and self._take_spare(working_copy, index, commit)):
-            left = _clone(self._root, working_copy, entries, before) if before else [path for path, _ in entries]
-            if is_large:
-                shutil.copyfile(self._index, index)
-            with self._using(index if is_large else self._index, working_copy):
-                self.git("checkout-index", "-z", "--stdin", "--force", *["--index"] * is_large, stdin=left)
-                if is_large and len(left) < len(entries):
-                    self.git("update-index", "-q", "--refresh")  # store the times of the cloned files
-        for path, mode in entries:
-            if mode == _LINK:
-                redirect_link(self._root, working_copy, path)
+    def _place(self, working_copy: str, entries: Sequence[_Entry], before: int) -> None:
+        """Copy the files of the index to the working copy. Files older than `before` share blocks if possible."""
+        sample = next((path for path, mode in entries if mode != _LINK), "")
+        if not sample or not can_clone(os.path.join(self._root, sample), working_copy):
+            self.git("checkout-index", "--all", "--force", f"--prefix={working_copy}/")
+            return
+        files = ((path, mode == _EXECUTABLE) for path, mode in entries if mode != _LINK)
+        left = clone_files(self._root, working_copy, files, before)
+        left += [path for path, mode in entries if mode == _LINK]
+        if left:
+            self.git("checkout-index", "-z", "--stdin", "--force", f"--prefix={working_copy}/", stdin=left)
 
     def _current_contents(self) -> Contents:
         """Return the contents given to the constructor on the first call, and later the current contents."""
@@ -352,7 +302,7 @@ class SnapshotStore:
         try:
             with meter("snapshot", BYTES) as taking:
                 output = run_git(
-                    *settings, *arguments, environment=self._environment(arguments[0]), folder=self._tree,
+                    *settings, *arguments, environment=self._environment(arguments[0]), folder=self._root,
                     # Show the progress, which git does not report while it reads a large file.
                     input=data, passed=(self._lock,), on_written=taking.update,
                 )  # fmt: skip
@@ -369,17 +319,7 @@ class SnapshotStore:
             "GIT_INDEX_FILE": self._index,
             **{f"GIT_{who}_{what}": _IDENTITY for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         }
-        return environment if command == "init" else {**environment, "GIT_WORK_TREE": self._tree}
-
-
-def _clone(root: str, working_copy: str, entries: Sequence[_Entry], before: int) -> list[str]:
-    """Clone files of the project to the working copy, and return the paths that git must write."""
-    sample = next((path for path, mode in entries if mode != _LINK), "")
-    if not sample or not can_clone(os.path.join(root, sample), working_copy):
-        return [path for path, _ in entries]
-    files = ((path, mode == _EXECUTABLE) for path, mode in entries if mode != _LINK)
-    left = clone_files(root, working_copy, files, before)
-    return left + [path for path, mode in entries if mode == _LINK]
+        return environment if command == "init" else {**environment, "GIT_WORK_TREE": self._root}
 
 
 def _free_name(state_directory: str) -> str:

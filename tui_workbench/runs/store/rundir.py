@@ -54,8 +54,6 @@ WAITING = "waiting"  # exists while a run is queued
 QUEUE_ENTRY = "queue.json"  # the limits that apply to a run, if any
 DEPENDENTS = "dependents"  # IDs of the runs that start after this run has ended, one per line
 
-COPY_INDEX = "work.index"  # git's index of a large working copy, for `SnapshotStore.keep_spare`
-KEPT = "kept"  # the files that a run made, while the rest of its working copy becomes the spare copy
 EARLIER = "earlier"  # the working copy of earlier attempts, while an ended run gets a new one
 COPY = "copy"  # empty until the working copy of a queued run is complete; its mtime is the time of completion
 PROVENANCE = "provenance.json"

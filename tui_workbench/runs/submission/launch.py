@@ -22,7 +22,7 @@ from tui_workbench.runs.lifecycle.handover import hand_over
 from tui_workbench.runs.lifecycle.starting import WATCHER, close_other_descriptors, end_run, spawn, start_script
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.store import secret_arguments
-from tui_workbench.runs.store.rundir import COPY_INDEX, RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
+from tui_workbench.runs.store.rundir import RECORD, WORKING_COPY, ControllerLock, Record, RunDirectory
 from tui_workbench.runs.submission.planning import asks_for_gpu, dependency_of, planned, prepare
 from tui_workbench.targets.base.registry import target_for
 
@@ -163,12 +163,12 @@ def _take_snapshot(
     elif defer_copy and store.available:
         commit = store.record(reference, spec.run_id)
     if not commit:
-        snapshot = store.take(spec.run_id, directory.file(WORKING_COPY), directory.file(COPY_INDEX))
+        snapshot = store.take(spec.run_id, directory.file(WORKING_COPY))
         return snapshot.commit_id, snapshot.kind
     if defer_copy:
         building.defer_copy(directory)
     else:
-        store.check_out(commit, directory.file(WORKING_COPY), directory.file(COPY_INDEX))
+        store.check_out(commit, directory.file(WORKING_COPY))
     return commit, "git"
 
 
