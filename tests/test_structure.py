@@ -25,6 +25,7 @@ SEAMS = {
     "runs/lifecycle/building.py": "snapshots are loaded when a working copy is to be made",
     "runs/lifecycle/controller.py": "GPUs, failures, the queue, provenance and outputs are loaded when needed",
     "runs/lifecycle/target_lifecycle.py": "the files of a run are listed when its target is another machine",
+    "runs/notify/sender.py": "what sends notifications is loaded unless another process is sending",
     "runs/submission/launch.py": "snapshots and the queue are loaded when needed, the controller while the script runs",
     "runs/submission/planning.py": "snapshots are loaded when the run is tracked, options of Slurm when some are given",
     "ui/start.py": "the terminal is examined before Textual is imported; the keymap is loaded when there is one",

@@ -81,7 +81,11 @@ class TestHistory:
         listed = workbench.run("history", "list", "--deleted", "--query", "[].run_number", "-o", "tsv")
         assert listed.out == "3\n1\n"
         assert json.loads(workbench.run("history", "restore", "1").out) == [{"run_id": "project_1700000000001"}]
-        purged = json.loads(workbench.run("history", "purge", "--targets", "--yes").out)
+        runs_folder, left = Path(project.runs_directory), "project_1700000000003"
+        (runs_folder / f".deleted-{left}").rename(runs_folder / f".purged-{left}")
+        listed = workbench.run("history", "list", "--deleted")
+        assert (listed.out, f"the purge of {left} was interrupted" in listed.err) == ("[]\n", True)
+        purged = json.loads(workbench.run("history", "purge", left, "--targets", "--yes").out)
         assert (purged["runs"], purged["problems"]) == (["project_1700000000003"], [])
         assert purged["bytes"] > 0
         assert json.loads(workbench.run("history", "purge").out)["runs"] == []

@@ -69,9 +69,20 @@ class TestMetrics:
         assert "* is the highest Accuracy" in shown.err
         assert workbench.history()[2]["arguments_by_name"] == {"--epochs": "5", "Accuracy": "1"}
         assert "0.67 *" in workbench.run("history", "list", "-o", "table", "--best", "Accuracy:min").out
-        for best, words in (("Infinite", "Infinite:min"), ("loss", "no run has a number")):
+        for best, words in (("Infinite", "Infinite:min"), ("loss", "no completed run has a number")):
             workbench.run("history", "list", "-o", "table", "--best", best).error(2, words)
         workbench.run("history", "list", "--best", "loss").error(2, "--best needs a table")
+
+    def test_best_value_is_of_a_completed_run_and_always_shown(self, workbench: Installed) -> None:
+        names = ["Accuracy", *(f"A{number:02}" for number in range(12))]
+        for number in (1, 2, 3):
+            path = workbench.folder / f".workbench/runs/project_170000000000{number}/metrics.jsonl"
+            logged = (json.dumps({"name": name, "value": 0.95 + number, "step": 1, "time": 1.0}) for name in names)
+            path.write_text("".join(f"{line}\n" for line in logged) + path.read_text())
+        lines = workbench.run("history", "list", "-o", "table", "--best", "Accuracy").out.splitlines()
+        assert lines[0].split()[:3] == ["Run_number", "Accuracy", "A00"]
+        assert [line.split()[1:3] for line in lines[2:]] == [["3.95", "3.95"], ["0.89", "*"], ["0.67", "1.95"]]
+        workbench.run("history", "compare", "1", "sweep-1.1").error(2, "a family cannot be compared with a run")
 
     def test_metrics_never_replace_record_keys(self, workbench: Installed) -> None:
         listed = workbench.history()

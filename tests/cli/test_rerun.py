@@ -72,6 +72,7 @@ class TestSweep:
         assert workbench.run(*submit, "--dry-run", "--seed-variable", "S", "seeded.py").out == (
             "1. S=1 seeded.py\n2. S=2 seeded.py\n"
         )
+        workbench.run(*submit, "--dry-run", "--max-parallel", "0", "seeded.py").error(2, "parallel runs: 0")
         for _ in range(2):
             assert workbench.run(*submit, "--max-parallel", "2", "seeded.py").code == 0
         table = workbench.run("history", "families").out.splitlines()
@@ -80,6 +81,9 @@ class TestSweep:
         ]
         compared = workbench.run("history", "compare", "sweep-1.1", "sweep-2.1")
         assert "not distinguishable yet: the difference is 0.0 ± 3.0, n = 2 each" in compared.out
+        shown = workbench.run(*submit, "--seed-variable", "S", "report.py").out
+        assert "[5] S=1 report.py  completed" in shown
+        assert "[6] S=2 report.py  completed" in shown
         for words, part in (
             (("--seed-argument", "x"), "need --repeat"),
             (("--max-parallel", "2"), "needs --repeat"),

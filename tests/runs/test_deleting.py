@@ -129,8 +129,15 @@ class TestPurge:
         Path(runs.project.runs_directory, C).rename(outside / C)
         Path(runs.project.runs_directory, C).symlink_to(outside / C)
         runs.delete(C)
-        purged = runs.purge([A, C])
-        assert (purged.run_ids, purged.own, purged.problems) == ((A, C), frozenset({A}), ())
+        with_copies: list[frozenset[str]] = []
+
+        def delete_copies(run_ids: frozenset[str]) -> list[str]:
+            with_copies.append(run_ids)
+            return ["gpu-box: it does not answer"]
+
+        purged = runs.purge([A, C], delete_copies)
+        assert (purged.run_ids, purged.problems) == ((A, C), ("gpu-box: it does not answer",))
+        assert with_copies == [{A}]
         assert os.listdir(runs.project.runs_directory) == [f".deleted-{B}"]
         assert (outside / "file").read_text() == "data"
         assert (outside / C / RECORD).exists()
@@ -138,10 +145,23 @@ class TestPurge:
 
     def test_interrupted_purge_is_completed_by_the_next(self, runs: Runs) -> None:
         runs.delete(A)
-        Path(runs.project.runs_directory, f".deleted-{A}").rename(Path(runs.project.runs_directory, f".purged-{A}"))
-        assert (trash(runs), list(runs.unfinished_purge())) == ([], [A])
+        rest = Path(runs.project.runs_directory, f".purged-{A}")
+        Path(runs.project.runs_directory, f".deleted-{A}").rename(rest)
+        (rest / RECORD).unlink()
+        assert (trash(runs), runs.unfinished_purge()) == ([], [A])
+        ownership.prune(runs.project.runs_directory)
+        with_copies: list[str] = []
+
+        def interrupt(run_ids: frozenset[str]) -> list[str]:
+            with_copies.extend(run_ids)
+            raise KeyboardInterrupt
+
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                runs.purge([], interrupt)
+        assert with_copies == [A, A], "its copies on targets are deleted although its record is gone"
         assert runs.purge([]).run_ids == (A,)
-        assert runs.unfinished_purge() == {}
+        assert runs.unfinished_purge() == []
 
     def test_two_purges_at_once_delete_each_run_once(self, runs: Runs) -> None:
         for run_id in (A, B, C):
@@ -173,7 +193,28 @@ class TestPurge:
             pytest.skip("only root can create files of another user")
         as_anybody(check)
 
-    def test_only_snapshots_of_purged_runs_are_freed(self, with_git: Source) -> None:
+    def test_purge_keeps_another_run_with_the_same_id(self, with_git: Source) -> None:
+        project = Project(str(with_git.root))
+        project.prepare_state()
+        store = SnapshotStore(project.root, project.state_directory)
+        commit = store.record(store.reference_of(A), A)
+        run = make_run(project, A, 1, state="completed", exit_code=0)
+        runs = Runs(project)
+        runs.delete(A)
+        shutil.copytree(Path(project.runs_directory, f".deleted-{A}"), run.path)
+        ownership.register(run.file(RECORD))
+        with_copies: list[str] = []
+
+        def delete_copies(run_ids: frozenset[str]) -> list[str]:
+            with_copies.extend(run_ids)
+            return []
+
+        assert runs.purge([A], delete_copies).run_ids == (A,)
+        assert with_copies == []
+        assert store.holds(commit)
+        assert runs.directory(A).is_own
+
+    def test_only_snapshots_of_purged_runs_are_freed(self, with_git: Source, monkeypatch: pytest.MonkeyPatch) -> None:
         project = Project(str(with_git.root))
         project.prepare_state()
         store = SnapshotStore(project.root, project.state_directory)
@@ -189,7 +230,14 @@ class TestPurge:
         runs = Runs(project)
         for run_id in (A, B):
             runs.delete(run_id)
-        purged = runs.purge([A, B])
+        with monkeypatch.context() as context:
+            context.setenv("PATH", "")
+            assert runs.purge([B]).snapshot_size == 0, "without git, the snapshot stays until the next purge"
+        new = Path(project.runs_directory, ".new-project_1700000000004")
+        new.mkdir()
+        store.keep(store.reference_of("project_1700000000004"), commits[A])
+        purged = runs.purge([A])
+        assert with_git.git("rev-parse", store.reference_of("project_1700000000004")).strip() == commits[A]
         assert 250_000 < purged.snapshot_size < 500_000
         assert store.holds(commits[A], "large.bin"), "run C also uses it"
         assert not store.holds(commits[B])

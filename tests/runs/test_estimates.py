@@ -76,6 +76,8 @@ def test_value_and_spread_have_the_same_digits(value: float, spread: float, text
     [
         ("loss", "min"), ("val_loss", "min"), ("valLoss", "min"), ("test/error_rate", "min"), ("Accuracy", "max"),
         ("f1", "max"), ("eval.bleu-4", "max"), ("learning_rate", ""), ("closeness", ""), ("loss_score", ""),
+        ("neg_log_loss", ""), ("negative_error", ""), ("test_score_time", ""), ("loss_scale", ""), ("mAPE", ""),
+        ("val_mAP", "max"), ("metrics/mAP50-95(B)", "max"), ("mIoU", "max"),
     ],
 )  # fmt: skip
 def test_better_direction_follows_from_the_name(metric: str, goal: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +13,8 @@ from tests.faults.support import until
 from tests.targets.group_project import MEMBERS
 from tests.targets.group_project import box2 as box2
 from tests.targets.group_project import group as group
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.lifecycle.adoption import adopt_runs
 from tui_workbench.runs.logs.rank_files import node_log, rank_log, ranks_by_node
 from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
@@ -62,7 +66,7 @@ def member_of(group: Group, run_id: str, rank: int) -> str:
     return next(name for name, ranks in ranks_by_node(str(group.run_directory(run_id))).items() if rank in ranks)
 
 
-def test_ranks_of_two_machines_communicate(group: Group) -> None:
+def test_ranks_of_two_machines_communicate(group: Group, tmp_path: Path) -> None:
     group.write(TRAIN)
     ended = group.submit("train.py", "a b", "--rdzv_endpoint=$HOME", configuration="both")
     (record,) = group.history()
@@ -86,7 +90,13 @@ def test_ranks_of_two_machines_communicate(group: Group) -> None:
     other = next(name for name in MEMBERS if 0 not in by_node[name])
     assert int((directory / "ranks" / other / "outputs" / "same.txt").read_text()) in by_node[other]
     for there in group.machines:
-        assert not (there.home() / ".workbench-tui" / "runs" / run_id / "work").exists()
+        folder = there.home() / ".workbench-tui" / "runs" / run_id
+        assert not (folder / "work").exists()
+        # Without the record, `experiment clean` of other projects would remove the folder.
+        assert json.loads((folder / "run.json").read_text())["project"] == "project"
+    copied = tmp_path / "copy" / "project"
+    shutil.copytree(group.folder / "aml_config", copied / "aml_config")
+    assert adopt_runs(Project(str(copied)), "box1") == []
 
 
 def test_first_failed_rank_is_named_and_all_ranks_end(group: Group) -> None:
@@ -104,13 +114,25 @@ def test_first_failed_rank_is_named_and_all_ranks_end(group: Group) -> None:
 def test_check_compares_the_members(group: Group) -> None:
     checked = group.run("computetarget", "check", "both")
     assert checked.code == 0, checked
-    assert "all members have Python " in checked.out
+    assert "each member has its own home folder" in checked.out
+    # The run configuration has the path of PyTorch.
+    assert "warning   python          all members have Python 3." in checked.out
     assert checked.out.count("(wire)") == 2
+    gpus = group.run("gpu", "check", "-t", "both")
+    (line,) = (line for line in gpus.out.splitlines() if line.startswith("broken"))
+    assert line.startswith("broken    box1            gpu driver: ")
+    assert f"Run on {group.machines[0].address}:" in gpus.out
     group.configure(box2={"pythonLocation": "/nowhere/python"})
     broken = group.run("computetarget", "check", "both")
     assert broken.code == 4
     assert "/nowhere/python" in broken.out
     assert "workbench-tui computetarget check box2" in broken.out
+    group.configure(box2={"address": f"{group.machines[0].address}:22"})
+    same = group.run("computetarget", "check", "both")
+    assert (same.code, "have the same home folder" in same.out) == (4, True)
+    group.write("")
+    ended = group.submit("train.py", configuration="both")
+    assert "members box1 and box2 have the same home folder" in f"{ended}".replace("box2 and box1", "box1 and box2")
 
 
 def test_cancel_ends_all_ranks_on_all_members(group: Group) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 
 import pytest
 
 from tui_workbench.core.errors import ConfigurationError
-from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.projects.project import Project
+from tui_workbench.targets.group.collecting import join_outputs
 from tui_workbench.targets.group.meeting import Place, place_in
-from tui_workbench.targets.group.merging import Merge
-from tui_workbench.targets.hosts.host import Completed
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tui_workbench.targets.group.merging import CHUNK, Merge
+from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
+from tui_workbench.targets.hosts.host import Completed, LocalHost
 
 
 def write_logs(folder: Path, **logs: str) -> None:
@@ -32,22 +32,71 @@ def test_merge_appends_complete_lines_of_each_member(tmp_path: Path) -> None:
         assert (tmp_path / "output.log").read_text() == "a1\na2\nb1\n"
         write_logs(tmp_path, a="3\na4", b="b2\n")
         merge.finish()
-    assert (tmp_path / "output.log").read_text() == "a1\na2\nb1\na3\nb2\na4"
+        merge.finish()
+    assert (tmp_path / "output.log").read_text() == "a1\na2\nb1\na3\nb2\na4\n"
+
+
+def test_merge_of_long_logs_breaks_no_lines(tmp_path: Path) -> None:
+    logs = {member: [f"{member}{number}{'.' * 80}" for number in range(CHUNK // 60)] for member in ("a", "b")}
+    write_logs(tmp_path, **{member: "\n".join(lines) for member, lines in logs.items()})
+    with Merge(str(tmp_path), ("a", "b"), "output.log") as merge:
+        merge.finish()
+    merged = (tmp_path / "output.log").read_text().splitlines()
+    assert {member: [line for line in merged if line.startswith(member)] for member in logs} == logs
+    assert len(merged) == sum(map(len, logs.values()))
 
 
 @pytest.mark.parametrize("written", range(7))
-def test_interrupted_append_is_completed(tmp_path: Path, written: int) -> None:
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_interrupted_append_is_completed(tmp_path: Path, written: int, end: str) -> None:
     """A process was killed when `written` bytes of two lines had been appended."""
     write_logs(tmp_path, a="a1\n", b="b1\n")
     with Merge(str(tmp_path), ("a", "b"), "output.log") as merge:
         merge.pump()
-        write_logs(tmp_path, a="a2\n", b="b2\n")
-        merge.pump()
+        write_logs(tmp_path, a=f"a2{end}", b=f"b2{end}")
+        merge.finish()
     with (tmp_path / "output.log").open("r+") as file:
         file.truncate(len("a1\nb1\n") + written)
     with Merge(str(tmp_path), ("a", "b"), "output.log") as merge:
         merge.finish()
     assert (tmp_path / "output.log").read_text() == "a1\nb1\na2\nb2\n"
+
+
+def test_outputs_fetched_again_are_removed(tmp_path: Path) -> None:
+    parts = tuple(ComputeTarget(name, "", "remote") for name in ("a", "b"))
+    run = RunSpec(
+        "p_1", str(tmp_path), "", "", "", "train.py", (), RunConfiguration("", "", ""), group()._replace(parts=parts)
+    )
+
+    def fetch() -> None:
+        for part in run.parts:
+            for name, text in (("same.txt", part.target.name), (f"{part.target.name}.pt", "model")):
+                path = Path(part.run_directory, "outputs", name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+                os.utime(path, (1, 1))
+
+    for _ in range(2):
+        fetch()
+        join_outputs(run)
+        found = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+        assert found == {
+            "outputs/a.pt": "model",
+            "outputs/b.pt": "model",
+            "outputs/same.txt": "a",
+            "ranks/b/outputs/same.txt": "b",
+        }
+
+
+def test_members_with_one_home_folder_are_refused(home: Path) -> None:
+    """Stand-in: both members are this machine."""
+    here = LocalHost()
+    for _ in range(2):
+        owners = {name: owner_of_folder(here, "p_1", name) for name in ("a", "b")}
+        assert owners == {"a": "a", "b": "a"}
+    with pytest.raises(ConfigurationError, match="members a and b have the same home folder"):
+        require_own_folders(group(), owners)
+    require_own_folders(group(), {"a": "a", "b": "b"})
 
 
 _ADDRESSES = b"""\
@@ -75,6 +124,15 @@ def test_missing_interface_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="member box has no interface 'ib1'") as error:
         place_in(group(network_interface="ib1"), "box", Completed(0, _ADDRESSES))
     assert "eth0, ib0" in error.value.remedy
+
+
+def test_loopback_address_is_refused() -> None:
+    """The member was attached as `localhost`, such as through a tunnel."""
+    found = _ADDRESSES.replace(b"10.0.0.1 51000 10.0.0.2", b"127.0.0.1 51000 127.0.0.1")
+    with pytest.raises(ConfigurationError, match=r"member box is reached at the address 127\.0\.0\.1") as error:
+        place_in(group(), "box", Completed(0, found))
+    assert "Set `networkInterface`" in error.value.remedy
+    assert place_in(group(network_interface="eth0"), "box", Completed(0, found)) == Place("eth0", "10.0.0.2")
 
 
 @pytest.mark.parametrize(

@@ -273,8 +273,8 @@ def _problem(state: MachineState) -> str | None:
 
 def run_check(arguments: argparse.Namespace) -> int:
     spec = _run_spec(arguments)
-    host = _log_in(spec.target, arguments)
-    return report(print_checks(run_gpu_checks(spec, host), spec.target, arguments), arguments)
+    hosts = {part.target.name: _log_in(part.target, arguments) for part in spec.parts}
+    return report(print_checks(run_gpu_checks(spec, hosts), spec.target, arguments), arguments)
 
 
 def _log_in(target: ComputeTarget, arguments: argparse.Namespace) -> Host | None:

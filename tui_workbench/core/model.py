@@ -352,6 +352,12 @@ class Run(NamedTuple):
     lacks_outputs: bool = False  # the run has ended on another machine, and some outputs have not been fetched
     imported: bool = False  # the run has not ended, but this user did not submit it on this machine
     job: ClusterJob = ClusterJob()  # on targets with a scheduler
+    variables: tuple[str, ...] = ()  # as in the record
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The variables of this run alone, such as `SEED=2`, and the arguments."""
+        return (*self.variables, *self.arguments)
 
     @property
     def is_active(self) -> bool:

@@ -70,7 +70,7 @@ def compare(history: History, run_ids: Sequence[str]) -> Comparison:
     columns: dict[str, Sequence[_Column]] = {
         "run": [_of_run(run, known) for run, known in zip(runs, facts, strict=True)],
         "metrics": [known.metrics for known in facts],
-        "arguments": [{"script": run.script_name, **arguments_by_name(run.arguments)} for run in runs],
+        "arguments": [{"script": run.script_name, **arguments_by_name(run.words)} for run in runs],
         "configuration": [_of_configuration(run) for run in runs],
         "code": _of_code(history.project.state_directory, runs, notes),
         "git": [_of_git(_mapping(origin.get("git"))) for origin in origins],

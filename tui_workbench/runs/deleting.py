@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tui_workbench.core.errors import RunNotFound, StorageError, UsageError, storage_errors
@@ -24,8 +24,9 @@ from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.store import ownership
 from tui_workbench.runs.store.annotations import read_annotations
 from tui_workbench.runs.store.index import RunIndex, find_run
+from tui_workbench.runs.store.ownership import DELETED_PREFIX, PURGED_PREFIX
 from tui_workbench.runs.store.rundir import RECORD, ControllerLock, RunDirectory
-from tui_workbench.runs.store.trash import DELETED_PREFIX, PURGED_PREFIX, find_deleted, names_with
+from tui_workbench.runs.store.trash import find_deleted, unfinished_purge
 from tui_workbench.runs.sweeps import sweep
 
 _CAUSES = {
@@ -40,7 +41,6 @@ class Purged(NamedTuple):
     """The result of a purge: the IDs of the deleted runs, the freed bytes, and the errors."""
 
     run_ids: tuple[str, ...]
-    own: frozenset[str]  # the IDs of those that this user submitted on this machine
     size: int
     snapshot_size: int
     problems: tuple[str, ...]
@@ -141,40 +141,44 @@ def restore(project: Project, run_id: str) -> str:
     return run.run_id
 
 
-def unfinished_purge(project: Project) -> dict[str, int]:
-    """Return the IDs of runs whose purge was interrupted, each with the size of its remaining files in bytes."""
-    names = names_with(project, PURGED_PREFIX)
-    return {name.removeprefix(PURGED_PREFIX): folder_size(os.path.join(project.runs_directory, name)) for name in names}
-
-
-def purge(project: Project, run_ids: Sequence[str]) -> Purged:
+def purge(
+    project: Project, run_ids: Sequence[str], delete_copies: Callable[[frozenset[str]], list[str]] = lambda _: []
+) -> Purged:
     """Delete runs in the trash, and runs whose purge was interrupted, with the snapshots that only they used.
 
-    Errors are returned, and the other runs are deleted. Raises StorageError.
+    Before that, `delete_copies` is called with the IDs of those that this user submitted on this machine. Its errors
+    and others are returned, and the other runs are deleted. Raises StorageError.
     """
     with cache_lock(f"purge-{file_name(project.state_directory)[-150:]}"):
         problems: list[str] = []
         for run_id in run_ids:
             with _noted(problems, run_id), contextlib.suppress(FileNotFoundError):
                 rename_below(project.runs_directory, DELETED_PREFIX + run_id, PURGED_PREFIX + run_id)
-        names = names_with(project, PURGED_PREFIX)
-        known = [name.removeprefix(PURGED_PREFIX) for name in names]
+        known = unfinished_purge(project)
         freed = 0
         with _noted(problems, "snapshots"):
-            freed = SnapshotStore(project.root, project.state_directory).discard(known)
-        size, done, own = 0, [], set()
+            freed = SnapshotStore(project.root, project.state_directory).discard()
+        problems += delete_copies(frozenset(run_id for run_id in known if _is_own_purged(project, run_id)))
+        size, done = 0, []
         for run_id in metered("deleting", "runs", known):
-            path = os.path.join(project.runs_directory, PURGED_PREFIX + run_id)
-            record = os.path.join(project.runs_directory, run_id, RECORD)
             with _noted(problems, run_id):
-                if ownership.own_record(record, moved=os.path.join(path, RECORD)) is not None:
-                    own.add(run_id)
-                room = folder_size(path)
+                room = folder_size(os.path.join(project.runs_directory, PURGED_PREFIX + run_id))
                 delete_below(project.runs_directory, PURGED_PREFIX + run_id)
-                ownership.forget(record)
+                if not ownership.has_folder(project.runs_directory, run_id):
+                    ownership.forget(os.path.join(project.runs_directory, run_id, RECORD))
                 size += room
                 done.append(run_id)
-    return Purged(tuple(done), frozenset(own), size, freed, tuple(problems))
+    return Purged(tuple(done), size, freed, tuple(problems))
+
+
+def _is_own_purged(project: Project, run_id: str) -> bool:
+    """Return True if this user submitted the run, and no other run has its ID, such as one from a backup.
+
+    Its record may have been deleted already by an interrupted purge.
+    """
+    folder = os.path.join(project.runs_directory, PURGED_PREFIX + run_id)
+    record = os.path.join(project.runs_directory, run_id, RECORD)
+    return ownership.is_claimed(folder, record) and not ownership.has_folder(project.runs_directory, run_id)
 
 
 @contextlib.contextmanager

@@ -175,13 +175,14 @@ class Runs(History):
         """Return the ended runs that are neither among the `keep` newest runs nor pinned, newest first."""
         return deleting.outdated(self.project, keep)
 
-    def unfinished_purge(self) -> dict[str, int]:
-        """Return the IDs of runs whose purge was interrupted, each with the bytes of its remaining files."""
-        return deleting.unfinished_purge(self.project)
+    def purge(
+        self, run_ids: Sequence[str], delete_copies: Callable[[frozenset[str]], builtins.list[str]] = lambda _: []
+    ) -> deleting.Purged:
+        """Delete runs in the trash for good, with the snapshots that only they used. Raises StorageError.
 
-    def purge(self, run_ids: Sequence[str]) -> deleting.Purged:
-        """Delete runs in the trash for good, with the snapshots that only they used. Raises StorageError."""
-        return deleting.purge(self.project, run_ids)
+        `delete_copies` deletes the copies of own runs on targets, and returns errors.
+        """
+        return deleting.purge(self.project, run_ids, delete_copies)
 
     def collect(self, run_id: str) -> Run:
         """Fetch files that were not fetched when the run ended; see `lifecycle.collecting`. Raises WorkbenchError."""

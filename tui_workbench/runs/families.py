@@ -64,7 +64,7 @@ def _reason(row: RunRow, metric: str) -> str:
 
 def family_of(name: str, rows: Sequence[RunRow]) -> Family:
     """Return the family with these runs."""
-    first, *others = (arguments_by_name(row.run.arguments) for row in rows)
+    first, *others = (arguments_by_name(row.run.words) for row in rows)
     shared = {key: value for key, value in first.items() if all(each.get(key) == value for each in others)}
     return Family(name, tuple(rows), shared)
 
@@ -88,7 +88,7 @@ def family_record(family: Family) -> dict[str, Any]:
 def compare_families(families: Sequence[Family]) -> list[dict[str, Any]]:
     """Compare two families: return a record for each metric. Raises UsageError for another number of families."""
     if len(families) != 2:
-        raise UsageError(f"cannot compare {len(families)} families", remedy="Give two different families.")
+        raise UsageError("families are compared in pairs", remedy="Give two different families.")
     first, second = families
     records = []
     for metric in dict.fromkeys((*first.metrics, *second.metrics)):

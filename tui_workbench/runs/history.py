@@ -20,7 +20,7 @@ from tui_workbench.runs.store.history_record import Facts, attempt_records, fact
 from tui_workbench.runs.store.index import RunIndex, find_run
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.runs.store.table import Page, RunQuery, RunRow
-from tui_workbench.runs.store.trash import find_deleted
+from tui_workbench.runs.store.trash import find_deleted, unfinished_purge
 from tui_workbench.runs.transfer.downloads import attachments
 
 
@@ -46,6 +46,10 @@ class History:
     def deleted(self, run_ids: Sequence[str] = ()) -> builtins.list[Run]:
         """Return the runs in the trash with these IDs or numbers, or all of them, newest first. Raises RunNotFound."""
         return find_deleted(self.project, run_ids)
+
+    def unfinished_purge(self) -> builtins.list[str]:
+        """Return the IDs of runs whose purge was interrupted."""
+        return unfinished_purge(self.project)
 
     def last(self) -> Run | None:
         with RunIndex(self.project) as index:

@@ -21,7 +21,7 @@ from tests.gpu.standin import REST, Standin, gpu
 from tests.runs.gpu.test_recording import TRAIN, ended, run_directory, samples, until_sampled
 from tests.targets.gpu.test_smi import sample_where
 from tui_workbench.core.model import RunRequest
-from tui_workbench.runs.gpu import recording
+from tui_workbench.runs.gpu import recording, stall
 from tui_workbench.runs.gpu.judging import fresh_verdict
 from tui_workbench.runs.gpu.recording import Owners, Recorder
 from tui_workbench.runs.gpu.usage import read_usage
@@ -107,9 +107,13 @@ def test_driver_that_hangs_until_the_end_is_reported(
 ) -> None:
     """The verdict lists the end of the run as not observed."""
     monkeypatch.setattr(recording, "LONGEST_GAP", 0.5)
+    monkeypatch.setattr(recording, "SUM_EVERY", 1)
+    monkeypatch.setattr(stall, "LONGEST_SILENCE", 0.0)
     standin.write(gpu(0))
     directory, lock, record = create_run(project, RunRequest("local", "hello.py"))
-    recorder = Recorder(directory, record, print, print)  # of a run that never starts
+    stalls: list[str] = []
+    # The run never starts.
+    recorder = Recorder(directory, record, print, print, lambda: stalls.append(directory.run_id))
     try:
         until(lambda: (found := read_usage(directory.file(GPU_SAMPLES))) and found.samples >= 2, "two samples")
         sampler = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_sampler(pid))
@@ -120,6 +124,7 @@ def test_driver_that_hangs_until_the_end_is_reported(
             )
             recorder.stop()
             until(lambda: _hung_at_the_end(directory), "the verdict that lists the silence")
+            assert stalls == [directory.run_id]  # reported once, not after each sample
         finally:
             os.kill(sampler, signal.SIGCONT)
     finally:

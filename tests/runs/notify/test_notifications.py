@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,20 @@ import pytest
 from tests.cli.support import Installed
 from tests.faults.support import until
 from tests.runs.notify.conftest import RECIPIENT, TOPIC, Mailbox, Topic
-from tests.runs.support import make_run
+from tests.runs.support import make_run, record_of
+from tui_workbench.core import locks
 from tui_workbench.core.directories import channels_path
 from tui_workbench.core.errors import ConfigurationError, UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.gpu.verdict import Verdict, to_json
-from tui_workbench.runs.notify import event_watch, sending
-from tui_workbench.runs.notify.announcing import END, STALLED
-from tui_workbench.runs.notify.channels import load_channels, parse_condition
-from tui_workbench.runs.store.rundir import GPU_VERDICT, RunDirectory
+from tui_workbench.runs.lifecycle.controller import Helpers
+from tui_workbench.runs.lifecycle.retrying import add_attempt
+from tui_workbench.runs.lifecycle.starting import end_waiting
+from tui_workbench.runs.metrics import recording
+from tui_workbench.runs.notify import pending, sender, sending
+from tui_workbench.runs.notify.announcing import END, METRIC, STALLED, announce
+from tui_workbench.runs.notify.channels import Channel, load_channels, parse_condition
+from tui_workbench.runs.store.rundir import GPU_VERDICT, Ending, RunDirectory
 
 
 def add(shell: Installed, name: str, url: str, *options: str) -> None:
@@ -59,27 +65,91 @@ def test_notification_is_sent_once(shell: Installed, project: Project, topic: To
     add(shell, "phone", topic.url)
     run = make_run(project, "p_1", state="completed")
     for event in (END, END, STALLED, STALLED):
-        sending.main(run.path, event)
+        sending.send_all(run, event)
     assert [message["title"] for message in topic.messages] == ["✓ hello.py [1] completed", "■ hello.py [1] stalled"]
     assert results(run) == {"phone-end-1": True, "phone-stalled-1": True}
 
 
+@pytest.mark.parametrize("path", [TOPIC, "hidden-%74opic", "abc"])
 def test_refusal_is_recorded_without_the_secret(
-    shell: Installed, project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch
+    shell: Installed, project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    add(shell, "phone", topic.url)
+    add(shell, "phone", topic.url.replace(TOPIC, path))
     topic.code = 403
     monkeypatch.setattr(sending, "PAUSES", (0.0, 0.0))
     run = make_run(project, "p_1", state="failed")
-    sending.main(run.path, END)
+    sending.send_all(run, END)
     assert len(topic.messages) == 3
     assert results(run) == {"phone-end-1": False}
-    events = Path(run.path, "events.jsonl").read_text()
-    assert "not sent to phone: " in events
-    assert TOPIC not in events
+    event = json.loads(Path(run.path, "events.jsonl").read_text().splitlines()[-1])
+    assert event["reason"] == "not sent to phone: the service answered 403 Forbidden"
+    topic.shutdown()
+    topic.server_close()
     tested = shell.run("notify", "test")
-    assert (tested.code, TOPIC in tested.out) == (1, False)
-    assert tested.out.startswith("phone: ")
+    assert (tested.code, tested.out) == (
+        1,
+        "phone: the connection to the service failed; check the network, and the address and password in the URL\n",
+    )
+
+
+def test_resumed_run_does_not_change_the_text_about_its_end(
+    shell: Installed, project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(shell, "a", topic.url)
+    add(shell, "b", topic.url)
+    run = make_run(project, "p_1", state="failed")
+    deliver = sending.deliver
+
+    def deliver_and_resume(channel: Channel, title: str, body: str) -> str:
+        if channel.name == "a":
+            add_attempt(run, Ending("failed", "x"), anew=True)
+        return deliver(channel, title, body)
+
+    monkeypatch.setattr(sending, "deliver", deliver_and_resume)
+    sending.send_all(run, END)
+    assert [message["title"] for message in topic.messages] == ["✗ hello.py [1] failed"] * 2
+    assert results(run) == {"a-end-1": True, "b-end-1": True}
+
+
+def test_long_condition_and_error_do_not_affect_others(
+    shell: Installed, project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "平均交叉熵损失函数值" * 5
+    add(shell, "a", topic.url, "--on", "failed", "--metric", f"{name} < 5")
+    add(shell, "b", topic.url, "--on", "end")
+    add(shell, "c", topic.url, "--on", "end")
+    run = make_run(project, "p_1", state="completed")
+    Path(run.path, "outputs").mkdir()
+    Path(run.path, "outputs", "metrics.csv").write_text(f"epoch,{name}\n1,2\n")
+    deliver = sending.deliver
+
+    def deliver_or_fail(channel: Channel, title: str, body: str) -> str:
+        if channel.name == "b":
+            raise OSError("no process can be started")
+        return deliver(channel, title, body)
+
+    monkeypatch.setattr(sending, "deliver", deliver_or_fail)
+    sending.send_all(run, END)
+    titles = [message["title"] for message in topic.messages]
+    assert titles == ["✓ hello.py [1] completed", f"● hello.py [1]: {name} < 5"]
+
+
+def test_one_process_sends_for_many_runs(shell: Installed, project: Project, topic: Topic, home: Path) -> None:
+    add(shell, "phone", topic.url)
+    canceled = make_run(project, "p_9", 9)
+    folder = pending.add(canceled.path, METRIC)
+    with locks.lock_file(f"{folder}/{pending.LOCK}"):
+        end_waiting(canceled, record_of(Path(canceled.path), 9))
+        for number in (1, 2, 3):
+            announce(make_run(project, f"p_{number}", number, state="completed"), END)
+        pending.add("/nowhere", END)
+        sender.main(folder)
+        assert len(pending.names(folder)) == 5
+        assert topic.messages == []
+    sender.main(folder)
+    until(lambda: not pending.names(folder), "all notifications")
+    titles = [message["title"] for message in topic.messages]
+    assert titles == [f"✓ hello.py [{number}] completed" for number in (1, 2, 3)]
 
 
 def test_channels_are_listed_replaced_and_removed(shell: Installed, topic: Topic) -> None:
@@ -125,17 +195,28 @@ def test_condition_is_met_by_any_value() -> None:
 def test_stalls_and_metrics_of_active_runs_are_reported(
     shell: Installed, project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add(shell, "phone", topic.url, "--on", "stalled", "--metric", "loss < 0.1")
+    add(shell, "phone", topic.url, "--on", "stalled", "--metric", "loss < 0.1", "--metric", "loss < 0.01")
     run = make_run(project, "p_1")
-    Path(run.path, "output.log").write_text("loss=0.5\n")
-    monkeypatch.setattr(event_watch, "INTERVAL", 0.05)
-    watch = event_watch.EventWatch(run)
-    try:
-        Path(run.file(GPU_VERDICT)).write_text(json.dumps(to_json(Verdict("stalled", "no step for 33 min"))))
-        until(lambda: len(topic.messages) == 1, "the notification about the stall")
-        with Path(run.path, "output.log").open("a") as log:
-            log.write("loss=0.05\n")
-        until(lambda: len(topic.messages) == 2, "the notification about the metric")
-    finally:
-        watch.stop()
-    assert [message["title"] for message in topic.messages] == ["■ hello.py [1] stalled", "● hello.py [1]: loss < 0.1"]
+    Path(run.file(GPU_VERDICT)).write_text(json.dumps(to_json(Verdict("stalled", "no step for 33 min"))))
+    announce(run, STALLED)
+    until(lambda: len(topic.messages) == 1, "the notification about the stall")
+    text = "no step for 33 min\n`workbench-tui experiment stacks -r 1` shows where it waits."
+    assert topic.messages[0]["message"] == text
+
+    monkeypatch.setattr(recording, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(recording, "INTERVAL", 0.05)
+    helpers = Helpers(run)
+    threads = threading.active_count()
+    helpers.watch_metrics()
+    assert threading.active_count() == threads
+    Path(run.path, "output.log").write_text("loss=0.05\n")
+    helpers.metrics.read_piece()  # a watcher calls this
+    until(lambda: len(topic.messages) == 2, "the notification about the metric")
+    helpers.metrics.follow()  # a controller calls this
+    with Path(run.path, "output.log").open("a") as log:
+        log.write("loss=0.005\n")
+    until(lambda: len(topic.messages) == 3, "the notification about the other metric")
+    helpers.metrics.stop_following()
+    titles = [message["title"] for message in topic.messages]
+    assert titles[0] == "■ hello.py [1] stalled"
+    assert titles[1:] == ["● hello.py [1]: loss < 0.1", "● hello.py [1]: loss < 0.01"]

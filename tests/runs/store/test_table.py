@@ -315,7 +315,8 @@ def test_runs_are_sorted_by_an_argument_as_numbers(project: Project) -> None:
     assert numbers(Runs(project), sort="argument --lr", descending=False) == [3, 2, 1, 4, 5]
 
 
-def test_best_value_is_finite_and_of_the_shown_runs(runs: Runs) -> None:
+def test_best_value_is_finite_and_of_completed_shown_runs(runs: Runs) -> None:
+    add(runs.project, 7, state="failed", metrics={"loss": 0.01})
     with RunIndex(runs.project) as index:
         assert index.best(RunQuery(), "loss", "min") == 0.1
         assert index.best(RunQuery(), "loss", "max") == 0.5

@@ -94,8 +94,12 @@ def test_values_replace_placeholders_or_are_appended() -> None:
         (("data", "--epochs", "3"), "data --epochs 3 --lr 0.1"),
         (("--epochs=3",), "--epochs=3 --lr=0.1"),
         (("--lr=0.5", "data"), "--lr=0.1 data"),
-        (("--lr", "0.5", "data"), "--lr 0.1 data"),
+        (("data", "--lr", "0.5"), "data --lr 0.1"),
         (("--lr", "--fast"), "--lr 0.1 --fast"),
+        (("--lr", "-v"), "--lr 0.1 -v"),
+        (("--lr", "-0.5", "-v"), "--lr 0.1 -v"),
+        (("--", "data"), "--lr 0.1 -- data"),
+        (("--lr", "--", "--lr"), "--lr 0.1 -- --lr"),
         (("-lr", "0.5"), "-lr 0.1"),
         (("epochs=3",), "epochs=3 lr=0.1"),
         (("lr=0.5", "epochs=3"), "lr=0.1 epochs=3"),
@@ -113,8 +117,9 @@ def test_seeds_repeat_each_combination() -> None:
     ]  # fmt: skip
     with pytest.raises(UsageError, match="is a parameter of the sweep and the name of the seed"):
         sweep.members_of((), [{"seed": "1"}], Seeds(2))
-    with pytest.raises(UsageError, match="the sweep has 10000000 runs"):
+    with pytest.raises(UsageError, match="the sweep has 10000000 runs") as raised:
         sweep.members_of((), [{}], Seeds(10_000_000))
+    assert raised.value.remedy == "Use a smaller `--repeat N`."
 
 
 def test_seed_reaches_the_script_as_a_variable(bench: Bench) -> None:
@@ -122,9 +127,24 @@ def test_seed_reaches_the_script_as_a_variable(bench: Bench) -> None:
     group = bench.runs.sweep(REQUEST, members, 2)
     assert bench.said(group, 2) == ["first 1", "first 2"]
     assert [run.family for run in bench.of(group)] == ["sweep-1.1", "sweep-1.1"]
+    assert [record["arguments_by_name"] for record in bench.runs.history_records()] == [{"WORD": "2"}, {"WORD": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--lr", "0.1", "--lr", "0.2"), "the script gets 'lr' more than once"),
+        (("--lr", "64", "32", "-v"), "which of the words after --lr are its values"),
+    ],
+)
+def test_unclear_place_of_a_value_is_refused(arguments: tuple[str, ...], part: str) -> None:
+    with pytest.raises(UsageError, match=part) as raised:
+        sweep.members_of(arguments, [{"lr": "0.1"}])
+    assert "`{lr}`" in raised.value.remedy
 
 
 def test_negative_value_is_not_taken_for_an_option() -> None:
+    assert sweep.members_of(("lr=1",), [{"bias": "-1"}])[0].arguments == ("lr=1", "bias=-1")
     assert sweep.members_of((), [{"bias": "-1e-3"}])[0].arguments == ("--bias=-1e-3",)
 
 

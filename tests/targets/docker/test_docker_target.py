@@ -14,15 +14,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engines import BARE_IMAGE, EMPTY_IMAGE, PYTHON_IMAGE, NvidiaStandIn, docker_engine
+from tests.gpu.standin_amd import AmdStandin, gpu
+from tests.gpu.standin_amd import amd as amd
 from tests.targets.docker_project import DockerProject, controller_of, events, log
 from tests.waiting import wait_until
+from tui_workbench.config.loading import load_compute
 from tui_workbench.core.directories import user_cache_directory
 from tui_workbench.core.model import RunRequest
+from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.docker import gpu_access
 from tui_workbench.targets.docker.container import container_name, start_failure
 from tui_workbench.targets.docker.engine import Engine, EngineRefused
 from tui_workbench.targets.docker.gpu_access import GpuAccess
 from tui_workbench.targets.docker.image_probe import FORM, probe
+from tui_workbench.targets.gpu.framework_location import spec_of
 from tui_workbench.targets.gpu.vendors import AMD
 
 if TYPE_CHECKING:
@@ -272,6 +277,13 @@ def test_container_gets_device_files_and_groups_for_amd(engine: DockerEngine, mo
     monkeypatch.setattr(gpu_access, "DRI", "/dev/net")
     text, code = probe(connected, image.id, ["sh", "-c", "id -G; ls /dev/net"], {}, access.host_config(()))
     assert (text.decode().split(), code) == (["0", "44", "109", "tun"], 0)
+
+
+def test_check_in_a_container_uses_the_named_gpus_of_a_run(project: DockerProject, amd: AmdStandin) -> None:
+    amd.write(gpu(0, hip=1), gpu(1, hip=0))
+    project.compute(gpus=[1])
+    target = load_compute(str(project.configuration / "docker.compute"))
+    assert target_for(target).framework_location(spec_of(target)).variables == {"HIP_VISIBLE_DEVICES": "0"}
 
 
 def test_image_without_spark_fails_the_run_before_its_start(project: DockerProject) -> None:

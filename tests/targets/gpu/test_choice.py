@@ -12,7 +12,7 @@ from tui_workbench.config.changes.file_edits import parse_value
 from tui_workbench.config.loading import load_compute
 from tui_workbench.config.schema import fields
 from tui_workbench.core.errors import ConfigurationError, UsageError, WorkbenchError
-from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
+from tui_workbench.core.model import ComputeTarget, Plan, RunConfiguration, RunSpec
 from tui_workbench.runs.lifecycle.limits import limit_of
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker.placing import symbolic_placement
@@ -73,8 +73,19 @@ def test_group_reserves_gpus_of_all_members_or_none(standin: Standin, tmp_path: 
     whole = alone._replace(target=ComputeTarget("both", "", "group", members=("a", "b"), parts=parts))
     for part in whole.parts:
         Path(part.run_directory).mkdir(parents=True)
+    stopped = []
+
+    class Member(LocalTarget):
+        def stop(self, spec: RunSpec, *, grace: float) -> bool:
+            stopped.append(spec.target.name)
+            return super().stop(spec, grace=grace)
+
     with pytest.raises(WorkbenchError, match="GPU 0 is taken by a"):
-        GroupTarget(whole.target, {part.name: LocalTarget(part) for part in parts}).reserve(whole)
+        GroupTarget(whole.target, {part.name: Member(part) for part in parts}).start(
+            whole, Plan("both", "group", "", ()), {}
+        )
+    # An earlier call may have started the script on a member.
+    assert sorted(stopped) == ["a", "b"]
     assert [path.name for path in (home / ".workbench-tui" / "gpus").iterdir()] == ["lock"]
 
 
@@ -181,7 +192,9 @@ def test_gpus_value_is_parsed(tmp_path: Path, written: str, read: str) -> None:
     assert load_compute(str(path)).gpus == read
 
 
-@pytest.mark.parametrize("written", ["some", "-1", "1.5", "[a b]", "{a: 1}", "[[0]]", "[-1]", "12345", "[0x]", "[74ff74a1]"])
+@pytest.mark.parametrize(
+    "written", ["some", "-1", "1.5", "[a b]", "{a: 1}", "[[0]]", "[-1]", "12345", "[0x]", "[74ff74a1]"]
+)
 def test_invalid_gpus_value_is_reported_with_its_line(tmp_path: Path, written: str) -> None:
     path = tmp_path / "here.compute"
     path.write_text(f"type: local\ngpus: {written}\n")

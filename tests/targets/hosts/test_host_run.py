@@ -14,12 +14,14 @@ from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.hosts import host_run
 from tui_workbench.targets.hosts.fetching import fetch
 from tui_workbench.targets.hosts.host_run import HostRun
+from tui_workbench.targets.ssh.remote import RemoteTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.machines import Machine
+    from tui_workbench.core.model import RunSpec
     from tui_workbench.targets.hosts.host import Host
     from tui_workbench.targets.ssh.ssh_host import SshHost
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 class Ended(HostRun):
     """An ended run that has created `outputs/model` and `notes`; `there` is the local path of its remote directory."""
 
+    spec: RunSpec
     there: Path
     here: Path
 
@@ -36,6 +39,7 @@ def run(tmp_path: Path, gpubox: Machine, host: SshHost) -> Iterator[Ended]:
     harness = RemoteHarness(tmp_path, gpubox, host)
     spec = harness.spec(Script())
     ended = Ended(host, spec)
+    ended.spec = spec
     ended.there, ended.here = harness.directory(spec), tmp_path / "runs" / spec.run_id
     ended.make_folders(f"{ended.directory}/work/outputs")
     host.check(["sh", "-c", 'cd "$1" && echo 1 >work/train.py && : >placed', "sh", ended.directory])
@@ -68,6 +72,16 @@ def test_copy_removed_during_fetch_is_not_an_error(run: Ended, host: Host, monke
     run.fetch(Report())
     assert names(run.here) == ["outputs/model"]
     assert not (run.here / "work.part").exists()
+
+
+def test_started_run_reserves_no_more_gpus(run: Ended, host: SshHost) -> None:
+    """The machine has no GPU tool, so that every question about its GPUs fails."""
+    compute = run.spec.target._replace(gpus="free")
+    spec, target = run.spec._replace(target=compute), RemoteTarget(compute, host)
+    with pytest.raises(WorkbenchError, match="cannot choose GPUs"):
+        target.reserve(spec)
+    (run.there / "pid").write_text("1 1\n")
+    target.reserve(spec)
 
 
 def test_copy_is_created_atomically(run: Ended, gpubox: Machine) -> None:

@@ -181,14 +181,21 @@ def test_largest_floats_are_drawn() -> None:
 
 
 def test_family_has_a_mean_with_a_band(project: Project) -> None:
-    for number, values in enumerate(([1.0, 2.0], [3.0, math.nan], [9.0, 9.0]), 1):
-        state = RunState.COMPLETED if number < 3 else RunState.FAILED
+    curves: Sequence[Sequence[float]] = ([1.0, 2.0, 3.0, 4.0], [3.0, math.nan, 5.0], [9.0, 9.0], [])
+    for number, values in enumerate(curves, 1):
+        state = RunState.FAILED if number == 3 else RunState.COMPLETED
         past_run(project, number, state=state, curves={"loss": values}, group="sweep-1", family="sweep-1.1")
     (family,) = History(project).families()
     found = family_curve(family, "loss", 0)
     assert found.label == "sweep-1.1 (n = 2)"
-    assert (list(found.steps), list(found.values)) == ([0.0, 1.0], [2.0, 2.0])
-    assert found.band == ([2 - math.sqrt(2), 2.0], [2 + math.sqrt(2), 2.0])
+    assert (list(found.steps), list(found.values)) == ([0.0, 1.0, 2.0, 3.0], [2.0, 3.0, 4.0, 4.0])
+    assert found.band is not None
+    low, high = found.band
+    sd = math.sqrt(2)
+    assert (list(low[:3]), list(high[:3])) == ([2 - sd, 3 - sd, 4 - sd], [2 + sd, 3 + sd, 4 + sd])
+    assert math.isnan(low[3])
+    assert math.isnan(high[3])
+    assert len(list(picture([found], View(log=True)).lines(load_theme(theme_names()[0]).palette, None))) == 12
 
 
 def test_band_is_shaded_and_within_the_axis() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.runs.support import make_run
 from tests.ui.dashboard.conftest import dashboard, dashboard_of
 from tests.ui.main.test_main import seen
 from tests.ui.runs.past import past_run
@@ -18,6 +19,7 @@ from tests.ui.waiting import until
 from tui_workbench.core.model import RunRequest, RunState
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.annotations import read_annotations
+from tui_workbench.runs.store.rundir import ControllerLock
 from tui_workbench.ui.charts.chart import Chart
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.dashboard.dashboard_charts import HEIGHT
@@ -292,8 +294,30 @@ async def test_actions_apply_to_all_marked_runs(past: Project) -> None:
         assert len(read(os.path.join(past.root, "runs.csv")).splitlines()) == 3
         await pilot.press("d")
         await shows(pilot, "5", "3", "2", "1")
+        assert "Archived 2 marked runs." in seen(pilot)
+        await pilot.press("d")
+        await shows(pilot, "6", "5", "4", "3", "2", "1")
+        assert "Unarchived 2 marked runs." in seen(pilot)
+        await pilot.press("ctrl+z")
+        await shows(pilot, "5", "3", "2", "1")
         await pilot.press("ctrl+z")
         await shows(pilot, "6", "5", "4", "3", "2", "1")
+
+
+async def test_marks_follow_changes_of_the_runs(past: Project) -> None:
+    run = make_run(past, "project_1700000000099", 9)
+    lock = ControllerLock.acquire_new(run)
+    assert lock is not None
+    with lock:
+        async with dashboard(past) as pilot:
+            await shows(pilot, "6", "5", "4", "3", "2", "1", "9")
+            await pilot.press("space", "end", "space")
+            assert [each.is_active for each in dashboard_of(pilot).marked_runs()] == [False, True]
+            Runs(past).delete("6")
+            run.append_event("state", state="completed", final=True, exit_code=0, end=1700000200.0, reason="")
+            await shows(pilot, "5", "4", "3", "2", "1", "9")
+            await until(lambda: [each.state for each in dashboard_of(pilot).marked_runs()] == ["completed"])
+            assert "1 marked" in seen(pilot)
 
 
 async def test_active_run_is_canceled_after_a_question(project: Project) -> None:
@@ -311,12 +335,14 @@ async def test_active_run_is_canceled_after_a_question(project: Project) -> None
         runs.cancel(run_id, grace=0)
 
 
-async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project) -> None:
+async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     Runs(past).annotate("5", lambda old: old._replace(pinned=True))
     async with dashboard(past) as pilot:
         await shows(pilot, "5", "6", "4", "3", "2", "1")
         await pilot.press("space", "space", "D")  # the pinned run, and run 6
         await until(lambda: "Move 2 marked runs (" in seen(pilot))
+        await pilot.press("enter")
+        assert "Move 2 marked runs (" in seen(pilot)
         await pilot.press("n")
         await until(lambda: "Move 2 marked runs (" not in seen(pilot))
         await pilot.press("D")
@@ -336,6 +362,13 @@ async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project) -> Non
         await pilot.press("y")
         await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
         await shows(pilot, "5", "6", "4", "3", "2")
+        Runs(past).purge([run.run_id for run in Runs(past).deleted()])
+        notified: list[str] = []
+        monkeypatch.setattr(pilot.app, "notify", lambda text, **_: notified.append(text))
+        await pilot.press("ctrl+z")
+        await until(lambda: notified)
+        assert "in the trash" in notified[0]
+        await until(lambda: "Undone: delete 1 run." in seen(pilot))
 
 
 async def test_family_is_one_row_with_mean_and_deviation(project: Project) -> None:
@@ -374,6 +407,22 @@ async def test_chosen_columns_are_saved(past: Project) -> None:
         assert json.loads(read(path))["columns"][0] == "note"
     async with dashboard(past) as pilot:
         await until(lambda: content_of(dashboard_of(pilot).table)[0].split()[0] == "note")
+
+
+async def test_choice_of_columns_stays_while_it_is_saved(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(os.path.join(past.state_directory, "dashboard.json"), '{"columns": ["number", "script", "state"]}')
+    monkeypatch.setattr("tui_workbench.ui.dashboard.dashboard.save_columns", lambda project, keys: None)
+    async with dashboard(past, (160, 48)) as pilot:
+        await until(lambda: "✗ failed           1" in seen(pilot))
+        await pilot.press("o")
+        await until(lambda: isinstance(pilot.app.screen, ColumnsScreen))
+        await type_text(pilot, "note")
+        await pilot.press("enter", "escape")
+        await until(lambda: "note" in content_of(dashboard_of(pilot).table)[0].split())
+        past_run(past, 7, state=RunState.FAILED)
+        dashboard_of(pilot).reload()
+        await until(lambda: "✗ failed           2" in seen(pilot))
+        assert "note" in content_of(dashboard_of(pilot).table)[0].split()
 
 
 async def test_invalid_columns_file_is_ignored(past: Project) -> None:

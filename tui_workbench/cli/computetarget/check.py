@@ -55,7 +55,7 @@ def print_checks(
     for check in checks:
         results.append(check)
         if is_text(arguments):
-            write_lines(_lines(check, target.address or "this machine"))
+            write_lines(_lines(check, check.place or target.address or "this machine"))
     return results
 
 

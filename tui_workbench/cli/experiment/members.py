@@ -46,6 +46,7 @@ def run_members(
         # All runs share the arguments in ArgumentVector.
         spec = prepare(runs.project, request).spec
         request = request._replace(script=spec.script, arguments=spec.arguments)
+    sweep.check_parallel(arguments.max_parallel)
     members = sweep.members_of(request.arguments, value_sets, seeds)
     if arguments.dry_run:
         return _print_members(runs, request, members, arguments, as_record=wants_record)
@@ -115,5 +116,5 @@ def _report(directory: RunDirectory, reported: dict[str, str]) -> None:
     reported[run.run_id] = state
     note = f": {run.reason}" if run.reason and not run.is_active else ""
     seconds = f" ({run.duration:.1f} s)" if run.duration else ""
-    words = " ".join((f"[{run.run_number}]", run.script_name, *run.arguments))
+    words = " ".join((f"[{run.run_number}]", *run.variables, run.script_name, *run.arguments))
     write_lines([f"{words}  {state}{seconds}{note}"])

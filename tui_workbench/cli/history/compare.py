@@ -37,6 +37,8 @@ def run_compare(arguments: argparse.Namespace) -> int:
     names = [*arguments.runs, *arguments.named_runs]
     if names and all(re.fullmatch(FAMILY_NAME, name) for name in names):
         return run_comparison(runs, names, arguments)
+    if any(re.fullmatch(FAMILY_NAME, name) for name in names):
+        raise UsageError("a family cannot be compared with a run", remedy="Give only families, or only runs.")
     comparison = compare(runs, names)
     if arguments.diff:
         _print_differences(runs, comparison)

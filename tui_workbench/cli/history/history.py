@@ -14,13 +14,14 @@ from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.cli.shared.terminal import TerminalFilter
 from tui_workbench.core.errors import RunNotFound, UsageError
 from tui_workbench.core.files import open_regular
+from tui_workbench.core.model import RunState
 from tui_workbench.core.plaintext import counted
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.estimates import finite, goal_of
 from tui_workbench.runs.history import History
 from tui_workbench.runs.store.annotations import Annotations, with_tags
 from tui_workbench.runs.store.arguments import column_name, differing
-from tui_workbench.runs.store.history_record import BY_NAME, metric_key, metric_name
+from tui_workbench.runs.store.history_record import BY_NAME, metric_key, metric_name, state_word
 from tui_workbench.runs.transfer.downloads import artifact_path
 
 TABLE_COLUMNS = ("duration", "run_id", "script_name", "start_time_utc", "status")
@@ -60,6 +61,8 @@ configure_pin = options(RUN, option("--undo", action="store_true", help="unpin t
 
 def run_list(arguments: argparse.Namespace) -> int:
     runs = History(Project.find(arguments.project))
+    if arguments.deleted and (unfinished := [*runs.unfinished_purge()]):
+        notify(f"the purge of {', '.join(unfinished)} was interrupted; `workbench-tui history purge` completes it")
     if arguments.deleted or arguments.best:
         records = runs.deleted_records() if arguments.deleted else runs.history_records(hidden=arguments.all)
         return _list_with_best(records, arguments) if arguments.best else emit_records(records, arguments)
@@ -72,24 +75,27 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def _list_with_best(records: list[dict[str, Any]], arguments: argparse.Namespace) -> int:
-    """Print the table of runs with a mark at the best value of a metric."""
+    """Print the table of runs with a mark at the best value of a metric in a completed run."""
     if arguments.output not in ("table", PLAIN) or arguments.query:
         raise UsageError(
             "--best needs a table", remedy="Add `-o table`, or use `--query`, such as `min_by([?loss], &loss)`."
         )
     metric, goal = metric_and_goal(arguments.best)
     key = metric_key(metric)
-    values = [finite(record.get(key)) for record in records]
+    completed = state_word(RunState.COMPLETED)
+    values = [finite(record.get(key)) if record["status"] == completed else None for record in records]
     known = [value for value in values if value is not None]
     if not known:
-        raise UsageError(f"no run has a number for the metric {metric!r}", remedy="`history list` prints the metrics.")
+        raise UsageError(
+            f"no completed run has a number for the metric {metric!r}", remedy="`history list` prints the metrics."
+        )
     best = min(known) if goal == "min" else max(known)
     marked = [
-        {**record, key: f"{value:.6g} *"} if value == best else record
+        {**record, key: f"{value:.6g} *"} if value is not None and value == best else record
         for record, value in zip(records, values, strict=True)
     ]
     notify(f"* is the {'lowest' if goal == 'min' else 'highest'} {metric}")
-    return emit_records(marked, arguments)
+    return emit_records(marked, arguments, first_metric=key)
 
 
 def metric_and_goal(text: str) -> tuple[str, str]:
@@ -125,15 +131,15 @@ def run_info(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def emit_records(records: Any, arguments: argparse.Namespace) -> int:
+def emit_records(records: Any, arguments: argparse.Namespace, *, first_metric: str = "") -> int:
     """Print history records. `-o tsv` always has the same columns.
 
-    `-o table` and `--plain` add columns for arguments that differ, and for metrics.
+    `-o table` and `--plain` add columns for arguments that differ, and for metrics, `first_metric` before the others.
     """
     columns: Sequence[str] = HISTORY_COLUMNS
     listed = records if isinstance(records, list) else [records]
     if arguments.output in ("table", PLAIN) and not arguments.query:
-        metrics = _metric_columns(listed)
+        metrics = _metric_columns(listed, first_metric)
         listed, names = _with_arguments(listed)
         records = listed if isinstance(records, list) else listed[0]
         columns = (*HISTORY_COLUMNS, "gpu", *names, *metrics)
@@ -154,12 +160,12 @@ def _with_arguments(records: Sequence[dict[str, Any]]) -> tuple[list[dict[str, A
     return rows, list(names.values())
 
 
-def _metric_columns(records: Sequence[dict[str, Any]]) -> list[str]:
+def _metric_columns(records: Sequence[dict[str, Any]], first: str) -> list[str]:
     counts = Counter(key for record in records for key in record if metric_name(key))
-    shown = sorted(counts, key=lambda key: (-counts[key], key))[:MOST_METRIC_COLUMNS]
+    shown = sorted(counts, key=lambda key: (key != first, -counts[key], key))[:MOST_METRIC_COLUMNS]
     if len(counts) > len(shown):
         notify(f"omitted {counted(len(counts) - len(shown), 'metric')}; `-o json` prints all metrics")
-    return sorted(shown)
+    return sorted(shown, key=lambda key: (key != first, key))
 
 
 def run_tag(arguments: argparse.Namespace) -> int:

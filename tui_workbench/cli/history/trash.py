@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
+from functools import partial
 
 from tui_workbench.cli.shared.output import emit, notify, output
 from tui_workbench.cli.shared.parser import number_of, option, options
@@ -16,6 +18,7 @@ from tui_workbench.core.progress import metered, size_text
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.lifecycle.cleanup import Cleanup
+from tui_workbench.runs.store.ownership import PURGED_PREFIX
 
 COLUMNS = ("run_number", "run_id", "script_name", "size", "deleted", "problem")
 MOST_LISTED = 20
@@ -100,19 +103,21 @@ def run_restore(arguments: argparse.Namespace) -> int:
 
 def run_purge(arguments: argparse.Namespace) -> int:
     runs = Runs(Project.find(arguments.project))
-    chosen = runs.deleted(arguments.runs)
+    folder = os.path.join(runs.project.runs_directory, PURGED_PREFIX)
+    unfinished = {run_id: folder_size(folder + run_id) for run_id in runs.unfinished_purge()}
+    in_trash = [name for name in arguments.runs if name not in unfinished]
+    chosen = runs.deleted(in_trash) if in_trash or not arguments.runs else []
     sizes = {run.run_id: folder_size(run.directory) for run in metered("measuring", "runs", chosen)}
-    unfinished = runs.unfinished_purge()
     question = f"Delete {_summary(sizes | unfinished)} for good? This cannot be undone."
     lines = [*_lines(chosen, sizes), *(f"{run_id}  (interrupted purge)" for run_id in unfinished)]
     if lines and not arguments.yes and not confirm_list(lines, question, _REMEDY):
         return 1
-    purged = runs.purge([run.run_id for run in chosen])
-    problems = [*purged.problems, *(_on_targets(runs, purged.own) if arguments.targets else ())]
+    run_ids = [run.run_id for run in chosen]
+    purged = runs.purge(run_ids, partial(_on_targets, runs)) if arguments.targets else runs.purge(run_ids)
     result = {"runs": list(purged.run_ids), "bytes": purged.size, "snapshot_bytes": purged.snapshot_size}
-    emit({**result, "problems": problems}, arguments)
-    notify(*problems)
-    return 1 if problems else 0
+    emit({**result, "problems": list(purged.problems)}, arguments)
+    notify(*purged.problems)
+    return 1 if purged.problems else 0
 
 
 def _on_targets(runs: Runs, run_ids: frozenset[str]) -> list[str]:

@@ -62,6 +62,7 @@ class Recorder:
     """Recorder of the GPU use of a run.
 
     `end` is called with a reason if a policy ends the run, and `end_attempt` if its time limit ends the attempt.
+    `on_stall` is called for the first stall of each attempt.
     """
 
     def __init__(
@@ -70,12 +71,15 @@ class Recorder:
         record: Record,
         end: Callable[[str], object],
         end_attempt: Callable[[str], object],
+        on_stall: Callable[[], object] = lambda: None,
     ) -> None:
         self._directory = directory
         self._spec = record.spec
         self._policies = Policies(record.spec.run_configuration, directory)
         self._end = end
         self._end_attempt = end_attempt
+        self._on_stall = on_stall
+        self._has_stalled = False  # in this attempt
         self._stopped = threading.Event()
         self._owners = Owners(record.spec)
         self._usage = Usage()
@@ -215,12 +219,19 @@ class Recorder:
             self._write(encode(seen))
             if self._usage.samples % SUM_EVERY == 0:
                 self._write(sum_line(self._usage))
+                self._report_stall()
+
+    def _report_stall(self) -> None:
+        if not self._has_stalled and self._usage.progress.is_stalled():
+            self._has_stalled = True
+            self._on_stall()
 
     def _note_attempt(self) -> None:
         """Mark the beginning of another attempt. A scheduler may start the script again while this thread runs."""
         attempt = next(reversed(self._directory.attempts()), None)
         if self._file >= 0 and attempt is not None and attempt.number != self._usage.attempt:
             self._usage.begin_attempt(attempt.number)
+            self._has_stalled = False
             self._policies.begin_attempt(attempt.start)
             self._write(attempt_line(attempt.number))
 

@@ -67,12 +67,14 @@ def adopt_runs(project: Project, name: str) -> list[str]:
 
 
 def _adopt(project: Project, target: ComputeTarget, run_id: str, text: bytes) -> bool:
-    """Create the run directory on this machine. Return False if the record is malformed."""
+    """Create the run directory on this machine. Return False for a malformed record or a run on a group."""
     path = os.path.join(project.runs_directory, run_id)
     try:
         record = record_from_json(json.loads(text), path)
     except (ValueError, KeyError, TypeError, WorkbenchError):
         return False
+    if record.spec.target.parts:
+        return False  # the target has only a part of this run
     with storage_errors("create", path), new_directory(project, run_id) as (building, lock):
         # Use the target as configured here. The snapshot of the run is on the other machine.
         spec = record.spec._replace(target=target)

@@ -26,7 +26,8 @@ from tui_workbench.runs.lifecycle import retrying, starting
 from tui_workbench.runs.lifecycle.building import make_copy, restore_copy
 from tui_workbench.runs.lifecycle.target_lifecycle import TargetLifecycle
 from tui_workbench.runs.metrics.recording import MetricsRecorder
-from tui_workbench.runs.notify.event_watch import EventWatch
+from tui_workbench.runs.notify.announcing import STALLED, announce
+from tui_workbench.runs.notify.metric_watch import MetricWatch
 from tui_workbench.runs.store import rundir, secret_arguments
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
@@ -44,7 +45,6 @@ class Helpers:
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
         self._recorder: Recorder | None = None
-        self._events: EventWatch | None = None
         self.metrics = MetricsRecorder(directory)
 
     def record_gpus(self, record: Record) -> None:
@@ -61,16 +61,22 @@ class Helpers:
             return
         from tui_workbench.runs.gpu.recording import Recorder
 
-        self._recorder = Recorder(self._directory, record, self._end, partial(self._end_attempt, record))
+        self._recorder = Recorder(
+            self._directory,
+            record,
+            self._end,
+            partial(self._end_attempt, record),
+            partial(announce, self._directory, STALLED),
+        )
 
-    def watch_events(self) -> None:
-        """Watch for a stall and for metrics that the user wants to be notified about."""
-        self._events = EventWatch(self._directory)
+    def watch_metrics(self) -> None:
+        """Watch for metrics that the user wants to be notified about."""
+        watch = MetricWatch(self._directory)
+        if watch.conditions:
+            self.metrics.on_metrics = watch.check
 
     def stop_recording(self) -> None:
         """Stop recording the GPUs, which may wait for a machine that does not answer. Can be called again."""
-        if self._events is not None:
-            self._events.stop()
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.stop()
@@ -196,7 +202,7 @@ class Controller:
 
                 self.provenance = start_collecting(self._directory, self.record, self._lock.descriptor)
             self._helpers.record_gpus(self.record)
-            self._helpers.watch_events()
+            self._helpers.watch_metrics()
         self._helpers.metrics.follow()
         self._wrap_up(self._wait_for_last_attempt())
 
@@ -211,7 +217,6 @@ class Controller:
                 return failed
             if self._lock is not None:
                 self._helpers.record_gpus(self.record)
-                self._helpers.watch_events()
             self._record_attempts()
 
     def _wait(self) -> Ending:

@@ -33,7 +33,7 @@ class Helping:
         with contextlib.suppress(WorkbenchError), trace.for_run(directory.path):
             record = directory.own_record()
             helpers.record_gpus(record)
-            helpers.watch_events()
+            helpers.watch_metrics()
             if is_due(directory, record):
                 self._due_provenance.append(directory)
                 self._start_collecting()

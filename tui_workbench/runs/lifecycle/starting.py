@@ -51,6 +51,9 @@ def not_started(error: WorkbenchError) -> Ending:
     return Ending(RunState.FAILED, str(error), error_code=error.exit_code)
 
 
+CANCELED = "canceled before it started"
+
+
 def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
     """Record the end of a run. Raises StorageError."""
     remove_secrets(directory, record)
@@ -64,11 +67,9 @@ def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
         fields["exit_code"] = ending.exit_code
     if ending.error_code:
         fields["error_code"] = ending.error_code
-    announce(directory, END)
+    if ending.reason != CANCELED:  # the user has just canceled it, maybe together with many others
+        announce(directory, END)
     directory.append_event("state", state=ending.state, reason=ending.reason, final=True, **fields)
-
-
-CANCELED = "canceled before it started"
 
 
 def end_waiting(directory: RunDirectory, record: Record, reason: str = CANCELED) -> None:

@@ -11,14 +11,16 @@ import os
 import struct
 import threading
 import time
+from collections.abc import Callable
 
-from tui_workbench.core.errors import StorageError
+from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.stored import write
 from tui_workbench.runs.store.annotations import notify_index
 from tui_workbench.runs.store.rundir import METRICS, OUTPUT, RunDirectory
 
 INTERVAL = 1.0  # seconds between two checks of the file sizes
+CHECK_SECONDS = 10.0  # seconds between two calls of `on_metrics`
 
 FAULTS = (
     OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError,
@@ -32,10 +34,16 @@ IDLE_SHARE = 1  # seconds of rest for each second of reading, so that a fast log
 
 
 class MetricsRecorder:
-    """Recorder of the metrics of a run. Errors never delay or change the end of the run."""
+    """Recorder of the metrics of a run. Errors never delay or change the end of the run.
+
+    `on_metrics` is called with new metrics during the run, and returns False when it needs no more calls. Set it before
+    the first piece is read.
+    """
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
+        self.on_metrics: Callable[[RunMetrics], bool] | None = None
+        self._checked_at = time.monotonic()
         self._metrics: RunMetrics | None = None
         self._follower: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -53,13 +61,25 @@ class MetricsRecorder:
         """Read the next piece of a long output in this thread. Return False if little is unread or the run ends."""
         with self._reading:
             try:
-                if self._stopping.is_set() or (self._metrics is None and not self._is_long()):
+                if self._stopping.is_set():
+                    return False
+                if self._metrics is None and self.on_metrics is None and not self._is_long():
                     return False
                 self._metrics = self._metrics or RunMetrics(self._directory.path, use_stored=False)
-                return self._metrics.follow()
-            except FAULTS:
-                self._metrics = None  # `read` then reads all files and reports errors
+                return self._follow_piece(self._metrics)
+            except (WorkbenchError, *FAULTS):
+                self._metrics = self.on_metrics = None  # `read` then reads all files and reports errors
                 return False
+
+    def _follow_piece(self, metrics: RunMetrics) -> bool:
+        """Read the next piece. If little is unread, read it too if `on_metrics` is due, and return False."""
+        if metrics.follow():
+            return True
+        if self.on_metrics is not None and time.monotonic() >= self._checked_at + CHECK_SECONDS:
+            self._checked_at = time.monotonic()
+            if metrics.refresh() and not self.on_metrics(metrics):
+                self.on_metrics = None
+        return False
 
     def _is_long(self) -> bool:
         """Return True if reading the output at the end of the run would delay the end."""
@@ -116,11 +136,11 @@ class MetricsRecorder:
             rest = INTERVAL
             while not self._stopping.wait(rest):
                 begun = time.monotonic()
-                has_read = metrics.follow()
+                has_read = self._follow_piece(metrics)
                 if not has_read:
                     self.caught_up.set()
                 rest = IDLE_SHARE * (time.monotonic() - begun) if has_read else INTERVAL
-        except FAULTS:
+        except (WorkbenchError, *FAULTS):
             return  # `read` then reads all files and reports errors
         self._metrics = metrics
 

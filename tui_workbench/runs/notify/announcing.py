@@ -1,6 +1,8 @@
 """Announce events of runs from the processes that drive them. A detached process sends the notifications.
 
 Loading Apprise takes longer than a short script, and a service may not answer, so the driving process never sends.
+Many runs can end at the same time, so one process of the user sends for all: an event is a file in a folder, and this
+process removes the files and sends.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import sys
 
 from tui_workbench.core.directories import channels_path
 from tui_workbench.core.processes import start_detached
+from tui_workbench.runs.notify import pending
 from tui_workbench.runs.store.rundir import RunDirectory
 
 END, FAILED, STALLED = "end", "failed", "stalled"
@@ -20,15 +23,16 @@ EVENTS = (END, FAILED, STALLED)
 METRIC = "metric"
 """The event of a metric that meets a condition of a channel."""
 
-SENDER = "tui_workbench.runs.notify.sending"
+SENDER = "tui_workbench.runs.notify.sender"
 
 
 def announce(directory: RunDirectory, event: str) -> None:
-    """Start a process that sends the notifications about an event, if the user has channels.
+    """Let the sender send the notifications about an event, if the user has channels.
 
-    Announce the end of a run before it is recorded: the process waits for the record, so that a driving process that
+    Announce the end of a run before it is recorded: the sender waits for the record, so that a driving process that
     is killed in between loses no notification. An error does not affect the run.
     """
     if os.path.lexists(channels_path()):
         with contextlib.suppress(OSError):
-            start_detached([sys.executable, "-P", "-m", SENDER, directory.path, event], os.environ)
+            folder = pending.add(directory.path, event)
+            start_detached([sys.executable, "-P", "-m", SENDER, folder], os.environ)

@@ -1,7 +1,7 @@
-"""Send notifications about a run, in a detached process: `python -m tui_workbench.runs.notify.sending RUN EVENT`.
+"""Send the notifications about events of runs.
 
-Each notification is sent by one process only: the one that creates its file in `notifications/` of the run. The file
-then holds the result. If the process is killed while it sends, the notification is not sent again.
+Each notification is sent once: by the process that creates its file in `notifications/` of the run. The file then holds
+the result. If the process is killed while it sends, the notification is not sent again.
 """
 
 from __future__ import annotations
@@ -9,29 +9,35 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import re
-import sys
 import time
 from collections.abc import Iterator
+from hashlib import blake2b
+from http import HTTPStatus
 from types import ModuleType
-from urllib.parse import quote
 
 from tui_workbench.core.errors import UsageError, WorkbenchError
-from tui_workbench.core.files import append_below, make_folders
+from tui_workbench.core.files import append_below, make_folders, read_below, remove_below
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.waiting import pause
 from tui_workbench.runs.gpu.run_verdict import brief_of
 from tui_workbench.runs.lifecycle.retrying import attempt_number
+from tui_workbench.runs.metrics.recording import FAULTS
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.values import MetricSummary
+from tui_workbench.runs.notify import pending
 from tui_workbench.runs.notify.announcing import END, METRIC, STALLED
 from tui_workbench.runs.notify.channels import Channel, load_channels, parse_condition
 from tui_workbench.runs.store.rundir import NOTIFICATIONS, RunDirectory
 from tui_workbench.targets.base.secrets import SecretStore
 
-RECORD_SECONDS = 60.0
+RECORD_SECONDS = 10.0
 """Time to wait for the record of a run's end. Without it, another process drives the run, and announces its end."""
+
+LARGEST_EVENT = 1 << 16
+"""Maximum size of the file of a pending event in bytes; it contains a path."""
 
 PAUSES = (5.0, 30.0)
 """Seconds before the second and the third attempt to send."""
@@ -45,28 +51,30 @@ class Notification:
     def __init__(self, key: str, title: str, body: str) -> None:
         self.key = key
         self.title = visible(title)
-        self.body = visible(body)
+        self.body = "\n".join(visible(line) for line in body.split("\n"))
 
 
 def send_all(directory: RunDirectory, event: str) -> None:
     """Send the notifications that the channels want about an event and that no process has sent yet."""
-    channels = load_channels()
-    if event == END:
-        for channel in channels if _has_ended(directory) else []:
-            run = directory.run()
-            if channel.reports_end(run.state):
-                _send_once(directory, channel, _end(directory, run))
+    # Sending can take long, and the run may be resumed or removed meanwhile. So all texts are made first.
+    for channel, notification in list(_due(directory, event, load_channels())):
+        with contextlib.suppress(OSError, WorkbenchError):  # the other notifications must still be sent
+            _send_once(directory, channel, notification)
+
+
+def _due(directory: RunDirectory, event: str, channels: list[Channel]) -> Iterator[tuple[Channel, Notification]]:
+    """Yield the notifications about an event, with their channels."""
+    if event == END and _has_ended(directory):
+        number = attempt_number(directory)  # read it before the run: if it is resumed in between, the run is active
+        run = directory.run()
+        end = _end(directory, run, number)
+        yield from ((channel, end) for channel in channels if not run.is_active and channel.reports_end(run.state))
     elif event == STALLED:
-        for channel in channels:
-            if STALLED in channel.events:
-                _send_once(directory, channel, _stall(directory))
+        stall = _stall(directory)
+        yield from ((channel, stall) for channel in channels if STALLED in channel.events)
     if event in (END, METRIC) and any(channel.metrics for channel in channels):
-        metrics = RunMetrics(directory.path)
-        metrics.refresh()
-        summary = metrics.summary()
-        for channel in channels:
-            for notification in _met(directory, channel, summary):
-                _send_once(directory, channel, notification)
+        summary, name = _summary(directory), _name(directory.run())
+        yield from ((channel, met) for channel in channels for met in _met(name, channel, summary))
 
 
 def deliver(channel: Channel, title: str, body: str) -> str:
@@ -83,9 +91,7 @@ def deliver(channel: Channel, title: str, body: str) -> str:
         sender.add(service)
         if sender.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
             return ""
-        lines = log.getvalue().split("\n")
-    last = next((line for line in reversed(lines) if line.strip()), "the service did not accept it")
-    return _without_secrets(last, url)
+        return _kind_of_error(log.getvalue())
 
 
 def is_known_service(url: str) -> bool:
@@ -104,27 +110,27 @@ def _apprise() -> ModuleType:
     return apprise
 
 
-def _without_secrets(text: str, url: str) -> str:
-    """Return a message of Apprise, with the parts of a URL replaced that may be a password or token."""
-    service, _, rest = url.partition("://")
-    host = re.split(r"[/?]", rest.rpartition("@")[2] if "@" in rest.partition("?")[0] else rest)[0]
-    for part in re.split(r"[/:@?&=,]", rest):
-        if len(part) >= 4 and part not in (service, host, host.partition(":")[0]):
-            text = text.replace(part, "***")
-    return visible(" ".join(text.split()))
+def _kind_of_error(text: str) -> str:
+    """Return the kind of error in messages of Apprise. The messages themselves may contain any part of the URL."""
+    codes = [int(code) for code in re.findall(r"\berror=(\d{3})\b", text)]
+    if codes and codes[-1] in {status.value for status in HTTPStatus}:
+        return f"the service answered {codes[-1]} {HTTPStatus(codes[-1]).phrase}"
+    if "connection error" in text.lower():
+        return "the connection to the service failed; check the network, and the address and password in the URL"
+    return "the service did not accept it; check the URL"
 
 
 def _has_ended(directory: RunDirectory) -> bool:
     """Wait until the end of the run is recorded. Return False if it is not."""
     deadline = time.monotonic() + RECORD_SECONDS
     while not directory.status().end:
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or not os.path.isdir(directory.path):
             return False
         pause(0.1)
     return True
 
 
-def _end(directory: RunDirectory, run: Run) -> Notification:
+def _end(directory: RunDirectory, run: Run, number: int) -> Notification:
     glyph = GLYPHS.get(run.state, "?")
     exit_code = f" with exit code {run.exit_code}" if run.exit_code else ""
     body = [run.reason, str(brief_of(directory.path).get("text", ""))]
@@ -132,7 +138,7 @@ def _end(directory: RunDirectory, run: Run) -> Notification:
         minutes, seconds = divmod(round(run.end - run.start), 60)
         body.append(f"It ran for {minutes} min {seconds} s on {run.target}.")
     title = f"{glyph} {_name(run)} {run.state}{exit_code}"
-    return Notification(f"{END}-{attempt_number(directory)}", title, "\n".join(filter(None, body)) or title)
+    return Notification(f"{END}-{number}", title, "\n".join(filter(None, body)) or title)
 
 
 def _stall(directory: RunDirectory) -> Notification:
@@ -144,16 +150,27 @@ def _stall(directory: RunDirectory) -> Notification:
     )
 
 
-def _met(directory: RunDirectory, channel: Channel, summary: dict[str, MetricSummary]) -> Iterator[Notification]:
-    """Yield a notification for each condition of the channel that the metrics of the run meet."""
+def _summary(directory: RunDirectory) -> dict[str, MetricSummary]:
+    """Return the metrics of the run, or none if its files are malformed."""
+    try:
+        metrics = RunMetrics(directory.path)
+        metrics.refresh()
+        return metrics.summary()
+    except FAULTS:
+        return {}
+
+
+def _met(name: str, channel: Channel, summary: dict[str, MetricSummary]) -> Iterator[Notification]:
+    """Yield a notification for each condition of the channel that the metrics of the run `name` meet."""
     for text in channel.metrics:
         condition = parse_condition(text)
         metric = summary.get(condition.metric)
         if metric is not None and condition.is_met(metric.minimum, metric.maximum):
             best = metric.minimum if condition.operator == "<" else metric.maximum
+            digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()  # a text can be long
             yield Notification(
-                f"{METRIC}-{quote(text, safe='')}",
-                f"● {_name(directory.run())}: {text}",
+                f"{METRIC}-{digest}",
+                f"● {name}: {text}",
                 f"{condition.metric} reached {best:.6g}; the last value is {metric.last}.",
             )
 
@@ -176,7 +193,9 @@ def _send_once(directory: RunDirectory, channel: Channel, notification: Notifica
             break
         pause(seconds)
         error = _error_of(channel, notification)
-    result = {"time": round(time.time(), 3), "sent": not error, **({"error": error} if error else {})}
+    result = {"time": round(time.time(), 3), "title": notification.title, "sent": not error}
+    if error:
+        result["error"] = error
     append_below(directory.path, name, (json.dumps(result) + "\n").encode())
     if error:
         directory.append_event("step", step="notify", reason=f"not sent to {channel.name}: {error}")
@@ -189,11 +208,11 @@ def _error_of(channel: Channel, notification: Notification) -> str:
         return str(error)
 
 
-def main(path: str, event: str) -> None:
-    """Send the notifications about an event of the run at `path`. The run may be removed meanwhile."""
-    with contextlib.suppress(WorkbenchError, OSError):
-        send_all(RunDirectory(path), event)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def send_pending(folder: str) -> None:
+    """Send the notifications about all pending events in a folder."""
+    for name in pending.names(folder):
+        content = read_below(folder, name, LARGEST_EVENT)
+        remove_below(folder, name)  # first, so that an event that ends this process does not end the next one too
+        with contextlib.suppress(Exception):  # such as of a removed run; the other events must still be sent
+            path, event = json.loads(content)
+            send_all(RunDirectory(path), event)

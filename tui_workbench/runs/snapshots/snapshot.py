@@ -116,8 +116,10 @@ class SnapshotStore:
         with self.exclusive():
             self.git("update-ref", reference, commit)
 
-    def discard(self, run_ids: Iterable[str]) -> int:
-        """Remove the references of these runs, and files that no other snapshot contains. Return the freed bytes.
+    def discard(self) -> int:
+        """Remove the references of runs without a folder, and the files that no other snapshot contains.
+
+        Runs in the trash have a folder. Return the freed bytes.
 
         A repository that this user did not create here stays unchanged. Raises StorageError.
         """
@@ -126,8 +128,7 @@ class SnapshotStore:
         objects = os.path.join(self.repository, "objects")
         with self.exclusive():
             before = folder_size(objects)
-            known = set(self.git("for-each-ref", "--format=%(refname)", REFERENCES).split("\n"))
-            gone = known & {self.reference_of(run_id) for run_id in run_ids}
+            gone = self._references_without_run()
             self.git("update-ref", "-z", "--stdin", stdin=[word for name in gone for word in (f"delete {name}", "")])
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._index)  # it lists the files of the last snapshot, which git would keep
@@ -135,6 +136,12 @@ class SnapshotStore:
                 self.git("repack", "-a", "-d", "-q")  # git stores files from 512 MB on in packs
             self.git("prune", "--expire=now")
             return max(0, before - folder_size(objects))
+
+    def _references_without_run(self) -> list[str]:
+        runs_directory = os.path.join(self._state_directory, "runs")
+        names = self.git("for-each-ref", "--format=%(refname)", REFERENCES).split()
+        with storage_errors("read", runs_directory):
+            return [name for name in names if not ownership.has_folder(runs_directory, os.path.basename(name))]
 
     def holds(self, commit: str, path: str = "") -> bool:
         """Return True if the commit exists and, if `path` is given, contains that file."""

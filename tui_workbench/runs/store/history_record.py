@@ -84,7 +84,7 @@ def history_record(run: Run, facts: Facts = NO_FACTS) -> dict[str, Any]:
         "exit_code": run.exit_code,
         "script_name": run.script_name,
         "arguments": list(run.arguments),
-        BY_NAME: arguments_by_name(run.arguments),
+        BY_NAME: arguments_by_name(run.words),
         "target": run.target,
         "run_configuration": run.run_configuration,
         "created_utc": utc(run.created),

@@ -114,6 +114,11 @@ class RunIndex:
         return [run_from_text(text) for (text,) in rows]
 
     @_rebuilds
+    def find(self, run_id: str) -> Run | None:
+        rows = self._execute("SELECT run FROM runs WHERE run_id = ?", run_id)
+        return next((run_from_text(text) for (text,) in rows), None)
+
+    @_rebuilds
     def id_of(self, number: int) -> str:
         """Return the ID of the newest run with this number, or ""."""
         rows = self._execute(f"SELECT run_id FROM listed WHERE number = ? {_NEWEST_FIRST} LIMIT 1", number)
@@ -218,15 +223,15 @@ class RunIndex:
 
     @_rebuilds
     def best(self, query: RunQuery, metric: str, goal: str) -> float | None:
-        """Return the lowest (`min`) or highest (`max`) finite value of a metric among the matching runs."""
+        """Return the lowest (`min`) or highest (`max`) finite value of a metric among the matching completed runs."""
         condition = condition_of(query.filter, archived=query.archived)
         function = "min" if goal == "min" else "max"
         is_finite = "typeof(metrics.value) != 'text' AND abs(metrics.value) < 9e999"
         chosen = (
             f"SELECT {function}(metrics.value) FROM metrics JOIN listed ON listed.id = metrics.id"
-            f" WHERE metrics.name = ? AND {is_finite} AND {condition.sql}"
+            f" WHERE metrics.name = ? AND listed.state = ? AND {is_finite} AND {condition.sql}"
         )
-        ((value,),) = self._execute(chosen, metric, *condition.values)
+        ((value,),) = self._execute(chosen, metric, RunState.COMPLETED, *condition.values)
         return None if value is None else float(value)
 
     def rebuild(self) -> None:

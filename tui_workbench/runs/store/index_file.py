@@ -64,6 +64,7 @@ def run_from_text(text: str) -> Run:
     """Parse a run from JSON. Raises ValueError, KeyError or TypeError."""
     values = json.loads(text)
     values["arguments"] = tuple(values["arguments"])
+    values["variables"] = tuple(values["variables"])
     values["job"] = ClusterJob(**values["job"])
     return Run(**values)
 
@@ -116,7 +117,7 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> Non
         stored.append((*about, *row.texts, record_text(run, facts), row.due))
         listed.append((number, *map(_storable, _columns(run, facts))))
         metrics += [(_storable(name), number, _storable(value)) for name, value in facts.metrics.items()]
-        named = islice(arguments_by_name(run.arguments).items(), MOST_ARGUMENTS)
+        named = islice(arguments_by_name(run.words).items(), MOST_ARGUMENTS)
         arguments += [(_storable(name), number, _storable(value[:LONGEST_TEXT])) for name, value in named]
     connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", stored)
     connection.executemany(f"INSERT INTO listed VALUES ({', '.join('?' * 22)})", listed)
@@ -160,7 +161,7 @@ def _columns(run: Run, facts: Facts) -> tuple[Any, ...]:
     annotations, gpu = facts.annotations, facts.gpu
     tags = "\n".join(f"{name}={value}" if value else name for name, value in annotations.tags.items())
     words = (
-        f"#{run.run_number}", run.run_id, run.script_name, " ".join(run.arguments), run.target, run.run_configuration,
+        f"#{run.run_number}", run.run_id, run.script_name, " ".join(run.words), run.target, run.run_configuration,
         run.state, run.user_id, tags, annotations.note,
     )  # fmt: skip
     return (

@@ -27,6 +27,7 @@ FOLDER = "registry"  # in the user's state directory
 LARGEST_RECORD = 64 << 20  # bytes
 BUILDING_PREFIX = ".new-"  # prefix of folders of runs that are being created
 DELETED_PREFIX = ".deleted-"  # prefix of folders of runs in the trash
+PURGED_PREFIX = ".purged-"  # prefix of folders of runs whose content is being deleted
 
 _LARGEST_ENTRY = 64 << 10
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK
@@ -98,10 +99,28 @@ def prune(runs_directory: str) -> None:
         known = _read_entry(os.path.join(folder, name)) if run_id not in present else None
         if known is None or os.path.dirname(os.path.dirname(known.path)) != parent:
             continue
-        # Another process may be creating this run. It creates the folder with the prefix, and then renames it.
-        names_of_run = (BUILDING_PREFIX + run_id, DELETED_PREFIX + run_id, run_id)
-        if not any(os.path.lexists(os.path.join(parent, each)) for each in names_of_run):
-            forget(known.path)
+        with contextlib.suppress(OSError):
+            if PURGED_PREFIX + run_id not in present and not has_folder(parent, run_id):
+                forget(known.path)
+
+
+def has_folder(runs_directory: str, run_id: str) -> bool:
+    """Return True if the run exists, is being created or is in the trash. Raises OSError."""
+    # The last name is checked twice: another process may be creating, deleting or restoring the run by a rename.
+    names = (BUILDING_PREFIX + run_id, run_id, DELETED_PREFIX + run_id, run_id)
+    folder = open_folder(runs_directory)
+    try:
+        return any(_exists(name, folder) for name in names)
+    finally:
+        os.close(folder)
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def has_other(path: str) -> bool:

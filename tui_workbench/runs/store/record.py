@@ -33,6 +33,7 @@ class Record(NamedTuple):
     group: str = ""  # the sweep of the run
     member: int = 0  # number in the sweep, from 1
     family: str = ""  # the runs of the sweep that differ only in the seed
+    variables: tuple[str, ...] = ()  # NAME=VALUE of the variables that this run has in addition to EnvironmentVariables
 
 
 def record_to_json(record: Record) -> dict[str, Any]:
@@ -43,7 +44,8 @@ def record_to_json(record: Record) -> dict[str, Any]:
         argument_vector=tuple(mask_words(spec.run_configuration.argument_vector)),
     )
     extras = {"origin": record.origin, "group": record.group, "member": record.member, "family": record.family,
-              "gpu_check_due": spec.gpu_check_due, "keep_outputs": spec.keep_outputs, "sweep": spec.sweep}  # fmt: skip
+              "gpu_check_due": spec.gpu_check_due, "keep_outputs": spec.keep_outputs, "sweep": spec.sweep,
+              "variables": mask_words(record.variables)}  # fmt: skip
     return {
         "schema": SCHEMA,
         "run_id": record.run_id,
@@ -124,6 +126,7 @@ def record_from_json(stored: dict[str, Any], directory: str) -> Record:
         stored["run_id"], stored["run_number"], stored["created"], stored["user_id"], spec, plan,
         stored["commit_id"], stored["snapshot"],
         stored.get("origin", ""), stored.get("group", ""), stored.get("member", 0), stored.get("family", ""),
+        tuple(stored.get("variables", ())),
     )  # fmt: skip
 
 
@@ -137,7 +140,7 @@ def _sweep_task(name: str, number: int, size: int, limit: int) -> SweepTask:
 def problem_of(run: Run) -> str:
     """Return a message if a value of a run is invalid, or "". Files of other users can contain any values."""
     texts = (run.script_name, run.run_configuration, run.target, run.target_type, run.interpreter, run.commit_id,
-             run.user_id, run.group, run.family, *run.arguments)  # fmt: skip
+             run.user_id, run.group, run.family, *run.words)  # fmt: skip
     times = (run.created, run.start, run.end)
     is_valid = (
         all(isinstance(text, str) for text in texts)

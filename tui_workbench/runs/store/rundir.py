@@ -310,6 +310,7 @@ class RunDirectory:
             user_id=record.user_id,
             group=record.group,
             family=record.family,
+            variables=record.variables,
             job=read_job(self.path) if spec.target.kind.has_scheduler else ClusterJob(),
         )
         if problem := problem_of(run):

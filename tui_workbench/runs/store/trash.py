@@ -13,10 +13,8 @@ from tui_workbench.core.errors import RunNotFound
 from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.store.index import unreadable_run
-from tui_workbench.runs.store.ownership import DELETED_PREFIX as DELETED_PREFIX
+from tui_workbench.runs.store.ownership import DELETED_PREFIX, PURGED_PREFIX
 from tui_workbench.runs.store.rundir import RunDirectory
-
-PURGED_PREFIX = ".purged-"  # prefix of directories whose content is being deleted
 
 
 def deleted_runs(project: Project) -> list[Run]:
@@ -43,6 +41,11 @@ def find_deleted(project: Project, run_ids: Sequence[str]) -> list[Run]:
             raise RunNotFound(f"no run {run_id!r} in the trash", remedy=remedy)
         found.append(run)
     return found if run_ids else trash
+
+
+def unfinished_purge(project: Project) -> list[str]:
+    """Return the IDs of runs whose purge was interrupted."""
+    return [name.removeprefix(PURGED_PREFIX) for name in names_with(project, PURGED_PREFIX)]
 
 
 def names_with(project: Project, prefix: str) -> list[str]:

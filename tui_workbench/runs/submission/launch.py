@@ -96,6 +96,7 @@ def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, Con
         record = Record(
             spec.run_id, building.next_run_number(project), building.created_at(spec.run_id), _user(), spec, plan,
             commit_id, kind, request.origin, request.group, request.member, request.family,
+            tuple(f"{name}={value}" for name, value in request.environment),
         )  # fmt: skip
         secret_arguments.save(spec)
         directory.write_record(record)

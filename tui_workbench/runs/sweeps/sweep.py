@@ -75,12 +75,12 @@ def members_of(
     unique = [dict(values) for values in dict.fromkeys(tuple(each.items()) for each in value_sets)]
     total = len(unique) * (seeds.number if seeds is not None else 1)
     if not 0 < total <= MOST_MEMBERS:
-        raise UsageError(
-            f"the sweep has {total} runs, but must have 1 to {MOST_MEMBERS}",
-            remedy="Use fewer values, or a random choice with `--random N`."
-            if total
-            else "Give values with `--param lr=0.1,0.01`, or in the file of `--list FILE`.",
-        )
+        remedy = "Use fewer values, or a random choice with `--random N`."
+        if not total:
+            remedy = "Give values with `--param lr=0.1,0.01`, or in the file of `--list FILE`."
+        elif len(unique) <= MOST_MEMBERS:
+            remedy = "Use a smaller `--repeat N`."
+        raise UsageError(f"the sweep has {total} runs, but must have 1 to {MOST_MEMBERS}", remedy=remedy)
     if seeds is None:
         return tuple(Member(values, _arguments(arguments, values)) for values in unique)
     return tuple(
@@ -149,13 +149,18 @@ def _unclear(name: str, what: str) -> UsageError:
     return UsageError(what, remedy=f"Write `{{{name}}}` in the arguments where the value belongs.")
 
 
+def check_parallel(number: int) -> None:
+    """Raise UsageError for an invalid maximum number of runs at the same time."""
+    if number < 1:
+        raise UsageError(f"invalid number of parallel runs: {number}", remedy="Use 1 or more.")
+
+
 def create(project: Project, request: RunRequest, members: tuple[Member, ...], max_parallel: int) -> Sweep:
     """Write the files of a new sweep and return it, without starting a run.
 
     Raises StorageError, and UsageError or ConfigurationError for a request that cannot run.
     """
-    if max_parallel < 1:
-        raise UsageError(f"invalid number of parallel runs: {max_parallel}", remedy="Use 1 or more.")
+    check_parallel(max_parallel)
     for member in members:
         secret_arguments.refuse_secrets(member.arguments)
     for member in members[:1]:

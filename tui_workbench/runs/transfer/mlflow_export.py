@@ -108,7 +108,7 @@ def _export_run(each: RunRow, folder: str, experiment: str, report: ExportReport
     }  # fmt: skip
     store.write_meta(building, meta)
     _export_metrics(run, os.path.join(building, store.METRICS), _Names(run.run_id, report))
-    parameters = arguments_by_name(run.arguments)
+    parameters = arguments_by_name(run.words)
     _export_values(parameters, os.path.join(building, store.PARAMETERS), _Names(run.run_id, report), LONGEST_PARAMETER)
     _export_values(_tags(each), os.path.join(building, store.TAGS), _Names(run.run_id, report), 0)
     _export_artifacts(run.directory, os.path.join(building, store.ARTIFACTS))

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunSpec
@@ -40,7 +41,7 @@ def check_names(target: ComputeTarget) -> tuple[str, ...]:
     If the target requests no GPUs but its machine has some, `run_checks` may add checks of the GPUs.
     """
     if target.parts:
-        return (*target.members, result.PYTHON, result.NETWORK)
+        return (*target.members, result.HOMES, result.PYTHON, result.NETWORK)
     machine = _machine_checks(target)
     if not target.kind.has_gpus:
         return machine
@@ -87,13 +88,21 @@ def run_checks(target: ComputeTarget, *, with_job: bool = False) -> Iterator[Che
         yield run_check(result.JOB, SlurmChecks(target, host).job, host)
 
 
-def run_gpu_checks(spec: RunSpec, host: Host | None = None) -> Iterator[CheckResult]:
+def run_gpu_checks(spec: RunSpec, hosts: Mapping[str, Host | None] = MappingProxyType({})) -> Iterator[CheckResult]:
     """Check the GPUs of a target, from the driver to the framework in the environment of a run.
 
-    Of the earlier checks, such as the connection, only a failure is yielded.
+    Of the earlier checks, such as the connection, only a failure is yielded. `hosts` are the machines of the target or
+    of the members of a group, by name, if they are known. Only the last result can have the state `broken`.
     """
     for part in spec.parts:
-        yield from _run(part.target, part, host)
+        for found in _run(part.target, part, hosts.get(part.target.name)):
+            yield _of_member(part.target, found) if spec.target.parts else found
+            if found.state == result.BROKEN:
+                return
+
+
+def _of_member(member: ComputeTarget, found: CheckResult) -> CheckResult:
+    return found._replace(name=member.name, message=f"{found.name}: {found.message}", place=member.address)
 
 
 def _group(target: ComputeTarget) -> Iterator[CheckResult]:
@@ -105,11 +114,12 @@ def _group(target: ComputeTarget) -> Iterator[CheckResult]:
             yield CheckResult(part.name, result.OK, f"{len(found)} checks passed")
             continue
         command = f"workbench-tui computetarget check {shlex.quote(part.name)}"
-        yield worst._replace(name=part.name, message=f"{worst.name}: {worst.message}", command=command, there=False)
+        yield _of_member(part, worst)._replace(command=command, there=False)
         if worst.state == result.BROKEN:
             return
     checks = GroupChecks(target)
-    for name, check in ((result.PYTHON, checks.python), (result.NETWORK, checks.network)):
+    compared = {result.HOMES: checks.homes, result.PYTHON: checks.python, result.NETWORK: checks.network}
+    for name, check in compared.items():
         yield run_check(name, check, host_of(target))
 
 

@@ -15,7 +15,7 @@ DOCKER, ENGINE, DISK = "docker", "engine", "disk"
 SLURM, RUN_ROOT, JOB = "slurm", "run root", "job"
 SPARK, YARN = "spark", "yarn"
 CLOCK = "clock"
-NETWORK = "network"
+HOMES, NETWORK = "home folders", "network"
 GPU, DEVICES, RUNTIME, CONTAINER = "gpu driver", "gpus", "nvidia runtime", "gpu container"
 FRAMEWORK, COMPATIBILITY, COMPUTES, MEMORY = "framework", "compatibility", "computes", "shared memory"
 CONFIGURATION = "configuration"
@@ -28,7 +28,8 @@ class CheckResult(NamedTuple):
     """The result of one check.
 
     `state` is `ok`, `warning`, `unneeded` (the target does not use it) or `broken`, which ends the checks. `command`
-    is a command that fixes or explains the problem; if `there` is True, it is for the target's machine.
+    is a command that fixes or explains the problem; if `there` is True, it is for the target's machine. `place` is the
+    address of this machine in a result of a member of a group.
     """
 
     name: str
@@ -38,6 +39,7 @@ class CheckResult(NamedTuple):
     command: str = ""
     there: bool = False
     error: WorkbenchError | None = None
+    place: str = ""
 
 
 class CheckFailed(WorkbenchError):

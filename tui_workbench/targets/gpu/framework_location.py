@@ -119,9 +119,7 @@ class Interpreter:
         return now == [str(changed) for _, changed in paths]
 
 
-def variables_of(
-    spec: RunSpec, visible: Mapping[str, str], others: Mapping[str, str] | None = None
-) -> dict[str, str]:
+def variables_of(spec: RunSpec, visible: Mapping[str, str], others: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables of a run that affect its framework.
 
     The variables of a run override those of `others`. `visible` restricts the run to the GPUs that its target names;

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
+
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.checks.result import NETWORK, OK, PYTHON, CheckFailed, CheckResult
+from tui_workbench.targets.checks.result import HOMES, NETWORK, OK, PYTHON, WARNING, CheckFailed, CheckResult
 from tui_workbench.targets.group.meeting import find_place
+from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
 from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.hosts.host_layout import HostLayout
 
 _VERSIONS = """\
 import sys
@@ -30,6 +34,19 @@ class GroupChecks:
     def __init__(self, target: ComputeTarget) -> None:
         self._target = target
 
+    def homes(self) -> CheckResult:
+        """Check that the members have different home folders. Raises WorkbenchError."""
+        run_id = f"check-{secrets.token_hex(8)}"  # `experiment clean` removes the folder after a lost connection
+        hosts = {part.name: host_of(part) for part in self._target.parts}
+        try:
+            require_own_folders(
+                self._target, {name: owner_of_folder(host, run_id, name) for name, host in hosts.items()}
+            )
+        finally:
+            for host in hosts.values():
+                host.run(["rm", "-rf", "--", HostLayout(host.home()).run(run_id)])
+        return CheckResult(HOMES, OK, "each member has its own home folder")
+
     def python(self) -> CheckResult:
         """Check that all members have the same versions of Python and PyTorch. Raises WorkbenchError."""
         found = {}
@@ -43,7 +60,11 @@ class GroupChecks:
                 "Install the same versions on all members, or correct their pythonLocation.",
                 file=self._target.path,
             )
-        return CheckResult(PYTHON, OK, f"all members have {next(iter(found.values()))}")
+        versions = next(iter(found.values()))
+        if versions.endswith("no PyTorch"):
+            remedy = "Runs start torchrun: install PyTorch on all members, or add it to the PYTHONPATH of the runs."
+            return CheckResult(PYTHON, WARNING, f"all members have {versions}", remedy)
+        return CheckResult(PYTHON, OK, f"all members have {versions}")
 
     def network(self) -> CheckResult:
         """Find the addresses with which the members connect to each other. Raises WorkbenchError."""

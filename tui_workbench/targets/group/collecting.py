@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 
-from tui_workbench.core.files import make_folders, rename_below
+from tui_workbench.core.files import make_folders, open_below, rename_below, unlink_below
 from tui_workbench.core.model import RunSpec
 from tui_workbench.targets.hosts.supervisor import OUTPUTS
+
+CHUNK = 1 << 20
+"""Number of bytes that are compared at once."""
 
 
 def join_outputs(spec: RunSpec) -> None:
     """Move the files in `outputs/` of all members to `outputs/` of the run.
 
     Rank 0 usually writes most files, so those of its member come first. A file that another member has written with the
-    same name stays in `ranks/MEMBER/outputs/`. Can be called again.
+    same name stays in `ranks/MEMBER/outputs/`. Can be called again: files that were fetched again are removed.
     """
     parts = sorted(spec.parts, key=lambda part: not os.path.exists(os.path.join(part.run_directory, "0.log")))
     for part in parts:
@@ -33,3 +36,18 @@ def _move(spec: RunSpec, part: RunSpec, name: str) -> None:
         make_folders(spec.run_directory, os.path.dirname(name))
         if not os.path.lexists(os.path.join(spec.run_directory, name)):
             rename_below(spec.run_directory, source, name)
+        elif _is_same(spec.run_directory, source, name):
+            unlink_below(spec.run_directory, source)
+
+
+def _is_same(top: str, one: str, other: str) -> bool:
+    """Return True if two files have the same modification time and content. Raises OSError, also for links."""
+    with open(open_below(top, one), "rb") as first, open(open_below(top, other), "rb") as second:
+        status, other_status = os.fstat(first.fileno()), os.fstat(second.fileno())
+        if (status.st_size, status.st_mtime_ns) != (other_status.st_size, other_status.st_mtime_ns):
+            return False
+        # Two members can write files of the same size in the same second.
+        while data := first.read(CHUNK):
+            if data != second.read(CHUNK):
+                return False
+        return True

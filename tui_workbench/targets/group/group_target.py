@@ -27,6 +27,7 @@ from tui_workbench.targets.gpu.framework_location import FrameworkLocation
 from tui_workbench.targets.group.collecting import join_outputs
 from tui_workbench.targets.group.meeting import find_place, part_with_places
 from tui_workbench.targets.group.merging import Merge
+from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
 from tui_workbench.targets.group.waiting import wait_for_parts
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUT
@@ -93,6 +94,8 @@ class GroupTarget(Target):
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
         files = tree()
+        owners = self._on_each(spec, lambda member, part: owner_of_folder(member.host, spec.run_id, part.target.name))
+        require_own_folders(self.target, owners)
         for part in spec.parts:
             with storage_errors("create", part.run_directory):
                 make_folders(spec.run_directory, os.path.relpath(part.run_directory, spec.run_directory))
@@ -102,26 +105,19 @@ class GroupTarget(Target):
 
     def reserve(self, spec: RunSpec) -> None:
         # In the same order for all runs, so that two runs never wait for each other's GPUs.
-        parts = sorted(spec.parts, key=lambda part: part.target.name)
-        for number, part in enumerate(parts):
-            try:
-                self._members[part.target.name].reserve(part)
-            except TargetUnreachable:
-                raise  # the same reservation is tried again
-            except WorkbenchError:
-                for earlier in parts[:number]:
-                    _release(self._members[earlier.target.name], earlier)
-                raise
+        # If a member has too few GPUs, `start` releases those of the others.
+        for part in sorted(spec.parts, key=lambda part: part.target.name):
+            self._members[part.target.name].reserve(part)
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
-        self.reserve(spec)
         try:
+            self.reserve(spec)
             found = self._on_each(spec, lambda member, part: find_place(self.target, part.target.name, member.host))
             places = list(found.values())
             parts = {part.target.name: part_with_places(spec, places, n) for n, part in enumerate(spec.parts)}
             self._on_each(spec, lambda member, part: member.start(parts[part.target.name], plan, environment))
         except TargetUnreachable:
-            raise  # the start is repeated; meanwhile, torchrun of the other members waits
+            raise  # the start is repeated; meanwhile, reservations are kept and torchrun of the other members waits
         except WorkbenchError:
             self.stop(spec, grace=STOP_GRACE)
             self._on_each(spec, _release)

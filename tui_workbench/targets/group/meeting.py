@@ -52,20 +52,30 @@ def place_in(group: ComputeTarget, member: str, done: Completed) -> Place:
     words = first.split()
     own = words[2] if len(words) == 4 else ""
     wanted = group.network_interface or next((each.interface for each in found if each.address == own), "")
-    there = [each for each in found if each.interface == wanted]
+    there = [each for each in found if each.interface == wanted and not _is_loopback(each.address)]
     if there:
         # IPv4 is preferred. A link-local address of IPv6 is last, because it needs the number of an interface.
         return min(there, key=lambda each: (":" in each.address, each.address.startswith("fe80:")))
-    if own and not group.network_interface:
+    if own and not group.network_interface and not _is_loopback(own):
         return Place("", own)
     names = ", ".join(sorted({each.interface for each in found} - {"lo"}))
-    problem = f"has no interface {wanted!r} with an address" if wanted else "does not report its address"
+    problem = (
+        f"is reached at the address {own}, which other machines cannot use"
+        if _is_loopback(own) and not group.network_interface
+        else f"has no interface {wanted!r} with an address"
+        if wanted
+        else "does not report its address"
+    )
     raise ConfigurationError(
         f"member {member} {problem}",
         remedy=f"Set `networkInterface` to an interface of all members{f': {names}' if names else ''}.",
         file=group.path,
         line=line_of_key(group.path, "networkInterface"),
     )
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
 
 
 def variables_of(spec: RunSpec, places: Sequence[Place], number: int) -> Mapping[str, str]:

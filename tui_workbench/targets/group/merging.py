@@ -22,15 +22,18 @@ CHUNK = 1 << 20
 
 
 class _Part(NamedTuple):
-    """A part of the file of a member."""
+    """A part of the file of a member. `added` is appended to it."""
 
     member: str
     start: int
     end: int
+    added: str = ""
 
 
 class Merge(contextlib.AbstractContextManager["Merge"]):
     """Appends the lines of the files `ranks/MEMBER/NAME` to the file NAME in a run's directory.
+
+    A line that has no end in CHUNK bytes is appended in parts. Lines of other members can be between these parts.
 
     Only one process merges at a time. Raises StorageError.
     """
@@ -55,7 +58,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
         return self._begin(wait=False) and self._merge(is_last=False)
 
     def finish(self) -> None:
-        """Append everything that is left. The members no longer write to their files."""
+        """Append everything that is left, with line ends. The members no longer write to their files."""
         self._begin(wait=True)
         while self._merge(is_last=False):
             pass
@@ -78,9 +81,9 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
         self._offsets = {**stored["offsets"], **{part.member: part.end for part in parts}}
         done = os.fstat(self._file).st_size - stored["size"]
         for part in parts:
-            if done < part.end - part.start:
-                self._append(self._read(part._replace(start=part.start + max(0, done))))
-            done -= part.end - part.start
+            data = self._read(part)
+            self._append(data[max(0, done) :])
+            done -= len(data)
         return True
 
     def _merge(self, *, is_last: bool) -> bool:
@@ -89,10 +92,12 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
         for member in self._members:
             start = self._offsets.get(member, 0)
             data = self._read(_Part(member, start, start + CHUNK))
-            if not is_last and len(data) < CHUNK:
-                data = data[: data.rfind(b"\n") + 1]
+            complete = data.rfind(b"\n") + 1
+            if not is_last and (complete or len(data) < CHUNK):
+                data = data[:complete]
             if data:
-                found.append((_Part(member, start, start + len(data)), data))
+                added = "\n" if is_last and complete < len(data) else ""
+                found.append((_Part(member, start, start + len(data), added), data + added.encode()))
         if not found:
             return False
         parts = [part for part, _ in found]
@@ -113,7 +118,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
         except OSError:
             return b""  # the member has not written yet
         try:
-            return os.pread(descriptor, part.end - part.start, part.start)
+            return os.pread(descriptor, part.end - part.start, part.start) + part.added.encode()
         finally:
             os.close(descriptor)
 

@@ -467,8 +467,8 @@ class HostRun:
             self.write(RECORD, record)
 
     def _record(self) -> bytes:
-        """Return the content of run.json; empty for a run without a record."""
-        path = os.path.join(self._spec.run_directory, RECORD)
+        """Return the content of run.json of the whole run; empty for a run without a record."""
+        path = os.path.join(self._spec.whole_directory, RECORD)
         if not os.path.exists(path):
             return b""
         with open(path, "rb") as file:

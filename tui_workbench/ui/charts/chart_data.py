@@ -236,19 +236,26 @@ def run_curves(runs: Iterable[tuple[Run, int]], name: str) -> list[Curve]:
 def family_curve(family: Family, name: str, look: int) -> Curve:
     """Return the mean of a metric over the completed runs of a family, with a band of ± the standard deviation. Blocks.
 
-    At a step that some runs lack, the mean is that of the others.
+    Between its first and its last step, a run has the value of the straight line between its neighboring steps. At
+    other steps, the mean is that of the other runs. There is no band where fewer than two runs have a value.
     """
-    values: dict[float, list[float]] = {}
     completed = [run for run in family.runs if run.state == RunState.COMPLETED]
-    for run in completed:
-        series = read_metrics(run).series(name)
-        for step, value in dict(zip(series.steps, series.values, strict=True)).items():
-            if finite(value) is not None:
-                values.setdefault(step, []).append(value)
-    steps = sorted(values)
+    runs = [points for run in completed if (points := _finite_points(run, name)).xs]
+    steps = sorted({step for points in runs for step in points.xs})
     steps = [*steps[: -1 : max(1, len(steps) // MOST_MEANS)], *steps[-1:]]
-    means = [found for step in steps if (found := estimate(values[step])) is not None]
-    band = [each.mean - (each.sd or 0.0) for each in means], [each.mean + (each.sd or 0.0) for each in means]
+    found = [[value for points in runs if (value := points.between(step)) is not None] for step in steps]
+    means = [each for values in found if (each := estimate(values)) is not None]
+    spread = [math.nan if each.sd is None else each.sd for each in means]
+    low = [each.mean - sd for each, sd in zip(means, spread, strict=True)]
+    high = [each.mean + sd for each, sd in zip(means, spread, strict=True)]
     unknown = [math.nan] * len(steps)
-    label = f"{family.name} (n = {len(completed)})"
-    return Curve(safe_text(label), steps, [each.mean for each in means], unknown, family.name, look, band=band)
+    label = safe_text(f"{family.name} (n = {len(runs)})")
+    return Curve(label, steps, [each.mean for each in means], unknown, family.name, look, band=(low, high))
+
+
+def _finite_points(run: Run, name: str) -> Points:
+    """Return the points of a metric of a run, without smoothing. The last finite value of each step counts."""
+    series = read_metrics(run).series(name)
+    pairs = zip(series.steps, series.values, strict=True)
+    values = {step: value for step, value in pairs if math.isfinite(step) and finite(value) is not None}
+    return points_of(Curve("", array("d", values), array("d", values.values()), ()), View())

@@ -252,7 +252,9 @@ class Picture:
         for column in range(canvas.width if edges else 0):
             ends = [edge.between(self.x.value(column / (canvas.width - 1))) for edge in edges]
             heights = [
-                self._dot_y(max(end, self._scale.low) if self._scale.log else end) for end in ends if end is not None
+                self._dot_y(max(end, self._scale.low) if self._scale.log else end)
+                for end in ends
+                if end is not None and math.isfinite(end)
             ]
             if len(heights) == len(ends):
                 canvas.shade(column, heights[0], heights[1], role)

@@ -7,7 +7,7 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -90,9 +90,16 @@ class Marks:
     def clear(self) -> None:
         self._places.clear()
 
-    def remove(self, run_ids: Iterable[str]) -> None:
-        for run_id in run_ids:
-            self._places.pop(run_id, None)
+    def update(self, found: Mapping[str, Run | None]) -> bool:
+        """Replace marked runs by their current state, and unmark those that are None. Return True if one changed."""
+        before = dict(self._places)
+        for run_id, (_, place) in before.items():
+            run = found.get(run_id)
+            if run is not None:
+                self._places[run_id] = run, place
+            elif run_id in found:
+                del self._places[run_id]
+        return self._places != before
 
     @property
     def runs(self) -> tuple[tuple[Run, int], ...]:
@@ -185,7 +192,7 @@ class RunsView(RunContainer, inherit_bindings=False):
     def _ask_rows(self, *, replace: bool = False, to_top: bool = False) -> None:
         if to_top:
             self.table.reset()
-        shown = self.query_shown, self._folded, *self.table.window(), self._metrics
+        shown = self.query_shown, self._folded, *self.table.window(), self._metrics, list(self._marks.looks)
         call = partial(read_page, self.project, *shown)
         ask(self, "rows", call, partial(self._show_rows, replace=replace))
 
@@ -199,6 +206,8 @@ class RunsView(RunContainer, inherit_bindings=False):
         # The charts do not grow while a filter reduces the rows, because that would be distracting.
         self._most_lines = max(self._most_lines, found.total)
         self.charts.fit(self.app.size.height, self._most_lines)
+        if self._marks.update(found.marked):
+            self._show_marks()
         self._show_head()
         self._read_sparks()
         if replace and self.charts.mode == CURVES:
@@ -304,7 +313,7 @@ class RunsView(RunContainer, inherit_bindings=False):
         return [run for run, _ in self._marks.runs]
 
     def runs_deleted(self, run_ids: Iterable[str]) -> None:
-        self._marks.remove(run_ids)
+        self._marks.update(dict.fromkeys(run_ids))
         self._show_marks()
 
     @on(RunTable.CursorMoved)

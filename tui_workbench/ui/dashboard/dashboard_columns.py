@@ -149,7 +149,7 @@ class RowMaker:
         if key.startswith(METRIC):
             return self._metric(key.removeprefix(METRIC), row)
         if key.startswith(ARGUMENT):
-            value = arguments_by_name(row.run.arguments).get(key.removeprefix(ARGUMENT), "")
+            value = arguments_by_name(row.run.words).get(key.removeprefix(ARGUMENT), "")
             return (Piece(safe_text(value[:LONGEST_CELL])),)
         return _CELLS[key](row, self._now)
 
@@ -186,7 +186,7 @@ class RowMaker:
             return (Piece(safe_text(value[:LONGEST_CELL]), "muted"),)
         spark = self._sparks.get((row.run.run_id, name), "")
         cells = value_cells(name)
-        if (name, value) == self._best:
+        if (name, value) == self._best and row.run.state == RunState.COMPLETED:
             shown = Piece(f"{'*' + short_number(value, cells - 1):>{cells}}", "success", bold=True)
         else:
             role = "text" if math.isfinite(value) else "warning"
@@ -220,7 +220,7 @@ def _arguments(row: RunRow, now: float) -> tuple[Piece, ...]:
     if not row.run.script_name and row.run.reason:
         return (Piece(safe_text(row.run.reason[:LONGEST_CELL]), "warning"),)
     text = ""
-    for argument in row.run.arguments:
+    for argument in row.run.words:
         text += f"{shlex.quote(argument[:LONGEST_CELL])} "
         if len(text) > LONGEST_CELL:
             break

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from tui_workbench.core.model import Run
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.estimates import goal_of
 from tui_workbench.runs.families import family_of
@@ -94,6 +95,7 @@ class Page(NamedTuple):
     first: int
     lines: list[RunRow | Heading]
     best: tuple[str, float | None] = ("", None)  # a metric and its best value among the runs of the query
+    marked: Mapping[str, Run | None] = {}  # the marked runs by ID; None if the run no longer exists
 
 
 def best_of(index: RunIndex, query: RunQuery, metrics: Sequence[str]) -> tuple[str, float | None]:
@@ -108,14 +110,19 @@ def best_of(index: RunIndex, query: RunQuery, metrics: Sequence[str]) -> tuple[s
 
 
 def read_page(
-    project: Project, query: RunQuery, folded: frozenset[str], first: int, number: int, metrics: Sequence[str] = ()
-) -> Page:
-    """Read the lines `first` to `first + number - 1`. `metrics` have a column. Raises WorkbenchError."""
+    project: Project, query: RunQuery, folded: frozenset[str], first: int, number: int, metrics: Sequence[str] = (),
+    marked: Sequence[str] = (),
+) -> Page:  # fmt: skip
+    """Read the lines `first` to `first + number - 1`, and the runs with the IDs `marked`.
+
+    `metrics` have a column. Raises WorkbenchError.
+    """
     with RunIndex(project) as index:
         best = best_of(index, query, metrics)
+        runs = {run_id: index.find(run_id) for run_id in marked}
         if not query.group:
             page = index.page(query, first, number)
-            return Page(page.total, page.total, first, list(page.rows), best)
+            return Page(page.total, page.total, first, list(page.rows), best, runs)
         lines: list[RunRow | Heading] = []
         by_family = query.group == "family"
         line = offset = 0
@@ -131,7 +138,7 @@ def read_page(
                 lines += index.page(query, offset + skipped, wanted).rows
             line += 1 + shown
             offset += group.total
-        return Page(offset, line, first, _with_families(index, lines) if by_family else lines, best)
+        return Page(offset, line, first, _with_families(index, lines) if by_family else lines, best, runs)
 
 
 def _with_families(index: RunIndex, lines: list[RunRow | Heading]) -> list[RunRow | Heading]:

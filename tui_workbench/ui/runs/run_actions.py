@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from tui_workbench.core.errors import UsageError, WorkbenchError
+from tui_workbench.core.errors import RunNotFound, UsageError, WorkbenchError
 from tui_workbench.core.files import folder_size
 from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
@@ -28,34 +28,51 @@ class Deletion(NamedTuple):
     problems: tuple[WorkbenchError, ...]
 
 
-def annotate(
-    project: Project, run_ids: Sequence[str], change: Callable[[Annotations], Annotations]
-) -> dict[str, Annotations]:
-    """Change the annotations of runs. Return the previous annotations, keyed by run ID. Raises WorkbenchError."""
-    before: dict[str, Annotations] = {}
-    for run_id in run_ids:
+class Annotated(NamedTuple):
+    """The previous annotations of the runs that were changed, keyed by run ID, and the errors of the others."""
 
-        def save_and_change(old: Annotations, run_id: str = run_id) -> Annotations:
-            before[run_id] = old
+    before: Mapping[str, Annotations]
+    problems: tuple[WorkbenchError, ...]
+
+
+def annotate(project: Project, run_ids: Sequence[str], change: Callable[[Annotations], Annotations]) -> Annotated:
+    """Change the annotations of the runs whose annotations can be changed."""
+    before: dict[str, Annotations] = {}
+    problems = []
+    for run_id in run_ids:
+        found: list[Annotations] = []
+
+        def save_and_change(old: Annotations, found: list[Annotations] = found) -> Annotations:
+            found[:] = [old]
             return change(old)
 
-        Runs(project).annotate(run_id, save_and_change)
-    return before
+        try:
+            Runs(project).annotate(run_id, save_and_change)
+        except WorkbenchError as error:
+            problems.append(error)
+        else:
+            before[run_id] = found[0]
+    return Annotated(before, tuple(problems))
 
 
-def set_annotations(project: Project, wanted: Mapping[str, Annotations]) -> None:
-    """Replace the annotations of runs, keyed by run ID. Raises WorkbenchError."""
-    for run_id in wanted:
-        annotate(project, [run_id], lambda _, run_id=run_id: wanted[run_id])  # type: ignore[misc]
+def set_annotations(project: Project, wanted: Mapping[str, Annotations]) -> list[WorkbenchError]:
+    """Replace the annotations of runs, keyed by run ID. Return the errors of missing runs. Raises WorkbenchError."""
+    problems: list[WorkbenchError] = []
+    for run_id, old in wanted.items():
+        try:
+            Runs(project).annotate(run_id, lambda _, old=old: old)  # type: ignore[misc]
+        except RunNotFound as error:
+            problems.append(error)
+    return problems
 
 
-def toggle_pinned(project: Project, runs: Sequence[Run]) -> dict[str, Annotations]:
+def toggle_pinned(project: Project, runs: Sequence[Run]) -> Annotated:
     """Pin all runs, or unpin them if all are pinned. See `annotate`."""
     is_set = all(read_annotations(run.directory).pinned for run in runs)
     return annotate(project, [run.run_id for run in runs], lambda old: old._replace(pinned=not is_set))
 
 
-def toggle_archived(project: Project, runs: Sequence[Run]) -> dict[str, Annotations]:
+def toggle_archived(project: Project, runs: Sequence[Run]) -> Annotated:
     """Archive all runs, or unarchive them if all are archived. See `annotate`."""
     is_set = all(read_annotations(run.directory).archived for run in runs)
     return annotate(project, [run.run_id for run in runs], lambda old: old._replace(archived=not is_set))
@@ -92,10 +109,15 @@ def delete(project: Project, runs: Sequence[Run]) -> Deletion:
     return Deletion(tuple(done), tuple(problems))
 
 
-def undelete(project: Project, run_ids: Sequence[str]) -> None:
-    """Move runs from the trash back to the history. Raises WorkbenchError."""
+def undelete(project: Project, run_ids: Sequence[str]) -> list[WorkbenchError]:
+    """Move runs from the trash back to the history. Return the errors of the runs that cannot be moved."""
+    problems = []
     for run_id in run_ids:
-        Runs(project).undelete(run_id)
+        try:
+            Runs(project).undelete(run_id)
+        except WorkbenchError as error:
+            problems.append(error)
+    return problems
 
 
 def dependents(runs: Sequence[Run]) -> list[Run]:

@@ -180,18 +180,20 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     def action_pin(self) -> None:
         if runs := self._shown.chosen_runs():
-            self._change(runs, partial(actions.toggle_pinned, self._project, runs))
+            self._calls.add(partial(actions.toggle_pinned, self._project, runs), partial(self._annotated, runs))
 
     def action_archive(self) -> None:
         if runs := self._shown.chosen_runs():
-            row = self._shown.current_run()
-            if len(runs) > 1 or row is None or not row.facts.annotations.archived:
-                show, restore = shown_key("dashboard.archived", "v"), shown_key("one_run.archive", "d")
-                what = "the run" if len(runs) == 1 else "the runs"
-                self._host.say(
-                    f"Archived {_title(runs)}. Press {show} to show archived runs, and {restore} to unarchive {what}."
-                )
-            self._change(runs, partial(actions.toggle_archived, self._project, runs))
+            self._calls.add(partial(actions.toggle_archived, self._project, runs), partial(self._archived, runs))
+
+    def _archived(self, runs: Sequence[Run], done: actions.Annotated) -> None:
+        if self.is_attached and done.before:
+            show, restore = shown_key("dashboard.archived", "v"), shown_key("one_run.archive", "d")
+            title = _title([run for run in runs if run.run_id in done.before])
+            what = "the run" if len(done.before) == 1 else "the runs"
+            text = f"Archived {title}. Press {show} to show archived runs, and {restore} to unarchive {what}."
+            self._host.say(f"Unarchived {title}." if all(old.archived for old in done.before.values()) else text)
+        self._annotated(runs, done)
 
     def action_tag(self) -> None:
         row = self._shown.current_run()
@@ -209,24 +211,34 @@ class RunCommands(Vertical, inherit_bindings=False):
             self._annotate(runs, lambda old: with_tags(old, tags) if adds else old._replace(tags=tags))
 
     def _annotate(self, runs: Sequence[Run], change: Callable[[Annotations], Annotations]) -> None:
-        self._change(runs, partial(actions.annotate, self._project, [run.run_id for run in runs], change))
+        call = partial(actions.annotate, self._project, [run.run_id for run in runs], change)
+        self._calls.add(call, partial(self._annotated, runs))
 
-    def _change(self, runs: Sequence[Run], call: Callable[[], dict[str, Annotations]]) -> None:
-        self._calls.add(call, partial(self._annotated, _title(runs)))
+    def _annotated(self, runs: Sequence[Run], done: actions.Annotated) -> None:
+        if done.before:
+            title = _title([run for run in runs if run.run_id in done.before])
+            self._add_undo(f"annotate {title}", partial(actions.set_annotations, self._project, done.before))
+        self._show_done(done.problems)
 
-    def _annotated(self, title: str, before: dict[str, Annotations]) -> None:
-        self._add_undo(f"annotate {title}", partial(actions.set_annotations, self._project, before))
-
-    def _add_undo(self, title: str, undo: Callable[[], None]) -> None:
-        """Record how to undo a change that was made, and show the change."""
+    def _add_undo(self, title: str, undo: Callable[[], Sequence[WorkbenchError]]) -> None:
+        """Record how to undo a change that was made. `undo` returns errors that a repetition would not avoid."""
         undo_steps(self.app).add(title, partial(self._undo, undo))
-        if self.is_attached:
-            self._shown.reload()
 
-    async def _undo(self, undo: Callable[[], None]) -> None:
-        await in_thread(undo)
+    def _show_done(self, problems: Sequence[WorkbenchError]) -> None:
+        """Show the changes that were made, and the first error."""
         if self.is_attached:
             self._shown.reload()
+        for error in problems[:1]:
+            (self._host.show_error if self.is_attached else self._notify)(error)
+
+    async def _undo(self, undo: Callable[[], Sequence[WorkbenchError]]) -> None:
+        problems = await in_thread(undo)
+        self._show_done(())
+        for error in problems[:1]:
+            self._notify(error)  # the notice of the screen says which step was undone
+
+    def _notify(self, error: WorkbenchError) -> None:
+        self.app.notify(safe_text(error_text(error)), severity="error", markup=False)
 
     def action_cancel(self) -> None:
         if runs := [run for run in self._shown.chosen_runs() if run.is_active]:
@@ -251,7 +263,8 @@ class RunCommands(Vertical, inherit_bindings=False):
         self._host.say("")
         undo = shown_key("history.undo", "ctrl+z")
         question = f"Move {_title(runs)} ({size_text(size)}) to the trash? {undo} undoes this."
-        self._ask(question, partial(self._calls.add, partial(actions.delete, self._project, runs), self._deleted))
+        delete = partial(self._calls.add, partial(actions.delete, self._project, runs), self._deleted)
+        self._ask(question, delete, needs_letter=True)  # it appears late, so an Enter may be meant for the table
 
     def _deleted(self, done: actions.Deletion) -> None:
         if done.run_ids:
@@ -259,8 +272,8 @@ class RunCommands(Vertical, inherit_bindings=False):
             self._add_undo(title, partial(actions.undelete, self._project, done.run_ids))
         if self.is_attached:
             self._host.say(f"Moved {counted(len(done.run_ids), 'run')} to the trash.")
-            for error in done.problems[:1]:
-                self._host.show_error(error)
+        self._show_done(done.problems)
+        if self.is_attached:
             self._shown.runs_deleted(done.run_ids)
 
     def action_download(self) -> None:
@@ -284,11 +297,11 @@ class RunCommands(Vertical, inherit_bindings=False):
 
     # --- Questions
 
-    def _ask(self, text: str, then: Callable[[], object]) -> None:
+    def _ask(self, text: str, then: Callable[[], object], *, needs_letter: bool = False) -> None:
         """Ask a question with safe text; call `then` after the answer yes."""
         self._end_question()
         self._before = self.screen.focused
-        self._question, self._then = QuestionRow(Question(text, yes_no("yes"))), then
+        self._question, self._then = QuestionRow(Question(text, yes_no("yes"), needs_letter)), then
         self.mount(self._question)
         self.screen.set_focus(self._question)
 

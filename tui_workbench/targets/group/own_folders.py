@@ -1,0 +1,37 @@
+"""Refuse members with the same home folder, such as two names of one machine. Their parts of a run would be one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.hosts.host import Host
+from tui_workbench.targets.hosts.host_layout import HostLayout
+
+# $1: a folder, $2: the name of a member. Prints the name of the member that was there first: creating a link fails if
+# the link exists, also on a network disk.
+_OWNER = """\
+umask 077
+mkdir -p -- "$1" && cd -- "$1" || exit
+ln -sn -- "$2" member 2>/dev/null
+readlink member
+"""
+
+
+def owner_of_folder(host: Host, run_id: str, member: str) -> str:
+    """Return the name of the member to which the run's folder on a host belongs. Raises WorkbenchError."""
+    return host.check(["sh", "-c", _OWNER, "sh", HostLayout(host.home()).run(run_id), member]).text.strip()
+
+
+def require_own_folders(group: ComputeTarget, owners: Mapping[str, str]) -> None:
+    """Raise ConfigurationError if the folder of a member belongs to another; `owners` are the owners by member."""
+    for name, owner in owners.items():
+        if name != owner:
+            raise ConfigurationError(
+                f"members {owner} and {name} have the same home folder",
+                remedy="Remove one of them from `members`. Each member needs its own home folder.",
+                file=group.path,
+                line=line_of_key(group.path, "members"),
+            )
