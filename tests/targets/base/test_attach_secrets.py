@@ -158,9 +158,10 @@ def test_key_of_the_ssh_agent_is_used(
     socket = connections / "agent"
     agent = subprocess.Popen([require("ssh-agent"), "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
     try:
-        wait_for(socket.exists, "the agent")
         monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
-        subprocess.run([require("ssh-add"), "-q", str(key)], check=True)
+        # Its socket exists before it accepts connections.
+        add = [require("ssh-add"), "-q", str(key)]
+        wait_for(lambda: subprocess.run(add, stderr=subprocess.DEVNULL, check=False).returncode == 0, "the agent")
         attach(project, request_)
         assert "privateKey" not in compute(project)
     finally:
