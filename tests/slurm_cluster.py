@@ -200,7 +200,11 @@ class SlurmCluster:
 
     def until_state(self, job: str, *states: str) -> str:
         """Wait until a job has one of the states; return it."""
-        wait_for(lambda: self.state(job) in states, f"job {job} to be {' or '.join(states)}", 2 * PATIENCE)
+        try:
+            wait_for(lambda: self.state(job) in states, f"job {job} to be {' or '.join(states)}", 2 * PATIENCE)
+        except AssertionError as error:
+            shown = [self.command("root", words).stdout for words in (["squeue", "-a"], ["sinfo", "-N", "-l"])]
+            raise AssertionError("\n".join([str(error), *shown])) from error
         return self.state(job)
 
     def end_time_limit(self, job: str) -> None:

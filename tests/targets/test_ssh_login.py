@@ -311,7 +311,9 @@ def test_protected_key_in_the_agent_needs_no_passphrase(
         ask.write_text(f"#!/bin/sh\necho '{PASSWORD}'\n")
         ask.chmod(0o700)
         environment = {**os.environ, "SSH_ASKPASS": str(ask), "SSH_ASKPASS_REQUIRE": "force"}
-        subprocess.run([require("ssh-add"), "-q", str(home / "protected")], check=True, env=environment)
+        # The socket of the agent exists before it accepts connections.
+        add = [require("ssh-add"), "-q", str(home / "protected")]
+        wait_for(lambda: subprocess.run(add, check=False, env=environment).returncode == 0, "the agent")
         assert SshHost(protected).run(["id", "-un"]).text == "research"
         assert SshHost(protected._replace(private_key="", passphrase="")).run(["id", "-un"]).text == "research"
     finally:
