@@ -444,8 +444,8 @@ async def test_m_switches_between_values_curves_and_no_charts(past: Project) -> 
         await pilot.press("space", "space")
         await until(lambda: "▲" in content_of(screen.charts)[0])
         await pilot.press("m")
-        assert not screen.charts.display
-        assert screen.table.region.y == 2
+        await until(lambda: not screen.charts.display)
+        await until(lambda: screen.table.region.y == 2)
 
 
 async def test_charts_follow_the_filter_while_typing(past: Project) -> None:
