@@ -11,9 +11,9 @@ from tui_workbench.core.errors import ConfigurationError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.projects.project import Project
 from tui_workbench.targets.group.collecting import join_outputs
-from tui_workbench.targets.group.meeting import Place, place_in
 from tui_workbench.targets.group.merging import CHUNK, Merge
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
+from tui_workbench.targets.group.rendezvous import Place, place_in
 from tui_workbench.targets.hosts.host import Completed, LocalHost
 
 

@@ -60,8 +60,7 @@ def run_add(arguments: argparse.Namespace) -> int:
     check_name(arguments.name)
     for text in arguments.metric:
         parse_condition(text)
-    others = [channel for channel in load_channels() if channel.name != arguments.name]
-    old = [channel for channel in load_channels() if channel.name == arguments.name]
+    known = {channel.name: channel for channel in load_channels()}
     url = prompts.secret_from_stdin("--url-stdin") if arguments.url_stdin else prompts.ask_secret("URL of the service")
     if not is_known_service(url):
         raise UsageError(
@@ -77,11 +76,12 @@ def run_add(arguments: argparse.Namespace) -> int:
             remedy="Unlock or install a keyring, such as gnome-keyring; `workbench-tui doctor` shows how.",
         )
     events = tuple(dict.fromkeys(arguments.on or DEFAULT_EVENTS))
-    save_channels([*others, Channel(arguments.name, reference, events, tuple(arguments.metric))])
-    for channel in old:
-        SecretStore().forget(channel.reference)
+    channel = Channel(arguments.name, reference, events, tuple(arguments.metric))
+    save_channels([*(known | {channel.name: channel}).values()])
+    if arguments.name in known:
+        SecretStore().forget(known[arguments.name].reference)
     text = f"added {arguments.name}; try it: workbench-tui notify test {arguments.name}"
-    return emit(_record(Channel(arguments.name, reference, events, tuple(arguments.metric))), arguments, text=[text])
+    return emit(_record(channel), arguments, text=[text])
 
 
 def run_list(arguments: argparse.Namespace) -> int:
@@ -99,7 +99,7 @@ def run_test(arguments: argparse.Namespace) -> int:
     """Send a test message to each channel. Return 1 if a channel does not accept it."""
     channels = [_channel(arguments.name)] if arguments.name else load_channels()
     if not channels:
-        raise UsageError("there are no channels", remedy=NO_CHANNEL)
+        raise UsageError("no channel is configured", remedy=NO_CHANNEL)
     body = f"This channel reports the runs that {os.environ.get('USER') or 'you'} submitted on {socket.gethostname()}."
     errors = {channel.name: deliver(channel, "Test message of workbench-tui", body) for channel in channels}
     result = [{"name": name, "sent": not error, "error": error} for name, error in errors.items()]
@@ -113,7 +113,7 @@ def _channel(name: str) -> Channel:
             return channel
     names = ", ".join(channel.name for channel in load_channels())
     remedy = f"The channels are: {names}." if names else NO_CHANNEL
-    raise UsageError(f"there is no channel {name!r}", remedy=remedy)
+    raise UsageError(f"no channel {name!r}", remedy=remedy)
 
 
 def _record(channel: Channel) -> dict[str, Any]:

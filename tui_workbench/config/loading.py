@@ -52,7 +52,7 @@ MEMBERS_REMEDY = "List two or more targets of type remote."
 def members_problem(members: Sequence[str], own: str, type_named: Callable[[str], str]) -> str:
     """Return a problem of the members of the group `own`, or "".
 
-    `type_named` returns the type of the target with a name; "" if there is none.
+    `type_named` returns the type of the target with a name, or "" for an unknown name.
     """
     if len(members) < 2:
         return "`members` names one target, but a group has two or more members"

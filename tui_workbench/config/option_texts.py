@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from difflib import get_close_matches
 from typing import Any
 
 from tui_workbench.config.loading import values_below
@@ -34,6 +33,8 @@ def options_of(text: str) -> dict[str, Any]:
                 f"expected KEY=VALUE, not {part.strip()!r}", remedy="Write options as in gpus=2,time=2:00:00."
             )
         if key not in _TYPES:
+            from difflib import get_close_matches
+
             near = get_close_matches(key, _TYPES, 1, 0.6)
             known = f"Did you mean {near[0]!r}?" if near else f"Choose one of: {', '.join(_TYPES)}."
             raise UsageError(f"unknown Slurm option {key!r}", remedy=known)

@@ -160,7 +160,7 @@ def test_channels_are_listed_replaced_and_removed(shell: Installed, topic: Topic
     assert shell.run("notify", "test", "phone").out == "phone: sent\n"
     assert "The channels are: phone." in shell.run("notify", "remove", "fone").err
     assert shell.run("notify", "remove", "phone").out == "removed phone\n"
-    assert "there are no channels" in shell.run("notify", "test").err
+    assert "no channel is configured" in shell.run("notify", "test").err
 
 
 def test_invalid_channels_are_refused(shell: Installed, home: Path) -> None:

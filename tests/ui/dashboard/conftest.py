@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,3 +63,30 @@ async def dashboard(project: Project, size: tuple[int, int] = (120, 36)) -> Asyn
         await until(lambda: re.search(r"\d runs?\b", content_of(dashboard_of(pilot).head)[0]))
         await pilot.pause()
         yield pilot
+
+
+def rows(pilot: Workbench) -> list[str]:
+    """Return the lines of the table that are not empty, without the titles."""
+    return content_of(dashboard_of(pilot).table)[1:]
+
+
+def numbers(pilot: Workbench) -> list[str]:
+    """Return the number of the run in each line."""
+    return [next((word for word in line.split() if word.isdigit()), "") for line in rows(pilot)]
+
+
+async def shows(pilot: Workbench, *expected: str) -> None:
+    """Wait until the table shows exactly these runs in this order."""
+    await until(lambda: numbers(pilot) == list(expected))
+
+
+async def type_text(pilot: Workbench, text: str) -> None:
+    await pilot.press(*("space" if character == " " else character for character in text))
+
+
+def read(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
+
+
+def write(path: str, text: str) -> None:
+    Path(path).write_text(text, encoding="utf-8")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.runs.support import make_run
-from tests.ui.dashboard.conftest import dashboard, dashboard_of
+from tests.ui.dashboard.conftest import dashboard, dashboard_of, numbers, read, rows, shows, type_text, write
 from tests.ui.main.test_main import seen
 from tests.ui.runs.past import past_run
 from tests.ui.seen import content_of
@@ -19,14 +17,12 @@ from tests.ui.waiting import until
 from tui_workbench.core.model import RunRequest, RunState
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.annotations import read_annotations
-from tui_workbench.runs.store.rundir import ControllerLock
 from tui_workbench.ui.charts.chart import Chart
 from tui_workbench.ui.dashboard.dashboard import DashboardScreen
 from tui_workbench.ui.dashboard.dashboard_charts import HEIGHT
 from tui_workbench.ui.dashboard.dashboard_columns import ColumnsScreen
 from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.main.main import MainScreen
-from tui_workbench.ui.runs.compare import CompareScreen
 from tui_workbench.ui.widgets.field_row import PromptRow
 
 if TYPE_CHECKING:
@@ -38,33 +34,6 @@ if TYPE_CHECKING:
     Workbench = Pilot[list[Run]]
 
 SIZES = ((80, 24), (120, 36), (160, 48))
-
-
-def rows(pilot: Workbench) -> list[str]:
-    """Return the lines of the table that are not empty, without the titles."""
-    return content_of(dashboard_of(pilot).table)[1:]
-
-
-def numbers(pilot: Workbench) -> list[str]:
-    """Return the number of the run in each line."""
-    return [next((word for word in line.split() if word.isdigit()), "") for line in rows(pilot)]
-
-
-async def shows(pilot: Workbench, *expected: str) -> None:
-    """Wait until the table shows exactly these runs in this order."""
-    await until(lambda: numbers(pilot) == list(expected))
-
-
-def read(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
-
-
-def write(path: str, text: str) -> None:
-    Path(path).write_text(text, encoding="utf-8")
-
-
-async def type_text(pilot: Workbench, text: str) -> None:
-    await pilot.press(*("space" if character == " " else character for character in text))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -184,27 +153,6 @@ async def test_end_of_long_groups_shows_the_last_runs(project: Project) -> None:
         assert all("script_1.py" in line for line in rows(pilot))
 
 
-async def test_marked_runs_are_compared(past: Project) -> None:
-    async with dashboard(past) as pilot:
-        await pilot.press("down", "space", "space")
-        assert rows(pilot)[1].startswith("●")
-        assert rows(pilot)[2].startswith("▲")
-        assert "2 marked" in seen(pilot)
-        await pilot.press("c")
-        await until(lambda: isinstance(pilot.app.screen, CompareScreen))
-        assert [run.run_number for run in pilot.app.screen.runs] == [5, 4]  # type: ignore[attr-defined]
-        await pilot.press("escape")
-        await pilot.press("U")
-        assert "marked" not in seen(pilot)
-
-
-async def test_unmarked_run_is_compared_with_the_run_below(past: Project) -> None:
-    async with dashboard(past) as pilot:
-        await pilot.press("down", "c")
-        await until(lambda: isinstance(pilot.app.screen, CompareScreen))
-        assert [run.run_number for run in pilot.app.screen.runs] == [5, 4]  # type: ignore[attr-defined]
-
-
 async def test_enter_shows_the_run_and_escape_returns(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("down", "enter")
@@ -269,106 +217,6 @@ async def test_archived_runs_are_hidden_until_shown(past: Project) -> None:
         await pilot.press("v")
         await shows(pilot, "6", "5", "4", "3", "2", "1")
         assert "⊟" in rows(pilot)[0]
-
-
-async def test_actions_apply_to_all_marked_runs(past: Project) -> None:
-    async with dashboard(past) as pilot:
-        await pilot.press("space", "down", "space", "t")  # runs 6 and 4
-        await until(lambda: "Tags to add to 2 marked runs" in seen(pilot))
-        await type_text(pilot, "done")
-        await pilot.press("enter")
-        await until(lambda: all("done" in Runs(past).facts(run_id).annotations.tags for run_id in ("6", "4")))
-        await pilot.press("F")
-        await until(lambda: "Copy the files of 2 marked runs into" in seen(pilot))
-        await type_text(pilot, "copies")
-        await pilot.press("enter")
-        await until(lambda: "Copied" in seen(pilot))
-        assert sorted(os.listdir(os.path.join(past.root, "copies"))) == [
-            "project_0000000000004",
-            "project_0000000000006",
-        ]
-        await pilot.press("X")
-        await until(lambda: "Export 2 marked runs to" in seen(pilot))
-        await pilot.press("enter")
-        await until(lambda: "Exported 2 runs" in seen(pilot))
-        assert len(read(os.path.join(past.root, "runs.csv")).splitlines()) == 3
-        await pilot.press("d")
-        await shows(pilot, "5", "3", "2", "1")
-        assert "Archived 2 marked runs." in seen(pilot)
-        await pilot.press("d")
-        await shows(pilot, "6", "5", "4", "3", "2", "1")
-        assert "Unarchived 2 marked runs." in seen(pilot)
-        await pilot.press("ctrl+z")
-        await shows(pilot, "5", "3", "2", "1")
-        await pilot.press("ctrl+z")
-        await shows(pilot, "6", "5", "4", "3", "2", "1")
-
-
-async def test_marks_follow_changes_of_the_runs(past: Project) -> None:
-    run = make_run(past, "project_1700000000099", 9)
-    lock = ControllerLock.acquire_new(run)
-    assert lock is not None
-    with lock:
-        async with dashboard(past) as pilot:
-            await shows(pilot, "6", "5", "4", "3", "2", "1", "9")
-            await pilot.press("space", "end", "space")
-            assert [each.is_active for each in dashboard_of(pilot).marked_runs()] == [False, True]
-            Runs(past).delete("6")
-            run.append_event("state", state="completed", final=True, exit_code=0, end=1700000200.0, reason="")
-            await shows(pilot, "5", "4", "3", "2", "1", "9")
-            await until(lambda: [each.state for each in dashboard_of(pilot).marked_runs()] == ["completed"])
-            assert "1 marked" in seen(pilot)
-
-
-async def test_active_run_is_canceled_after_a_question(project: Project) -> None:
-    write(os.path.join(project.root, "wait.py"), "import time\ntime.sleep(600)\n")
-    runs = Runs(project)
-    run_id = runs.submit(RunRequest("local", "wait.py")).run_id
-    try:
-        async with dashboard(project) as pilot:
-            await until(lambda: dashboard_of(pilot).current_run() is not None)
-            await pilot.press("x")
-            await until(lambda: "Cancel wait.py [1]?" in seen(pilot))
-            await pilot.press("y")
-            await until(lambda: runs.get(run_id).state == RunState.CANCELED)
-    finally:
-        runs.cancel(run_id, grace=0)
-
-
-async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    Runs(past).annotate("5", lambda old: old._replace(pinned=True))
-    async with dashboard(past) as pilot:
-        await shows(pilot, "5", "6", "4", "3", "2", "1")
-        await pilot.press("space", "space", "D")  # the pinned run, and run 6
-        await until(lambda: "Move 2 marked runs (" in seen(pilot))
-        await pilot.press("enter")
-        assert "Move 2 marked runs (" in seen(pilot)
-        await pilot.press("n")
-        await until(lambda: "Move 2 marked runs (" not in seen(pilot))
-        await pilot.press("D")
-        await until(lambda: "Move 2 marked runs (" in seen(pilot))
-        await pilot.press("y")
-        await shows(pilot, "5", "4", "3", "2", "1")
-        await until(lambda: "is pinned and cannot be deleted" in seen(pilot))
-        assert "1 marked" in seen(pilot)
-        await pilot.press("ctrl+z")
-        await shows(pilot, "5", "6", "4", "3", "2", "1")
-        await pilot.press("U", "end")
-        await until(lambda: (row := dashboard_of(pilot).current_run()) is not None and row.run.run_number == 1)
-        await pilot.press("enter")
-        await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
-        await pilot.press("D")
-        await until(lambda: "Move train.py [1] (" in seen(pilot))
-        await pilot.press("y")
-        await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
-        await shows(pilot, "5", "6", "4", "3", "2")
-        Runs(past).purge([run.run_id for run in Runs(past).deleted()])
-        notified: list[str] = []
-        monkeypatch.setattr(pilot.app, "notify", lambda text, **_: notified.append(text))
-        await pilot.press("ctrl+z")
-        await until(lambda: notified)
-        assert "in the trash" in notified[0]
-        await until(lambda: "Undone: delete 1 run." in seen(pilot))
 
 
 async def test_family_is_one_row_with_mean_and_deviation(project: Project) -> None:
@@ -495,7 +343,6 @@ async def test_new_run_appears_and_the_cursor_stays(past: Project) -> None:
 
 
 async def test_rerun_opens_the_main_screen(project: Project) -> None:
-    from tui_workbench.core.model import RunRequest
 
     run = Runs(project).submit(RunRequest("local", "hello.py"))
     async with dashboard(project) as pilot:
@@ -509,7 +356,6 @@ async def test_rerun_opens_the_main_screen(project: Project) -> None:
 
 
 async def test_rerun_with_other_arguments(project: Project) -> None:
-    from tui_workbench.core.model import RunRequest
 
     Runs(project).submit(RunRequest("local", "hello.py", ("--old",), exact_arguments=True))
     async with dashboard(project) as pilot:

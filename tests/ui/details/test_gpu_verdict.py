@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runs.gpu.samples import samples
-from tests.ui.dashboard.conftest import dashboard
-from tests.ui.dashboard.test_dashboard import shows, type_text
+from tests.ui.dashboard.conftest import dashboard, shows, type_text
 from tests.ui.details.test_run_details import details, screen
 from tests.ui.main.test_main import seen
 from tests.ui.runs.past import past_run

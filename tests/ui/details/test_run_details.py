@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ui.dashboard.test_dashboard import read, type_text, write
+from tests.ui.dashboard.conftest import read, type_text, write
 from tests.ui.main.test_main import opened, screen_of, seen
 from tests.ui.runs.past import EPOCH, past_run
 from tests.ui.seen import lines_of

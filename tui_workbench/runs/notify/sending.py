@@ -18,7 +18,7 @@ from http import HTTPStatus
 from types import ModuleType
 
 from tui_workbench.core.errors import UsageError, WorkbenchError
-from tui_workbench.core.files import append_below, make_folders, read_below, remove_below
+from tui_workbench.core.files import append_below, make_folders, read_below, unlink_below
 from tui_workbench.core.model import Run, RunState
 from tui_workbench.core.plaintext import visible
 from tui_workbench.core.waiting import pause
@@ -212,7 +212,7 @@ def send_pending(folder: str) -> None:
     """Send the notifications about all pending events in a folder."""
     for name in pending.names(folder):
         content = read_below(folder, name, LARGEST_EVENT)
-        remove_below(folder, name)  # first, so that an event that ends this process does not end the next one too
-        with contextlib.suppress(Exception):  # such as of a removed run; the other events must still be sent
+        unlink_below(folder, name)  # first, so that an event that ends this process does not end the next one too
+        with contextlib.suppress(OSError, WorkbenchError, *FAULTS):  # the run was removed or has malformed files
             path, event = json.loads(content)
             send_all(RunDirectory(path), event)

@@ -153,10 +153,7 @@ class Target(abc.ABC):
         return f"{self.target.kind.name} {self.target.username}@{self.target.address}"
 
     def group(self) -> RunGroup:
-        """Return a group that follows runs on all targets with this `group_key`.
-
-        Only for targets with `drives_together`.
-        """
+        """Return a group that follows runs on all targets with this key. Only for targets with `drives_together`."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -226,10 +223,7 @@ class Target(abc.ABC):
         return machine_info.interpreter_info(self.host, spec, interpreter)
 
     def prepare_environment(self, spec: RunSpec) -> str:
-        """Build the environment of a run if it is missing, and return its name.
-
-        Only for targets that build environments.
-        """
+        """Build a missing environment, and return its name. Only for targets that build environments."""
         raise NotImplementedError
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:

@@ -23,7 +23,7 @@ ROUNDS = 300
 """Samples after which amd-smi is started again, because it keeps all samples in memory."""
 
 UNKNOWN = "[N/A]"
-MOST_LINES = 1 << 18  # of a JSON document; a longer one is not read
+MOST_LINES = 1 << 18  # of a JSON document; longer documents are not read
 DEVICE = ("name", "uuid", "memory.total", "power.limit", "driver_version")
 METRICS = ("metric", "-u", "-m", "-p", "-c", "-t")
 ROCM_DEVICE = ("--showproductname", "--showuniqueid", "--showdriverversion", "--showmaxpower", "--showmeminfo", "vram")
@@ -51,7 +51,7 @@ def lines_of(words: "tuple[str, ...]") -> "Iterator[str]":
 def documents(*words: str) -> "Iterator[Any]":
     """Yield the JSON documents that a tool prints, each on one line or between lines that are brackets.
 
-    Raises Failed if there is none.
+    Raises Failed without a document.
     """
     part: "list[str]" = []
     said, count = "", 0
@@ -85,7 +85,7 @@ def records(value: Any) -> "list[dict[str, Any]]":
 
 
 def inner(value: Any, *keys: str) -> Any:
-    """Return the value below nested keys; None if there is none."""
+    """Return the value below nested keys, or None."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
@@ -98,7 +98,7 @@ def number(value: Any) -> str:
 
 
 def first(*values: Any) -> str:
-    """Return the first number; UNKNOWN if there is none."""
+    """Return the first number, or UNKNOWN."""
     return next((each for each in map(number, values) if each != UNKNOWN), UNKNOWN)
 
 

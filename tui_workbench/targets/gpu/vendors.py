@@ -62,7 +62,7 @@ for tool in {NVIDIA.tool} {" ".join(AMD.tools)} ''; do
     command -v "$tool" >/dev/null 2>&1 && break
 done
 """
-"""Sets `tool` to the program that lists the GPUs of the machine, "" if there is none."""
+"""Sets `tool` to the program that lists the GPUs of the machine, or to ""."""
 
 SMI = f"""\
 {FIND_TOOL}
@@ -86,7 +86,7 @@ def vendor_of_tool(tool: str) -> Vendor:
 
 
 def vendor_of(host: Host) -> Vendor:
-    """Return the vendor whose tools are on the machine; NVIDIA if there are none. Raises TargetUnreachable."""
+    """Return the vendor whose tools are on the machine; NVIDIA without such tools. Raises TargetUnreachable."""
     return vendor_of_tool(host.run(["sh", "-c", f'{FIND_TOOL}printf %s "$tool"']).text)
 
 

@@ -6,8 +6,8 @@ import secrets
 
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.targets.checks.result import HOMES, NETWORK, OK, PYTHON, WARNING, CheckFailed, CheckResult
-from tui_workbench.targets.group.meeting import find_place
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
+from tui_workbench.targets.group.rendezvous import find_place
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import HostLayout
 

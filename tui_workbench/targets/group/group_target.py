@@ -1,7 +1,7 @@
 """`type: group`: torchrun on several machines.
 
 Each member has the same files and starts the same command. Only the variables that connect torchrun on one member to
-the others differ (see `meeting`).
+the others differ (see `rendezvous`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import FrameworkLocation
 from tui_workbench.targets.group.collecting import join_outputs
-from tui_workbench.targets.group.meeting import find_place, part_with_places
 from tui_workbench.targets.group.merging import Merge
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
+from tui_workbench.targets.group.rendezvous import find_place, part_with_places
 from tui_workbench.targets.group.waiting import wait_for_parts
 from tui_workbench.targets.hosts.host import Entry
 from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUT

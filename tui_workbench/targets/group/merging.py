@@ -54,7 +54,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
         os.close(self._file)
 
     def pump(self) -> bool:
-        """Append new complete lines; return False if there are none, or while another process merges."""
+        """Append new complete lines; return False without new lines, or while another process merges."""
         return self._begin(wait=False) and self._merge(is_last=False)
 
     def finish(self) -> None:
@@ -87,7 +87,7 @@ class Merge(contextlib.AbstractContextManager["Merge"]):
         return True
 
     def _merge(self, *, is_last: bool) -> bool:
-        """Append the next lines of each member. Return False if there are none."""
+        """Append the next lines of each member. Return False without new lines."""
         found = []
         for member in self._members:
             start = self._offsets.get(member, 0)

@@ -14,7 +14,7 @@ from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import Outcome
 
 SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_FACTOR = 0.05, 0.5, 1.3
-"""Seconds between two reads of the logs of the members. The pause grows while there is no output."""
+"""Seconds between two reads of the logs of the members. The pause grows without new output."""
 
 FAREWELL_SECONDS = 2.0
 """Seconds from the failure of a part until the others are ended. Meanwhile, their ranks can write their last lines."""

@@ -1,0 +1,148 @@
+"""Marked runs: comparing, tagging, canceling, deleting and exporting several runs at once."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.runs.support import make_run
+from tests.ui.dashboard.conftest import dashboard, dashboard_of, read, rows, shows, type_text, write
+from tests.ui.main.test_main import seen
+from tests.ui.waiting import until
+from tui_workbench.core.model import RunRequest, RunState
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.store.rundir import ControllerLock
+from tui_workbench.ui.dashboard.dashboard import DashboardScreen
+from tui_workbench.ui.details.run_details import RunDetailsScreen
+from tui_workbench.ui.runs.compare import CompareScreen
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from tui_workbench.core.model import Run
+    from tui_workbench.projects.project import Project
+
+    Workbench = Pilot[list[Run]]
+
+
+async def test_marked_runs_are_compared(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("down", "space", "space")
+        assert rows(pilot)[1].startswith("●")
+        assert rows(pilot)[2].startswith("▲")
+        assert "2 marked" in seen(pilot)
+        await pilot.press("c")
+        await until(lambda: isinstance(pilot.app.screen, CompareScreen))
+        assert [run.run_number for run in pilot.app.screen.runs] == [5, 4]  # type: ignore[attr-defined]
+        await pilot.press("escape")
+        await pilot.press("U")
+        assert "marked" not in seen(pilot)
+
+
+async def test_unmarked_run_is_compared_with_the_run_below(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("down", "c")
+        await until(lambda: isinstance(pilot.app.screen, CompareScreen))
+        assert [run.run_number for run in pilot.app.screen.runs] == [5, 4]  # type: ignore[attr-defined]
+
+
+async def test_actions_apply_to_all_marked_runs(past: Project) -> None:
+    async with dashboard(past) as pilot:
+        await pilot.press("space", "down", "space", "t")  # runs 6 and 4
+        await until(lambda: "Tags to add to 2 marked runs" in seen(pilot))
+        await type_text(pilot, "done")
+        await pilot.press("enter")
+        await until(lambda: all("done" in Runs(past).facts(run_id).annotations.tags for run_id in ("6", "4")))
+        await pilot.press("F")
+        await until(lambda: "Copy the files of 2 marked runs into" in seen(pilot))
+        await type_text(pilot, "copies")
+        await pilot.press("enter")
+        await until(lambda: "Copied" in seen(pilot))
+        assert sorted(os.listdir(os.path.join(past.root, "copies"))) == [
+            "project_0000000000004",
+            "project_0000000000006",
+        ]
+        await pilot.press("X")
+        await until(lambda: "Export 2 marked runs to" in seen(pilot))
+        await pilot.press("enter")
+        await until(lambda: "Exported 2 runs" in seen(pilot))
+        assert len(read(os.path.join(past.root, "runs.csv")).splitlines()) == 3
+        await pilot.press("d")
+        await shows(pilot, "5", "3", "2", "1")
+        assert "Archived 2 marked runs." in seen(pilot)
+        await pilot.press("d")
+        await shows(pilot, "6", "5", "4", "3", "2", "1")
+        assert "Unarchived 2 marked runs." in seen(pilot)
+        await pilot.press("ctrl+z")
+        await shows(pilot, "5", "3", "2", "1")
+        await pilot.press("ctrl+z")
+        await shows(pilot, "6", "5", "4", "3", "2", "1")
+
+
+async def test_marks_follow_changes_of_the_runs(past: Project) -> None:
+    run = make_run(past, "project_1700000000099", 9)
+    lock = ControllerLock.acquire_new(run)
+    assert lock is not None
+    with lock:
+        async with dashboard(past) as pilot:
+            await shows(pilot, "6", "5", "4", "3", "2", "1", "9")
+            await pilot.press("space", "end", "space")
+            assert [each.is_active for each in dashboard_of(pilot).marked_runs()] == [False, True]
+            Runs(past).delete("6")
+            run.append_event("state", state="completed", final=True, exit_code=0, end=1700000200.0, reason="")
+            await shows(pilot, "5", "4", "3", "2", "1", "9")
+            await until(lambda: [each.state for each in dashboard_of(pilot).marked_runs()] == ["completed"])
+            assert "1 marked" in seen(pilot)
+
+
+async def test_active_run_is_canceled_after_a_question(project: Project) -> None:
+    write(os.path.join(project.root, "wait.py"), "import time\ntime.sleep(600)\n")
+    runs = Runs(project)
+    run_id = runs.submit(RunRequest("local", "wait.py")).run_id
+    try:
+        async with dashboard(project) as pilot:
+            await until(lambda: dashboard_of(pilot).current_run() is not None)
+            await pilot.press("x")
+            await until(lambda: "Cancel wait.py [1]?" in seen(pilot))
+            await pilot.press("y")
+            await until(lambda: runs.get(run_id).state == RunState.CANCELED)
+    finally:
+        runs.cancel(run_id, grace=0)
+
+
+async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    Runs(past).annotate("5", lambda old: old._replace(pinned=True))
+    async with dashboard(past) as pilot:
+        await shows(pilot, "5", "6", "4", "3", "2", "1")
+        await pilot.press("space", "space", "D")  # the pinned run, and run 6
+        await until(lambda: "Move 2 marked runs (" in seen(pilot))
+        await pilot.press("enter")
+        assert "Move 2 marked runs (" in seen(pilot)
+        await pilot.press("n")
+        await until(lambda: "Move 2 marked runs (" not in seen(pilot))
+        await pilot.press("D")
+        await until(lambda: "Move 2 marked runs (" in seen(pilot))
+        await pilot.press("y")
+        await shows(pilot, "5", "4", "3", "2", "1")
+        await until(lambda: "is pinned and cannot be deleted" in seen(pilot))
+        assert "1 marked" in seen(pilot)
+        await pilot.press("ctrl+z")
+        await shows(pilot, "5", "6", "4", "3", "2", "1")
+        await pilot.press("U", "end")
+        await until(lambda: (row := dashboard_of(pilot).current_run()) is not None and row.run.run_number == 1)
+        await pilot.press("enter")
+        await until(lambda: isinstance(pilot.app.screen, RunDetailsScreen))
+        await pilot.press("D")
+        await until(lambda: "Move train.py [1] (" in seen(pilot))
+        await pilot.press("y")
+        await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
+        await shows(pilot, "5", "6", "4", "3", "2")
+        Runs(past).purge([run.run_id for run in Runs(past).deleted()])
+        notified: list[str] = []
+        monkeypatch.setattr(pilot.app, "notify", lambda text, **_: notified.append(text))
+        await pilot.press("ctrl+z")
+        await until(lambda: notified)
+        assert "in the trash" in notified[0]
+        await until(lambda: "Undone: delete 1 run." in seen(pilot))
