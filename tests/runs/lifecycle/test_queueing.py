@@ -246,7 +246,7 @@ def test_submitter_killed_before_queuing(place: Place) -> None:
 
 def test_submitter_killed_between_dequeuing_and_start(place: Place) -> None:
     directory, lock, _ = create_run(place.project, REQUEST)
-    assert queueing.enter(place.project, directory, lock)
+    assert queueing.enter(directory, lock, [])
     lock.release()
     until(lambda: Runs(place.project).get(directory.run_id, adopt=True).state == "completed", "its end")
 

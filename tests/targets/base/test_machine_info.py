@@ -49,7 +49,7 @@ def test_info_of_a_local_run(local_harness: Harness, tmp_path: Path) -> None:
         if origin:
             (extra / folder / "direct_url.json").write_text(origin)
     spec = local_harness.spec(Script(), variables={"PYTHONPATH": str(extra)})
-    found = local_harness.target().machine_info(spec, sys.executable)
+    found = local_harness.target().python_environment(spec).machine_info(sys.executable)
     assert found["problems"] == {}
     assert found["packages"]["tinypackage"] == "1.5"
     assert found["packages"]["edited"] == "2 @ https://u:p@host/r@abc"
@@ -67,14 +67,14 @@ def test_info_contains_gpus(local_harness: Harness, tmp_path: Path, monkeypatch:
     tool.write_text("#!/bin/sh\necho 'Tesla T4, 550.54, 15360 MiB, GPU-1'\necho 'broken'\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
-    found = local_harness.target().machine_info(local_harness.spec(Script()), sys.executable)
+    found = local_harness.target().python_environment(local_harness.spec(Script())).machine_info(sys.executable)
     (gpu,) = found["gpus"]
     assert (gpu["name"], gpu["driver"], gpu["memory"], gpu["uuid"]) == ("Tesla T4", "550.54", "15360 MiB", "GPU-1")
 
 
 @pytest.mark.parametrize("program", ["/bin/true", "/bin/false", "/nowhere/python", "/bin/echo"])
 def test_other_program_is_a_problem(local_harness: Harness, program: str) -> None:
-    found = local_harness.target().machine_info(local_harness.spec(Script()), program)
+    found = local_harness.target().python_environment(local_harness.spec(Script())).machine_info(program)
     assert set(found) == {"problems", "host", "gpus"}
     assert found["problems"]["packages"]
 
@@ -82,7 +82,7 @@ def test_other_program_is_a_problem(local_harness: Harness, program: str) -> Non
 def test_info_of_a_remote_run(remote_harness: Harness) -> None:
     target = remote_harness.target()
     assert isinstance(target, RemoteTarget)
-    found = target.machine_info(remote_harness.spec(Script()), "python")
+    found = target.python_environment(remote_harness.spec(Script())).machine_info("python")
     assert found["problems"] == {}
     assert found["python"]["executable"].startswith("/usr/bin/python3")
     assert found["host"]["name"] == "gpubox"
@@ -92,7 +92,7 @@ def test_info_of_a_remote_run(remote_harness: Harness) -> None:
 def test_info_of_a_run_in_a_container(localdocker_harness: Harness, engine: DockerEngine) -> None:
     spec = localdocker_harness.spec(Script(waits=True))
     localdocker_harness.start(spec)
-    found = localdocker_harness.target().machine_info(spec, "")
+    found = localdocker_harness.target().python_environment(spec).machine_info("")
     assert found["problems"] == {}
     assert found["image"]["digest"].startswith("sha256:")
     assert found["image"]["name"] == spec.target.base_docker_image

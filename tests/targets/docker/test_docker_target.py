@@ -283,7 +283,9 @@ def test_check_in_a_container_uses_the_named_gpus_of_a_run(project: DockerProjec
     amd.write(gpu(0, hip=1), gpu(1, hip=0))
     project.compute(gpus=[1])
     target = load_compute(str(project.configuration / "docker.compute"))
-    assert target_for(target).framework_location(spec_of(target)).variables == {"HIP_VISIBLE_DEVICES": "0"}
+    assert target_for(target).python_environment(spec_of(target)).framework_location().variables == {
+        "HIP_VISIBLE_DEVICES": "0"
+    }
 
 
 def test_image_without_spark_fails_the_run_before_its_start(project: DockerProject) -> None:

@@ -338,9 +338,8 @@ def test_unknown_target_type_fails_the_check(here: Here) -> None:
 
 
 def test_secrets_are_not_passed_to_the_framework(here: Here) -> None:
-    place = target_for(here.target).framework_location(
-        spec_of(here.target, here.configuration(NVIDIA_API_KEY="hunter2", TF_FORCE_GPU_ALLOW_GROWTH="true", A="b"))
-    )
+    spec = spec_of(here.target, here.configuration(NVIDIA_API_KEY="hunter2", TF_FORCE_GPU_ALLOW_GROWTH="true", A="b"))
+    place = target_for(here.target).python_environment(spec).framework_location()
     assert set(place.variables) == {"PYTHONPATH", "TF_FORCE_GPU_ALLOW_GROWTH"}
 
 

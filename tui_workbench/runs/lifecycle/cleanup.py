@@ -63,8 +63,8 @@ class Cleanup:
         if found.item is None:
             return found
         try:
-            with contextlib.closing(self._targets[found.target]) as target:
-                target.remove(found.item)
+            with contextlib.closing(self._targets[found.target]):
+                found.item.remove()
         except WorkbenchError as error:
             return found._replace(problem=str(error))
         return found

@@ -10,44 +10,16 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from tui_workbench.core.errors import UsageError
 from tui_workbench.core.files import LARGEST, read_below
 from tui_workbench.core.model import Run, RunState
-from tui_workbench.projects.project import Project
-from tui_workbench.runs.lifecycle.limits import Demand, Dependency, label_of, read_demand
-from tui_workbench.runs.store.index import find_run
+from tui_workbench.runs.lifecycle.limits import Demand, read_demand
 from tui_workbench.runs.store.rundir import DEPENDENTS, RunDirectory
 
 OK, ANY, FAILED = "ok", "any", "failed"
-_WORDS = {OK: "completes", ANY: "ends", FAILED: "fails"}
-_MET_BY = {OK: {RunState.COMPLETED}, ANY: RunState.TERMINAL, FAILED: {RunState.FAILED}}
+CONDITIONS = {OK: "completes", ANY: "ends", FAILED: "fails"}
+"""The conditions of a dependency, and what the other run does when one is met."""
 
-
-def parse_dependency(project: Project, text: str) -> Dependency:
-    """Parse RUN[:CONDITION]. RUN is the ID or number of a run of the project.
-
-    Raises RunNotFound, and UsageError if the condition is unknown or can no longer be met.
-    """
-    name, _, given = text.partition(":")
-    if given and given not in _WORDS:
-        raise UsageError(f"unknown condition {given!r}", remedy=f"Write RUN:{OK}, RUN:{ANY} or RUN:{FAILED}.")
-    directory = find_run(project, name)
-    record, run = directory.read_record(), directory.run()
-    if run.imported:
-        raise UsageError(
-            f"cannot wait for run {run.run_id}: you did not submit it on this machine",
-            remedy="Name one of your own runs. If the run has not started, you can take it over: "
-            f"`workbench-tui experiment resume -r {run.run_id}`.",
-        )
-    condition = given or OK
-    if not run.is_active and run.state not in _MET_BY[condition]:
-        raise UsageError(
-            f"the new run would never start: it waits until run {run.run_id} {_WORDS[condition]}, but that run has "
-            f"already ended ({run.state})",
-            remedy=f"Use `--after {name}:{ANY}`, or omit `--after`.",
-        )
-    label = label_of(record.spec, record.run_number)
-    return Dependency(directory.path, condition, label, f"after {label} {_WORDS[condition]}")
+MET_BY = {OK: {RunState.COMPLETED}, ANY: RunState.TERMINAL, FAILED: {RunState.FAILED}}
 
 
 def obstacle(demand: Demand) -> str:
@@ -58,7 +30,7 @@ def obstacle(demand: Demand) -> str:
     if not os.path.isdir(directory.path):
         return f"{demand.after_label} was removed"
     status = directory.status()
-    is_unmet = bool(status.end) and status.state not in _MET_BY[demand.after_condition]
+    is_unmet = bool(status.end) and status.state not in MET_BY[demand.after_condition]
     return f"{demand.after_label} has ended ({status.state})" if is_unmet else ""
 
 
@@ -66,7 +38,7 @@ def reason_to_wait(demand: Demand) -> str:
     """Return the reason to wait if the run that a queued run depends on is still active, or ""."""
     if not demand.after or RunDirectory(demand.after).status().end:
         return ""
-    return f"starts after {demand.after_label} {_WORDS[demand.after_condition]}"
+    return f"starts after {demand.after_label} {CONDITIONS[demand.after_condition]}"
 
 
 def dependents_of(directory: RunDirectory) -> list[Run]:

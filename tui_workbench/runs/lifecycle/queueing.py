@@ -20,7 +20,6 @@ from tui_workbench.core.directories import user_state_directory
 from tui_workbench.core.errors import ImportedRun, RunNotFound, StorageError, WorkbenchError, storage_errors
 from tui_workbench.core.files import unlink_below
 from tui_workbench.core.model import RunState
-from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle import dependencies
 from tui_workbench.runs.lifecycle.handover import hand_over
 from tui_workbench.runs.lifecycle.limits import (
@@ -33,7 +32,6 @@ from tui_workbench.runs.lifecycle.limits import (
     write_demand,
 )
 from tui_workbench.runs.lifecycle.starting import CANCELED, end_waiting
-from tui_workbench.runs.store.index import RunIndex
 from tui_workbench.runs.store.rundir import WAITING, ControllerLock, RunDirectory
 from tui_workbench.targets.base.registry import target_for
 
@@ -47,14 +45,12 @@ class _Ticket(NamedTuple):
     demand: Demand
 
 
-def enter(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
+def enter(directory: RunDirectory, lock: ControllerLock, active: Iterable[str]) -> bool:
     """Queue a new run. Return True if the caller must start it now; otherwise, its lock is released.
 
-    Active runs of the project on the same target count, even if there was no limit when they started. Raises
-    StorageError.
+    `active` are the IDs of the active runs of the project. They count even if there was no limit when they started.
+    Raises StorageError.
     """
-    with RunIndex(project) as index:
-        active = index.active()
     with _locked_queue() as queue:
         queue.add(directory)
         queue.count_unlimited(directory, active)

@@ -94,7 +94,7 @@ def collect(record: Record) -> tuple[dict[str, Any], bytes]:
     spec = record.spec
     git, diff = _git_of_origin(record) or git_state(spec.project_root)
     try:
-        machine = target_for(spec.target).machine_info(spec, record.plan.interpreter)
+        machine = target_for(spec.target).python_environment(spec).machine_info(record.plan.interpreter)
     except WorkbenchError as error:
         machine = {"problems": {"machine": str(error)}}
     packages = machine.get("packages")

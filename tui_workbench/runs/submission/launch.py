@@ -43,7 +43,7 @@ def submit(
     try:
         if target.drives_together or record.spec.run_configuration.retry:
             building.save_environment(directory, os.environ)
-        if directory.is_waiting and not _enqueue(project, directory, lock):
+        if directory.is_waiting and not _enter_queue(project, directory, lock):
             # The lock is released, and the process that ends an earlier run starts this run.
             if on_started is not None:
                 on_started(directory.run())
@@ -66,11 +66,11 @@ def submit(
     return directory.run()
 
 
-def _enqueue(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
-    """Queue a new run; return True if it can start now. See `queueing.enter`."""
-    from tui_workbench.runs.lifecycle.queueing import enter
+def _enter_queue(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
+    """Queue a new run; return True if it can start now. See `queued.enqueue`."""
+    from tui_workbench.runs.submission.queued import enqueue
 
-    return enter(project, directory, lock)
+    return enqueue(project, directory, lock)
 
 
 def create_run(project: Project, request: RunRequest) -> tuple[RunDirectory, ControllerLock, Record]:

@@ -100,7 +100,7 @@ def dependency_of(project: Project, request: RunRequest) -> Dependency | None:
     """Return the run after which the requested run starts, or None. Raises RunNotFound or UsageError."""
     if not request.after:
         return None
-    from tui_workbench.runs.lifecycle.dependencies import parse_dependency
+    from tui_workbench.runs.submission.queued import parse_dependency
 
     return parse_dependency(project, request.after)
 
@@ -297,6 +297,5 @@ def prepare_environment(project: Project, run_configuration: str, target: str, r
     if (refusal := nothing_to_prepare(compute)) is not None:
         raise refusal
     implementation = target_for(compute)
-    implementation.report = report
     with contextlib.closing(implementation):
-        return implementation.prepare_environment(bare_spec(project, configuration, compute))
+        return implementation.python_environment(bare_spec(project, configuration, compute)).prepare(report)

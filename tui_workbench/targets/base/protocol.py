@@ -37,17 +37,16 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
 from tui_workbench.core.target_types import TargetType
-from tui_workbench.targets.base import machine_info
 from tui_workbench.targets.base.group import RunGroup
+from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.gpu.framework_location import FrameworkLocation, Interpreter, variables_of
 from tui_workbench.targets.hosts import py_spy, supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
@@ -206,30 +205,10 @@ class Target(abc.ABC):
         """
         return py_spy.read_stacks(self.host, spec.run_id)
 
-    def interpreter_of(self, spec: RunSpec) -> str:
-        """Return the path of the run's interpreter on its machine.
-
-        Raises ConfigurationError, TargetUnreachable, or EnvironmentMissing.
-        """
-        return self.target.python_location
-
-    def framework_location(self, spec: RunSpec) -> FrameworkLocation:
-        """Return the location of the run's frameworks. Raises the errors of `interpreter_of`, and WorkbenchError."""
-        visible = choice.named_variables(self.host, spec)
-        return Interpreter(self.host, self.interpreter_of(spec), variables_of(spec, visible))
-
-    def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-        """Return facts about the environment of a run with the interpreter of its plan. Raises WorkbenchError."""
-        return machine_info.interpreter_info(self.host, spec, interpreter)
-
-    def prepare_environment(self, spec: RunSpec) -> str:
-        """Build a missing environment, and return its name. Only for targets that build environments."""
-        raise NotImplementedError
+    def python_environment(self, spec: RunSpec) -> PythonEnvironment:
+        """Return the Python environment of a run. Contacts no other machine."""
+        return PythonEnvironment(self.host, spec)
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         """Return the items that runs of a project left on the target, except those of the runs in `active`."""
         return []
-
-    def remove(self, item: CleanupItem) -> None:
-        """Remove an item of `cleanup_items`, if it still exists. Raises WorkbenchError."""
-        raise NotImplementedError

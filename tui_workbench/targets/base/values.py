@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tui_workbench.core.model import ClusterJob
@@ -34,6 +35,9 @@ class CleanupItem(NamedTuple):
 
     kind: str  # container, environment, cache, run or project
     name: str
+    remove: Callable[[], object]
+    """Remove the item, if it still exists. Raises WorkbenchError."""
+
     size: int = -1  # bytes; -1 if unknown
     note: str = ""
 

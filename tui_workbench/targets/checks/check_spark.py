@@ -22,7 +22,7 @@ _NOT_FOUND = 127
 def spark(target: Target) -> CheckResult:
     """Check that `spark-submit` and Java exist. Raises ConfigurationError or TargetUnreachable."""
     spec, host = spec_of(target.target), target.host
-    python, location = target.interpreter_of(spec), spec.target.spark_submit_location
+    python, location = target.python_environment(spec).interpreter(), spec.target.spark_submit_location
     found = launcher.parse_found(host.run(launcher.find_words(spec, python, location, {})).text)
     launcher.require_spark(
         spec, found, host.label, spark_remedy=launcher.pip_remedy(python), java_remedy=launcher.JAVA_REMEDY

@@ -12,6 +12,7 @@ They do not include running containers of runs, environments that a container us
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError
@@ -21,8 +22,9 @@ from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec, Step
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import machine_info, run_environment, spark
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
+from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RUN_KIND, RUN_LABEL
@@ -47,7 +49,7 @@ from tui_workbench.targets.gpu.framework_location import (
     variables_of,
 )
 from tui_workbench.targets.hosts.host import ConnectionLost, Entry, Host
-from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items, project_key, remove_cleanup_item
+from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items, project_key
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.sending import difference
@@ -153,53 +155,17 @@ class DockerTarget(Target):
     def read_stacks(self, spec: RunSpec) -> Reading:
         return self._run(spec).read_stacks()
 
-    def prepare_environment(self, spec: RunSpec) -> str:
-        images = Images(self.host, self._connect(), spec)
-        images.provide(self.report, build=True)
-        return images.choose().name
-
-    def framework_location(self, spec: RunSpec) -> FrameworkLocation:
-        engine = self._connect()
-        images = Images(self.host, engine, spec)
-        found = images.choose()
-        if found.image is None:
-            raise EnvironmentMissing(f"the image {found.name} is missing ({found.why})", prepare_command(spec))
-        python, access = images.facts(found.image).python, gpu_access(self.host)
-        ids = [each.hip or each.uuid for each in choice.named(self.host, spec.target)]
-        visible = access.variables(ids, spec.run_configuration.environment_variables)
-        return InImage(engine, found.image, python, self.target, variables_of(spec, visible), access)
-
-    def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-        # The GPUs of the machine are recorded only if containers get them.
-        found = machine_info.host_info(self.host, with_gpus=self.target.nvidia_docker)
-        try:
-            name, image, facts = _image_of(self._connect(), self.host, spec)
-        except WorkbenchError as error:
-            found["problems"]["image"] = str(error)
-        else:
-            found["image"] = {"name": name, "digest": image}
-            found["packages"] = {package: version for package, version, _ in facts.packages}
-            found["python"] = {"executable": facts.python, "version": facts.version}
-        return found
+    def python_environment(self, spec: RunSpec) -> PythonEnvironment:
+        return _ImageEnvironment(self.host, spec, self._connect)
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         engine = self._connect()
         containers, busy = _unused_containers(engine, self.host, project, active)
         found = containers + _unused_environments(engine, project)
         if engine.has_volume(CACHE_VOLUME):
-            found.append(CleanupItem("cache", CACHE_VOLUME, note="packages cached by the installer"))
+            remove = partial(engine.remove_volume, CACHE_VOLUME)
+            found.append(CleanupItem("cache", CACHE_VOLUME, remove, note="packages cached by the installer"))
         return found + find_cleanup_items(self.host, project, {*active, *busy})
-
-    def remove(self, item: CleanupItem) -> None:
-        engine = self._connect()
-        if item.kind == "container":
-            engine.remove(item.name)
-        elif item.kind == "environment":
-            engine.remove_image(item.name)
-        elif item.name == CACHE_VOLUME:
-            engine.remove_volume(item.name)
-        else:
-            remove_cleanup_item(self.host, item)
 
     def start(self, spec: RunSpec, plan: Plan, environment: Mapping[str, str]) -> None:
         run = self._run(spec)
@@ -272,6 +238,43 @@ class DockerTarget(Target):
         return ContainerRun(self.host, self._connect(), spec)
 
 
+class _ImageEnvironment(PythonEnvironment):
+    """The environment in an image. `connect` returns the engine."""
+
+    def __init__(self, host: Host, spec: RunSpec, connect: Callable[[], Engine]) -> None:
+        super().__init__(host, spec)
+        self._connect = connect
+
+    def framework_location(self) -> FrameworkLocation:
+        spec, engine = self.spec, self._connect()
+        images = Images(self.host, engine, spec)
+        found = images.choose()
+        if found.image is None:
+            raise EnvironmentMissing(f"the image {found.name} is missing ({found.why})", prepare_command(spec))
+        python, access = images.facts(found.image).python, gpu_access(self.host)
+        ids = [each.hip or each.uuid for each in choice.named(self.host, spec.target)]
+        visible = access.variables(ids, spec.run_configuration.environment_variables)
+        return InImage(engine, found.image, python, spec.target, variables_of(spec, visible), access)
+
+    def machine_info(self, planned: str) -> dict[str, Any]:
+        # The GPUs of the machine are recorded only if containers get them.
+        found = machine_info.host_info(self.host, with_gpus=self.spec.target.nvidia_docker)
+        try:
+            name, image, facts = _image_of(self._connect(), self.host, self.spec)
+        except WorkbenchError as error:
+            found["problems"]["image"] = str(error)
+        else:
+            found["image"] = {"name": name, "digest": image}
+            found["packages"] = {package: version for package, version, _ in facts.packages}
+            found["python"] = {"executable": facts.python, "version": facts.version}
+        return found
+
+    def prepare(self, report: Report) -> str:
+        images = Images(self.host, self._connect(), self.spec)
+        images.provide(report, build=True)
+        return images.choose().name
+
+
 def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, ImageFacts]:
     """Return the name, ID and facts of the image of the run's container, or of the image to use without a container.
 
@@ -302,7 +305,8 @@ def _unused_containers(
                     continue
             elif _is_building(host, container) if kind == BUILD_KIND else container.state == "running":
                 continue  # a probe ends within minutes
-            found.append(CleanupItem("container", container.name, note=f"{kind}, {container.state}"))
+            remove = partial(engine.remove, container.name)
+            found.append(CleanupItem("container", container.name, remove, note=f"{kind}, {container.state}"))
     return found, busy
 
 
@@ -318,5 +322,6 @@ def _unused_environments(engine: Engine, project: ProjectNames) -> list[CleanupI
     for image in engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
         if image.labels.get(PROJECT_LABEL, project.name) == project.name and image.id not in used:
             # Removing the image frees only its own layer, because the base image is kept.
-            found.extend(CleanupItem("environment", tag, image.own_size) for tag in image.tags)
+            remove = engine.remove_image
+            found.extend(CleanupItem("environment", tag, partial(remove, tag), image.own_size) for tag in image.tags)
     return found

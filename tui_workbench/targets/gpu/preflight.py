@@ -205,7 +205,7 @@ class Preflight:
 
     def _framework(self) -> CheckResult:
         try:
-            location = self._implementation.framework_location(self._spec)
+            location = self._implementation.python_environment(self._spec).framework_location()
         except EnvironmentMissing as missing:
             return CheckResult(FRAMEWORK, WARNING, f"not checked: {missing.message}", missing.remedy, missing.command)
         self._python = location.name

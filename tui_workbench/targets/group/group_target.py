@@ -10,8 +10,8 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError, storage_errors
 from tui_workbench.core.files import make_folders
@@ -20,10 +20,10 @@ from tui_workbench.core.waiting import BackgroundCall, Interrupted
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
+from tui_workbench.targets.base.values import Outcome, Report
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.gpu.framework_location import FrameworkLocation
 from tui_workbench.targets.group.collecting import join_outputs
 from tui_workbench.targets.group.merging import Merge
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
@@ -175,26 +175,11 @@ class GroupTarget(Target):
         for member in self._members.values():
             member.close()
 
-    def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
-        return []  # those of the members, which are targets of the project
+    # -- the first member ----------------------------------------------------------------------------------------------
 
-    # -- questions that the first member answers -----------------------------------------------------------------------
-
-    def interpreter_of(self, spec: RunSpec) -> str:
-        member, part = self._first(spec)
-        return member.interpreter_of(part)
-
-    def framework_location(self, spec: RunSpec) -> FrameworkLocation:
-        member, part = self._first(spec)
-        return member.framework_location(part)
-
-    def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-        member, part = self._first(spec)
-        return member.machine_info(part, interpreter)
-
-    def _first(self, spec: RunSpec) -> tuple[Target, RunSpec]:
+    def python_environment(self, spec: RunSpec) -> PythonEnvironment:
         part = spec.parts[0]
-        return self._members[part.target.name], part
+        return self._members[part.target.name].python_environment(part)
 
     # -- members -------------------------------------------------------------------------------------------------------
 

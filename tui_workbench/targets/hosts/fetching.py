@@ -15,7 +15,6 @@ import re
 import shutil
 import tarfile
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
 from typing import IO, NamedTuple, Protocol, cast
 
 from tui_workbench.core.errors import StorageError, storage_errors
@@ -34,20 +33,23 @@ class Stream(Protocol):
         """Return at most `size` bytes, or `b""` at the end."""
 
 
-@dataclass
 class Unpacked:
-    """The content of an unpacked archive.
+    """The content of an unpacked archive."""
 
-    `checksums` maps the names of files to their SHA-256 checksums, and `links` the names of links to their targets.
-    `skipped` lists the members that were not unpacked.
-    """
+    def __init__(self, folder: str, on_progress: Callable[[int], None] = lambda size: None) -> None:
+        """`on_progress` is called with the number of bytes written so far."""
+        self.folder = folder
+        self.on_progress = on_progress
+        self.checksums: dict[str, str] = {}
+        """The SHA-256 checksums of the files, by name."""
 
-    folder: str
-    on_progress: Callable[[int], None] = lambda size: None  # called with the number of bytes written so far
-    checksums: dict[str, str] = field(default_factory=dict)
-    links: dict[str, str] = field(default_factory=dict)
-    skipped: list[str] = field(default_factory=list)
-    size: int = 0
+        self.links: dict[str, str] = {}
+        """The targets of the links, by name."""
+
+        self.skipped: list[str] = []
+        """The names of members that were not unpacked."""
+
+        self.size = 0
 
     def add(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         """Unpack a member. Links are created later, by `make_links`."""

@@ -26,7 +26,6 @@ def host_of(target: ComputeTarget) -> Host:
 def ssh_host_of(target: ComputeTarget) -> SshHost:
     """Return the host of a remote target. Raises ConfigurationError as `host_of` does."""
     from tui_workbench.targets.ssh.ssh_host import SshHost
-    from tui_workbench.targets.ssh.ssh_wire import login_of
 
     # The login becomes an argument of a process, and every user of this machine can read such arguments.
     command = f"workbench-tui computetarget login {shlex.quote(target.name)} --move-secrets"
@@ -37,4 +36,4 @@ def ssh_host_of(target: ComputeTarget) -> SshHost:
             file=target.path,
             line=line_of_key(target.path, key),
         )
-    return SshHost(login_of(target), secrets=SecretStore().get)
+    return SshHost.of(target, SecretStore().get)

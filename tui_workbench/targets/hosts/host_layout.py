@@ -16,6 +16,7 @@ import json
 import os
 import posixpath
 from collections.abc import Collection
+from functools import partial
 from typing import NamedTuple
 
 from tui_workbench.targets.base.values import CleanupItem, ProjectNames
@@ -111,8 +112,9 @@ def find_cleanup_items(host: Host, project: ProjectNames, busy: Collection[str])
         return []
     names = host.check(["sh", "-c", LIVING, "sh", host.home()]).stdout.split(b"\0")
     living = {name.decode("utf-8", "surrogateescape") for name in names}
+    layout = HostLayout(host.home())
     found = [
-        CleanupItem("run", folder.run_id, folder.size)
+        CleanupItem("run", folder.run_id, partial(_remove, host, layout.run(folder.run_id)), folder.size)
         for folder in run_folders(host)
         if folder.run_id not in busy and folder.run_id not in living and folder.project in ("", project.name)
     ]
@@ -125,13 +127,11 @@ def _folders(host: Host, project: ProjectNames) -> list[CleanupItem]:
     folders = {tree: "project", layout.offline_packages: "cache"}
     sizes = host.check(["sh", "-c", _SIZES, "sh", *folders], timeout=LIST_SECONDS).text.split("\n")
     return [
-        CleanupItem(kind, path, int(size) * 1024)
+        CleanupItem(kind, path, partial(_remove, host, path), int(size) * 1024)
         for (path, kind), size in zip(folders.items(), sizes, strict=True)
         if size.isdigit()
     ]
 
 
-def remove_cleanup_item(host: Host, item: CleanupItem) -> None:
-    """Remove an item of `find_cleanup_items`, if it still exists. Raises WorkbenchError."""
-    path = HostLayout(host.home()).run(item.name) if item.kind == "run" else item.name
+def _remove(host: Host, path: str) -> None:
     host.check(["rm", "-rf", "--", path], timeout=LIST_SECONDS)

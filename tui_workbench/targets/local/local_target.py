@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tui_workbench.core.errors import ConfigurationError, NeverStarted, StorageError
@@ -20,9 +21,10 @@ from tui_workbench.core.processes import find_executable, start_detached
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.run_environment import DEFAULT_SHARE, PYTHON_PATH_VARIABLE, SDK_FOLDER, SHARE_VARIABLE
 from tui_workbench.targets.base.spark import Spark
-from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames
+from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.gpu.framework_location import (
     EnvironmentMissing,
@@ -32,7 +34,7 @@ from tui_workbench.targets.gpu.framework_location import (
     variables_of,
 )
 from tui_workbench.targets.hosts import supervisor
-from tui_workbench.targets.hosts.host import SHELL, Entry
+from tui_workbench.targets.hosts.host import SHELL, Entry, Host
 from tui_workbench.targets.hosts.processes import (
     RUN_DIRECTORY_VARIABLE,
     ask_to_end,
@@ -61,7 +63,7 @@ class LocalTarget(Target):
         self.starts_at_once = environments is None
 
     def plan(self, spec: RunSpec) -> Plan:
-        managed = self._environment(spec)
+        managed = _managed(self._environments, spec)
         interpreter = managed.python if managed is not None else find_interpreter(self.target)
         installed = self._spark(spec, interpreter, os.environ)
         variables, command = self._variables(spec, interpreter, installed), _command(spec, interpreter, installed)
@@ -86,47 +88,28 @@ class LocalTarget(Target):
         return Plan(self.target.name, self.target.type, interpreter, tuple(steps))
 
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
-        managed = self._environment(spec)
+        managed = _managed(self._environments, spec)
         if managed is None or managed.is_complete:
             return plan
         managed.refuse_unless_built(spec)
         return plan.with_step("environment", title=f"build the environment {managed.folder}: {managed.why()}")
 
     def prepare(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> None:
-        managed = self._environment(spec)
+        managed = _managed(self._environments, spec)
         if managed is not None:
             managed.refuse_unless_built(spec)
             managed.ensure_built(self.report)
             self._spark(spec, managed.python, os.environ)
 
-    def prepare_environment(self, spec: RunSpec) -> str:
-        managed = self._environment(spec)
-        if managed is None:
-            return find_interpreter(self.target)
-        managed.ensure_built(self.report)
-        return managed.folder
-
-    def interpreter_of(self, spec: RunSpec) -> str:
-        return find_interpreter(self.target)
-
-    def framework_location(self, spec: RunSpec) -> FrameworkLocation:
-        managed = self._environment(spec)
-        if managed is None:
-            return super().framework_location(spec)
-        if not managed.is_complete:
-            raise EnvironmentMissing(f"the environment is not built yet ({managed.why()})", prepare_command(spec))
-        visible = choice.named_variables(self.host, spec)
-        return Interpreter(self.host, managed.python, variables_of(spec, visible, managed.recipe.variables))
+    def python_environment(self, spec: RunSpec) -> PythonEnvironment:
+        return _LocalEnvironment(self.host, spec, self._environments)
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         # Projects share environments, so an active run may use any of them.
         if self._environments is None or active:
             return []
-        return [CleanupItem("environment", folder) for folder in self._environments.folders()]
-
-    def remove(self, item: CleanupItem) -> None:
-        if self._environments is not None:
-            self._environments.remove(item.name)
+        remove = self._environments.remove
+        return [CleanupItem("environment", folder, partial(remove, folder)) for folder in self._environments.folders()]
 
     def check(self) -> list[Problem]:
         try:
@@ -216,16 +199,12 @@ class LocalTarget(Target):
     def reset(self, spec: RunSpec, *, anew: bool = False) -> None:
         supervisor.forget(spec.run_directory)
 
-    def _environment(self, spec: RunSpec) -> Managed | None:
-        """Return the environment of the run; None if it uses the interpreter directly."""
-        return self._environments.of(spec, find_interpreter(self.target)) if self._environments is not None else None
-
     def _activated(self, spec: RunSpec, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
         """Return the interpreter and the variables of the run's environment.
 
         The plan may contain others: a run of an older snapshot is planned before its dependencies file is available.
         """
-        managed = self._environment(spec)
+        managed = _managed(self._environments, spec)
         if managed is None:
             return find_interpreter(self.target), environment
         return managed.python, managed.activated(environment)
@@ -238,7 +217,7 @@ class LocalTarget(Target):
         if not spec.run_configuration.uses_spark:
             return None
         spark.require_script(spec)
-        managed = self._environment(spec)
+        managed = _managed(self._environments, spec)
         if managed is not None:
             if not managed.is_complete:
                 return spark.UNKNOWN
@@ -262,6 +241,38 @@ class LocalTarget(Target):
             sdk=SDK_FOLDER,
             others=spark.variables(interpreter, installed) if installed is not None else None,
         )
+
+
+class _LocalEnvironment(PythonEnvironment):
+    """The interpreter of the target, or a managed environment."""
+
+    def __init__(self, host: Host, spec: RunSpec, environments: Environments | None) -> None:
+        super().__init__(host, spec)
+        self._environments = environments
+
+    def interpreter(self) -> str:
+        return find_interpreter(self.spec.target)
+
+    def framework_location(self) -> FrameworkLocation:
+        managed = _managed(self._environments, self.spec)
+        if managed is None:
+            return super().framework_location()
+        if not managed.is_complete:
+            raise EnvironmentMissing(f"the environment is not built yet ({managed.why()})", prepare_command(self.spec))
+        visible = choice.named_variables(self.host, self.spec)
+        return Interpreter(self.host, managed.python, variables_of(self.spec, visible, managed.recipe.variables))
+
+    def prepare(self, report: Report) -> str:
+        managed = _managed(self._environments, self.spec)
+        if managed is None:
+            return self.interpreter()
+        managed.ensure_built(report)
+        return managed.folder
+
+
+def _managed(environments: Environments | None, spec: RunSpec) -> Managed | None:
+    """Return the managed environment of a run; None if it uses the interpreter of the target."""
+    return environments.of(spec, find_interpreter(spec.target)) if environments is not None else None
 
 
 def _make_share(target: ComputeTarget, share: str) -> None:

@@ -19,6 +19,7 @@ from tui_workbench.core.model import ClusterJob, ComputeTarget, Plan, Problem, R
 from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.group import RunGroup, wait_for_one
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
 from tui_workbench.targets.base.values import CleanupItem, ClusterGpus, Outcome, ProjectNames
 from tui_workbench.targets.hosts.host import Entry, Host
@@ -27,7 +28,6 @@ from tui_workbench.targets.hosts.host_layout import (
     HostLayout,
     find_cleanup_items,
     project_key,
-    remove_cleanup_item,
 )
 from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
@@ -244,10 +244,8 @@ class SlurmTarget(Target):
         self.login.ask(_FORGET, root, spec.run_id, task.folder if task else "", str(task.number) if task else "")
         HostRun(self.login, spec).remove_copy()
 
-    def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-        # The login node has the same packages as the compute nodes, but other processors and GPUs.
-        found = super().machine_info(spec, interpreter)
-        return {name: value for name, value in found.items() if name not in ("host", "gpus")}
+    def python_environment(self, spec: RunSpec) -> PythonEnvironment:
+        return _NodeEnvironment(self.host, spec)
 
     def cluster_gpus(self) -> ClusterGpus:
         return parse_gpus(self.login.ask_slurm(GPUS, timeout=ANSWER_SECONDS))
@@ -256,9 +254,6 @@ class SlurmTarget(Target):
         queue = parse(self.login.ask_slurm(SQUEUE, timeout=ANSWER_SECONDS))
         in_queue = {job.run_id for job in queue.jobs.values() if job.state not in ENDED}
         return find_cleanup_items(self.login, project, in_queue.union(active))
-
-    def remove(self, item: CleanupItem) -> None:
-        remove_cleanup_item(self.login, item)
 
     def _command(self, spec: RunSpec, root: str) -> tuple[str, ...]:
         layout = HostLayout(root)
@@ -275,6 +270,15 @@ class SlurmTarget(Target):
             outputs=f"{directory}/work/outputs",
             sdk=layout.sdk(sdk_version()),
         )
+
+
+class _NodeEnvironment(PythonEnvironment):
+    """The environment of the compute nodes, seen from the login node."""
+
+    def machine_info(self, planned: str) -> dict[str, Any]:
+        # The login node has the same packages as the compute nodes, but other processors and GPUs.
+        found = super().machine_info(planned)
+        return {name: value for name, value in found.items() if name not in ("host", "gpus")}
 
 
 def _meets(spec: RunSpec) -> bool:

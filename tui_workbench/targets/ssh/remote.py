@@ -23,13 +23,14 @@ from tui_workbench.core.waiting import Backoff
 from tui_workbench.projects.project import line_of_key
 from tui_workbench.targets.base import run_environment, spark
 from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SHARE_VARIABLE
 from tui_workbench.targets.base.spark import Spark
 from tui_workbench.targets.base.values import CleanupItem, Outcome, ProjectNames, Report
 from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Completed, ConnectionLost, Entry, Host
-from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items, remove_cleanup_item
+from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_items
 from tui_workbench.targets.hosts.host_run import HostRun, sdk_version
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
@@ -179,9 +180,6 @@ class RemoteTarget(Target):
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         return find_cleanup_items(self.host, project, active)
 
-    def remove(self, item: CleanupItem) -> None:
-        remove_cleanup_item(self.host, item)
-
     def _spark_steps(self, spec: RunSpec, installed: Spark | None) -> tuple[Step, ...]:
         if installed is None:
             return ()
@@ -219,11 +217,8 @@ class RemoteTarget(Target):
             },
         )
 
-    def interpreter_of(self, spec: RunSpec) -> str:
-        return self.interpreter()[0]
-
-    def machine_info(self, spec: RunSpec, interpreter: str) -> dict[str, Any]:
-        return super().machine_info(spec, self.interpreter()[0])
+    def python_environment(self, spec: RunSpec) -> PythonEnvironment:
+        return _RemoteEnvironment(self.host, spec, lambda: self.interpreter()[0])
 
     def interpreter(self) -> tuple[str, str]:
         """Return the path and version of the interpreter. Raises ConfigurationError or TargetUnreachable."""
@@ -244,6 +239,20 @@ class RemoteTarget(Target):
             file=self.target.path,
             line=line_of_key(self.target.path, "pythonLocation"),
         )
+
+
+class _RemoteEnvironment(PythonEnvironment):
+    """The interpreter that `find` returns, because only the machine knows its full path."""
+
+    def __init__(self, host: Host, spec: RunSpec, find: Callable[[], str]) -> None:
+        super().__init__(host, spec)
+        self._find = find
+
+    def interpreter(self) -> str:
+        return self._find()
+
+    def machine_info(self, planned: str) -> dict[str, Any]:
+        return super().machine_info(self.interpreter())
 
 
 class _Processes:

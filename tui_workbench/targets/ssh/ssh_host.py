@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tui_workbench.core import trace
 from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.locks import held, open_lock
+from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.processes import child_descriptor, start_detached
 from tui_workbench.core.waiting import wait_ready
 from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, ConnectionLost, Host, HostProcess, SecretNeeded
@@ -55,6 +56,11 @@ class SshHost(Host):
         self.label = login.label
         self._secrets = secrets
         self._home = ""
+
+    @classmethod
+    def of(cls, target: ComputeTarget, secrets: Callable[[str], str | None]) -> SshHost:
+        """Return the machine of a remote target."""
+        return cls(wire.login_of(target), secrets)
 
     @property
     def ssh_words(self) -> str:

@@ -224,12 +224,8 @@ class RunsView(RunContainer, inherit_bindings=False):
         for number in [number for number in numbers if number in known]:
             self.table.set_rows(self.table.total, number, self._table_rows([known[number].value]))
 
-    def _runs_among(self, numbers: Iterable[int]) -> list[RunRow]:
-        rows = (self.table.known[number].value for number in numbers if number in self.table.known)
-        return [row for row in rows if isinstance(row, RunRow)]
-
     def _read_sparks(self) -> None:
-        missing = self._sparks.missing(self._runs_among(self.table.numbers_shown), self._metrics)
+        missing = self._sparks.missing(_runs_among(self.table, self.table.numbers_shown), self._metrics)
         if missing:
             ask(self, "sparks", partial(self._sparks.read, missing), self._show_sparks)
 
@@ -264,13 +260,9 @@ class RunsView(RunContainer, inherit_bindings=False):
         if mode == CURVES and not runs and isinstance(selected, Heading) and selected.family is not None:
             families = _families(selected, (row.value for row in self.table.known.values()))
         elif mode == CURVES and not runs:
-            runs = _curves(self.current_run(), self._runs_among(self.table.known))
+            runs = _curves(self.current_run(), _runs_among(self.table, self.table.known))
         self.charts.show(ChartRequest(mode, self.query_shown, self._metrics, runs, families))
-        self._point_charts()
-
-    def _point_charts(self) -> None:
-        row = self.current_run()
-        self.charts.point_at(row.run.run_number if row is not None else None)
+        self.charts.point_at(self.current_run())
 
     def on_resize(self) -> None:
         # Charts and sparklines are shown only if there is room for them.
@@ -289,7 +281,7 @@ class RunsView(RunContainer, inherit_bindings=False):
     def _poll(self) -> None:
         if not self.screen.is_current:
             return  # `on_screen_resume` reloads everything
-        active = tuple(row.run.directory for row in self._runs_among(self.table.known) if row.run.is_active)
+        active = tuple(row.run.directory for row in _runs_among(self.table, self.table.known) if row.run.is_active)
         ask(self, "changes", partial(read_file_times, self.project, active), self._polled)
 
     def _polled(self, found: FileTimes) -> None:
@@ -318,7 +310,7 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     @on(RunTable.CursorMoved)
     def _cursor_moved(self) -> None:
-        self._point_charts()
+        self.charts.point_at(self.current_run())
         self._read_sparks()
         if self.charts.mode == CURVES and not self._marks:
             self._show_charts()
@@ -362,7 +354,7 @@ class RunsView(RunContainer, inherit_bindings=False):
             self._show_charts()
 
     def _to_compare(self) -> list[Run]:
-        return _runs_to_compare(self._marks, self.current_run(), self._runs_among([self.table.cursor + 1]))
+        return _runs_to_compare(self._marks, self.current_run(), _runs_among(self.table, [self.table.cursor + 1]))
 
     def action_compare(self) -> None:
         self.app.push_screen(CompareScreen(self.project, self._to_compare()))
@@ -404,11 +396,8 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     # --- Columns
 
-    def action_columns(self) -> None:
-        self._choose_columns()
-
     @work(group="columns", exclusive=True)
-    async def _choose_columns(self) -> None:
+    async def action_columns(self) -> None:
         chosen = await self.app.push_screen_wait(
             ColumnsScreen(self._chosen, self._overview.metrics, self._overview.arguments)
         )
@@ -446,6 +435,11 @@ class RunsView(RunContainer, inherit_bindings=False):
 
     def action_run_bar(self) -> None:
         self.post_message(RunBarRequested())
+
+
+def _runs_among(table: RunTable, numbers: Iterable[int]) -> list[RunRow]:
+    rows = (table.known[number].value for number in numbers if number in table.known)
+    return [row for row in rows if isinstance(row, RunRow)]
 
 
 class DashboardScreen(HistoryScreen):

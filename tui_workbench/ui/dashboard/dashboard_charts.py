@@ -20,7 +20,7 @@ from tui_workbench.core.progress import bar
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.families import Family
 from tui_workbench.runs.store.index import RunIndex
-from tui_workbench.runs.store.table import RunQuery
+from tui_workbench.runs.store.table import RunQuery, RunRow
 from tui_workbench.ui.blocking import ask
 from tui_workbench.ui.charts.chart import Chart
 from tui_workbench.ui.charts.chart_data import Curve, family_curve, run_curves
@@ -130,9 +130,9 @@ class DashboardCharts(Horizontal):
         self._wanted = wanted
         self._read()
 
-    def point_at(self, run: int | None) -> None:
-        """Move the cursor to the run with this number in the charts whose x axis is the run."""
-        self._current = run
+    def point_at(self, row: RunRow | None) -> None:
+        """Move the cursor to this run in the charts whose x axis is the run."""
+        self._current = run = row.run.run_number if row is not None else None
         if self._wanted is not None and self._wanted.mode == BY_RUN:
             for chart in self._charts:
                 chart.point_at(run)
