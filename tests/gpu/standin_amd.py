@@ -32,11 +32,11 @@ class AmdStandin:
         self.state = folder / "amd.json"
         self.programs.mkdir()
 
-    def install(self, tool: str = "amd-smi") -> None:
-        """Put a tool on the search path of `variables`."""
+    def install(self, tool: str = "amd-smi", python: str = sys.executable) -> None:
+        """Put a tool, which runs with `python`, on the search path of `variables`."""
         text = Path(__file__).with_name("standin_amd_smi.py").read_text()
         path = self.programs / tool
-        path.write_text(f"#!{sys.executable} -S\n{text}")
+        path.write_text(f"#!{python} -S\n{text}")
         path.chmod(0o755)
 
     @property

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.faults.support import Workbench, controller_of, until
+from tests.gpu import standin_amd
 from tests.gpu.standin import REST, Standin, gpu
+from tests.gpu.standin_amd import AmdStandin
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
 from tui_workbench.runs.store.rundir import RunDirectory
@@ -28,6 +30,13 @@ TRAIN = """\
 import os, sys, time
 with open(os.environ["STANDIN_NVML_STATE"], "a") as state:
     state.write("proc 0 %d 900 35 C\\n" % os.getpid())
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+"""
+
+WAIT = """\
+import os, sys, time
+print(os.getpid(), flush=True)
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.05)
 """
@@ -197,3 +206,27 @@ def test_run_on_another_machine_is_proven(
         done.touch()
         final = ended(workbench, run_id)["gpu"]
     assert (final["verdict"], final["devices"][0]["name"]) == ("proven", "Tesla T4")
+
+
+def test_run_on_another_machine_with_amd_gpus_is_proven(project_root: Path, gpubox: Machine, ssh_folder: Path) -> None:
+    amd = AmdStandin(gpubox.home())
+    amd.install(python="/usr/bin/python3")
+    amd.write(standin_amd.gpu(0), standin_amd.gpu(1, util=0))
+    target = f"type: remote\naddress: {gpubox.address}\nusername: research\npythonLocation: /usr/bin/python3\n"
+    (project_root / "aml_config" / "gpubox.compute").write_text(target)
+    done = gpubox.home() / "done"
+    (project_root / "train.py").write_text(WAIT)
+    workbench = Workbench(project_root)
+    with gpubox.configured(f"SetEnv PATH={amd.programs}:/usr/bin:/bin STANDIN_AMD_STATE={amd.state}"):
+        result = workbench.run("experiment", "submit", "-c", "local", "-t", "gpubox", "--detach", "train.py", str(done))
+        assert result.code == 0, result
+        directory = run_directory(workbench, result.out.strip().removeprefix("RunId: "))
+        log = directory / "output.log"
+        until(lambda: log.exists() and log.read_bytes().endswith(b"\n"), "the ID of its process")
+        pid = int(log.read_bytes())
+        amd.write(standin_amd.gpu(0), standin_amd.gpu(1, util=0), processes={"0": [[pid, 1 << 30]]})
+        until_sampled(directory, 4)
+        done.touch()
+        final = ended(workbench, directory.name)["gpu"]
+    done.unlink()
+    assert (final["verdict"], final["devices"][0]["name"]) == ("proven", "AMD Instinct MI300X")
