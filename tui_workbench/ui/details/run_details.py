@@ -306,7 +306,7 @@ def head_lines(row: RunRow | None, width: int) -> list[list[Piece]]:
     second = [[Piece(f" {line}", role)] for line in reason] or [_arguments(row, width)]
     job = job_words(row.run, time.time())
     second += [[Piece(f" {truncate_middle(safe_text(job), width - 2)}", "muted")]] if job else []
-    return [_first(row, width), *second, *([_verdict(row, width)] if row.facts.gpu else [])]
+    return [_first(row, width), *second, *(_verdict(row, width) if row.facts.gpu else [])]
 
 
 def _first(row: RunRow, width: int) -> list[Piece]:
@@ -339,7 +339,7 @@ def _arguments(row: RunRow, width: int) -> list[Piece]:
     return pieces
 
 
-def _verdict(row: RunRow, width: int) -> list[Piece]:
+def _verdict(row: RunRow, width: int) -> list[list[Piece]]:
     word = str(row.facts.gpu.get("verdict", ""))
     look = verdict_look(word)
     pieces = [Piece(f" {look.glyph} GPU {safe_text(word)}", look.role)]
@@ -351,4 +351,6 @@ def _verdict(row: RunRow, width: int) -> list[Piece]:
     elif _FIGURES in text and (word == "proven" or cell_len(text) > room):
         # Only the figures, because the GPU tab shows the whole text.
         text = text[text.rfind(_FIGURES) + 2 :]
-    return [*pieces, Piece(f"  {truncate_middle(text, room)}", "text")]
+    first, *rest = reason_lines(text, max(room, 20)) or [""]
+    indent = " " * width_of(pieces)
+    return [[*pieces, Piece(f"  {first}", "text")], *([Piece(f"{indent}  {line}", "text")] for line in rest)]
