@@ -168,7 +168,7 @@ def _add_missing(root: str, name: str) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _built(place: str) -> Iterator[str]:
-    """Create a hidden folder, which is renamed to `place` when the context succeeds, and removed otherwise."""
+    """Create a hidden folder, and rename it to `place` at the end; if the context raises an exception, remove it."""
     parent, name = os.path.split(place)
     building = os.path.join(parent, f".{name}-{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
@@ -203,7 +203,7 @@ def _check_free(place: str) -> None:
 
 def _taken(place: str) -> UsageError:
     command = f"workbench-tui project add {shlex.quote(place)}"
-    remedy = f"Choose another name or --path. If it is a folder, you can turn it into a project: `{command}`."
+    remedy = f"Choose another name or --path. If the path is a folder, you can turn it into a project: `{command}`."
     return UsageError(f"{place} exists and is not an empty folder", remedy=remedy)
 
 

@@ -48,7 +48,7 @@ class _Ticket(NamedTuple):
 def enter(directory: RunDirectory, lock: ControllerLock, active: Iterable[str]) -> bool:
     """Queue a new run. Return True if the caller must start it now; otherwise, its lock is released.
 
-    `active` are the IDs of the active runs of the project. They count even if there was no limit when they started.
+    `active` are the IDs of the active runs of the project. They count even if no limit applied when they started.
     Raises StorageError.
     """
     with _locked_queue() as queue:
@@ -137,7 +137,7 @@ class _Queue:
         return claimed
 
     def count_unlimited(self, directory: RunDirectory, active: Iterable[str]) -> None:
-        """Add active runs of the project on the same target that started when there was no limit."""
+        """Add active runs of the project on the same target that started when no limit applied."""
         demand = read_demand(directory)
         for run_id in active if demand.target else ():
             other = RunDirectory(os.path.join(os.path.dirname(directory.path), run_id))

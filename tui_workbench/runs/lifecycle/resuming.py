@@ -92,7 +92,7 @@ def take_over(directory: RunDirectory) -> bool:
 
 
 def start_again(directory: RunDirectory) -> None:
-    """Start another attempt of an ended run of this user, in its working copy. Returns once it has a controller.
+    """Start another attempt of an ended run of this user, in its working copy. Return when it has a controller.
 
     Raises UsageError or ConfigurationError if that is impossible, ImportedRun, StorageError, and WorkbenchError if no
     controller can be started.
@@ -198,7 +198,7 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
 
 
 def finish_here(directory: RunDirectory, lock: ControllerLock) -> None:
-    """Complete a run that has ended or was canceled, in this process. Releases the lock. Raises StorageError."""
+    """Complete a run that has ended or was canceled, in this process, and release the lock. Raises StorageError."""
     controller = Controller(directory)
     with lock:
         controller.finish()

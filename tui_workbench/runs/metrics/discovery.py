@@ -48,7 +48,7 @@ class Discovery:
     """A repeated search for files below several folders.
 
     `wanted` is called with the name and the path of a file, and returns True if the search must return this file. If
-    the path is empty, it returns True if a file with this name can be wanted at some path.
+    the path is empty, it returns True if files with this name are wanted in any folder.
     """
 
     def __init__(self, roots: list[Root], wanted: Callable[[str, str], bool]) -> None:

@@ -82,7 +82,7 @@ def check_name(name: str) -> None:
     """Raise UsageError if a channel cannot have this name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is not a valid name of a channel",
+            f"{name!r} is not a valid channel name",
             remedy="Use at most 64 letters, digits, `.`, `_` and `-`, and begin with a letter or digit.",
         )
 
@@ -98,7 +98,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def _channel(name: str, values: dict[str, Any]) -> Channel:
-    """Raises ValueError, TypeError, KeyError or UsageError for invalid values."""
+    """Return a channel. Raises ValueError, TypeError, KeyError or UsageError for invalid values."""
     channel = Channel(name, str(values["url"]), tuple(values["events"]), tuple(values["metrics"]))
     if not (_NAME.fullmatch(name) and is_reference(channel.reference) and set(channel.events) <= set(EVENTS)):
         raise ValueError(name)

@@ -297,7 +297,7 @@ class RunIndex:
                     file.seek(seen)
                     data = file.read(min(size - seen, LARGEST + 1))
         except OSError:
-            pass  # there is no journal
+            pass  # the journal does not exist yet
         if (size, mtime) == (seen, seen_mtime):
             return (size, mtime), set()
         if size <= seen:

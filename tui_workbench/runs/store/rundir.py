@@ -415,7 +415,7 @@ class ControllerLock:
         os.pwrite(self.descriptor, b"%-11d\n" % (pid or os.getpid()), 0)
 
     def release(self) -> None:
-        """Release the lock in this process. Can be called several times."""
+        """Release the lock in this process. The call can be repeated."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -424,7 +424,7 @@ class ControllerLock:
     def holder(directory: RunDirectory) -> int:
         """Return the ID of the process that holds the lock: the controller, or the process that starts it.
 
-        Return 0 if there is none, and -1 if it has not written its ID yet.
+        Return 0 if no process holds it, and -1 if the process has not written its ID yet.
         """
         try:
             with open(open_below(directory.path, CONTROLLER_LOCK), "rb") as file:
