@@ -143,7 +143,7 @@ class Meter:
             self._listener(None)
 
     def update(self, done: float, total: float | None = None) -> None:
-        """Set the completed amount, and the total if it was unknown before."""
+        """Set the completed amount, and the total if it is given."""
         if self._listener is None:
             return
         now = time.monotonic()

@@ -154,8 +154,8 @@ class Call:
     def end(self, code: int | None, stderr: bytes | str = b"", *, error: str = "", note: str = "") -> None:
         """Log the end of the call; only the first call of this method has an effect.
 
-        `code` is the exit code, if any. `error` is the reason why the program could not be started,
-        and `note` is any other result.
+        `code` is the exit code, if any. `error` is the reason for a failure without an exit code, and `note` is any
+        other result.
         """
         if self._is_over:
             return

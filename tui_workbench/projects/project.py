@@ -91,7 +91,7 @@ class Project:
         """Create the state directory, with a `.gitignore` for itself. Raises StorageError."""
         ignore = os.path.join(self.state_directory, ".gitignore")
         try:
-            # `.gitignore` is written first, so that git never sees other files. A full disk leaves it empty.
+            # `.gitignore` is written first, so that git never sees other files. A power failure can leave it empty.
             if not os.path.exists(ignore) or not os.path.getsize(ignore):
                 os.makedirs(self.state_directory, FOLDER_MODE, exist_ok=True)
                 write_below(self.state_directory, ".gitignore", b"*\n")

@@ -208,7 +208,7 @@ def _taken(place: str) -> UsageError:
 
 
 def _files_of(template: str, name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the relative path and content of each file of a new project."""
+    """Yield the relative path and content of each file of a project from a built-in template."""
     sample = packaged("sample_project")
     for relative in _FROM_SAMPLE.get(template, ()):
         yield relative, _read(os.path.join(sample, relative))
@@ -255,7 +255,7 @@ def _clone(address: str, place: str) -> None:
         lines = [line for line in done.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
         reason = (lines or [f"exit code {done.returncode}"])[-1].replace(address, shown).removeprefix("fatal: ")
         message = f"cannot clone the template {shown}: {reason.strip()}"
-        raise UsageError(message, remedy="Check the URL, the network connection, and that you may read the repository.")
+        raise UsageError(message, remedy="Check the URL, the network connection and your access to the repository.")
     shutil.rmtree(os.path.join(place, ".git"))
 
 

@@ -135,7 +135,7 @@ def restore(project: Project, run_id: str) -> str:
     (run,) = find_deleted(project, [run_id])
     path = os.path.join(project.runs_directory, run.run_id)
     if os.path.lexists(path):
-        raise UsageError(f"another run has the ID {run.run_id}", remedy="Delete that run first.")
+        raise UsageError(f"another run has the ID {run.run_id}", remedy=f"First move the directory {path} away.")
     with storage_errors("restore", path):
         rename_below(project.runs_directory, DELETED_PREFIX + run.run_id, run.run_id)
     return run.run_id

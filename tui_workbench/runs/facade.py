@@ -172,7 +172,7 @@ class Runs(History):
         return deleting.restore(self.project, run_id)
 
     def outdated(self, keep: int) -> builtins.list[Run]:
-        """Return the ended runs that are neither among the `keep` newest runs nor pinned, newest first."""
+        """Return the ended runs to delete if the `keep` newest runs are kept; see `deleting.outdated`."""
         return deleting.outdated(self.project, keep)
 
     def purge(

@@ -106,7 +106,7 @@ def _remove_empty(name: str, parent: int) -> None:
 
 
 def _move_outputs(directory: str) -> None:
-    """Move `outputs/` out of the working copy, or create it. A link with this name stays."""
+    """Move `outputs/` out of the working copy, or create an empty folder. A link with this name stays."""
     produced = os.path.join(WORKING_COPY, OUTPUTS)
     if is_folder_below(directory, produced) and not os.path.lexists(os.path.join(directory, OUTPUTS)):
         rename_below(directory, produced, OUTPUTS)

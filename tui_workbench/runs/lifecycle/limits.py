@@ -1,4 +1,4 @@
-"""Limits on concurrent runs: the number of places that a run takes, and the reason why it must wait."""
+"""Limits on concurrent runs: the number of places that a run takes, and the reason why a run must wait."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class _Queue:
     def claim(self, directories: Iterable[RunDirectory]) -> bool:
         """Move runs to the queue of this machine if the machine that queued them has no active run of this user.
 
-        The other machine was renamed, or was a container that has been replaced. Return True if a run was moved.
+        The other machine was probably renamed, or was a container that was replaced. Return True if a run was moved.
         """
         here = os.uname().nodename
         claimed = False

@@ -23,7 +23,7 @@ MAX_DEPTH = 8
 SHARE_OF_TIME = 0.05  # maximum fraction of the time that is spent on searches
 
 LINGER_NS = 5_000_000_000
-"""A file written at most this long after the end of a run belongs to the run, because clocks of servers differ."""
+"""Files written up to this number of nanoseconds after the end of a run belong to it, because server clocks differ."""
 
 
 class Root(NamedTuple):

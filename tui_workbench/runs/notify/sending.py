@@ -121,7 +121,7 @@ def _kind_of_error(text: str) -> str:
 
 
 def _has_ended(directory: RunDirectory) -> bool:
-    """Wait until the end of the run is recorded. Return False if it is not."""
+    """Wait until the end of the run is recorded. Return False after RECORD_SECONDS, or if the run was removed."""
     deadline = time.monotonic() + RECORD_SECONDS
     while not directory.status().end:
         if time.monotonic() > deadline or not os.path.isdir(directory.path):

@@ -2,8 +2,8 @@
 
 The provenance consists of the snapshot, the state and uncommitted changes of the user's own repository, packages,
 interpreter or image, machine, GPUs, and the seeds in arguments and variables. A child of the controller with low
-priority collects it while the script runs, and writes it once. For a value that could not be collected, the reason is
-recorded. Secrets in addresses are masked.
+priority, or a thread of the watcher, collects it while the script runs, and writes it once. For a value that could not
+be collected, the reason is recorded. Secrets in addresses are masked.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def is_due(directory: RunDirectory, record: Record) -> bool:
 def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
     """Collect the provenance in a child process, which closes the inherited `lock`.
 
-    This process must be single-threaded. Return the descriptor of a pipe that reaches end of file when the child ends,
-    or -1 if no child was started.
+    This process must be single-threaded. Return the descriptor of a pipe that reaches end of file when the provenance
+    is collected, or -1 if no child was started.
     """
     if not is_due(directory, record):
         return -1

@@ -387,7 +387,7 @@ class ControllerLock:
 
     @classmethod
     def acquire_new(cls, directory: RunDirectory) -> ControllerLock | None:
-        """Lock a directory that this user is still creating, as `acquire` does. Raises StorageError."""
+        """Lock a directory as `acquire` does, but without checking whose run it is. Raises StorageError."""
         with _opened_lock(directory) as lock:
             if locks.try_lock(lock.descriptor):
                 lock.sign()

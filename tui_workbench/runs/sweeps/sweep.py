@@ -45,7 +45,7 @@ class Member(NamedTuple):
     values: dict[str, str]
     arguments: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
-    family: int = 0  # number of the members that differ only in the seed, from 1; 0 without seeds
+    family: int = 0  # number of the family, from 1: members that differ only in the seed; 0 without seeds
 
 
 class Sweep(NamedTuple):
@@ -321,7 +321,8 @@ def read(project: Project, group: str) -> Sweep:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunNotFound(
             f"cannot read this sweep: {error or type(error).__name__}",
-            remedy="Check the permissions of the file. To cancel its runs, use `workbench-tui experiment cancel`.",
+            remedy="Check the permissions of the file. To cancel the runs of the sweep, use "
+            "`workbench-tui experiment cancel -r ID`.",
             file=path,
         ) from error
 
