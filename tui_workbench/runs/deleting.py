@@ -104,12 +104,15 @@ def _refuse_needed(project: Project, directory: RunDirectory) -> None:
         raise UsageError(f"run {run_id} is pinned and cannot be deleted", remedy=remedy)
     if waiting := waiting_for(directory):
         names = ", ".join(other.run_id for other in waiting)
-        raise UsageError(f"queued runs start after run {run_id}: {names}", remedy="Wait until they start.")
+        message = f"run {run_id} cannot be deleted, because queued runs start after it: {names}"
+        raise UsageError(message, remedy="Wait until they start.")
     with contextlib.suppress(RunNotFound):
         group = directory.read_record().group
         if group and sweep.is_being_made(project, group):
-            message = f"{group} still creates runs, and would create run {run_id} again"
-            raise UsageError(message, remedy=f"Wait, or stop it: `workbench-tui experiment cancel --group {group}`.")
+            message = f"run {run_id} cannot be deleted, because {group} still creates runs and would create it again"
+            raise UsageError(
+                message, remedy=f"Wait, or stop the sweep: `workbench-tui experiment cancel --group {group}`."
+            )
 
 
 def outdated(project: Project, keep: int) -> list[Run]:

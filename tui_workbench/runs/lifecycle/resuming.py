@@ -154,7 +154,9 @@ def refuse_to_start_again(run: Run, record: Record) -> None:
     if record.snapshot == "none" and spec.target.kind.is_remote:
         raise UsageError(f"run {run.run_id} has no working copy, because it was not tracked", remedy=rerun)
     if masked := find_mask(spec.arguments):
-        raise UsageError(f"the secret argument {masked} is no longer stored", remedy=rerun)
+        raise UsageError(
+            f"the secret argument {masked} is no longer stored", remedy="Submit the run again with the secret."
+        )
 
 
 def _resume_waiting(project: Project, directories: Iterable[RunDirectory]) -> list[str]:
