@@ -104,8 +104,10 @@ def _refuse_needed(project: Project, directory: RunDirectory) -> None:
         raise UsageError(f"run {run_id} is pinned and cannot be deleted", remedy=remedy)
     if waiting := waiting_for(directory):
         names = ", ".join(other.run_id for other in waiting)
-        message = f"run {run_id} cannot be deleted, because queued runs start after it: {names}"
-        raise UsageError(message, remedy="Wait until they start.")
+        raise UsageError(
+            f"run {run_id} cannot be deleted, because queued runs start after it: {names}",
+            remedy="Wait until they start.",
+        )
     with contextlib.suppress(RunNotFound):
         group = directory.read_record().group
         if group and sweep.is_being_made(project, group):
