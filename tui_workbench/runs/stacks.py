@@ -275,6 +275,6 @@ def has_several_nodes(processes: Iterable[NamedProcess]) -> bool:
 
 
 def left_out_text(stacks: Stacks) -> str:
-    """Return a text about processes that were not read, or ""."""
+    """Return a text such as `2 more processes not read`, or ""."""
     left = stacks.total - len(stacks.processes)
     return f"{counted(left, 'more process')} not read" if left > 0 else ""

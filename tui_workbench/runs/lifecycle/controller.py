@@ -342,7 +342,7 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
     """Drive a run to its end, as the only task of this process, and release the lock."""
     interrupted = listen_for_cancel()
     trace.set_process_run(directory.path)
-    # A process in a folder prevents its disk from being unmounted, and the folder may be removed.
+    # Leave the current folder: it may be removed, and a process in it prevents its disk from being unmounted.
     os.chdir("/")
     with lock:
         directory.make_durable()

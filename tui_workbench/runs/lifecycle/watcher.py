@@ -355,7 +355,7 @@ def _raise_descriptor_limit() -> int:
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
     """Drive the runs in the folder of a watcher, as the only task of this process, and release the lock."""
     woken = listen_for_cancel()
-    # A process in a folder prevents its disk from being unmounted, and the folder may be removed.
+    # Leave the current folder: it may be removed, and a process in it prevents its disk from being unmounted.
     os.chdir("/")
     with lock:
         Watcher(WatchFolder(directory.path), lock, woken).run()

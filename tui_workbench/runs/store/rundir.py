@@ -118,7 +118,7 @@ class Attempt(NamedTuple):
 
 
 class CancelRequest(NamedTuple):
-    """A request to cancel a run."""
+    """A request to cancel a run, as in the file `cancel` of its directory."""
 
     grace: float = DEFAULT_GRACE  # seconds between SIGTERM and SIGKILL
     reason: str = ""  # set if a policy cancels the run
