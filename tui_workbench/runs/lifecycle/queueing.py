@@ -48,8 +48,8 @@ class _Ticket(NamedTuple):
 def enter(directory: RunDirectory, lock: ControllerLock, active: Iterable[str]) -> bool:
     """Queue a new run. Return True if the caller must start it now; otherwise, its lock is released.
 
-    `active` are the IDs of the active runs of the project. They count even if no limit applied when they started.
-    Raises StorageError.
+    `active` are the IDs of the active runs of the project. Runs on the same target count, even if no limit applied when
+    they started. Raises StorageError.
     """
     with _locked_queue() as queue:
         queue.add(directory)
