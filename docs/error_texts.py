@@ -79,6 +79,7 @@ PLACEHOLDERS = {
     "complaint": "OUTPUT",
     "compute_node": "NAME",
     "computed": "NUMBER",
+    "CONDITIONS": "completes, ends or fails",
     "container": "KIND",
     "directory": "FOLDER",
     "document": "FILE",

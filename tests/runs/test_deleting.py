@@ -72,7 +72,7 @@ class TestTrash:
         waiting.write(WAITING, b"")
         before.write(DEPENDENTS, f"{waiting.run_id}\n".encode())
         write_demand(waiting, Demand("here", "", "", 0, "", 0, "", after=before.path, after_condition="any"))
-        with pytest.raises(UsageError, match=f"queued runs start after run {A}: {waiting.run_id}"):
+        with pytest.raises(UsageError, match=f"because queued runs start after it: {waiting.run_id}"):
             runs.delete(A)
 
     def test_run_of_an_incomplete_sweep_is_refused(self, runs: Runs) -> None:

@@ -8,7 +8,7 @@ WorkbenchError            exit 1   something on this machine failed (disk full, 
 │   ├── LargeFiles                 files of the project are too large to copy for each run
 │   └── ImportedRun                the run was submitted elsewhere and cannot be started or canceled
 ├── ConfigurationError    exit 3   a file of the project is invalid
-│   ├── NotPrepared                the environment is not built, and runs may not build it
+│   ├── NotPrepared                the environment is not built, and `PrepareEnvironment` is false
 │   └── NoGpu                      a run that requires a GPU would train on the CPU
 ├── TargetUnreachable     exit 4   the compute target does not answer, or refuses the login
 ├── StorageError          exit 1   a file could not be read or written
@@ -79,7 +79,7 @@ class ProjectNotFound(UsageError):
 
 
 class RunNotFound(UsageError):
-    """The project has no run or sweep with this ID, or its record cannot be read."""
+    """The project has no run or sweep with this ID, or the record of the run or sweep cannot be read."""
 
 
 class LargeFiles(UsageError):
@@ -110,7 +110,7 @@ class NotPrepared(ConfigurationError):
 
 
 class NoGpu(ConfigurationError):
-    """A run that requires a GPU would train on the CPU. `command` is the command that fixes this."""
+    """A run that requires a GPU would train on the CPU. `command` is the command that fixes the problem, or ""."""
 
     def __init__(self, message: str, *, remedy: str = "", file: str = "", command: str = "") -> None:
         super().__init__(message, remedy=remedy, file=file)
@@ -154,7 +154,7 @@ CAUSES: Mapping[int, tuple[str, str]] = {
     errno.EROFS: ("the file system is read-only", "Use a writable file system: for example, copy the project to one."),
     errno.EACCES: ("permission denied", "Check the permissions of the file and of its folder."),
     errno.EPERM: ("permission denied", "Check the permissions of the file and of its folder."),
-    errno.ENOENT: ("no such file or folder", "Check the name, and that the folder of the file exists."),
+    errno.ENOENT: ("no such file or folder", "Check the path, and create the folder of the file if it is missing."),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "Correct the path."),
     errno.EISDIR: ("this is a folder", "Choose a file in the folder."),
     errno.ELOOP: (

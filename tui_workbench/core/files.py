@@ -66,7 +66,7 @@ def open_regular(path: str) -> BinaryIO:
 
 
 def read_regular(path: str, largest: int = LARGEST) -> bytes:
-    """Return the content of a file. Raises OSError as `open_regular` does, and for more than `largest` bytes."""
+    """Return the content of a file. Raises OSError as `open_regular` does, and if it has more than `largest` bytes."""
     with open_regular(path) as file:
         data = file.read(largest + 1)
     if len(data) > largest:
@@ -115,7 +115,7 @@ def read_below(top: str, name: str, limit: int) -> bytes:
 def write_below(
     top: str, name: str, data: bytes | Sequence[Buffer], *, durable: bool = False, exclusive: bool = False
 ) -> None:
-    """Write a file of one or several parts atomically. Raises OSError.
+    """Write a file atomically. `data` is the content, or a sequence of its parts. Raises OSError.
 
     With `durable`, the data survives a power failure. With `exclusive`, FileExistsError is raised if the file exists.
     """
@@ -125,14 +125,14 @@ def write_below(
 
 @contextlib.contextmanager
 def replacing_below(top: str, name: str, mode: int = FILE_MODE, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """Open a new file, which replaces `name` below `top` when the context succeeds. Raises OSError."""
+    """Open a new file, which replaces `name` below `top` unless the context raises an exception. Raises OSError."""
     with _parent(top, name) as (folder, base), _replacing(folder, base, mode, durable=durable) as file:
         yield file
 
 
 @contextlib.contextmanager
 def replacing(path: str, mode: int = 0o666, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """Open a new file, which replaces `path` when the context succeeds. Raises OSError."""
+    """Open a new file, which replaces `path` unless the context raises an exception. Raises OSError."""
     directory, base = os.path.split(path)
     folder = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -217,7 +217,7 @@ def _merge(old_folder: int, old: str, new_folder: int, new: str) -> None:
             os.fchmod(source, FOLDER_MODE)  # files cannot be moved out of a read-only folder
         for name in os.listdir(source):
             _merge(source, name, destination, name)
-    os.rmdir(old, dir_fd=old_folder)  # fails if the folder got other files in the meantime
+    os.rmdir(old, dir_fd=old_folder)  # fails if files were added to the folder in the meantime
 
 
 @contextlib.contextmanager
@@ -250,8 +250,8 @@ def remove_below(top: str, name: str) -> None:
 def delete_below(top: str, name: str) -> None:
     """Delete a file, a link, or a folder with its content, even if it has read-only folders or is nested very deeply.
 
-    Links are not followed, and mounted file systems are not entered. Can be repeated after an interruption. Raises
-    OSError; `remove_below` ignores errors instead.
+    Links are not followed, and mounted file systems are not entered. The call can be repeated after an
+    interruption. Raises OSError; `remove_below` ignores errors instead.
     """
     with _parent(top, name) as (parent, base):
         if not _is_folder(parent, base):
@@ -303,7 +303,7 @@ def _is_folder(parent: int, name: str) -> bool:
 
 
 def folder_size(path: str) -> int:
-    """Return the disk space of the files in a folder, in bytes. Links are not followed.
+    """Return the disk space that the files in a folder use, in bytes. Links are not followed.
 
     A file with several hard links counts once, and an unreadable folder counts as empty.
     """
@@ -363,7 +363,7 @@ def _regular(descriptor: int, path: str) -> int:
 def _replacing(
     folder: int, base: str, mode: int = FILE_MODE, *, durable: bool = False, exclusive: bool = False
 ) -> Iterator[BinaryIO]:
-    """Open a new file, which is renamed to `base` when the context succeeds, and removed otherwise."""
+    """Open a new file, and rename it to `base` at the end; if the context raises an exception, remove it."""
     temporary = f".workbench-{os.getpid()}-{os.urandom(6).hex()}.new"
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=folder)
     try:
@@ -391,7 +391,7 @@ def _take_over_attributes(descriptor: int, real: str, mode: int | None) -> None:
         return
     own = os.fstat(descriptor)
     if (old.st_uid, old.st_gid) != (own.st_uid, own.st_gid):
-        # Only root can do this; the content matters more than the owner.
+        # Only root can change the owner. Without this right, write the file anyway.
         with contextlib.suppress(PermissionError):
             os.fchown(descriptor, old.st_uid, old.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode) if mode is None else mode)

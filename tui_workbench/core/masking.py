@@ -32,7 +32,7 @@ _ENDINGS = (
 """Endings of options with secret values. `key` is not one of them: `--key 3` is rarely a secret."""
 
 _SPECIAL_TOKENS = frozenset(("bos", "cls", "end", "eos", "mask", "max", "num", "pad", "sep", "start", "stop", "unk"))
-"""Words before `token` in options of language models: `--pad-token`."""
+"""Words before `token` in options of language models, such as `--pad-token`."""
 
 _USER_IN_URL = re.compile(r"(?<=://)([^\s/'\"]+)@")
 _PAIR = re.compile(
@@ -74,7 +74,7 @@ def mask_value(name: str, value: str) -> str:
 
 
 def mask_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Mask the secrets in variables."""
+    """Return the environment variables with their secrets masked."""
     return {name: mask_value(name, value) for name, value in variables.items()}
 
 
@@ -112,7 +112,7 @@ def mask_command(command: str) -> str:
 
 
 def mask_plan(plan: Plan) -> Plan:
-    """Mask the secrets in a plan."""
+    """Return the plan with the secrets in its commands and variables masked."""
     steps = []
     for step in plan.steps:
         environment = mask_variables(step.environment)

@@ -108,7 +108,7 @@ class RunConfiguration(NamedTuple):
     stop_if_idle_minutes: int = 0  # StopIfIdleMinutes; 0 for never
     stop_if_stalled_minutes: int = 0  # StopIfStalledMinutes; 0 for never
     max_duration_minutes: int = 0  # MaxDurationMinutes; 0 for no limit
-    signal_before_end_minutes: int = 0  # SignalBeforeEndMinutes; 0 for the usual seconds
+    signal_before_end_minutes: int = 0  # SignalBeforeEndMinutes; 0 for no early signal
     processes_per_node: str = ""  # ProcessesPerNode: a number or gpus; "" without torchrun
     data_references: tuple[str, ...] = ()  # DataReferences: relative to the project, or absolute
     is_sdk_form: bool = False  # the file has the form of the Azure ML SDK of 2018
@@ -196,7 +196,7 @@ class SweepTask(NamedTuple):
     """The position of a run in its sweep, for schedulers that run the sweep as a job array."""
 
     name: str  # unique among the sweeps of the project, including removed ones
-    number: int  # of the run, from 1
+    number: int  # of the run in the sweep, from 1
     size: int  # number of runs
     limit: int  # maximum number of runs at the same time
 
@@ -271,7 +271,7 @@ class RunSpec(NamedTuple):
 
     @property
     def whole_directory(self) -> str:
-        """The directory of the whole run; `run_directory` differs in a part."""
+        """The directory of the whole run, even if this is a part with another `run_directory`."""
         return os.path.dirname(os.path.dirname(self.run_directory)) if self.members else self.run_directory
 
     @property
@@ -356,7 +356,7 @@ class Run(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The variables of this run alone, such as `SEED=2`, and the arguments."""
+        """The variables that only this run has, such as `SEED=2`, and the arguments."""
         return (*self.variables, *self.arguments)
 
     @property

@@ -10,7 +10,7 @@ import time
 from typing import Any, NamedTuple
 
 SET = 2.0
-"""Minimum deviation in seconds, between the clock and the time since boot, at which the clock counts as changed."""
+"""The clock counts as changed if it has moved by more than this, compared with the time since boot, in seconds."""
 
 
 class Moment(NamedTuple):

@@ -11,8 +11,9 @@ import os
 import re
 from typing import TextIO
 
-# Source: Unicode's Default_Ignorable_Code_Point, and the categories Cc, Cf, Cs, Zl and Zp. Includes control characters,
-# soft hyphen, fillers, zero-width characters, bidi controls, variation selectors, surrogates, non-characters and tags.
+# Source: Unicode's Default_Ignorable_Code_Point, and the categories Cc, Cf, Cs, Zl and Zp. They include control
+# characters, the soft hyphen, fillers, zero-width characters, bidi controls, variation selectors, surrogates,
+# non-characters and tags.
 INVISIBLE = (
     "\\x7f-\\x9f\\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
@@ -21,7 +22,7 @@ INVISIBLE = (
 """All invisible characters except U+0000 to U+001F, as a character class of a regular expression without brackets."""
 
 UNSAFE = f"[\\x00-\\x1f{INVISIBLE}]+"
-"""A regular expression for unsafe characters. Not compiled on import, because few commands need it."""
+"""A regular expression for unsafe characters. It is not compiled on import, because few commands need it."""
 
 
 def glyph(character: str) -> str:
@@ -50,7 +51,7 @@ class _Glyphs(dict[int, str]):
 
 
 GLYPHS = _Glyphs()
-"""A table for `str.translate`. It replaces every character: use it only for unsafe ones."""
+"""A table for `str.translate`. It replaces every character, so translate only unsafe characters."""
 
 
 def visible(text: str) -> str:

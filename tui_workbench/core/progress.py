@@ -20,10 +20,10 @@ BYTES = "B"
 """The unit of amounts that are shown in kB, MB and GB. Other units are plural nouns: `files`, `runs`."""
 
 SMOOTHING_SECONDS = 3.0
-"""Time constant of the smoothing of rates."""
+"""Time constant in seconds for the smoothing of rates."""
 
 UPDATE_SECONDS = 0.1
-"""Minimum time between two updates of a listener."""
+"""Minimum time in seconds between two updates of a listener."""
 
 MEANINGFUL_SECONDS = 2.0
 """Minimum time in seconds that a task must have run before its time left is estimated."""
@@ -115,7 +115,7 @@ _of_process: Listener | None = None
 
 
 def bar(fraction: float | None, cells: int, *, full: str = "█", empty: str = "░", parts: str = "▏▎▍▌▋▊▉") -> str:
-    """Draw a bar; all cells are empty if the fraction is None. `parts` are symbols for partly filled cells."""
+    """Return a progress bar, which is empty if the fraction is None. `parts` are symbols for partly filled cells."""
     if fraction is None:
         return empty * cells
     steps = len(parts) + 1
@@ -143,7 +143,7 @@ class Meter:
             self._listener(None)
 
     def update(self, done: float, total: float | None = None) -> None:
-        """Set the completed amount, and the total if it was unknown before."""
+        """Set the completed amount, and the total if it is given."""
         if self._listener is None:
             return
         now = time.monotonic()
@@ -194,7 +194,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def listen(listener: Listener) -> None:
-    """Report to `listener` the progress of all threads that have no listener of their own."""
+    """Report the progress of all threads without a listener to `listener`."""
     global _of_process
     _of_process = listener
 

@@ -1,4 +1,4 @@
-"""`Retry` of a run configuration: after which ends a run is started again, in the same working copy."""
+"""`Retry` of a run configuration: when a run is started again in its working copy after it has ended."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ FAILED, OUT_OF_MEMORY, LOST, TIMEOUT, PREEMPTED = "failed", "oom", "lost", "time
 CAUSES = (FAILED, OUT_OF_MEMORY, LOST, TIMEOUT, PREEMPTED)
 """Outcomes after which a run can be started again.
 
-An exit code other than 0; killed because memory ran out; the machine was restarted, or the exit code is unknown; ended
-by MaxDurationMinutes. PREEMPTED never occurs: only Slurm preempts runs, and it starts them again itself.
+FAILED is an exit code other than 0. OUT_OF_MEMORY means that the script was killed because memory ran out. LOST means
+that the machine was restarted or that the exit code is unknown. TIMEOUT means that MaxDurationMinutes ended the script.
+PREEMPTED never occurs: only Slurm preempts runs, and it starts them again itself.
 """
 
 DEFAULT_CAUSES = (FAILED, OUT_OF_MEMORY, LOST)
@@ -21,7 +22,7 @@ DEFAULT_TIMES, DEFAULT_DELAY = 1, 60
 
 
 class Retry(NamedTuple):
-    """When a run is started again. `times` is 0 for never, and `delay` is in seconds."""
+    """When a run is started again: at most `times` times, after the outcomes `on`, and `delay` seconds later."""
 
     times: int = 0
     on: tuple[str, ...] = DEFAULT_CAUSES
@@ -29,10 +30,10 @@ class Retry(NamedTuple):
 
 
 def retry_of(configuration: RunConfiguration) -> Retry:
-    """Return what the run configuration says about failed runs."""
+    """Return the value of `Retry` in a run configuration, with defaults for missing keys."""
     values = configuration.retry
     if not values:
         return Retry()
-    # A record in run.json has lists.
+    # The tuple is a list in a record that was read from run.json.
     on = tuple(values.get("on", DEFAULT_CAUSES))
     return Retry(values.get("times", DEFAULT_TIMES), on, values.get("delay", DEFAULT_DELAY))

@@ -114,7 +114,7 @@ def read_text_file(path: str, *, largest: int = LARGEST_EDITABLE, head: int = HE
 
 
 def reread(file: TextFile) -> TextFile | None:
-    """Return the current version of a file, or None if it was deleted. Fast if its signature has not changed.
+    """Return the current version of a file, or None if it was deleted. This is fast if the file has not changed.
 
     Raises StorageError if it cannot be read.
     """

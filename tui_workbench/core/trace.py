@@ -84,7 +84,7 @@ def masked_text(text: str) -> str:
     """Mask the secrets in a text: the values given to `hide`, and the secrets that `masking` recognizes."""
     _hide_environment()
     text = mask_text(text)
-    # The longest first: a secret may contain another one, and its rest would remain.
+    # Start with the longest: if a secret contains another secret, its rest would otherwise remain.
     for value in sorted(_secrets, key=len, reverse=True):
         if value in text:
             text = text.replace(value, MASK)
@@ -154,8 +154,8 @@ class Call:
     def end(self, code: int | None, stderr: bytes | str = b"", *, error: str = "", note: str = "") -> None:
         """Log the end of the call; only the first call of this method has an effect.
 
-        `code` is the exit code, or None if there is none. `error` is the reason why the program could not be started,
-        and `note` is any other result.
+        `code` is the exit code, if any. `error` is the reason for a failure without an exit code, and `note` is any
+        other result.
         """
         if self._is_over:
             return

@@ -34,7 +34,7 @@ def wait_ready(readers: Iterable[int], writers: Iterable[int] = (), timeout: flo
 
 
 def pause(seconds: float, interrupted: int = -1) -> None:
-    """Sleep. Raises Interrupted."""
+    """Sleep for `seconds`. Raises Interrupted if the descriptor becomes readable."""
     if wait_ready([interrupted] if interrupted >= 0 else [], timeout=seconds):
         raise Interrupted
 

@@ -35,7 +35,7 @@ class Project:
     """An open project folder.
 
     `config_directory` contains the configuration files, `state_directory` the files of the workbench. `notice` is a
-    message for the user if the state directory is outside the project, or "".
+    message for the user if the state directory is outside the project, and "" otherwise.
     """
 
     def __init__(self, root: str) -> None:
@@ -79,7 +79,7 @@ class Project:
 
     @property
     def cache_directory(self) -> str:
-        """The folder for data derived from the runs, or "" if there is none, as before the first run.
+        """The folder for data derived from the runs, or "" if it cannot be used, as before the first run.
 
         It is in the user's cache directory, because the files of the project are not trusted.
         """
@@ -91,7 +91,7 @@ class Project:
         """Create the state directory, with a `.gitignore` for itself. Raises StorageError."""
         ignore = os.path.join(self.state_directory, ".gitignore")
         try:
-            # `.gitignore` is written first, so that git never sees other files. A full disk leaves it empty.
+            # `.gitignore` is written first, so that git never sees other files. A power failure can leave it empty.
             if not os.path.exists(ignore) or not os.path.getsize(ignore):
                 os.makedirs(self.state_directory, FOLDER_MODE, exist_ok=True)
                 write_below(self.state_directory, ".gitignore", b"*\n")

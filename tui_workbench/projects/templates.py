@@ -168,7 +168,7 @@ def _add_missing(root: str, name: str) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _built(place: str) -> Iterator[str]:
-    """Create a hidden folder, which is renamed to `place` when the context succeeds, and removed otherwise."""
+    """Create a hidden folder, and rename it to `place` at the end; if the context raises an exception, remove it."""
     parent, name = os.path.split(place)
     building = os.path.join(parent, f".{name}-{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
@@ -203,12 +203,12 @@ def _check_free(place: str) -> None:
 
 def _taken(place: str) -> UsageError:
     command = f"workbench-tui project add {shlex.quote(place)}"
-    remedy = f"Choose another name or --path. If it is a folder, you can turn it into a project: `{command}`."
+    remedy = f"Choose another name or --path. If the path is a folder, you can turn it into a project: `{command}`."
     return UsageError(f"{place} exists and is not an empty folder", remedy=remedy)
 
 
 def _files_of(template: str, name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the relative path and content of each file of a new project."""
+    """Yield the relative path and content of each file of a project from a built-in template."""
     sample = packaged("sample_project")
     for relative in _FROM_SAMPLE.get(template, ()):
         yield relative, _read(os.path.join(sample, relative))
@@ -255,7 +255,7 @@ def _clone(address: str, place: str) -> None:
         lines = [line for line in done.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
         reason = (lines or [f"exit code {done.returncode}"])[-1].replace(address, shown).removeprefix("fatal: ")
         message = f"cannot clone the template {shown}: {reason.strip()}"
-        raise UsageError(message, remedy="Check the URL, the network connection, and that you may read the repository.")
+        raise UsageError(message, remedy="Check the URL, the network connection and your access to the repository.")
     shutil.rmtree(os.path.join(place, ".git"))
 
 

@@ -60,7 +60,7 @@ class Comparison(NamedTuple):
 
 
 def compare(history: History, run_ids: Sequence[str]) -> Comparison:
-    """Compare runs, given by ID or number. Raises UsageError for fewer than two runs, and RunNotFound."""
+    """Compare runs, given by ID or number. Raises UsageError for fewer than two different runs, and RunNotFound."""
     runs = list({run.run_id: run for run in map(history.get, run_ids)}.values())
     if len(runs) < 2:
         raise UsageError("cannot compare a single run", remedy="Give two or more different runs.")

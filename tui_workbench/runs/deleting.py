@@ -64,7 +64,7 @@ def delete(project: Project, run_id: str) -> str:
         if os.path.lexists(os.path.join(project.runs_directory, DELETED_PREFIX + directory.run_id)):
             raise UsageError(
                 f"another run with the ID {directory.run_id} is in the trash",
-                remedy=f"Free it first: `workbench-tui history purge {directory.run_id}`.",
+                remedy=f"Delete that run permanently first: `workbench-tui history purge {directory.run_id}`.",
             )
         with storage_errors("delete", directory.path):
             rename_below(project.runs_directory, directory.run_id, DELETED_PREFIX + directory.run_id)
@@ -104,18 +104,23 @@ def _refuse_needed(project: Project, directory: RunDirectory) -> None:
         raise UsageError(f"run {run_id} is pinned and cannot be deleted", remedy=remedy)
     if waiting := waiting_for(directory):
         names = ", ".join(other.run_id for other in waiting)
-        raise UsageError(f"queued runs start after run {run_id}: {names}", remedy="Wait until they start.")
+        raise UsageError(
+            f"run {run_id} cannot be deleted, because queued runs start after it: {names}",
+            remedy="Wait until they start.",
+        )
     with contextlib.suppress(RunNotFound):
         group = directory.read_record().group
         if group and sweep.is_being_made(project, group):
-            message = f"{group} still creates runs, and would create run {run_id} again"
-            raise UsageError(message, remedy=f"Wait, or stop it: `workbench-tui experiment cancel --group {group}`.")
+            message = f"run {run_id} cannot be deleted, because {group} still creates runs and would create it again"
+            raise UsageError(
+                message, remedy=f"Wait, or stop the sweep: `workbench-tui experiment cancel --group {group}`."
+            )
 
 
 def outdated(project: Project, keep: int) -> list[Run]:
     """Return the ended runs that are not among the `keep` newest runs, newest first.
 
-    Pinned runs are omitted, and runs whose annotations cannot be read or whose outputs have not been fetched.
+    Runs are omitted if they are pinned, if their annotations cannot be read, or if their outputs have not been fetched.
     """
     with RunIndex(project) as index:
         old = index.runs()[keep:]
@@ -135,7 +140,7 @@ def restore(project: Project, run_id: str) -> str:
     (run,) = find_deleted(project, [run_id])
     path = os.path.join(project.runs_directory, run.run_id)
     if os.path.lexists(path):
-        raise UsageError(f"another run has the ID {run.run_id}", remedy="Delete that run first.")
+        raise UsageError(f"another run has the ID {run.run_id}", remedy=f"First move the directory {path} away.")
     with storage_errors("restore", path):
         rename_below(project.runs_directory, DELETED_PREFIX + run.run_id, run.run_id)
     return run.run_id
@@ -146,8 +151,8 @@ def purge(
 ) -> Purged:
     """Delete runs in the trash, and runs whose purge was interrupted, with the snapshots that only they used.
 
-    Before that, `delete_copies` is called with the IDs of those that this user submitted on this machine. Its errors
-    and others are returned, and the other runs are deleted. Raises StorageError.
+    `delete_copies` is called first, with the IDs of the runs that this user submitted on this machine, and returns
+    errors. The result contains these and other errors; the runs without an error are deleted. Raises StorageError.
     """
     with cache_lock(f"purge-{file_name(project.state_directory)[-150:]}"):
         problems: list[str] = []
@@ -172,7 +177,7 @@ def purge(
 
 
 def _is_own_purged(project: Project, run_id: str) -> bool:
-    """Return True if this user submitted the run, and no other run has its ID, such as one from a backup.
+    """Return True if this user submitted the run, and no other run has its ID, such as a run from a backup.
 
     Its record may have been deleted already by an interrupted purge.
     """

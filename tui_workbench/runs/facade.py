@@ -1,4 +1,4 @@
-"""`Runs`, the interface of the screens and the command line to the runs of a project.
+"""`Runs`, the interface to the runs of a project for the screens and the command line.
 
 The calls block, so the screens make them in threads. No state is kept between calls: each call reads the files again.
 """
@@ -144,7 +144,7 @@ class Runs(History):
         """Restore the project to the snapshot of the run, after saving the current state.
 
         Ignored files stay unchanged. With `dry_run`, nothing is changed. Raises RunNotFound, StorageError, or
-        UsageError if there is no snapshot.
+        UsageError if the run has no snapshot.
         """
         return restore(self.project, self.directory(run_id).read_record(), dry_run=dry_run)
 
@@ -156,7 +156,7 @@ class Runs(History):
         return undo(self.project, dry_run=dry_run)
 
     def undoable_restore(self) -> str:
-        """Return a description of the state that `undo_restore` would restore, or "" if there is none."""
+        """Return a description of the state that `undo_restore` would restore, or ""."""
         return undoable(self.project)
 
     def check_deletable(self, run_id: str) -> None:
@@ -172,15 +172,15 @@ class Runs(History):
         return deleting.restore(self.project, run_id)
 
     def outdated(self, keep: int) -> builtins.list[Run]:
-        """Return the ended runs that are neither among the `keep` newest runs nor pinned, newest first."""
+        """Return the ended runs to delete if the `keep` newest runs are kept; see `deleting.outdated`."""
         return deleting.outdated(self.project, keep)
 
     def purge(
         self, run_ids: Sequence[str], delete_copies: Callable[[frozenset[str]], builtins.list[str]] = lambda _: []
     ) -> deleting.Purged:
-        """Delete runs in the trash for good, with the snapshots that only they used. Raises StorageError.
+        """Delete runs in the trash permanently, with the snapshots that only they used. Raises StorageError.
 
-        `delete_copies` deletes the copies of own runs on targets, and returns errors.
+        `delete_copies` deletes the copies of this user's runs on targets, and returns errors.
         """
         return deleting.purge(self.project, run_ids, delete_copies)
 
@@ -191,7 +191,7 @@ class Runs(History):
         return directory.run()
 
     def take_over_imported(self, run_id: str) -> None:
-        """Take over an imported run that the user has reviewed. After that, `get` with `adopt` starts it.
+        """Take over an imported run that the user has reviewed, so that `get` with `adopt` can start it.
 
         See `tui_workbench.runs.lifecycle.adoption`. Raises ImportedRun, RunNotFound or StorageError.
         """

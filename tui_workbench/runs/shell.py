@@ -61,7 +61,7 @@ def project_shell(project: Project, run_configuration: str = "", *, is_interacti
 def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool = True) -> Shell:
     """Return a shell in a copy of a run's snapshot, with the files that the run changed.
 
-    Raises ConfigurationError, StorageError, or UsageError if there is no snapshot.
+    Raises ConfigurationError, StorageError, or UsageError if the run has no snapshot.
     """
     record = directory.read_record()
     folder = _copy_of(project, directory, record)
@@ -89,7 +89,7 @@ def _interpreter_of(spec: RunSpec) -> tuple[str, str]:
     if not target.kind.runs_here:
         return "", (
             f"This shell does not use the Python of target {target.name}. "
-            f"To run a script there, use `az ml experiment submit -c {name} SCRIPT`."
+            f"To run a script on the target, use `az ml experiment submit -c {name} SCRIPT`."
         )
     interpreter = find_interpreter(target)
     if target.user_managed_environment:
@@ -232,7 +232,7 @@ _STARTUP = {
 
 
 def _interactive(program: str, environment: dict[str, str]) -> tuple[str, ...]:
-    """Return the command of an interactive shell that reads the startup files. May add variables to `environment`."""
+    """Return the command of an interactive shell that reads the startup files. Variables are added to `environment`."""
     startup = os.path.join(environment[FRONT].split(os.pathsep)[0], "startup")
     name = os.path.basename(program)
     if name == "bash":

@@ -106,7 +106,7 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
     if reading.scope > 0:
         raise WorkbenchError(
             f"{label} does not permit a program to read another process (kernel.yama.ptrace_scope is {reading.scope})",
-            remedy="Run `sudo sysctl kernel.yama.ptrace_scope=0` on that machine; this lasts until its next restart.",
+            remedy="Run `sudo sysctl kernel.yama.ptrace_scope=0` on that machine. The change lasts until a restart.",
         )
     raise WorkbenchError(
         f"{label} does not permit py-spy to read the processes of the run",
@@ -146,7 +146,7 @@ def has_stacks(directory: str) -> bool:
 
 
 def last_stacks(directory: str) -> Stacks:
-    """Return the last stacks of the run at `directory`. Raises RunNotFound if there are none, or StorageError."""
+    """Return the last stacks of the run at `directory`. Raises RunNotFound if none are kept, or StorageError."""
     names, run_id = _names(directory), os.path.basename(directory)
     if not names:
         raise RunNotFound(
@@ -220,10 +220,10 @@ def _process_from_record(found: dict[str, Any]) -> NamedProcess:
 
 
 def rank_places(processes: Iterable[NamedProcess]) -> list[tuple[str, tuple[Frame, ...]]]:
-    """Return where the main threads of the ranks are, most frequent first: `ranks 0-2, 5` and one or two calls.
+    """Return the places of the main threads of the ranks, most frequent first: `ranks 0-2, 5` and one or two calls.
 
-    The calls are the last one in a file of the project and, if that has called a library, the most recent one. Empty
-    for fewer than two ranks. In a training that hangs, the rank that is elsewhere is often the cause.
+    The calls are the innermost call in a file of the project and, if that has called a library, the innermost call. The
+    list is empty for fewer than two ranks. If a training hangs, a rank at another place is often the cause.
     """
     ranks: dict[tuple[Frame, ...], list[int]] = {}
     for each in processes:
@@ -254,7 +254,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def thread_state(thread: ThreadStack) -> str:
-    """Return what a thread does, such as `waiting`."""
+    """Return the state of a thread, such as `waiting` or `running, holds the GIL`."""
     return ("running" if thread.is_active else "waiting") + (", holds the GIL" if thread.has_gil else "")
 
 
@@ -275,6 +275,6 @@ def has_several_nodes(processes: Iterable[NamedProcess]) -> bool:
 
 
 def left_out_text(stacks: Stacks) -> str:
-    """Return a text about processes that were not read, or ""."""
+    """Return a text such as `2 more processes not read`, or ""."""
     left = stacks.total - len(stacks.processes)
     return f"{counted(left, 'more process')} not read" if left > 0 else ""

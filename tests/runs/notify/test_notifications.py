@@ -165,7 +165,7 @@ def test_channels_are_listed_replaced_and_removed(shell: Installed, topic: Topic
 
 def test_invalid_channels_are_refused(shell: Installed, home: Path) -> None:
     for name, url, error in (
-        ("a/b", "ntfy://x/y", "is not a valid name of a channel"),
+        ("a/b", "ntfy://x/y", "is not a valid channel name"),
         ("phone", "nonsense://x", "Apprise does not support this URL"),
         ("phone", "", "--url-stdin: stdin is empty"),
     ):

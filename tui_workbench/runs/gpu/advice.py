@@ -16,7 +16,7 @@ SHORTEST_SECONDS = 60.0
 """Minimum number of seconds on a GPU for any advice; shorter runs mostly load their model."""
 
 WAITING_PART, WAITING_PAUSES = 0.2, 10
-"""Minimum part of the time that a GPU waits between phases of work, and minimum number of these pauses, for advice."""
+"""Minimum part of the time in which a GPU waits between phases of work, and minimum number of waits, for advice."""
 
 THROTTLED_PART = 0.1
 FULL_PART = 0.95
@@ -111,7 +111,7 @@ def _full(machine: Machine, held: dict[int, DeviceUse]) -> str:
 
 
 def _most(held: dict[int, DeviceUse], seconds: Sequence[float]) -> tuple[int, float]:
-    """Return the GPU for which these seconds are the largest part of its time, and that part."""
+    """Return the GPU for which `seconds` are the largest part of its time, and that part."""
     parts: Iterator[tuple[int, float]] = (
         (number, spent / use.held) for (number, use), spent in zip(held.items(), seconds, strict=True)
     )

@@ -73,9 +73,9 @@ _ANY = re.compile(rb"GPU|/gpu:|CUDA|cuda|ROCm|CPU|^(?:\[rank\d+\]: )?name: |Devi
 
 
 def evidence_in(path: str, start: int = 0, end: int | None = None) -> tuple[Evidence, ...]:
-    """Return the first message of each kind in the log at `path`, in order; empty if there is no log.
+    """Return the first message of each kind in the log at `path`, in order; empty without a log.
 
-    Only the bytes from `start` to `end` are read, by default all. Numbers of lines count from `start`.
+    Only the bytes from `start` to `end` are read, by default all. Line numbers count from `start`.
     """
     try:
         with open_regular(path) as file:

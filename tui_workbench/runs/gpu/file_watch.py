@@ -9,11 +9,11 @@ from tui_workbench.targets.gpu.changes import LOOK_SECONDS, Silence, log_mark
 
 
 class FileWatch:
-    """The silence of the run in `directory`.
+    """Measures for how long the files of the run in `directory` have not changed.
 
-    Its logs are in the run directory on this machine, perhaps as copies. Listing the files of the run may need a
-    connection to another machine, so `files` is called only while the logs do not change. It returns the mark of all
-    files, with the logs on that machine; "" if it is not known.
+    The run directory on this machine contains the logs of the run, or copies of them. Listing the files of the run may
+    need a connection to another machine, so `files` is called only while the logs do not change. It returns a text that
+    changes with the files, including the logs on that machine; "" if the files cannot be listed.
     """
 
     def __init__(self, directory: str, files: Callable[[], str]) -> None:
@@ -33,7 +33,7 @@ class FileWatch:
         if quiet < LOOK_SECONDS:
             self._due = now - quiet + LOOK_SECONDS
         elif now >= self._due:
-            # Due at multiples of LOOK_SECONDS, so that no limit in minutes passes before a listing.
+            # List the files at multiples of LOOK_SECONDS, so that they are listed before a limit in minutes is reached.
             self._due += LOOK_SECONDS * ((now - self._due) // LOOK_SECONDS + 1)
             if not self._see_files(now):
                 self._silence = Silence()
@@ -41,7 +41,7 @@ class FileWatch:
         return self._silence.seconds(now)
 
     def _see_files(self, now: float) -> bool:
-        """List all files. Return False if that is impossible now."""
+        """List all files. Return False if they cannot be listed now."""
         try:
             mark = self._files()
         except (WorkbenchError, OSError):

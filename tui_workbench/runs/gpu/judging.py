@@ -203,7 +203,7 @@ def fresh_verdict(
     with_log: bool = True,
     stop_minutes: int | None = 0,
 ) -> Verdict | None:
-    """Return the verdict of `judge` from the current samples, or None if there are no valid samples."""
+    """Return the verdict of `judge` from the current samples, or None without valid samples."""
     usage = read_usage(os.path.join(directory, GPU_SAMPLES))
     if usage is None:
         return None
@@ -240,7 +240,7 @@ def _stop_minutes(state: str, configuration: RunConfiguration) -> int | None:
 
 
 def attempt_verdict(directory: str, attempt: AttemptRecord, configuration: RunConfiguration) -> Verdict | None:
-    """Return the verdict on one attempt of a run, or None if there are no valid samples of it."""
+    """Return the verdict on one attempt of a run, or None without valid samples of the attempt."""
     usage = read_attempt(os.path.join(directory, GPU_SAMPLES), attempt.number)
     if usage is None:
         return None
@@ -255,7 +255,7 @@ def attempt_verdict(directory: str, attempt: AttemptRecord, configuration: RunCo
 def judged(configuration: RunConfiguration, ending: Ending, word: str, cause: str) -> Ending:
     """Return the ending, changed to failed if the run required a GPU and used none.
 
-    `word` is the verdict, or "" if there is none; `cause` is the reason why no GPU was used.
+    `word` is the verdict, or ""; `cause` is the reason why no GPU was used.
     """
     if not configuration.require_gpu or ending.state != RunState.COMPLETED or word not in ("", NOT_USED):
         return ending

@@ -91,7 +91,7 @@ class Recorder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Record the remaining samples, and stop. Waits at most STOP_SECONDS for a machine that does not answer."""
+        """Record the remaining samples, and stop. If the machine does not answer, wait at most STOP_SECONDS."""
         self._stopped.set()
         self._thread.join(STOP_SECONDS)
 
@@ -278,7 +278,7 @@ class Recorder:
 
 
 def _gives_all(spec: RunSpec) -> bool:
-    """Return True if the run is given all the GPUs of its samples, and not only may use them."""
+    """Return True if the run was given all GPUs in its samples; False if it may use them, but need not."""
     kind = spec.target.kind
     return kind.has_scheduler or (spec.target.gives_gpus if kind.runs_in_container else bool(spec.target.gpus))
 
@@ -423,7 +423,7 @@ class Owners:
         if not process.container or not self._spec.target.kind.runs_in_container:
             return False
         if self._container is None:
-            # Do not use the controller's target, which another thread uses. After an error, the next sample retries.
+            # Do not use the controller's target, which another thread uses. Retry after an error at the next sample.
             with contextlib.suppress(WorkbenchError):
                 self._container = target_for(self._spec.target).container_id(self._spec)
         return bool(self._container) and self._container == process.container

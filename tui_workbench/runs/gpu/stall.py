@@ -1,8 +1,9 @@
 """Decide whether a run is stalled: it holds memory of a GPU, but none of its files has changed for a long time.
 
-Only time with samples counts, so a suspended machine, a lost connection or a changed clock makes no run stalled. The
-normal pauses are those of the run itself while it holds memory of a GPU; a download before the training does not count.
-A run with few changes, or with changes in its first minutes only, has shown no rhythm, so its silence means little.
+Only time with samples counts, so a suspended machine, a lost connection or a changed clock does not make a run stalled.
+The normal pauses are those of the run itself while it holds memory of a GPU; a download before the training does not
+count. A run with few changes, or with changes in its first minutes only, has shown no rhythm, so its silence means
+little.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ LEARN_CHANGES, LEARN_SECONDS = 5, SHORTEST_STALL
 """Minimum number of changes for a rhythm, and minimum seconds on the GPU until the last change."""
 
 ABSENT_SECONDS = 10.0
-"""Seconds without memory of a GPU after which a run has left it. A driver may omit a process from a few samples."""
+"""Seconds without memory of a GPU after which a run no longer counts as using it.
+
+A driver may omit a process from a few samples.
+"""
 
 _OF_LONGEST, _OF_SECOND = 1.5, 3.0
 
 
 class Progress:
-    """The changes of a run's files, in seconds in which the run held memory of a GPU."""
+    """The changes of a run's files. Only seconds in which the run held memory of a GPU are counted."""
 
     def __init__(self) -> None:
         self.quiet = 0.0  # since the last change

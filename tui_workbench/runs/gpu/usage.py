@@ -200,7 +200,7 @@ class Usage:
 
     def add(self, sample: Sample) -> None:
         """Add a sample in which the run's processes have the user OWN."""
-        # If the clock was set back, the time since the sample before is not known.
+        # If the clock was set back, the time since the previous sample is not known.
         passed = max(0.0, sample.time - self._previous) if self._previous else INTERVAL
         if passed > LONGEST_GAP:
             self.unseen += passed - INTERVAL
@@ -332,7 +332,7 @@ def read_usage(path: str) -> Usage | None:
 
 
 def read_attempt(path: str, number: int) -> Usage | None:
-    """Return the totals of the samples of one attempt, or None if there are none or the file is unreadable."""
+    """Return the totals of the samples of one attempt, or None without samples or if the file is unreadable."""
     try:
         with open_regular(path) as file:
             usage = _seek_attempt(file, number)

@@ -109,7 +109,7 @@ def refuse_unless_new(directory: RunDirectory) -> None:
         unknown = set(os.listdir(directory.path)) - _FILES_BEFORE_START
     rerun = f"Run it again instead: `workbench-tui experiment rerun -r {directory.run_id}`."
     if unknown or os.path.islink(directory.file(WORKING_COPY)):
-        foreign = sorted(unknown)[:3] or [WORKING_COPY]  # without unknown files, the working copy is a symbolic link
+        foreign = sorted(unknown)[:3] or [WORKING_COPY]  # if no file is unknown, the working copy is a symbolic link
         names = ", ".join(map(visible, foreign))
         raise ImportedRun(
             f"cannot take over run {directory.run_id}: its directory contains files or links that `submit` does not "

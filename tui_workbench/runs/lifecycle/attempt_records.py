@@ -12,7 +12,7 @@ from tui_workbench.runs.store.rundir import Ending, Record, RunDirectory
 def record_attempts(directory: RunDirectory, record: Record, ending: Ending | None) -> None:
     """Write the missing records of ended attempts; `ending` is that of the last attempt, if it has ended.
 
-    Can be called again. Raises StorageError.
+    The call can be repeated. Raises StorageError.
     """
     configuration = record.spec.run_configuration
     ended = attempts_of(directory)[:-1]

@@ -147,7 +147,7 @@ def discard(folder: str) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the end of this context."""
+    """Delay the effect of Ctrl-C until the end of this context."""
     pressed: list[int] = []
     try:
         # A signal mask does not help, because it applies to one thread and another thread would get the signal.
@@ -315,14 +315,15 @@ def make_copy(directory: RunDirectory, record: Record) -> None:
     discard(directory.file(rundir.WORKING_COPY))
     store.check_out(record.commit_id, directory.file(rundir.WORKING_COPY))
     directory.write(rundir.COPY, b"made\n")
-    wait_for_clock_tick(directory, directory.copied_at)  # files of the run must be newer
+    wait_for_clock_tick(directory, directory.copied_at)  # files of the run must be newer than those of the copy
 
 
 def restore_copy(directory: RunDirectory, record: Record) -> None:
     """Undo `collect_outputs`: restore the working copy of an ended run, with the files that the run made.
 
-    Files of the snapshot that the run removed are restored too. Can be called again after an interruption: EARLIER
-    exists until its files are moved, and until then the working copy must not be collected. Raises StorageError.
+    Files of the snapshot that the run removed are restored too. The call can be repeated after an interruption:
+    EARLIER exists until its files are moved, and until then the working copy must not be collected. Raises
+    StorageError.
     """
     path = directory.path
     if record.snapshot == "none":
@@ -341,6 +342,6 @@ def restore_copy(directory: RunDirectory, record: Record) -> None:
             make_folders(path, WORKING_COPY)
             restored = os.path.join(WORKING_COPY, OUTPUTS)
             try:
-                rename_below(path, OUTPUTS, restored)  # at once, so that an interruption cannot divide the outputs
+                rename_below(path, OUTPUTS, restored)  # one rename, so that an interruption cannot divide the outputs
             except OSError:
-                merge_below(path, OUTPUTS, restored)  # the snapshot contains outputs
+                merge_below(path, OUTPUTS, restored)  # the working copy contains outputs of the snapshot

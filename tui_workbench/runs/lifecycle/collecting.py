@@ -62,7 +62,7 @@ def collect_outputs(directory: str, since_ns: int, *, drop_unchanged: bool = Tru
 
     `since_ns` is the time at which the copy was complete, in nanoseconds of the file system's clock. Files that were
     changed, renamed or linked later belong to the run. Without `drop_unchanged`, only bytecode is removed. The returned
-    paths are relative to the copy. Can be called again after an interruption. Raises OSError.
+    paths are relative to the copy. The call can be repeated after an interruption. Raises OSError.
     """
     _move_outputs(directory)
     kept: list[str] = []
@@ -106,7 +106,7 @@ def _remove_empty(name: str, parent: int) -> None:
 
 
 def _move_outputs(directory: str) -> None:
-    """Move `outputs/` out of the working copy, or create it. A link with this name stays."""
+    """Move `outputs/` out of the working copy, or create an empty folder. A link with this name stays."""
     produced = os.path.join(WORKING_COPY, OUTPUTS)
     if is_folder_below(directory, produced) and not os.path.lexists(os.path.join(directory, OUTPUTS)):
         rename_below(directory, produced, OUTPUTS)

@@ -76,7 +76,7 @@ class Helpers:
             self.metrics.on_metrics = watch.check
 
     def stop_recording(self) -> None:
-        """Stop recording the GPUs, which may wait for a machine that does not answer. Can be called again."""
+        """Stop recording the GPUs. This may wait for a machine that does not answer. The call can be repeated."""
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.stop()
@@ -87,7 +87,7 @@ class Helpers:
         os.kill(os.getpid(), starting.CANCEL_SIGNAL)
 
     def _end_attempt(self, record: Record, reason: str) -> None:
-        """End the attempt because of its time limit. Without `Retry` there is no other attempt, so the run ends."""
+        """End the attempt because of its time limit. Without `Retry`, this ends the run."""
         if not record.spec.run_configuration.retry:
             self._end(reason)
             return
@@ -114,7 +114,7 @@ class Controller:
         helpers: Helpers | None = None,
     ) -> None:
         self._lock = lock
-        self.provenance = -1  # descriptor, readable when the provenance is recorded; -1 if there is none
+        self.provenance = -1  # descriptor that becomes readable when the provenance is recorded, or -1
         self._directory = directory
         self._interrupted = interrupted
         self.record: Record = directory.own_record()
@@ -159,7 +159,7 @@ class Controller:
         return False
 
     def finish_metrics(self) -> None:
-        """Store long metrics. Call it last: the end of the run does not wait for them, nor should the queue."""
+        """Store long metrics. Call this last, because the end of the run and the queue must not wait for them."""
         self._helpers.metrics.store_late()
 
     def conclude(self, outcome: Outcome) -> None:
@@ -191,7 +191,7 @@ class Controller:
         """Make another attempt possible. Raises WorkbenchError, and the errors of `TargetLifecycle.make_ready`."""
         if attempt.anew and rundir.RESET not in self._directory.status().done:
             restore_copy(self._directory, self.record)
-            remove_below(self._directory.path, rundir.GPU_VERDICT)  # it does not cover the new attempt
+            remove_below(self._directory.path, rundir.GPU_VERDICT)  # the stored verdict does not cover the new attempt
         self._lifecycle.make_ready(attempt)
 
     def _watch(self) -> None:
@@ -207,7 +207,7 @@ class Controller:
         self._wrap_up(self._wait_for_last_attempt())
 
     def _wait_for_last_attempt(self) -> Ending:
-        """Wait for the end of the script, and start it again while `Retry` asks for it. Raises like `_wait`."""
+        """Wait for the end of the script, and start it again as `Retry` requests. Raises the errors of `_wait`."""
         while True:
             ending = self._wait()
             if not retrying.plan_attempt(self._directory, self.record, ending):
@@ -239,9 +239,9 @@ class Controller:
                 return self._ending(outcome)
 
     def _ending(self, outcome: Outcome) -> Ending:
-        """Return the ending of the script. A script that ended after the warning was ended by its time limit."""
+        """Return the ending of the script. After a warning of the time limit, the limit counts as the cause."""
         ending = _ending(outcome, self._directory.now())
-        # Its thread may just be sending the warning, and the time until another attempt is not idle time.
+        # The recording thread may be sending the warning. The time until another attempt must not count as idle time.
         self._helpers.stop_recording()
         limit = self._directory.status().limit
         return ending._replace(state=RunState.CANCELED, reason=limit, exit_code=None) if limit else ending
@@ -339,10 +339,10 @@ def _ending(outcome: Outcome, end: float) -> Ending:
 
 
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
-    """Drive a run to its end, as the only task of this process. Releases the lock."""
+    """Drive a run to its end, as the only task of this process, and release the lock."""
     interrupted = listen_for_cancel()
     trace.set_process_run(directory.path)
-    # A process in a folder prevents its disk from being unmounted, and the folder may be removed.
+    # Leave the current folder: it may be removed, and a process in it prevents its disk from being unmounted.
     os.chdir("/")
     with lock:
         directory.make_durable()

@@ -17,7 +17,7 @@ from tui_workbench.runs.store.rundir import DEPENDENTS, RunDirectory
 
 OK, ANY, FAILED = "ok", "any", "failed"
 CONDITIONS = {OK: "completes", ANY: "ends", FAILED: "fails"}
-"""The conditions of a dependency, and what the other run does when one is met."""
+"""By condition, the verb for the event that the queued run waits for."""
 
 MET_BY = {OK: {RunState.COMPLETED}, ANY: RunState.TERMINAL, FAILED: {RunState.FAILED}}
 

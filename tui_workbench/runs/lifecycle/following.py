@@ -64,7 +64,7 @@ class GroupThread:
             with contextlib.closing(self._group):
                 while not self._is_closing:
                     self._wait()
-        except Exception as error:  # the code of a target may raise anything
+        except Exception as error:  # the code of a target may raise any exception
             self._on_broken(error)
         finally:
             os.close(self._reading)

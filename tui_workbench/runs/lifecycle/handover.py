@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 FOLDER = "watchers"
 RUNS = "runs"  # the folder of links
-CHILD_SECONDS = 5.0  # time limit for a child of a killed watcher to release the lock, when it starts a program
+CHILD_SECONDS = 5.0  # time limit for a child of a killed watcher to start its program, which releases the lock
 GATE = "gate"  # lock file that is locked while a run is handed over, and while the watcher decides whether to end
 
 
 def hand_over(directory: RunDirectory, lock: ControllerLock, target: Target, start: Start = spawn) -> None:
-    """Hand a run over to a new controller, or to the watcher of its target. Releases the lock.
+    """Hand a run over to a new controller, or to the watcher of its target, and release the lock.
 
     Raises WorkbenchError if no process can be started.
     """

@@ -19,7 +19,7 @@ READING_SECONDS = 5.0  # maximum duration of a round of reading metrics
 
 
 class Helping:
-    """The helpers of a watcher's runs. Call the methods in the main thread. `post` calls a function in this thread."""
+    """The helpers of a watcher's runs. The methods are called in the main thread; `post` calls a function there."""
 
     def __init__(self, post: Callable[[Callable[[], object]], object]) -> None:
         self._post = post

@@ -1,4 +1,4 @@
-"""Limits on concurrent runs: the number of places that a run takes, and the reason why it must wait."""
+"""Limits on concurrent runs: the number of places that a run takes, and the reason why a run must wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui_workbench.runs.store.rundir import DEPENDENTS, QUEUE_ENTRY, WAITING, Ru
 STEP = "queue"
 _NAMED_HOLDERS = 3
 GPUS = "/proc/driver/nvidia/gpus"
-AMD_GPUS = "/sys/class/kfd/kfd/topology/nodes/*/gpu_id"  # the ID is 0 for processors
+AMD_GPUS = "/sys/class/kfd/kfd/topology/nodes/*/gpu_id"  # the files contain 0 for CPUs
 
 
 class Dependency(NamedTuple):

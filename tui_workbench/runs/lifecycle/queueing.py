@@ -48,8 +48,8 @@ class _Ticket(NamedTuple):
 def enter(directory: RunDirectory, lock: ControllerLock, active: Iterable[str]) -> bool:
     """Queue a new run. Return True if the caller must start it now; otherwise, its lock is released.
 
-    `active` are the IDs of the active runs of the project. They count even if there was no limit when they started.
-    Raises StorageError.
+    `active` are the IDs of the active runs of the project. Runs on the same target count, even if no limit applied when
+    they started. Raises StorageError.
     """
     with _locked_queue() as queue:
         queue.add(directory)
@@ -122,7 +122,7 @@ class _Queue:
     def claim(self, directories: Iterable[RunDirectory]) -> bool:
         """Move runs to the queue of this machine if the machine that queued them has no active run of this user.
 
-        The other machine was renamed, or was a container that has been replaced. Return True if a run was moved.
+        The other machine was probably renamed, or was a container that was replaced. Return True if a run was moved.
         """
         here = os.uname().nodename
         claimed = False
@@ -137,7 +137,7 @@ class _Queue:
         return claimed
 
     def count_unlimited(self, directory: RunDirectory, active: Iterable[str]) -> None:
-        """Add active runs of the project on the same target that started when there was no limit."""
+        """Add active runs of the project on the same target that started when no limit applied."""
         demand = read_demand(directory)
         for run_id in active if demand.target else ():
             other = RunDirectory(os.path.join(os.path.dirname(directory.path), run_id))

@@ -92,7 +92,7 @@ def take_over(directory: RunDirectory) -> bool:
 
 
 def start_again(directory: RunDirectory) -> None:
-    """Start another attempt of an ended run of this user, in its working copy. Returns once it has a controller.
+    """Start another attempt of an ended run of this user, in its working copy. Return when it has a controller.
 
     Raises UsageError or ConfigurationError if that is impossible, ImportedRun, StorageError, and WorkbenchError if no
     controller can be started.
@@ -154,7 +154,9 @@ def refuse_to_start_again(run: Run, record: Record) -> None:
     if record.snapshot == "none" and spec.target.kind.is_remote:
         raise UsageError(f"run {run.run_id} has no working copy, because it was not tracked", remedy=rerun)
     if masked := find_mask(spec.arguments):
-        raise UsageError(f"the secret argument {masked} is no longer stored", remedy=rerun)
+        raise UsageError(
+            f"the secret argument {masked} is no longer stored", remedy="Submit the run again with the secret."
+        )
 
 
 def _resume_waiting(project: Project, directories: Iterable[RunDirectory]) -> list[str]:
@@ -198,7 +200,7 @@ def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SEC
 
 
 def finish_here(directory: RunDirectory, lock: ControllerLock) -> None:
-    """Complete a run that has ended or was canceled, in this process. Releases the lock. Raises StorageError."""
+    """Complete a run that has ended or was canceled, in this process, and release the lock. Raises StorageError."""
     controller = Controller(directory)
     with lock:
         controller.finish()

@@ -23,13 +23,13 @@ def planned_attempt(directory: RunDirectory) -> Attempt | None:
 
 
 def attempt_number(directory: RunDirectory) -> int:
-    """Return the number of the current attempt: 1 for the first execution of the script."""
+    """Return the number of the last attempt that the workbench has started or planned; numbers start at 1."""
     attempt = planned_attempt(directory)
     return attempt.number if attempt is not None else 1
 
 
 def plan_attempt(directory: RunDirectory, record: Record, ending: Ending) -> bool:
-    """Record another attempt after this ending, and return True, if `Retry` asks for it. Raises StorageError."""
+    """Record another attempt after this ending if `Retry` requests it. Return True if so. Raises StorageError."""
     retry = retry_of(record.spec.run_configuration)
     if not retry.times or cause_of(directory, ending) not in retry.on or directory.cancel_requested:
         return False

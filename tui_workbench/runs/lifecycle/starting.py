@@ -67,7 +67,7 @@ def end_run(directory: RunDirectory, record: Record, ending: Ending) -> None:
         fields["exit_code"] = ending.exit_code
     if ending.error_code:
         fields["error_code"] = ending.error_code
-    if ending.reason != CANCELED:  # the user has just canceled it, maybe together with many others
+    if ending.reason != CANCELED:  # the user has canceled the run, and needs no notification
         announce(directory, END)
     directory.append_event("state", state=ending.state, reason=ending.reason, final=True, **fields)
 
@@ -144,8 +144,8 @@ def detach(directory: RunDirectory, lock: ControllerLock, start: Start = spawn, 
 def wake(directory: RunDirectory) -> int:
     """Make the controller of a run check for a cancel request.
 
-    Return the result of `ControllerLock.holder`, or 0 if that process has ended. Its lock is then still held by a child
-    that it was just starting, for a moment.
+    Return the result of `ControllerLock.holder`, or 0 if that process has ended. For a moment, a child that it was
+    starting may still hold the lock.
     """
     holder = ControllerLock.holder(directory)
     if holder > 0 and process_stat(holder)[0] in ("", "Z", "X"):

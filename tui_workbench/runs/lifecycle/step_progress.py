@@ -39,7 +39,7 @@ class Progress(Report):
         self._lost = status.reason if status.state == RunState.UNKNOWN else ""
         self._since = ""
         self._reason = status.reason if status.state == RunState.QUEUED else ""
-        self.state = RunState.PREPARING  # while the target is reachable
+        self.state = RunState.PREPARING  # the state of the run while its target is reachable
         if "start" in status.done:
             self.state = RunState.RUNNING if status.begin is not None else started
         self._next_writing = 0.0

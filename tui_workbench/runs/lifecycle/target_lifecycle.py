@@ -26,9 +26,9 @@ from tui_workbench.targets.base.protocol import Target
 _Result = TypeVar("_Result")
 
 LOOK_SECONDS = 5.0  # interval of the checks that the run directory still exists
-CONNECT = "connect"  # the step until the target has answered; before that, the target has no files of the run
+CONNECT = "connect"  # the step that waits for the first answer of the target, which has no files of the run before
 CONNECT_ATTEMPTS = 6  # attempts to reach a target that has never answered; they take some seconds
-_AT_ONCE = frozenset(("name", "port"))  # failed checks that are not repeated: the name is wrong or the machine is off
+_AT_ONCE = frozenset(("name", "port"))  # failed checks that are not repeated: a wrong name, or no server
 _HERE = frozenset(("queue", RESET, "prepare", CONNECT, "collect", "fetch"))  # steps that need no files on the target
 
 
@@ -192,7 +192,7 @@ class TargetLifecycle:
     def stop(self, grace: float) -> bool:
         """End the processes of the run; return True if they had to be killed after `grace` seconds."""
         if not (self._target.starts_at_once or self._was_reached()):
-            return False  # there are no processes, and the target may never answer
+            return False  # no processes exist, and the target may never answer
         return self.persist(lambda: self._target.stop(self._record.spec, grace=grace))
 
     def enter_started(self) -> None:
@@ -217,7 +217,7 @@ class TargetLifecycle:
             self._target.close()
 
     def collect(self) -> None:
-        """Fetch the files of the run and clean up the target. Can be called again.
+        """Fetch the files of the run and clean up the target. The call can be repeated.
 
         Raises OSError, TargetUnreachable and other WorkbenchErrors.
         """

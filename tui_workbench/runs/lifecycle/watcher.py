@@ -89,7 +89,7 @@ class Watcher:
         self._most_runs = max(limit - SPARE_DESCRIPTORS, limit // 2)
 
     def run(self) -> None:
-        """Drive all runs. Return LINGER_SECONDS after the end of the last run. Releases the lock."""
+        """Drive all runs until LINGER_SECONDS after the end of the last run, and release the lock."""
         while True:
             now = time.monotonic()
             if now >= self._look_at:
@@ -295,7 +295,7 @@ class Watcher:
         if self._group is None:
             try:
                 group = target_for(spec.target).group()
-            except Exception as error:  # the code of a target may raise anything
+            except Exception as error:  # the code of a target may raise any exception
                 self._retry(run, error)
                 return
             self._group = GroupThread(
@@ -353,9 +353,9 @@ def _raise_descriptor_limit() -> int:
 
 
 def drive(directory: RunDirectory, lock: ControllerLock) -> None:
-    """Drive the runs in the folder of a watcher, as the only task of this process. Releases the lock."""
+    """Drive the runs in the folder of a watcher, as the only task of this process, and release the lock."""
     woken = listen_for_cancel()
-    # A process in a folder prevents its disk from being unmounted, and the folder may be removed.
+    # Leave the current folder: it may be removed, and a process in it prevents its disk from being unmounted.
     os.chdir("/")
     with lock:
         Watcher(WatchFolder(directory.path), lock, woken).run()

@@ -280,8 +280,8 @@ class LogFile:
 def follow(path: str, offset: int, *, ended: Callable[[], bool], wait: Callable[[], None]) -> Iterator[bytes]:
     """Yield the bytes of a log from an offset, until the run has ended and the last byte was read.
 
-    `wait` is called if there is no new data. It sleeps, and can raise an exception. `ended` is called before the last
-    read, so that the last output of a run is not lost. A truncated or replaced log is read from its start. Raises
+    `wait` is called if the log has no new data. It sleeps, and can raise an exception. `ended` is called before
+    each read, so that the last output of a run is not lost. A truncated or replaced log is read from its start. Raises
     StorageError if the file cannot be read.
     """
     generation = 0

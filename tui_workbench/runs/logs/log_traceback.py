@@ -46,7 +46,7 @@ class Traceback(NamedTuple):
 
     offset: int  # of its first line
     exception: str  # first line of the exception, such as `ValueError: bad shape`, not sanitized; "" while incomplete
-    frame: Frame | None  # the innermost call outside of libraries, or the innermost call if there is none
+    frame: Frame | None  # the innermost call outside of libraries; if all are in libraries, the innermost call
 
 
 def read_traceback(log: LogFile, offset: int) -> Traceback | None:
@@ -83,7 +83,7 @@ def _read(lines: Sequence[str], prefix: str) -> tuple[str, Frame | None]:
 
 
 def read_syntax_error(log: LogFile) -> Traceback | None:
-    """Parse the syntax error of the script at the end of the log. Return None if there is none."""
+    """Parse the syntax error of the script at the end of the log. Return None if the log does not end with one."""
     found = log.lines_before(log.size, 5)
     lines = [_text(line) for line in found]
     for line, text in zip(found, lines, strict=True):
@@ -114,7 +114,7 @@ def shown(traceback: Traceback) -> str:
 
 
 def last_traceback(path: str) -> Traceback | None:
-    """Return the traceback at the end of the log at `path`, or None if there is no complete traceback."""
+    """Return the traceback at the end of the log at `path`, or None if it is incomplete or missing."""
     with LogFile(path) as log:
         traceback = read_syntax_error(log)
         if traceback is None:

@@ -20,7 +20,7 @@ TORCHRUN_LOG = "torchrun.log"  # the output of torchrun itself
 AGAIN = "workbench: the script is started again\n"
 """The line with which the launcher (sdk/workbench_ranks.py) separates the attempts in torchrun.log."""
 
-MOST_RANKS = 1 << 14  # a script can create any number of files; the ranks and nodes after these are ignored
+MOST_RANKS = 1 << 14  # a script can create any number of files; further ranks and nodes are ignored
 
 _RANK_LOG = re.compile(r"(0|[1-9][0-9]{0,8})\.log")
 

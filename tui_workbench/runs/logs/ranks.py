@@ -1,7 +1,7 @@
 """Find the rank of a run with torchrun that failed first, and its error.
 
 Each rank has a file with its output. `output.log` contains the lines of all ranks, with the rank as prefix. On several
-nodes, torchrun of each node names the first failed rank of its node.
+nodes, the torchrun process of each node names the rank of this node that failed first.
 """
 
 from __future__ import annotations

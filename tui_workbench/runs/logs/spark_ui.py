@@ -59,7 +59,7 @@ def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
 
 
 def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> list[SparkApplication]:
-    """If there are no event logs, return the application in the log of `spark-submit`. This blocks."""
+    """Return `applications`, or if it is empty, the application in the log of `spark-submit`. This blocks."""
     if applications:
         return applications
     found = _REPORTED.search(_head_of(run.log_path))
@@ -88,7 +88,7 @@ def _head_of(path: str) -> bytes:
 
 
 def spark_record(run: Run) -> dict[str, Any]:
-    """Return the Spark applications of a run for its history record; empty if there are none."""
+    """Return the Spark applications of a run for its history record."""
     found = with_application_of_yarn(run, read_spark(run.directory))
     applications = [_application_record(run, each) for each in found]
     return {"applications": applications} if applications else {}

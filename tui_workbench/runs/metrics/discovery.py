@@ -23,7 +23,7 @@ MAX_DEPTH = 8
 SHARE_OF_TIME = 0.05  # maximum fraction of the time that is spent on searches
 
 LINGER_NS = 5_000_000_000
-"""A file written at most this long after the end of a run belongs to the run, because clocks of servers differ."""
+"""Files written up to this number of nanoseconds after the end of a run belong to it, because server clocks differ."""
 
 
 class Root(NamedTuple):
@@ -48,7 +48,7 @@ class Discovery:
     """A repeated search for files below several folders.
 
     `wanted` is called with the name and the path of a file, and returns True if the search must return this file. If
-    the path is empty, it returns True if a file with this name can be wanted at some path.
+    the path is empty, it returns True if files with this name are wanted in any folder.
     """
 
     def __init__(self, roots: list[Root], wanted: Callable[[str, str], bool]) -> None:

@@ -92,7 +92,7 @@ class MetricsRecorder:
     def read(self) -> None:
         """Read all files, except for a long rest of `metrics.jsonl`, which `store_late` reads.
 
-        Must be called before links and unchanged files are removed from the working copy.
+        Call this before links and unchanged files are removed from the working copy.
         """
         self.stop_following()
         try:

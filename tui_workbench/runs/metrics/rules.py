@@ -95,8 +95,8 @@ class Rules:
     def is_table(self, name: str, path: str) -> bool:
         """Return True if a file is a table of metrics.
 
-        `path` is relative to the working directory of the script. If it is empty, return True if a file of this name
-        can match at some path.
+        `path` is relative to the working directory of the script. If it is empty, return True if files of this name
+        are tables in any folder.
         """
         for pattern in self.files:
             folder, _, ending = pattern.rpartition("/")
@@ -144,7 +144,7 @@ class Rules:
 
 
 def read_rules(project_root: str) -> Rules:
-    """Read the rules of a project. Return the default rules if there is no file."""
+    """Read the rules of a project. Return the default rules if the file is missing."""
     rules = Rules()
     if not project_root:
         return rules

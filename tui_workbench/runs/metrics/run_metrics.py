@@ -199,7 +199,7 @@ class RunMetrics:
 
     def _entries(self) -> dict[str, Entry]:
         sources: list[Reader] = [self._logged, *sorted(self._files.values(), key=_order), self._output]
-        # Compare the identity too: a file that is read again has new columns, maybe with the same number of names.
+        # Compare the identity too: a file that is read again has new columns, possibly with the same number of names.
         known = [(id(source.columns), len(source.columns.curves), len(source.columns.texts)) for source in sources]
         if known != self._known:
             self._catalog, self._known = catalog(sources, self._rules.ignores), known
@@ -374,7 +374,7 @@ SMALL = 64 << 10  # number of bytes of a log that `has_no_metrics` reads
 
 
 def has_no_metrics(directory: str) -> bool:
-    """Return True if a run certainly has no metrics. Fast enough for a list of 10,000 runs."""
+    """Return True if a run certainly has no metrics. This is fast enough for a list of 10,000 runs."""
     head = _head(f"{directory}/{OUTPUT}")
     return not (
         len(head) > SMALL

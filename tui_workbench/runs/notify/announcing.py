@@ -18,7 +18,7 @@ from tui_workbench.runs.store.rundir import RunDirectory
 
 END, FAILED, STALLED = "end", "failed", "stalled"
 EVENTS = (END, FAILED, STALLED)
-"""The events that a channel can report: the end of each run, only of failed and unknown runs, and stalls."""
+"""The events that a channel can report: ends of all runs, only ends of failed and unknown runs, and stalls."""
 
 METRIC = "metric"
 """The event of a metric that meets a condition of a channel."""

@@ -32,12 +32,12 @@ class Condition(NamedTuple):
     limit: float
 
     def is_met(self, minimum: float, maximum: float) -> bool:
-        """Return True if a value between the smallest and largest value meets the condition. NaN meets none."""
+        """Return True if the smallest or the largest value meets the condition; False if they are NaN."""
         return minimum < self.limit if self.operator == "<" else maximum > self.limit
 
 
 class Channel(NamedTuple):
-    """A service with the events and conditions that are reported to it. `reference` is that of its URL."""
+    """A service with the events and conditions that are reported to it. `reference` names its URL in the keyring."""
 
     name: str
     reference: str
@@ -51,7 +51,7 @@ class Channel(NamedTuple):
 
 
 def load_channels() -> list[Channel]:
-    """Return the channels by name. Raises ConfigurationError for an invalid file, and StorageError."""
+    """Return the channels, sorted by name. Raises ConfigurationError for an invalid file, and StorageError."""
     path = channels_path()
     if not os.path.lexists(path):
         return []
@@ -82,13 +82,13 @@ def check_name(name: str) -> None:
     """Raise UsageError if a channel cannot have this name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is not a valid name of a channel",
+            f"{name!r} is not a valid channel name",
             remedy="Use at most 64 letters, digits, `.`, `_` and `-`, and begin with a letter or digit.",
         )
 
 
 def parse_condition(text: str) -> Condition:
-    """Return the condition. Raises UsageError."""
+    """Parse a condition such as `loss < 0.1`. Raises UsageError."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise UsageError(
@@ -98,7 +98,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def _channel(name: str, values: dict[str, Any]) -> Channel:
-    """Raises ValueError, TypeError, KeyError or UsageError for invalid values."""
+    """Return a channel. Raises ValueError, TypeError or KeyError for invalid values."""
     channel = Channel(name, str(values["url"]), tuple(values["events"]), tuple(values["metrics"]))
     if not (_NAME.fullmatch(name) and is_reference(channel.reference) and set(channel.events) <= set(EVENTS)):
         raise ValueError(name)

@@ -1,6 +1,6 @@
 """The process that sends notifications: `python -m tui_workbench.runs.notify.sender FOLDER`.
 
-Each announced event starts this process. It ends at once if another one is sending, which then finds the event.
+Each announced event starts this process. It ends at once if another process is sending, which then finds the event.
 """
 
 from __future__ import annotations

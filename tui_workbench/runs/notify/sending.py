@@ -34,7 +34,7 @@ from tui_workbench.runs.store.rundir import NOTIFICATIONS, RunDirectory
 from tui_workbench.targets.base.secrets import SecretStore
 
 RECORD_SECONDS = 10.0
-"""Time to wait for the record of a run's end. Without it, another process drives the run, and announces its end."""
+"""Seconds to wait for the record of a run's end. After that, another process drives the run and announces its end."""
 
 LARGEST_EVENT = 1 << 16
 """Maximum size of the file of a pending event in bytes; it contains a path."""
@@ -121,7 +121,7 @@ def _kind_of_error(text: str) -> str:
 
 
 def _has_ended(directory: RunDirectory) -> bool:
-    """Wait until the end of the run is recorded. Return False if it is not."""
+    """Wait until the end of the run is recorded. Return False after RECORD_SECONDS, or if the run was removed."""
     deadline = time.monotonic() + RECORD_SECONDS
     while not directory.status().end:
         if time.monotonic() > deadline or not os.path.isdir(directory.path):
@@ -212,7 +212,7 @@ def send_pending(folder: str) -> None:
     """Send the notifications about all pending events in a folder."""
     for name in pending.names(folder):
         content = read_below(folder, name, LARGEST_EVENT)
-        unlink_below(folder, name)  # first, so that an event that ends this process does not end the next one too
+        unlink_below(folder, name)  # first, so that an event that kills this process does not kill the next process too
         with contextlib.suppress(OSError, WorkbenchError, *FAULTS):  # the run was removed or has malformed files
             path, event = json.loads(content)
             send_all(RunDirectory(path), event)

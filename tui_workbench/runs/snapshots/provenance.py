@@ -2,8 +2,8 @@
 
 The provenance consists of the snapshot, the state and uncommitted changes of the user's own repository, packages,
 interpreter or image, machine, GPUs, and the seeds in arguments and variables. A child of the controller with low
-priority collects it while the script runs, and writes it once. For a value that could not be collected, the reason is
-recorded. Secrets in addresses are masked.
+priority, or a thread of the watcher, collects it while the script runs, and writes it once. For a value that could not
+be collected, the reason is recorded. Secrets in addresses are masked.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def is_due(directory: RunDirectory, record: Record) -> bool:
 def start_collecting(directory: RunDirectory, record: Record, lock: int) -> int:
     """Collect the provenance in a child process, which closes the inherited `lock`.
 
-    This process must be single-threaded. Return the descriptor of a pipe that reaches end of file when the child ends,
-    or -1 if there is no child.
+    This process must be single-threaded. Return the descriptor of a pipe that reaches end of file when the provenance
+    is collected, or -1 if no child was started.
     """
     if not is_due(directory, record):
         return -1
@@ -131,7 +131,7 @@ def _git_of_origin(record: Record) -> tuple[dict[str, Any] | None, bytes] | None
 
 
 def git_state(folder: str) -> tuple[dict[str, Any] | None, bytes]:
-    """Return the state of the user's own repository, or None if there is none, and the diff of uncommitted changes.
+    """Return the state of the user's own repository, or None without a repository, and the diff of uncommitted changes.
 
     The repository and its index are not changed.
     """
@@ -142,7 +142,7 @@ def git_state(folder: str) -> tuple[dict[str, Any] | None, bytes]:
     except GitError as error:
         return (None if "not a git repository" in error.message else {"problem": error.message}), b""
     found: dict[str, Any] = {**_parse_status(status), "remote": None}
-    with contextlib.suppress(GitError):  # raised if there is no remote
+    with contextlib.suppress(GitError):  # raised if no remote is configured
         first = _git(folder, "config", "--null", "--get-regexp", r"^remote\..*\.url$").split(b"\0")[0]
         found["remote"] = masked_address(os.fsdecode(first.partition(b"\n")[2]))
     diff = b""

@@ -2,8 +2,8 @@
 
 First, the current state is saved as a commit in the snapshot repository. Then only files in this commit are changed or
 removed, and missing files are added, so that no content is lost. Ignored files, and files that a commit cannot contain,
-stay unchanged; those in the place of a file to restore are reported. A journal is written before the first change, so
-that one call can undo even a restore that was killed.
+stay unchanged; if such a file is at the path of a file to restore, this is reported. A journal is written before the
+first change, so that one call can undo even a restore that was killed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tui_workbench.runs.snapshots.working_copy import leads_through_folders, pat
 from tui_workbench.runs.store.rundir import Record
 
 ADDED, CHANGED, REMOVED, LEFT = "added", "changed", "removed", "left"
-"""Kinds of changes to files of the project. A file of kind LEFT is not restored, because another is in its place."""
+"""Kinds of changes to files of the project. A file of kind LEFT is not restored, because its path is occupied."""
 
 JOURNAL = "restored.json"
 SAVED = "refs/saved"  # prefix of the references to saved states
@@ -90,7 +90,7 @@ def undo(project: Project, *, dry_run: bool = False) -> Restoration:
 
 
 def undoable(project: Project) -> str:
-    """Return a description of the state that `undo` would restore, or "" if there is none."""
+    """Return a description of the state that `undo` would restore, or ""."""
     entry = _read(project)
     return _words(entry) if entry else ""
 

@@ -25,7 +25,7 @@ from tui_workbench.core.locks import held, is_locked
 
 FILE = "annotations.json"
 LOCK = "annotations.lock"
-JOURNAL = "annotated"  # in the state directory of the project; each change of annotations adds a run ID
+JOURNAL = "annotated"  # in the state directory; each change of annotations or of an ended run adds a run ID
 
 SCHEMA = 1
 LONGEST_NAME = 200

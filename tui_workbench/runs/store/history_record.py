@@ -127,7 +127,7 @@ def attempt_records(directory: RunDirectory) -> list[dict[str, Any]]:
 
 
 def _job_record(run: Run) -> dict[str, Any]:
-    """Return the values of the cluster job of a run for its history record; empty if there is no job."""
+    """Return the values of the cluster job of a run for its history record; empty without a job."""
     job, is_queued = run.job, run.state == RunState.QUEUED
     values = {
         "job_id": job.job_id,

@@ -1,9 +1,9 @@
 """The run index: an SQLite cache of the run directories. If it is deleted, it is rebuilt.
 
-After a run has ended, only its annotations can change. A refresh therefore reads only runs that are active, unreadable,
-new or removed, and runs in the journal of annotations. New and removed runs change the mtime of the runs folder. As in
-the index of git, an mtime is trusted only if it was old enough when the folder was read. A refresh without changes
-writes nothing.
+A process that changes annotations or an ended run adds the run ID to a journal. A refresh therefore reads only runs
+that are active, unreadable, new, removed, or in the new lines of the journal. New and removed runs change the mtime of
+the runs folder. As in the index of git, an mtime is trusted only if it was old enough when the folder was read. A
+refresh without changes writes nothing.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ class RunIndex:
             self._store(rows, gone, stable, journal)
 
     def _journal(self, seen: int, seen_mtime: int) -> tuple[tuple[int, int], set[str]]:
-        """Return the size and mtime of the journal of annotations, and the runs that it lists after `seen` bytes."""
+        """Return the size and mtime of the journal, and the runs that it lists after `seen` bytes."""
         size = mtime = 0
         data = b""
         try:
@@ -297,11 +297,11 @@ class RunIndex:
                     file.seek(seen)
                     data = file.read(min(size - seen, LARGEST + 1))
         except OSError:
-            pass  # there is no journal
+            pass  # the journal does not exist yet
         if (size, mtime) == (seen, seen_mtime):
             return (size, mtime), set()
         if size <= seen:
-            raise ValueError("the journal of annotations was replaced")
+            raise ValueError("the journal was replaced")
         if len(data) > LARGEST:
             return (size, mtime), _run_ids(self._folder)  # too large to be from the workbench: read all runs
         *lines, torn = data.split(b"\n")

@@ -103,7 +103,7 @@ def remove(path: str) -> None:
 
 
 def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> None:
-    """Insert or replace runs. Must be called in a transaction."""
+    """Insert or replace runs. The caller has started a transaction."""
     ((last,),) = connection.execute("SELECT coalesce(max(id), 0) FROM runs")
     known = _numbers(connection, (row.run.run_id for row in rows))
     _delete(connection, known.values())
@@ -126,7 +126,7 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[IndexRow]) -> Non
 
 
 def delete_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """Delete runs. Must be called in a transaction."""
+    """Delete runs. The caller has started a transaction."""
     _delete(connection, _numbers(connection, run_ids).values())
 
 

@@ -118,7 +118,7 @@ class Attempt(NamedTuple):
 
 
 class CancelRequest(NamedTuple):
-    """A request to cancel a run."""
+    """A request to cancel a run, as in the file `cancel` of its directory."""
 
     grace: float = DEFAULT_GRACE  # seconds between SIGTERM and SIGKILL
     reason: str = ""  # set if a policy cancels the run
@@ -387,7 +387,7 @@ class ControllerLock:
 
     @classmethod
     def acquire_new(cls, directory: RunDirectory) -> ControllerLock | None:
-        """Lock a directory that this user is still creating, as `acquire` does. Raises StorageError."""
+        """Lock a directory as `acquire` does, but without checking whose run it is. Raises StorageError."""
         with _opened_lock(directory) as lock:
             if locks.try_lock(lock.descriptor):
                 lock.sign()
@@ -415,7 +415,7 @@ class ControllerLock:
         os.pwrite(self.descriptor, b"%-11d\n" % (pid or os.getpid()), 0)
 
     def release(self) -> None:
-        """Release the lock in this process. Can be called several times."""
+        """Release the lock in this process. The call can be repeated."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -424,7 +424,7 @@ class ControllerLock:
     def holder(directory: RunDirectory) -> int:
         """Return the ID of the process that holds the lock: the controller, or the process that starts it.
 
-        Return 0 if there is none, and -1 if it has not written its ID yet.
+        Return 0 if no process holds it, and -1 if the process has not written its ID yet.
         """
         try:
             with open(open_below(directory.path, CONTROLLER_LOCK), "rb") as file:

@@ -176,7 +176,7 @@ def _with_slurm_options(configuration: RunConfiguration, target: ComputeTarget, 
 
 
 def _require_nodes(configuration: RunConfiguration, target: ComputeTarget) -> None:
-    """Raise ConfigurationError if the target has one node, or if the file names different numbers of nodes."""
+    """Raise ConfigurationError if the target has one node, or if the file sets two different numbers of nodes."""
     count, path = configuration.nodes, configuration.path
     line = line_of_key(path, NODES)
     if count > 1 and not target.kind.reads(NODES):

@@ -41,7 +41,7 @@ def parse_dependency(project: Project, text: str) -> Dependency:
 def enqueue(project: Project, directory: RunDirectory, lock: ControllerLock) -> bool:
     """Queue a new run. Return True if the caller must start it now; otherwise, its lock is released.
 
-    Active runs of the project on the same target count, even if there was no limit when they started. Raises
+    Active runs of the project on the same target count, even if no limit applied when they started. Raises
     StorageError.
     """
     with RunIndex(project) as index:

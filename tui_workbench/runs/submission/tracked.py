@@ -11,7 +11,7 @@ from tui_workbench.runs.snapshots.project_files import is_never_taken
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.store.rundir import Record
 
-COPIED = "git was not available, so there is no snapshot"
+COPIED = "git was not available, so it has no snapshot"
 
 
 def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, Step]:
@@ -60,7 +60,7 @@ def script_in_snapshot(project: Project, request: RunRequest, origin: Record) ->
 
 
 def commit_of(record: Record) -> str:
-    """Return the commit to run, or "" for an untracked run. Raises UsageError if there is no snapshot."""
+    """Return the commit to run, or "" for an untracked run. Raises UsageError if the snapshot is not available."""
     if record.snapshot == "git":
         return record.commit_id
     if record.snapshot == "copy":

@@ -45,7 +45,7 @@ class Member(NamedTuple):
     values: dict[str, str]
     arguments: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
-    family: int = 0  # number of the members that differ only in the seed, from 1; 0 without seeds
+    family: int = 0  # number of the family, from 1: members that differ only in the seed; 0 without seeds
 
 
 class Sweep(NamedTuple):
@@ -61,11 +61,11 @@ class Sweep(NamedTuple):
 def members_of(
     arguments: Sequence[str], value_sets: Sequence[dict[str, str]], seeds: Seeds | None = None
 ) -> tuple[Member, ...]:
-    """Return a member for each different value set.
+    """Return a member for each different set of values.
 
     A value replaces `{name}` in the arguments, or else the value of the option `--name`, `-name` or `name=`. Without
     these, it is added in the form of the other arguments: `--name=value`, `name=value`, or else `--name value`. Raises
-    UsageError if there are no members or too many, or if it is not clear which word is the value of an option.
+    UsageError if the sweep has no members or too many, or if it is not clear which word is the value of an option.
     """
     if seeds is not None and not seeds.variable and any(seeds.name in values for values in value_sets):
         raise UsageError(
@@ -321,7 +321,8 @@ def read(project: Project, group: str) -> Sweep:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunNotFound(
             f"cannot read this sweep: {error or type(error).__name__}",
-            remedy="Check the permissions of the file. To cancel its runs, use `workbench-tui experiment cancel`.",
+            remedy="Check the permissions of the file. To cancel the runs of the sweep, use "
+            "`workbench-tui experiment cancel -r ID`.",
             file=path,
         ) from error
 
@@ -363,7 +364,7 @@ def _mark(project: Project, group: str, suffix: str, note: str = "") -> None:
 
 
 def _forget(project: Project, group: str) -> None:
-    """Remove the stored environment and the entries in the registry."""
+    """Remove the stored environment of a sweep and its entries in the registry."""
     for suffix in (_ENVIRONMENT, _REQUEST):
         ownership.forget(_path(project, group, suffix))
     with contextlib.suppress(OSError):

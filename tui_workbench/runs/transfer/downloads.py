@@ -1,4 +1,4 @@
-"""Find and copy the artifacts of a run: files in `outputs`, `work`, `ranks`, `spark` and `stacks`, and of its record.
+"""Find and copy the artifacts of a run: files in `outputs`, `work`, `ranks`, `spark` and `stacks`, and its record.
 
 An artifact is a regular file in the run directory; its name is the relative path. Links out of the run directory are
 refused. A download only writes below the requested folder, writes files atomically, and replaces existing files only on
