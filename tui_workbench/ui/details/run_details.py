@@ -272,7 +272,7 @@ def _bring(project: Project, run: Run, name: str) -> str:
 
 
 LONGEST = 1_000
-_FIGURES = ": GPU"  # between the conclusion and the figures in the text of a verdict
+_FIGURES = ": GPU"  # separates the conclusion from the figures in the text of a verdict
 
 
 class RunHead(Widget, inherit_bindings=False):
@@ -312,7 +312,7 @@ def head_lines(row: RunRow | None, width: int) -> list[list[Piece]]:
 def _first(row: RunRow, width: int) -> list[Piece]:
     run, annotations, now = row.run, row.facts.annotations, time.time()
     look = run_state(run)
-    # In order of importance, because the pieces after the last one that fits are dropped.
+    # In order of importance, because pieces that do not fit are dropped from the end.
     rest = [Piece(f"  {look.glyph} {look.word}", look.role)]
     for text in (elapsed(run, now), moment(run.start or run.created, now), f"on {safe_text(run.target[:60])}"):
         rest.append(Piece(f"  {text}" if text else "", "muted"))

@@ -381,7 +381,7 @@ class _Announcer:
         self._view.post_message(LogView.StateChanged())
 
     def announce_soon(self) -> None:
-        """Post the message when `ANNOUNCE_SECONDS` have passed since the last one."""
+        """Post the message when `ANNOUNCE_SECONDS` have passed since the last message."""
         wait = self._announced_at + ANNOUNCE_SECONDS - monotonic()
         if wait <= 0:
             self.announce()

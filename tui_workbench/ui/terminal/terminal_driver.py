@@ -1,7 +1,7 @@
 """A driver for slow connections and for terminals that disappear.
 
-The event loop never waits for the terminal. A frame is written only after the previous one, so a slow connection gets
-fewer frames, but never outdated ones. If the terminal is gone, output is dropped and the process gets SIGHUP.
+The event loop never waits for the terminal. A frame is written only after the previous frame, so a slow connection
+gets fewer frames, but never outdated frames. If the terminal is gone, output is dropped and the process gets SIGHUP.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Escape sequences for notifications and the window title, also through tmux and GNU screen.
 
-No text can end a sequence or begin another one. Nothing is written in a browser, nor to a terminal that is known not to
-understand the sequences.
+No text can end a sequence or begin another sequence. Nothing is written in a browser, nor to a terminal that is known
+not to understand the sequences.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The trace of calls: all calls to ssh, docker, git and other programs with their results.
 
 The trace is read, and rows are made, in threads; the time for an update depends only on what has changed. The cursor
-stays on its call, or follows the newest one.
+stays on its call, or follows the newest call.
 """
 
 from __future__ import annotations
