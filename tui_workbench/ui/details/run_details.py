@@ -55,7 +55,10 @@ TABS = [(title.lower(), title) for title in ("Metrics", "Outputs", "Log", "Plan"
 POLL_SECONDS = 1.0
 
 NO_OUTPUTS = ("This run has no output files.",)
-NO_SNAPSHOT = ("This run has no snapshot.", "Only tracked runs that were submitted from a machine with git have one.")
+NO_SNAPSHOT = (
+    "This run has no snapshot.",
+    "Only tracked runs that were submitted from a machine with git have a snapshot.",
+)
 
 
 class RunView(RunContainer, inherit_bindings=False):

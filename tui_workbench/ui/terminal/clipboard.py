@@ -25,7 +25,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.terminal.terminal_sequences import through_screen, through_tmux, write
 
 MAX_BYTES = 74_000
-"""Longest text for OSC 52. Some terminals stop reading after 100,000 characters of base64."""
+"""Maximum length of a text for OSC 52, in bytes. Some terminals stop reading after 100,000 characters of base64."""
 
 PROGRAM_SECONDS = 5.0
 

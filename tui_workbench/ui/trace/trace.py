@@ -184,9 +184,9 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action in ("copy", "read") and self._current is None:
-            return "No call is selected."
+            return "No call selected."
         if action == "toggle_run" and self._run is None:
-            return "No run is selected."
+            return "No run selected."
         return super().why_not(action)
 
 
