@@ -81,7 +81,7 @@ class ProjectChanges:
         self._say(f"Done: {change_set.title}. {shown_key('changes.undo', 'ctrl+z')} undoes it.")
 
     def _say(self, text: str) -> None:
-        # A toast, because reading the changed files replaces the status line.
+        # This is a toast, because reading the changed files replaces the status line.
         self._context.notify(text, RESULT_SECONDS)
 
     def _change(self, kind: str, path: str) -> Change:

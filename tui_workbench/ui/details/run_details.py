@@ -315,7 +315,7 @@ def head_lines(row: RunRow | None, width: int) -> list[list[Piece]]:
 def _first(row: RunRow, width: int) -> list[Piece]:
     run, annotations, now = row.run, row.facts.annotations, time.time()
     look = run_state(run)
-    # In order of importance, because pieces that do not fit are dropped from the end.
+    # The pieces are in order of importance, because those that do not fit are dropped from the end.
     rest = [Piece(f"  {look.glyph} {look.word}", look.role)]
     for text in (elapsed(run, now), moment(run.start or run.created, now), f"on {safe_text(run.target[:60])}"):
         rest.append(Piece(f"  {text}" if text else "", "muted"))
@@ -352,6 +352,6 @@ def _verdict(row: RunRow, width: int) -> list[Piece]:
         sentence = text.partition(_FIGURES)[0]
         text = sentence if cell_len(sentence) <= room else sentence.partition(";")[0]
     elif _FIGURES in text and (word == "proven" or cell_len(text) > room):
-        # Only the figures, because the GPU tab shows the whole text.
+        # Only the figures are shown, because the GPU tab shows the whole text.
         text = text[text.rfind(_FIGURES) + 2 :]
     return [*pieces, Piece(f"  {truncate_middle(text, room)}", "text")]

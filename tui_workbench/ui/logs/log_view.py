@@ -164,7 +164,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._watch()
 
     def on_resize(self) -> None:
-        # Also called after a change of the width of the line numbers.
+        # This is also called after a change of the width of the line numbers.
         self._gutter = _digits(self.state) if self._numbers else 0
         width, height = self._text_width, self.size.height
         self.post(lambda session: session.viewport.resize(width, height))

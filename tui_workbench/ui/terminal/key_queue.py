@@ -84,7 +84,7 @@ class KeyQueue:
             if node.call_later(self._follow, parent, number):
                 return
             node = parent
-        # Twice, because the effect of the key queues a change of focus.
+        # Two calls are needed, because the effect of the key queues a change of focus.
         self._app.call_later(self._app.call_later, self._done, number)
 
     async def _done(self, number: int) -> None:

@@ -46,7 +46,7 @@ class TerminalDriver(LinuxDriver):
 
     def is_free(self, otherwise: Callable[[], None]) -> bool:
         """Return True if all output has been written. If not, call `otherwise` in this event loop once it has been."""
-        # Set before the comparison: the other thread counts first and then reads `_when_written`.
+        # These are set before the comparison: the other thread counts first and then reads `_when_written`.
         self._drawing_loop, self._when_written = asyncio.get_running_loop(), otherwise
         if self._written.count < self._handed:
             return False

@@ -117,7 +117,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         top = self.scroll_offset.y
         if height and not top <= self._cursor < top + height:
             target = self._cursor if self._cursor < top else self._cursor - height + 1
-            # Forced, because the scroll bar appears after the new rows.
+            # Scrolling is forced, because the scroll bar appears after the new rows.
             self.scroll_to(y=target, animate=False, force=True)
 
     def action_step(self, rows: int) -> None:
