@@ -301,7 +301,7 @@ class TestStatusAndCancel:
         third = workbench.detach("--after", "1:any", "hello.py")
         terminal = workbench.in_terminal("experiment", "cancel", "--run", "1", columns=200)
         terminal.until_text("[y/N]")
-        question = f"Cancel {first}? Runs that wait for it are canceled too: {second}. [y/N]"
+        question = f"Cancel {first}? Runs that wait for it are also canceled: {second}. [y/N]"
         assert question in terminal.raw.decode()
         terminal.send("n\n")
         assert terminal.to_the_end() == 1

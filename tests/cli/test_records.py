@@ -66,7 +66,7 @@ class TestMetrics:
         assert [line.split()[:2] for line in lines[2:]] == [["3", "3"], ["2", "3"], ["1", "5"]]
         assert [line for line in lines if "*" in line] == [lines[3]]
         assert "0.89 *" in lines[3]
-        assert "* is the highest Accuracy" in shown.err
+        assert "* marks the highest Accuracy" in shown.err
         assert workbench.history()[2]["arguments_by_name"] == {"--epochs": "5", "Accuracy": "1"}
         assert "0.67 *" in workbench.run("history", "list", "-o", "table", "--best", "Accuracy:min").out
         for best, words in (("Infinite", "Infinite:min"), ("loss", "no completed run has a number")):

@@ -1,8 +1,7 @@
 """The command line: a noun, a verb and options. Only the module of the given command is imported.
 
-Exit codes: the exit code of the script for a finished run, 130 if the run was canceled or following it was
-interrupted; otherwise 0, 1 for an error on this machine, 2 for wrong usage, 3 for a configuration problem, 4 if the
-target is unreachable.
+Exit codes: the exit code of the script for a finished run, 130 if the run was canceled or Ctrl-C was pressed; otherwise
+0, 1 for an error on this machine, 2 for wrong usage, 3 for a configuration problem, 4 if the target is unreachable.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ COMMANDS = (
     Command("computetarget login", "computetarget.attach", "log in to a target, and store missing secrets"),
     Command("computetarget disconnect", "computetarget.attach", "close the SSH connection to a target; runs continue"),
     Command("computetarget detach", "computetarget.attach", "remove a compute target and its secrets"),
-    Command("gpu list", "gpu", "list the GPUs of all targets, and who uses them"),
+    Command("gpu list", "gpu", "list the GPUs of all targets and their users"),
     Command("gpu top", "gpu", "list the processes on the GPUs of all targets"),
     Command("gpu check", "gpu", "check that runs on a target would use its GPUs"),
     Command("runconfiguration list", "runconfiguration", "list the run configurations of the project"),
@@ -213,7 +212,7 @@ def configure(command: Command, parser: argparse.ArgumentParser) -> None:
 
 
 def _load(module: str) -> ModuleType:
-    """Import a module of this package when it is needed."""
+    """Import a module of this package, and return it."""
     return importlib.import_module(f"tui_workbench.cli.{module}")
 
 

@@ -184,7 +184,7 @@ def _completions(words: tuple[str, ...], action: Action) -> Any:
     }
 
 
-# Not `compgen -W`, which would execute commands in a name.
+# `compgen -W` is not used, because it would execute commands in a name.
 _BASH = """\
 _workbench_tui_values() {
   local i project=. value program=workbench-tui

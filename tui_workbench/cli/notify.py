@@ -34,15 +34,15 @@ configure_add = options(
         "--on",
         action="append",
         choices=EVENTS,
-        help="report the end of each run, only of failed and unknown runs, or stalls; repeat for several (default: "
-        "end, stalled)",
+        help="report the end of each run, only the end of failed and unknown runs, or stalls; repeatable (default: "
+        "end and stalled)",
     ),
     option(
         "--metric",
         action="append",
         default=[],
         metavar="CONDITION",
-        help="also report when a metric meets a condition such as `loss < 0.1`; repeat for several",
+        help="also report when a metric meets a condition such as `loss < 0.1`; repeatable",
     ),
     option("--url-stdin", action="store_true", help="read the URL from stdin instead of asking for it"),
     output(default="text", has_project=False),
@@ -112,7 +112,7 @@ def _channel(name: str) -> Channel:
         if channel.name == name:
             return channel
     names = ", ".join(channel.name for channel in load_channels())
-    remedy = f"The channels are: {names}." if names else NO_CHANNEL
+    remedy = f"Choose one of: {names}." if names else NO_CHANNEL
     raise UsageError(f"no channel {name!r}", remedy=remedy)
 
 

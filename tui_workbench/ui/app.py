@@ -34,7 +34,7 @@ FULL = Terminal()
 
 
 class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
-    """The workbench on a project. Its result is the list of runs that are active when the user leaves."""
+    """The app that shows a project. Its result is the list of runs that are active when the user leaves."""
 
     TITLE = "workbench-tui"
     ENABLE_COMMAND_PALETTE = False  # the workbench has its own palette, which lists the commands of the registry
@@ -70,7 +70,7 @@ class WorkbenchApp(TerminalApp["list[Run]"], inherit_bindings=False):
         terminal: Terminal = FULL,
         saved: Values | None = None,
     ) -> None:
-        """`startup_error` is shown after the first frame. `saved` is the saved session; None: do not save sessions."""
+        """`startup_error` is shown after the first frame. `saved` is the saved session; if None, none is saved."""
         # The theme is set first, because Textual's constructor parses the style sheet.
         self._themes: dict[str, Theme] = {theme.name: theme}
         self.set_reactive(App.theme, theme.name)

@@ -117,8 +117,8 @@ class CallQueue:
         self._lock = asyncio.Lock()
 
     def add(self, call: Callable[[], Result], then: Callable[[Result], object]) -> None:
-        """Run `call` after the earlier calls and pass its result to `then`. Show a WorkbenchError."""
-        # A worker of the app, because workers of a widget are canceled when it is removed.
+        """Run `call` after the earlier calls and pass its result to `then`. A WorkbenchError is shown."""
+        # Use a worker of the app, because workers of a widget are canceled when the widget is removed.
         self._widget.app.run_worker(self._make(call, then), group="call queue")
 
     async def _make(self, call: Callable[[], Result], then: Callable[[Result], object]) -> None:

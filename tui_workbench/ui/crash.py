@@ -90,7 +90,7 @@ def quit_signal_to(leave: Callable[[str], None], restore_terminal: Callable[[], 
         forced = threading.Timer(PATIENCE, _end_at_once, (report, restore_terminal))
         forced.daemon = True
         forced.start()
-        # In a thread, because a call from a signal handler does not wake the event loop.
+        # `leave` is called in a thread, because a call from a signal handler does not wake the event loop.
         threading.Thread(target=leave, args=(report,), daemon=True).start()
 
     if threading.current_thread() is not threading.main_thread():

@@ -89,7 +89,7 @@ class Recovery:
         self._folder, self._lock = folder, lock
 
     def take_over(self) -> tuple[list[Unsaved], list[StorageError]]:
-        """Return the texts of ended processes, oldest first, and the errors of unreadable ones.
+        """Return the texts of ended processes, oldest first, and the errors of unreadable files.
 
         The files stay until `delete_taken` is called. Before that, call `keep` with the texts.
         """

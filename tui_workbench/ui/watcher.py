@@ -1,9 +1,9 @@
 """A thread that polls the project for changes once a second and reports them.
 
 While nothing changes, a poll only lists the configuration folder and calls `stat`, which works on every file system,
-needs no watch handles, and takes less than 0.1 % of a processor. Every 15 seconds or less often, git counts the changed
-files (`ChangedFiles`). Files are read again only when their signature has changed. While a run is active, the
-thread polls more often.
+needs no watch handles, and takes less than 0.1 % of a processor. After a change, and otherwise every 15 seconds, git
+counts the changed files (less often in large repositories, see `ChangedFiles`). Files are read again only when their
+signature has changed. While a run is active, the thread polls more often.
 """
 
 from __future__ import annotations

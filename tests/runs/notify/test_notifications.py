@@ -158,7 +158,7 @@ def test_channels_are_listed_replaced_and_removed(shell: Installed, topic: Topic
     (record,) = json.loads(shell.run("notify", "list", "-o", "json").out)
     assert record == {"name": "phone", "events": ["failed"], "metrics": ["val/acc > 0.9"]}
     assert shell.run("notify", "test", "phone").out == "phone: sent\n"
-    assert "The channels are: phone." in shell.run("notify", "remove", "fone").err
+    assert "Choose one of: phone." in shell.run("notify", "remove", "fone").err
     assert shell.run("notify", "remove", "phone").out == "removed phone\n"
     assert "no channel is configured" in shell.run("notify", "test").err
 

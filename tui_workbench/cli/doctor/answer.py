@@ -39,7 +39,7 @@ def broken(name: str, message: str, cost: str, remedy: str = "", command: str = 
 
 
 def run_program(*command: str, timeout: float) -> Completed | None:
-    """Run a program on this machine; return None after `timeout` seconds."""
+    """Run a program on this machine and return its result, or None after `timeout` seconds."""
     try:
         return LocalHost().run(command, timeout=timeout)
     except TargetUnreachable:

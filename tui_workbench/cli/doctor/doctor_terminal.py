@@ -55,7 +55,7 @@ def answers() -> Iterator[Answer]:
 
 
 def _controlling_terminal() -> int:
-    """Open the terminal, even if stdin or stdout is redirected; -1 without a terminal."""
+    """Open the terminal, even if stdin or stdout is redirected. Return -1 without a terminal."""
     try:
         return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:

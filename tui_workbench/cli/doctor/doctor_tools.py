@@ -160,7 +160,7 @@ def docker() -> Answer:
 
 
 def _engine(socket: str) -> dict[str, Any]:
-    """Request the version of the engine. Raises OSError, ValueError."""
+    """Return the answer of the engine to a request for its version. Raises OSError or ValueError."""
     reply = _request(socket, b"GET /version HTTP/1.0\r\nHost: docker\r\n\r\n", to_the_end=True)
     facts = json.loads(reply.partition(b"\r\n\r\n")[2])
     if not isinstance(facts, dict):
@@ -169,7 +169,7 @@ def _engine(socket: str) -> dict[str, Any]:
 
 
 def _request(path: str, request: bytes, *, to_the_end: bool = False) -> bytes:
-    """Send a request to a unix socket and return the answer. Raises OSError, including for a timeout."""
+    """Send a request to a Unix socket and return the answer. Raises OSError, including for a timeout."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(TIME_LIMIT)
         connection.connect(path)

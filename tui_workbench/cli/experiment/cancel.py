@@ -51,6 +51,6 @@ def run_cancel(arguments: argparse.Namespace) -> int:
     dependents = dependents_of(RunDirectory(before.directory))
     if dependents and not arguments.yes and sys.stdin.isatty():
         names = ", ".join(run.run_id for run in dependents)
-        if not confirm(f"Cancel {before.run_id}? Runs that wait for it are canceled too: {names}."):
+        if not confirm(f"Cancel {before.run_id}? Runs that wait for it are also canceled: {names}."):
             return 1
     return emit(history_record(runs.cancel(arguments.run, grace=arguments.grace)), arguments, HISTORY_COLUMNS)

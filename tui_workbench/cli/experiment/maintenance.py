@@ -57,8 +57,9 @@ configure_resume = options(
     epilog="""\
 Starts a new controller for each of your active runs whose controller has died,
 or only for the run of --run. The screens do this automatically.
-If the run of --run has failed, was canceled or is lost, its script is executed
-again, in the same working copy and with the same log.
+If the run of --run failed, was canceled or is lost, its script is executed
+again with the same log, in the same working copy. The script of an untracked
+run works in the project itself.
 An imported run, which you did not submit on this machine, is shown with every
 command that it would execute. The run is taken over only if you agree and it
 has not started.""",
@@ -149,7 +150,7 @@ def run_sync(arguments: argparse.Namespace) -> int:
 
 
 def run_resume(arguments: argparse.Namespace) -> int:
-    """Start controllers for active runs without one, and print the records of these runs."""
+    """Start controllers for active runs without a controller, or start the run of `--run`; print the records."""
     runs = Runs(Project.find(arguments.project))
     if not arguments.run:
         return emit([history_record(runs.get(run_id)) for run_id in runs.resume()], arguments, HISTORY_COLUMNS)

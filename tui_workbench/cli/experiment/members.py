@@ -35,7 +35,7 @@ def run_members(
     arguments: argparse.Namespace,
 ) -> int:
     """Start a run for each combination of values and seeds, and follow them. With `--dry-run`, only print them."""
-    # The lines that follow several runs are plain anyway.
+    # `--plain` is always allowed: the reports of several runs are plain lines.
     is_plain = arguments.output == PLAIN and not arguments.query
     wants_record = bool(arguments.output or arguments.query)
     if wants_record and not (arguments.detach or arguments.dry_run or is_plain):

@@ -39,7 +39,8 @@ configure_list = options(
     option("--all", action="store_true", help="include archived runs"),
     option("--deleted", action="store_true", help="list the runs in the trash instead"),
     option("--best", metavar="METRIC[:min|:max]", default="",
-           help="mark the best value of a metric in a table; min or max says which is best (default: by its name)"),
+           help="mark the best value of a metric in a table; min or max says which is best (default: known from the "
+           "name)"),
     output(example="[?status=='Completed']"),
 )  # fmt: skip
 configure_last = options(output(example="status"))
@@ -87,14 +88,15 @@ def _list_with_best(records: list[dict[str, Any]], arguments: argparse.Namespace
     known = [value for value in values if value is not None]
     if not known:
         raise UsageError(
-            f"no completed run has a number for the metric {metric!r}", remedy="`history list` prints the metrics."
+            f"no completed run has a number for the metric {metric!r}",
+            remedy="Choose another metric. `workbench-tui history list` prints the metrics.",
         )
     best = min(known) if goal == "min" else max(known)
     marked = [
         {**record, key: f"{value:.6g} *"} if value is not None and value == best else record
         for record, value in zip(records, values, strict=True)
     ]
-    notify(f"* is the {'lowest' if goal == 'min' else 'highest'} {metric}")
+    notify(f"* marks the {'lowest' if goal == 'min' else 'highest'} {metric}")
     return emit_records(marked, arguments, first_metric=key)
 
 

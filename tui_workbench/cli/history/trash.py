@@ -30,7 +30,7 @@ _REMEDY = "Add `--yes` to do this without asking."
 configure_delete = options(
     option("runs", metavar="ID", nargs="*", help="the runs, by ID or number"),
     option("--keep-last", metavar="N", type=number_of("runs"),
-           help="delete all runs except the N newest, pinned and active runs, and runs with missing outputs"),
+           help="delete all but the N newest runs; keep pinned and active runs, and runs with missing outputs"),
     _YES,
     output(),
     usage="%(prog)s (ID... | --keep-last N) [--yes]",

@@ -139,7 +139,7 @@ def _plain_lines(name: str, value: Any) -> Iterator[str]:
         words = [_short(item) for item in value]
         yield from _plain_lines(name, shlex.join(words) if name.endswith(_ARGUMENT_VECTORS) else ", ".join(words))
     elif value is not None and value != "":
-        # Indented, so that a line of a long text cannot be mistaken for another value.
+        # Further lines are indented, so that a line of a long text cannot be mistaken for another value.
         first, *others = _short(value).rstrip("\n").split("\n")
         yield visible(f"{name}: {first}" if name else first)
         yield from (f"  {visible(line)}" for line in others)

@@ -90,7 +90,7 @@ def seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds; give a number such as 2.5")
     return value
 
 
@@ -99,7 +99,7 @@ def number_of(things: str) -> Callable[[str], int]:
 
     def convert(text: str) -> int:
         if not (text.isascii() and text.isdigit()):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {things}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {things}; give a whole number such as 10")
         return int(text)
 
     return convert

@@ -72,7 +72,7 @@ def ask_secret(prompt: str) -> str:
 
 
 def secret_from_stdin(option: str = "--password-stdin") -> str:
-    """Read a secret from the first line of stdin. Raises UsageError that names the option if it is empty."""
+    """Read a secret from the first line of stdin. Raises UsageError if stdin is empty."""
     line = sys.stdin.readline().rstrip("\r\n")
     if not line:
         raise UsageError(f"{option}: stdin is empty", remedy="Pipe the secret into the command.")

@@ -120,7 +120,8 @@ class Access:
 
     def allows(self, cookie: str) -> bool:
         """Return True if the cookie was issued by this server."""
-        return sum(_equal(cookie, known) for known in self._cookies) > 0  # compares every cookie, in constant time
+        # All cookies are compared, so that the time reveals nothing about them.
+        return sum(_equal(cookie, known) for known in self._cookies) > 0
 
 
 def _equal(value: str, secret: str) -> bool:
@@ -211,7 +212,7 @@ class Server(TextualServer):
         elif (token := request.query.get("token")) is not None and request.path == "/":
             cookie = self.access.exchange(token)
             response = (
-                _refusal("This address was used or replaced. Open the newest one that `workbench-tui serve` printed.")
+                _refusal("This address was used or replaced. Open the new address that `workbench-tui serve` printed.")
                 if cookie is None
                 # Keep the token out of the browser's history.
                 else web.HTTPSeeOther("/")

@@ -137,7 +137,7 @@ class ChangeView(DialogView, inherit_bindings=False):
     def show_plan(self, plan: Plan) -> None:
         self.plan, self._error = plan, ""
         for index, field in enumerate(self._asked):
-            # Only for the first plan, because later plans put the chosen value first.
+            # Only the first plan sets the choices, because later plans put the chosen value first.
             if not field.choices and (choices := plan.choices.get(field.key)):
                 self._asked[index] = field._replace(choices={choice: choice for choice in choices})
                 if not self.buffer(field.key).text:

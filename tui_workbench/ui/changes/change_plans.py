@@ -24,7 +24,7 @@ from tui_workbench.ui.widgets.dialog_view import DialogField
 class Hunk(NamedTuple):
     """A part of a change. A hunk with an `id` is optional."""
 
-    path: str  # of the changed file, relative to the project
+    path: str  # the changed file, relative to the project
     lines: tuple[tuple[str, str], ...]  # kind (`+`, `-`, ` `) and text
     id: str = ""
     title: str = ""

@@ -36,7 +36,7 @@ class ProjectChanges:
         self._context = context
         self.history = ChangeHistory()
         undo_steps(context.app).count_changes = self.history.__len__
-        self._removed_secrets: dict[ChangeSet, dict[str, str]] = {}  # by reference; undo stores them again
+        self._removed_secrets: dict[ChangeSet, dict[str, str]] = {}  # keyed by reference; undo stores them again
 
     async def make(self, wanted: ChangeRequested) -> None:
         """Show a change, and make it if the user agrees."""
@@ -81,7 +81,7 @@ class ProjectChanges:
         self._say(f"Done: {change_set.title}. {shown_key('changes.undo', 'ctrl+z')} undoes it.")
 
     def _say(self, text: str) -> None:
-        # A toast, because reading the changed files replaces the status line.
+        # This is a toast, because reading the changed files replaces the status line.
         self._context.notify(text, RESULT_SECONDS)
 
     def _change(self, kind: str, path: str) -> Change:

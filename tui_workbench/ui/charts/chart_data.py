@@ -48,7 +48,7 @@ class Curve(NamedTuple):
     times: Sequence[float]
     key: str = ""  # distinguishes curves with the same label
     look: int = -1  # index of color and mark (see `look_of`); -1: the position of the curve
-    attempts: Sequence[AttemptBegin] = ()  # those of its run, after the first
+    attempts: Sequence[AttemptBegin] = ()  # the attempts of the run after the first
     band: tuple[Sequence[float], Sequence[float]] | None = None  # the lower and the upper edge of a shaded band
 
 
@@ -237,7 +237,7 @@ def family_curve(family: Family, name: str, look: int) -> Curve:
     """Return the mean of a metric over the completed runs of a family, with a band of ± the standard deviation. Blocks.
 
     Between its first and its last step, a run has the value of the straight line between its neighboring steps. At
-    other steps, the mean is that of the other runs. There is no band where fewer than two runs have a value.
+    other steps, the mean is that of the other runs. Where fewer than two runs have a value, the band is omitted.
     """
     completed = [run for run in family.runs if run.state == RunState.COMPLETED]
     runs = [points for run in completed if (points := _finite_points(run, name)).xs]

@@ -113,7 +113,7 @@ class Canvas:
         before = y0
         for step in range(max(0, -x0), min(across, self.width - x0) + 1):
             here = round(y0 + rise * step)
-            # A vertical line for each step, so that a steep line has no holes.
+            # Each step is a vertical line, so that a steep line has no holes.
             self.upright(x0 + step, before if step else y0, here, role)
             before = here
 

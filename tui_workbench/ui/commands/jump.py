@@ -25,7 +25,7 @@ LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 
 
 def places_on(screen: Screen[Any]) -> list[JumpPlace]:
-    """Return the places of a screen except the focused one, in reading order, at most one for each cell."""
+    """Return the places of a screen except the focused widget, in reading order, at most one for each cell."""
     places: dict[tuple[int, int], JumpPlace] = {}
     for widget in screen.walk_children(Widget):
         if not _is_visible(widget):

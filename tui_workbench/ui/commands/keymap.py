@@ -62,7 +62,7 @@ class Keymap(NamedTuple):
 
 
 def load_keymap() -> Keymap:
-    """Load the user's keymap, which is empty if there is no file. Errors are returned in the keymap, not raised."""
+    """Load the user's keymap; it is empty without a file. Errors are returned in the keymap, not raised."""
     path = directories.keymap_path()
     try:
         with open(path, encoding="utf-8-sig") as file:

@@ -134,7 +134,7 @@ DASHBOARD = Scope("dashboard", "6 All runs", (
 ONE_RUN = Scope("one run", "One run", (
     Command("one_run.again", "r", "rerun", "Rerun", "Run again with the same files and configuration."),
     quiet("one_run.start_again", "a", "start_again", "Start again",
-        "Start an ended run again in its working copy."),
+        "Start a failed, canceled or lost run again."),
     Command("one_run.edit", "e", "rerun_edited", "Edit and rerun", "Run again with other arguments or configuration."),
     Command("one_run.restore", "u", "restore", "Restore", "Restore the run's project files, after a preview."),
     Command("one_run.shell", "w", "shell", "Shell", "Open a shell in the run's copy of the project."),

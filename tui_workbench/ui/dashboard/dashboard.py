@@ -1,8 +1,8 @@
 """The dashboard: a table of all runs with charts above, and keys for filter, order, groups and columns.
 
-The table reads pages of the index in threads. If two requests overlap, only the answer to the later one is shown. Once
-a second, the modification times of a few files are compared. The runs are read again only if one of these files has
-changed.
+The table reads pages of the index in threads. If two requests overlap, only the answer to the later request is shown.
+Once a second, the modification times of a few files are compared. The runs are read again only if one of these files
+has changed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Marks:
         self._places.clear()
 
     def update(self, found: Mapping[str, Run | None]) -> bool:
-        """Replace marked runs by their current state, and unmark those that are None. Return True if one changed."""
+        """Replace the marked runs with those in `found`; unmark runs that are None. Return True if a mark changed."""
         before = dict(self._places)
         for run_id, (_, place) in before.items():
             run = found.get(run_id)
@@ -131,14 +131,14 @@ def _families(selected: Heading, values: Iterable[object]) -> tuple[Family, ...]
 
 
 def _curves(selected: RunRow | None, rows: list[RunRow]) -> tuple[tuple[Run, int], ...]:
-    """Return the runs whose curves are shown, with their places: the selected run and active runs."""
+    """Return the runs whose curves are shown, each with its index: the selected run, then active runs."""
     shown = [selected.run] if selected is not None else []
     shown += [row.run for row in rows if row.run.is_active and row != selected]
     return tuple((run, place) for place, run in enumerate(shown[:MOST_CURVES]))
 
 
 def _runs_to_compare(marks: Marks, selected: RunRow | None, below: list[RunRow]) -> list[Run]:
-    """Return the marked runs. A single marked run is compared with the selected run, else that with the one below."""
+    """Return several marked runs, else the selected run with the marked run or with the run below the selected run."""
     marked = [run for run, _ in sorted(marks.runs, key=lambda each: each[1])]
     if len(marked) >= 2 or selected is None:
         return marked

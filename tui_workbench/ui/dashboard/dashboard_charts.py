@@ -107,7 +107,7 @@ class DashboardCharts(Horizontal):
     def __init__(self, project: Project) -> None:
         self._charts = [Chart() for _ in range(MOST_CHARTS - 1)]
         self.states = StateBars()
-        super().__init__(*self._charts, self.states)  # a chart is hidden if there is no room for it
+        super().__init__(*self._charts, self.states)  # a chart is hidden if it does not fit
         self._project = project
         self._mode: str | None = None  # the user's choice, or None
         self._wanted: ChartRequest | None = None

@@ -43,7 +43,7 @@ class FileTimes(NamedTuple):
 
 
 def read_overview(project: Project, query: RunQuery) -> Overview:
-    """Read the metrics, states and chosen columns. Raises WorkbenchError."""
+    """Read the metrics, states, arguments and chosen columns. Raises WorkbenchError."""
     with RunIndex(project) as index:
         metrics = tuple(index.metric_names())
         states = {group.value: group.total for group in index.groups(query._replace(group="state"))}
@@ -115,7 +115,7 @@ def read_page(
 ) -> Page:  # fmt: skip
     """Read the lines `first` to `first + number - 1`, and the runs with the IDs `marked`.
 
-    `metrics` have a column. Raises WorkbenchError.
+    `metrics` are the metrics with a column. Raises WorkbenchError.
     """
     with RunIndex(project) as index:
         best = best_of(index, query, metrics)
@@ -142,7 +142,7 @@ def read_page(
 
 
 def _with_families(index: RunIndex, lines: list[RunRow | Heading]) -> list[RunRow | Heading]:
-    """Return the lines, whose headings have their families."""
+    """Return the lines with the family of each heading."""
     names = [each.group.value for each in lines if isinstance(each, Heading)]
     families = {name: family_of(name, rows) for name, rows in index.families(names).items()}
     return [

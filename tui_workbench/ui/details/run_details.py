@@ -55,7 +55,10 @@ TABS = [(title.lower(), title) for title in ("Metrics", "Outputs", "Log", "Plan"
 POLL_SECONDS = 1.0
 
 NO_OUTPUTS = ("This run has no output files.",)
-NO_SNAPSHOT = ("This run has no snapshot.", "Only tracked runs that were submitted from a machine with git have one.")
+NO_SNAPSHOT = (
+    "This run has no snapshot.",
+    "Only tracked runs that were submitted from a machine with git have a snapshot.",
+)
 
 
 class RunView(RunContainer, inherit_bindings=False):
@@ -272,7 +275,7 @@ def _bring(project: Project, run: Run, name: str) -> str:
 
 
 LONGEST = 1_000
-_FIGURES = ": GPU"  # between the conclusion and the figures in the text of a verdict
+_FIGURES = ": GPU"  # separates the conclusion from the figures in the text of a verdict
 
 
 class RunHead(Widget, inherit_bindings=False):
@@ -312,7 +315,7 @@ def head_lines(row: RunRow | None, width: int) -> list[list[Piece]]:
 def _first(row: RunRow, width: int) -> list[Piece]:
     run, annotations, now = row.run, row.facts.annotations, time.time()
     look = run_state(run)
-    # In order of importance, because the pieces after the last one that fits are dropped.
+    # The pieces are in order of importance, because those that do not fit are dropped from the end.
     rest = [Piece(f"  {look.glyph} {look.word}", look.role)]
     for text in (elapsed(run, now), moment(run.start or run.created, now), f"on {safe_text(run.target[:60])}"):
         rest.append(Piece(f"  {text}" if text else "", "muted"))
@@ -349,7 +352,7 @@ def _verdict(row: RunRow, width: int) -> list[list[Piece]]:
         sentence = text.partition(_FIGURES)[0]
         text = sentence if cell_len(sentence) <= room else sentence.partition(";")[0]
     elif _FIGURES in text and (word == "proven" or cell_len(text) > room):
-        # Only the figures, because the GPU tab shows the whole text.
+        # Only the figures are shown, because the GPU tab shows the whole text.
         text = text[text.rfind(_FIGURES) + 2 :]
     first, *rest = reason_lines(text, max(room, 20)) or [""]
     indent = " " * width_of(pieces)

@@ -41,7 +41,7 @@ GLYPHS = {"scalar": "~", "text": "“", "list": "≡", "row": "▤", "table": "�
 MOST_LISTED = 2_000  # maximum number of listed metrics; a script that logs a new name for each batch has many more
 EMPTY = (
     "No metrics logged.",
-    "Shows values from workbench.log('loss', loss), TensorBoard events and output lines such as loss: 0.31.",
+    "This list shows values from workbench.log('loss', loss), TensorBoard events and output lines such as loss: 0.31.",
 )
 
 

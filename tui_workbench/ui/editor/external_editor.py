@@ -55,7 +55,7 @@ def command_for(editor: list[str], edit: Edit) -> list[str]:
     name = os.path.basename(editor[0]).removesuffix(".exe")
     line, column = edit.line, max(edit.column, 1)
     if name in _WAITING and not {"--wait", "-w"} & set(editor):
-        editor = [*editor, "--wait"]  # without this option, the command returns immediately
+        editor = [*editor, "--wait"]
     if line < 1:
         return [*editor, edit.path]
     for names, arguments in _AT_PLACE:
@@ -75,7 +75,7 @@ _AT_PLACE = (
     ("kate", ("--line", "{line}", "--column", "{column}", "{path}")),
 )
 
-# Editors with a graphical window.
+# Graphical editors, whose commands return immediately without `--wait`.
 _WAITING = frozenset(
     ("code", "code-insiders", "codium", "vscodium", "cursor", "windsurf", "subl", "zed", "zeditor", "gedit")
 )
@@ -86,7 +86,7 @@ def copy_to_read(path: str) -> str:
     try:
         if (size := os.path.getsize(path)) > LARGEST_COPY:
             raise StorageError(
-                f"the file is too large to copy for an editor: {size >> 20:,} MB",
+                f"the file is too large to copy for an editor: {size >> 20:,} MiB",
                 remedy="Search the log in the workbench instead.",
                 file=path,
             )

@@ -1,8 +1,8 @@
 """An open file of the editor: text, status and question.
 
-The invariants: `file` is a version from disk that the user has seen, and a newer one waits in `theirs` until the user
-has decided, so no version is overwritten unseen; unsaved text is discarded only by the user; files are read and written
-in threads.
+The invariants: `file` is a version from disk that the user has seen, and a newer version waits in `theirs` until the
+user has decided, so no version is overwritten unseen; unsaved text is discarded only by the user; files are read and
+written in threads.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class FileView(Widget):
         async with self._answering:
             theirs = self.theirs
             if row is not self._question:
-                return  # typed ahead, before the previous answer had taken effect
+                return  # the answer was typed before the previous answer had taken effect
             if answer == Answer.DIFFERENCE:
                 await self._show_difference()
             elif theirs is not None and not answer:
@@ -290,7 +290,7 @@ class FileView(Widget):
             self.file = unsaved.file  # the version that was edited; `disk_changed` handles the current version below
         self.editor.replace_source(unsaved.text)
         await self.flush_input()
-        await messages_handled(self)  # until the edit is in the text
+        await messages_handled(self)  # wait until the edit is in the text
         now = await asyncio.to_thread(reread, self.file)
         if now is not self.file:
             await self.disk_changed(now)

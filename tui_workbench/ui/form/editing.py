@@ -74,13 +74,13 @@ class Editing:
         return True
 
     def step(self, by: int) -> bool:
-        """Choose another option. Return False if there are no options."""
+        """Choose another option. Return False without options."""
         if shown := self.shown:
             self.chosen = max(-1, min(self.chosen + by, len(shown) - 1))
         return bool(shown)
 
     def complete(self) -> bool:
-        """Fill in the chosen option, or the first. Return False if there are no options."""
+        """Fill in the chosen option, or the first. Return False without options."""
         if shown := self.shown:
             self.buffer.replace(shown[max(self.chosen, 0)].value)
             self.chosen = -1

@@ -22,7 +22,7 @@ def why_not(action: str, rows: list[FormRow], row: FormRow) -> str:
     if action == "switch" and row.field.type not in (field_types.BOOLEAN, field_types.CHOICE):
         return "This field is neither a switch nor a choice."
     if action == "add" and place_to_add(rows, row) is None:
-        return "This field is not a list."
+        return "This field is not a list or map."
     if action == "clear" and (row.kind == "add" or not row.is_set):
         return "No value to remove."
     if action == "move" and not (row.kind == "item" and isinstance(row.path[-1], int)):
@@ -64,7 +64,7 @@ def next_choice(document: Document, row: FormRow) -> None:
 
 
 def clear(document: Document, row: FormRow) -> None:
-    """Remove a field or a list item. If the item is the only one, remove the list, too."""
+    """Remove a field, or an item of a list or map. If no other item is left, remove the list or map."""
     if row.kind == "add":
         return
     if row.kind == "item" and PIP in row.path[:-1]:
@@ -86,7 +86,7 @@ def move(document: Document, row: FormRow, by: int) -> Path:
 
 
 def place_to_add(rows: list[FormRow], row: FormRow) -> FormRow | None:
-    """Return the row that adds an entry to the list of this row, or None outside a list."""
+    """Return the row that adds an entry to the list or map of this row, or None outside a list or map."""
     if row.kind == "add":
         return row
     if row.kind == "field" and row.field.type in COLLECTIONS:

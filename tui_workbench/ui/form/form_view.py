@@ -67,7 +67,7 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         return self._editing is not None and self._editing.result != self._editing.row.text
 
     def show(self, rows: list[FormRow], findings: Sequence[Finding], *, empty: str = "") -> None:
-        """Show these rows, or the text `empty` if there are none; the cursor stays on its row."""
+        """Show these rows, or the text `empty` without rows; the cursor stays on its row."""
         self._empty = empty
         self._form.show(rows, findings)
         if self._editing is not None and all(row.key != self._editing.row.key for row in rows):
@@ -75,11 +75,11 @@ class FormView(ScrollView, can_focus=True, inherit_bindings=False):
         self._redraw()
 
     def go_to_line(self, line: int) -> bool:
-        """Move the cursor to the last row that starts on or before this line; return False if there is none."""
+        """Move the cursor to the last row that starts on or before this line; return False without such a row."""
         return self._go_to(self._form.at_line(line))
 
     def go_to_finding(self) -> bool:
-        """Move the cursor to the next row with a problem; return False if there is none."""
+        """Move the cursor to the next row with a problem; return False without such a row."""
         return self._go_to(self._form.next_finding())
 
     def finish(self) -> bool:

@@ -87,7 +87,7 @@ def latest_text(run: Run) -> str:
 
 
 def last_line(path: str) -> bytes:
-    """Return the last nonblank line in the last 4 KiB of a file; b"" if there is none. Blocks."""
+    """Return the last nonblank line in the last 4 KiB of a file; b"" if all are blank or on an error. Blocks."""
     try:
         lines = read_end(path, TAIL_BYTES).split(b"\n")
     except OSError:

@@ -143,7 +143,7 @@ def draw_row(row: Row, width: int, left: int, base: Style, quiet: Style, layers:
 
 
 def _segments(plain: str, first: int, last: int, base: Style, layers: Sequence[Layer]) -> list[Segment]:
-    """Draw the characters `first` to `last`, split where a layer begins or ends. Later layers cover earlier ones."""
+    """Draw the characters `first` to `last`, split where a layer begins or ends. Later layers cover earlier layers."""
     cuts = {first, last}
     inside = []
     for start, end, layer in layers:

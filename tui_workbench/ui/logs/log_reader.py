@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Command = Callable[[LogSession], None]
 
 FRAME_SECONDS = 1 / 12
-"""Delay after a poll that found something. A frame costs far more than a read of the file, and users read no faster."""
+"""Delay after a poll that found something. A frame costs much more than a read of the file."""
 
 QUIET_SECONDS = 1 / 125
 """Delay after a poll that found nothing. It is short, because a poll costs only one or two system calls."""

@@ -257,7 +257,7 @@ class LogSession:
         return searching or self._log.counted < self._log.size
 
     def work(self) -> bool:
-        """Do a slice of the most urgent work. Return False if there is no work."""
+        """Do a slice of the most urgent work. Return False when all work is done."""
         if self._finder is not None:
             self._continue_search(self._finder)
         elif self._search is not None and not self._search.complete:

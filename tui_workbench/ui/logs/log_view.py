@@ -164,7 +164,7 @@ class LogView(QuickRows, can_focus=True, inherit_bindings=False):
         self._watch()
 
     def on_resize(self) -> None:
-        # Also called after a change of the width of the line numbers.
+        # This is also called after a change of the width of the line numbers.
         self._gutter = _digits(self.state) if self._numbers else 0
         width, height = self._text_width, self.size.height
         self.post(lambda session: session.viewport.resize(width, height))
@@ -381,7 +381,7 @@ class _Announcer:
         self._view.post_message(LogView.StateChanged())
 
     def announce_soon(self) -> None:
-        """Post the message when `ANNOUNCE_SECONDS` have passed since the last one."""
+        """Post the message when `ANNOUNCE_SECONDS` have passed since the last message."""
         wait = self._announced_at + ANNOUNCE_SECONDS - monotonic()
         if wait <= 0:
             self.announce()

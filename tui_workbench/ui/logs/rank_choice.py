@@ -44,13 +44,13 @@ class RankChoice:
         return self.ranks is not None and bool(self.ranks.nodes)
 
     def step_rank(self, direction: int) -> None:
-        """Choose the next rank of the chosen node, or all of its ranks after the last one."""
+        """Choose the next rank of the chosen node, or all ranks of the node after the last rank."""
         if self.ranks is not None:
             order = (ALL_RANKS, *self._numbers(self.ranks))
             self._rank = order[(order.index(self._rank) + direction) % len(order)]
 
     def step_node(self, direction: int) -> None:
-        """Choose all ranks of the next node, or of all nodes after the last one."""
+        """Choose all ranks of the next node, or of all nodes after the last node."""
         if self.ranks is not None:
             order = ("", *self.ranks.nodes)
             self._node, self._rank = order[(order.index(self._node) + direction) % len(order)], ALL_RANKS

@@ -47,7 +47,7 @@ class StacksPanel(TextView):
     heading = "Python stacks"
     about = (
         "The Python calls that all ranks, workers of data loaders and threads of the run execute. The most recent "
-        "call is first. The script is not paused. The stacks are kept with the run; for an ended run, the last ones "
+        "call is first. The script is not paused. The stacks are kept with the run; for an ended run, the last stacks "
         "are shown."
     )
     BINDINGS = STACKS.bindings
@@ -118,7 +118,7 @@ def _read(run: Run) -> tuple[str, list[Line]]:
 
 
 def stack_lines(stacks: Stacks) -> Iterator[Line]:
-    """Yield the lines of the stacks: where the ranks are, and then each process with its threads."""
+    """Yield the lines of the stacks: the calls that the ranks execute, and then each process with its threads."""
     places = rank_places(stacks.processes)
     for ranks, frames in places:
         own, *inside = map(_frame, frames)

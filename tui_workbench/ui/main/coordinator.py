@@ -96,7 +96,7 @@ class MainCoordinator:
             self.restore_runs(self._saved)
         self.state.begin(self._saved)
         self._area.focus_pane()
-        # A permanent notice, because the status of the run bar would soon replace a message.
+        # This notice is permanent, because the status of the run bar would soon replace a message.
         if standing := " ".join(filter(None, (self.context.project.notice, str(startup_error or "")))):
             self.panes.run_bar.notice.show_standing(standing)
 

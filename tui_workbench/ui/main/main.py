@@ -28,7 +28,7 @@ from tui_workbench.ui.terminal.compositor import install_compositor
 from tui_workbench.ui.terminal.terminal_app import TerminalApp
 
 if TYPE_CHECKING:
-    # Loaded after the first frame.
+    # These modules are loaded after the first frame.
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.main.coordinator import MainCoordinator
     from tui_workbench.ui.main.main_context import Panes

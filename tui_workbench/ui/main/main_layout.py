@@ -1,8 +1,7 @@
 """The layout rules of the main screen: the region of each part for a width and a height.
 
-Wide screens show all five panes; narrow screens and zoomed panes show the pane with the focus. Regions depend only
-on the size, the zoom, the borders, and the number of lines of the status, the question and the targets. On narrow
-screens, they also depend on the focus. Borders are moved with keys or the mouse.
+Wide screens show all five panes, and very wide screens also the right column; narrow and zoomed screens show the pane
+with the focus. Regions depend only on the size of the screen and on a `View`. Borders are moved with keys or the mouse.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def regions(size: Size, view: View) -> dict[str, Region]:
 
 
 def _notice_lines(view: View) -> int:
-    """Return the number of lines of the status. A long question lowers its limit, so that the panes keep their size."""
+    """Return the number of lines of the status. A long question lowers the limit, so that the panes keep their size."""
     return min(view.notice_lines, MOST_NOTICE_LINES - max(0, view.question_lines - 1))
 
 
@@ -202,7 +201,7 @@ def moved(size: Size, view: View, border: str, cells: int) -> Sizes:
     grows = -1 if border in ("right", "jobs", "targets") else 1
     wanted = max(1, getattr(now, border) + grows * cells)
     sizes = view.sizes._replace(**{border: -(-wanted * WHOLE // room)})
-    # The limited size is saved, not the wanted one. Otherwise keys in the other direction would first have no effect.
+    # The limited size is saved, not the wanted size. Otherwise keys in the other direction would first have no effect.
     given = getattr(grid(body, view._replace(sizes=sizes)), border)
     return sizes._replace(**{border: -(-given * WHOLE // room)})
 

@@ -32,7 +32,7 @@ from tui_workbench.ui.session_state import Values
 from tui_workbench.ui.terminal.safetext import truncate_middle
 
 if TYPE_CHECKING:
-    # Loaded with the panes at the right.
+    # These modules are loaded with the panes at the right.
     from tui_workbench.targets.gpu.fleet import MachineState
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.runs.recent import RecentPane

@@ -203,7 +203,7 @@ class DifferenceScreen(HistoryScreen):
 
 
 def read_comparison(project: Project, runs: Sequence[Run]) -> tuple[Comparison, list[str]]:
-    """Return the comparison, and the metrics with curves, differing ones first. Blocks; raises WorkbenchError."""
+    """Return the comparison, and the metrics with curves, those that differ first. Blocks; raises WorkbenchError."""
     comparison = compare(Runs(project), [run.run_id for run in runs])
     counts: dict[str, int] = {}
     for run in runs:

@@ -99,7 +99,7 @@ def size_of(runs: Sequence[Run]) -> int:
 
 
 def delete(project: Project, runs: Sequence[Run]) -> Deletion:
-    """Move the runs to the trash that can be deleted."""
+    """Move the runs that can be deleted to the trash."""
     done, problems = [], []
     for run in runs:
         try:

@@ -54,7 +54,7 @@ ON_SEVERAL = ("pin", "archive", "tag", "cancel", "delete", "download", "export")
 
 
 class RunContainer(Vertical, inherit_bindings=False):
-    """A part of a screen that shows runs, of which one is selected."""
+    """A part of a screen that shows runs and a selected run."""
 
     def __init__(self, project: Project, *children: Widget) -> None:
         super().__init__(*children)

@@ -256,7 +256,7 @@ class RunBar(Widget, inherit_bindings=False):
         self._set_status(f"{python}   runs in {folder}")
 
     def show_configurations(self, configurations: Sequence[RunConfiguration], targets: Sequence[ComputeTarget]) -> None:
-        """Set the run configurations to choose from. The chosen one stays while its file exists."""
+        """Set the run configurations to choose from. The chosen configuration stays while its file exists."""
         self._known.add("configurations")
         self._configurations = {configuration.name: configuration for configuration in configurations}
         self._targets = {target.name: target for target in targets}
@@ -269,7 +269,7 @@ class RunBar(Widget, inherit_bindings=False):
             self._request_changed(always=True)
 
     def show_scripts(self, scripts: list[str]) -> None:
-        """Set the scripts to choose from. The chosen one stays, even if its file no longer exists."""
+        """Set the scripts to choose from. The chosen script stays, even if its file no longer exists."""
         self._known.add("scripts")
         self._scripts = scripts
         self._script.show_options(tuple(Row(script, Piece(safe_text(script))) for script in scripts))
@@ -287,7 +287,7 @@ class RunBar(Widget, inherit_bindings=False):
         self._request_changed()
 
     def choose_target(self, target: str) -> bool:
-        """Choose a run configuration of this compute target; return False if there is none."""
+        """Choose the first valid run configuration of this compute target; return False if no file is valid."""
         for configuration in self._configurations.values():
             if configuration.target == target and configuration.problem is None:
                 self._choose(configuration.name)

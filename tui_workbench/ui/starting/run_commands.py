@@ -47,7 +47,7 @@ class RunCommands:
                 return
             self._bar.show_gpu_check()
             _, target = self._bar.chosen
-            # The run needs no login and no environment build, so it starts or fails immediately.
+            # Such a run needs no login and no environment build, so it starts or fails immediately.
             starts_at_once = (
                 target is None or target.problem or (target.kind.runs_here and not target.builds_environment)
             )

@@ -223,7 +223,7 @@ class Starting:
         await self.submit(request)
 
     def _target_of(self, run: Run, request: RunRequest) -> ComputeTarget | None:
-        """Return the target of a request; None if it does not exist any more, which `submit` reports."""
+        """Return the target of a request; None if it no longer exists, which `submit` reports."""
         project = self._context.project
         try:
             if request.run_configuration:

@@ -25,7 +25,7 @@ from tui_workbench.ui.terminal.safetext import safe_text
 from tui_workbench.ui.terminal.terminal_sequences import through_screen, through_tmux, write
 
 MAX_BYTES = 74_000
-"""Longest text for OSC 52. Some terminals stop reading after 100,000 characters of base64."""
+"""Maximum length of a text for OSC 52, in bytes. Some terminals stop reading after 100,000 characters of base64."""
 
 PROGRAM_SECONDS = 5.0
 
@@ -129,7 +129,7 @@ def _save_and_notify(app: App[Any], text: str, why: str) -> None:
 def _to_tmux(app: App[Any], text: str) -> None:
     """Copy through the tmux command, which does not depend on the options of tmux. Blocks."""
     with _programs:
-        # Skip the text if a newer one was copied meanwhile.
+        # Skip the text if a newer text was copied meanwhile.
         taken = text != app.clipboard or _pipe_to(("tmux", "load-buffer", "-w", "-"), text)
     if not taken:
         # tmux before 3.2 has no `-w`, and a container cannot reach tmux.

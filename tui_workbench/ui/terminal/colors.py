@@ -30,7 +30,7 @@ RGB = tuple[int, int, int]
 
 
 class Reduced(NamedTuple):
-    """The replacements of a color: one of 16 colors in dark and in light themes, or without colors an attribute."""
+    """The replacements of a color: one of 16 colors in dark and in light themes, and an attribute."""
 
     dark: int
     light: int

@@ -1,4 +1,4 @@
-"""A queue that dispatches each key after the previous one has taken effect.
+"""A queue that dispatches each key after the previous key has taken effect.
 
 Textual sends a key to the focused widget and immediately continues with the next key. The binding of the first key runs
 later, after the key has bubbled up to the app. When keys arrive together, as over a slow connection, the later keys
@@ -19,7 +19,7 @@ from textual.message_pump import MessagePump
 from textual.widget import Widget
 
 PATIENCE = 1.0
-"""Maximum time that a key waits for the previous one, in seconds."""
+"""Maximum time that a key waits for the previous key, in seconds."""
 
 MAX_HOLD = 10.0
 """Maximum time that keys are held for a widget that is not there yet, in seconds."""
@@ -61,7 +61,7 @@ class KeyQueue:
         self._at_work_since = time.monotonic() + MAX_HOLD - PATIENCE
 
     async def take(self, event: events.Key | events.Paste) -> None:
-        """Dispatch a key or paste now, or after the previous one."""
+        """Dispatch a key or paste now, or after the previous key or paste."""
         if isinstance(event, events.Key) and event.key.startswith("alt+"):
             event.character = None  # Textual sets the character of these keys, and text fields would insert it
         self._waiting.append(event)
@@ -84,7 +84,7 @@ class KeyQueue:
             if node.call_later(self._follow, parent, number):
                 return
             node = parent
-        # Twice, because the effect of the key queues a change of focus.
+        # Two calls are needed, because the effect of the key queues a change of focus.
         self._app.call_later(self._app.call_later, self._done, number)
 
     async def _done(self, number: int) -> None:

@@ -99,7 +99,7 @@ class TerminalApp(App[Result], inherit_bindings=False):
     async def on_event(self, event: events.Event) -> None:
         if not self.screen_stack and isinstance(event, events.InputEvent | events.AppFocus | events.AppBlur):
             return  # the app is closing; Textual would raise an error
-        # Keys and pastes are queued, so that each reaches the widget that the previous one focused.
+        # Keys and pastes are queued, so that each reaches the widget that the previous key focused.
         if isinstance(event, events.Resize):
             self.painter.frame.forget()  # terminals differ in how they move the text on a resize
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:

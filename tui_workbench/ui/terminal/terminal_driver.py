@@ -1,7 +1,7 @@
 """A driver for slow connections and for terminals that disappear.
 
-The event loop never waits for the terminal. A frame is written only after the previous one, so a slow connection gets
-fewer frames, but never outdated ones. If the terminal is gone, output is dropped and the process gets SIGHUP.
+The event loop never waits for the terminal. A frame is written only after the previous frame, so a slow connection
+gets fewer frames, but never outdated frames. If the terminal is gone, output is dropped and the process gets SIGHUP.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TerminalDriver(LinuxDriver):
 
     def is_free(self, otherwise: Callable[[], None]) -> bool:
         """Return True if all output has been written. If not, call `otherwise` in this event loop once it has been."""
-        # Set before the comparison: the other thread counts first and then reads `_when_written`.
+        # These are set before the comparison: the other thread counts first and then reads `_when_written`.
         self._drawing_loop, self._when_written = asyncio.get_running_loop(), otherwise
         if self._written.count < self._handed:
             return False

@@ -1,7 +1,7 @@
 """Escape sequences for notifications and the window title, also through tmux and GNU screen.
 
-No text can end a sequence or begin another one. Nothing is written in a browser, nor to a terminal that is known not to
-understand the sequences.
+No text can end a sequence or begin another sequence. Nothing is written in a browser, nor to a terminal that is known
+not to understand the sequences.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COUNTED = (RunState.RUNNING, RunState.FINALIZING, RunState.PREPARING, RunState.
 
 
 def understands(environ: Mapping[str, str]) -> bool:
-    """Return True if the terminal of this environment may get notifications and titles."""
+    """Return True if notifications and titles may be sent to the terminal of this environment."""
     return IN_BROWSER not in environ and bool(name := environ.get("TERM", "")) and not name.startswith(_SILENT)
 
 

@@ -1,4 +1,4 @@
-"""The choice of a theme: the selected theme is shown immediately, and escape restores the previous one.
+"""The choice of a theme: the selected theme is shown immediately, and escape restores the previous theme.
 
 Theme files are polled meanwhile, so that a theme that is edited in another window is shown when it is saved.
 """

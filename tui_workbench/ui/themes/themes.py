@@ -297,7 +297,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def theme_warnings(palette: Palette) -> Iterator[str]:
-    """Return a sentence for each pair of colors that is hard to read or to distinguish."""
+    """Yield a warning for each pair of colors that is hard to read or to distinguish."""
     colors = palette._asdict()
     pairs = [(ink, ground) for ink in FOREGROUNDS for ground in BACKGROUNDS]
     pairs += [(ink, ground) for ink in SYNTAX for ground in ("background", "marked")]

@@ -1,7 +1,7 @@
 """The trace of calls: all calls to ssh, docker, git and other programs with their results.
 
 The trace is read, and rows are made, in threads; the time for an update depends only on what has changed. The cursor
-stays on its call, or follows the newest one.
+stays on its call, or follows the newest call.
 """
 
 from __future__ import annotations
@@ -184,9 +184,9 @@ class TraceScreen(HistoryScreen, inherit_bindings=False):
 
     def why_not(self, action: str) -> str:
         if action in ("copy", "read") and self._current is None:
-            return "No call is selected."
+            return "No call selected."
         if action == "toggle_run" and self._run is None:
-            return "No run is selected."
+            return "No run selected."
         return super().why_not(action)
 
 

@@ -34,8 +34,8 @@ class ChoiceField(Line, can_focus=True):
         """`picked` is called with the chosen value: the key of an option, or free text.
 
         It is a callback, not a message, so that the choice is made before the next key. `placeholder` is shown while
-        there is no value. If `free` is not empty, text that matches no option can also be chosen, and is shown after
-        the verb `free`.
+        the field has no value. If `free` is not empty, text that matches no option can also be chosen, and is shown
+        after the verb `free`.
         """
         super().__init__(id=id)
         self._picked = picked

@@ -71,7 +71,7 @@ class FilePanel(Horizontal, inherit_bindings=False):
         self._show(self._files[0][0] if fresh and self._files else None)
 
     def show_content(self, path: str, lines: Sequence[Line]) -> None:
-        """Show the content of a file, unless another one was selected meanwhile."""
+        """Show the content of a file, unless another file was selected meanwhile."""
         if path == self.current:
             self.view.show(lines)
 

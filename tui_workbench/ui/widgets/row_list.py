@@ -98,7 +98,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         return next((index for index, row in enumerate(self._rows) if row.key == key), default)
 
     def move_to(self, index: int) -> None:
-        """Move the cursor to the row with this index, or to the nearest one."""
+        """Move the cursor to the row with this index, or to the nearest row."""
         index = max(0, min(index, len(self._rows) - 1))
         if not self._rows or index == self._cursor:
             return
@@ -117,7 +117,7 @@ class RowList(Filterable, can_focus=True, inherit_bindings=False):
         top = self.scroll_offset.y
         if height and not top <= self._cursor < top + height:
             target = self._cursor if self._cursor < top else self._cursor - height + 1
-            # Forced, because the scroll bar appears after the new rows.
+            # Scrolling is forced, because the scroll bar appears after the new rows.
             self.scroll_to(y=target, animate=False, force=True)
 
     def action_step(self, rows: int) -> None:

@@ -61,7 +61,7 @@ def tab_title(number: int, labels: Sequence[Label], active: int, width: int, pal
 
 
 def _visible(sizes: Sequence[int], active: int, width: int) -> tuple[int, int]:
-    """Return the range of tabs that fit around the active one."""
+    """Return the range of tabs that fit around the active tab."""
     room = width - sizes[active] - _COUNTS
     if sum(sizes) + len(_GAP) * (len(sizes) - 1) <= width:
         return 0, len(sizes)

@@ -58,11 +58,11 @@ class SearchField(TextField):
 
 
 def matches(needle: str, candidates: Iterable[str]) -> list[str]:
-    """Return the candidates that contain every word of `needle`, ignoring case, best first.
+    """Return the candidates that match every word of `needle`, ignoring case, best first.
 
-    Matches in the last path component come first, then early matches, then short candidates. They are followed by
-    candidates whose first line contains the letters of each word in order, the first letter at the start of a word. An
-    empty needle matches all candidates, in order.
+    Candidates that contain every word come first: those with the words in the last path component, then early matches,
+    then short candidates. They are followed by candidates whose first line contains the letters of each word in order,
+    the first letter at the start of a word. An empty needle matches all candidates, in order.
     """
     words = needle.lower().split()
     if not words:

@@ -57,7 +57,7 @@ class TextView(Filterable, can_focus=True, inherit_bindings=False):
         return self._lines
 
     def show(self, lines: Sequence[Sequence[Piece]], *, keep_place: bool = False) -> None:
-        """Show these lines, scrolled to the first one unless `keep_place`."""
+        """Show these lines, scrolled to the first line unless `keep_place`."""
         self._source = self._lines = lines
         if self._wraps:
             width = max(self.scrollable_content_region.width, MIN_WIDTH)
