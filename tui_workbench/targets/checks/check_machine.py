@@ -13,7 +13,7 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
 
 PYTHON_SECONDS = 20.0
-"""Time limit for an interpreter to start. On a cold network disk this takes seconds; runs cannot use a slower one."""
+"""Time limit in seconds for the start of an interpreter, which takes several seconds on a cold network disk."""
 
 DISK_BROKEN_BYTES, DISK_WARNING_BYTES = 2 << 30, 20 << 30
 """A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."""

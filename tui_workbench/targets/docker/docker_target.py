@@ -70,10 +70,10 @@ class DockerTarget(Target):
             spark.require_script(spec)
         retries = spec.run_configuration.retry
         if (retries or spec.attempt > 1) and placing.is_copied(self.target):
-            subject, remedy = ("`Retry`", ", or remove `Retry`") if retries else ("Another attempt", "")
+            subject, alternative = ("`Retry`", ", or remove `Retry`") if retries else ("Another attempt", "")
             raise ConfigurationError(
                 f"{subject} needs the files of earlier attempts, but {self.target.name} has `sharedVolumes: false`",
-                remedy=f"Set `sharedVolumes: true` in the .compute file{remedy}.",
+                remedy=f"Set `sharedVolumes: true` in the .compute file{alternative}.",
                 file=spec.run_configuration.path,
                 line=line_of_key(spec.run_configuration.path, "Retry"),
             )

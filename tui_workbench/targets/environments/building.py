@@ -117,7 +117,7 @@ class Builder:
                 argv = [self._facts.python, "-m", "pip", "download", "--no-deps", "--dest", "/tmp/workbench", package]
             quick = {**environment, "UV_HTTP_TIMEOUT": "5", "UV_HTTP_RETRIES": "0", "PIP_RETRIES": "0"}
             code, text = self._run(container, BuildStep("", tuple(argv), quick), quiet=True)
-        # The installation reports other errors better.
+        # The installation explains other errors better.
         return code == 0 or not any(words in text for words in _NO_ROUTE)
 
     def build(self, inputs: BuildInputs, environment: Mapping[str, str]) -> str:

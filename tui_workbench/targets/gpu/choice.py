@@ -171,7 +171,7 @@ def chosen(run_directory: str) -> tuple[ChosenGpu, ...]:
 def variables(gpus: Sequence[ChosenGpu], own: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that restrict a script to its GPUs.
 
-    There are none if no GPUs were chosen, or if the run's own variables `own` restrict the script.
+    The result is empty if no GPUs were chosen, or if the run's own variables `own` restrict the script.
     """
     if not gpus:
         return {}
@@ -225,7 +225,7 @@ smi -L
             file=target.path,
             line=line_of_key(target.path, CHOSEN),
         )
-    # Without processes there is no line between the two dots.
+    # Without processes, the two dots follow each other directly.
     processes, _, listed = f"\n{rest}".partition("\n.\n")
     busy = [line.split(",")[0].strip() for line in processes.split("\n")]
     hip = dict(re.findall(r"^GPU (\d+): .* HIP (\S+)$", listed, re.MULTILINE))

@@ -25,7 +25,7 @@ NEAR_SECONDS = 0.015
 """A host with a shorter response time is on the same network, where compression costs more time than it saves."""
 
 _PIPE_SIZE = 1 << 20
-"""The default of 64 kB makes the writer wait too often."""
+"""Capacity of the pipes in bytes. With the default of 64 kB, the writer waits too often."""
 
 
 class ProcessIO:

@@ -28,7 +28,7 @@ PID = "pid"
 EXIT = "exit"
 
 OUTPUTS, WORKING_COPY, METRICS = "outputs", "work", "metrics.jsonl"
-"""Names of other files and folders in a run's directory that the script writes."""
+"""Names of the files and folders in a run's directory that the script writes."""
 
 RANKS = "ranks"
 """The folder of the ranks' output in a run's directory."""

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.environments.managed import Environments, Managed
 
 SEARCH_PAUSE = 0.016
-"""Shortest pause in seconds after which processes of the run are searched for, because a search is slow."""
+"""Shortest pause in seconds that is followed by a search for processes of the run, because a search is slow."""
 
 
 class LocalTarget(Target):

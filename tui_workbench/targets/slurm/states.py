@@ -1,7 +1,7 @@
 """The states of Slurm jobs, and descriptions of why a job waits or ended.
 
 The names are those of squeue(1), sections "JOB STATE CODES" and "JOB REASON CODES", of Slurm 20.11 to 24.11. Names that
-are not listed here are shown as they are.
+are not listed here are shown unchanged.
 """
 
 from __future__ import annotations

@@ -462,7 +462,9 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
 
 def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
     if hop.alias != login.host_and_port[0]:
-        return LoginRefused(f"{prefix}the login was refused", remedy=f"Find the cause: `ssh {shlex.quote(hop.alias)}`.")
+        return LoginRefused(
+            f"{prefix}the login was refused", remedy=f"Run `ssh {shlex.quote(hop.alias)}` to find the cause."
+        )
     if login.password and login.password in secrets.values:
         secrets.refuse(login.password)
         if must_change:

@@ -177,7 +177,7 @@ class SshHost(Host):
             wire.send(connection, {**message, "agent": os.environ.get(AGENT_VARIABLE, "")}, descriptors)
         except OSError as error:
             connection.close()
-            # Not repeated: the link may have executed the request.
+            # The request is not repeated, because the link may have executed it.
             raise ConnectionLost(
                 f"{self.label}: the process that held the SSH connection has ended", remedy=_AGAIN
             ) from error

@@ -141,7 +141,7 @@ class Link:
             case wire.EXEC:
                 return await self._exec(client, request)
             case wire.FORWARD:
-                # Shielded, so that a client that disconnects does not cancel it half-way; see `_exec`.
+                # Shielded, so that a client that disconnects does not cancel the call half-way; see `_exec`.
                 forwarding = asyncio.create_task(connection.forward(request["path"]))
                 return {"socket": await asyncio.shield(forwarding)}
             case wire.STATUS:
