@@ -276,7 +276,7 @@ class _ImageEnvironment(PythonEnvironment):
 
 
 def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, ImageFacts]:
-    """Return the name, ID and facts of the image of the run's container, or of the image to use without a container.
+    """Return the name, ID and facts of the image of the run's container or, without a container, of the image to use.
 
     Raises WorkbenchError if the image no longer exists.
     """
@@ -292,7 +292,10 @@ def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, Imag
 def _unused_containers(
     engine: Engine, host: Host, project: ProjectNames, active: Collection[str]
 ) -> tuple[list[CleanupItem], set[str]]:
-    """Return unused containers, and the IDs of runs whose container is in use; `active` are IDs of active runs."""
+    """Return unused containers, and the IDs of runs whose container is in use.
+
+    `active` contains the IDs of the active runs.
+    """
     found, busy = [], set()
     for kind in (RUN_KIND, BUILD_KIND, PROBE_KIND):
         for container in engine.containers(f"{KIND_LABEL}={kind}"):

@@ -1,7 +1,7 @@
 """Build the image of an environment: install packages in a container of the base image, and commit the container.
 
-There is no Dockerfile: the installer, wheels and cache are mounted and leave nothing in the image, and secrets (an
-index with a password in its URL) are passed only to the process that needs them. The image is tagged last, so a tagged
+There is no Dockerfile: the installer, wheels and cache are mounted and leave nothing in the image. Secrets, such as an
+index with a password in its URL, are passed only to the process that needs them. The image is tagged last, so a tagged
 image is complete.
 """
 

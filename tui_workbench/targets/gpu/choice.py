@@ -2,7 +2,7 @@
 
 A GPU is free if no process computes on it and no other run of this user has reserved it. A reservation is a link
 `gpus/ID` in the user's `.workbench-tui` folder on the machine, created under a lock, that points to the run's
-directory. It holds until the run's `exit` file is written or its folder is gone, so no process has to keep it, and the
+directory. It holds until the run's `exit` file is written or its folder is gone. No process has to keep it, and the
 same run can reserve the GPU again. Runs of other users are detected by their processes.
 """
 

@@ -215,7 +215,7 @@ def sdk_archive() -> bytes:
 
 
 class Placing(NamedTuple):
-    """A shell script that makes a run's copy of files that were sent before, with its arguments and its input.
+    """A shell script that makes a run's copy of previously sent files, with its arguments and its input.
 
     If the copy was made and the SDK exists, the script prints `placed` and nothing else. Otherwise the caller must send
     the files.
@@ -245,7 +245,7 @@ class HostRun:
 
     @property
     def _lock(self) -> str:
-        """The lock file for sending a project's tree and copying it, so that a run copies the tree that it has sent."""
+        """The lock file for sending and copying a project's tree, so that a run copies the tree that it has sent."""
         state = os.path.dirname(os.path.dirname(self._spec.whole_directory))
         return os.path.join(state, f"sync-{self._spec.target.name}.lock")
 

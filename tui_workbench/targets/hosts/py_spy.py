@@ -1,8 +1,8 @@
 """Read the Python stacks of a run's processes with py-spy, on the machine or in the container that executes them.
 
 py-spy is a program without dependencies. It is sent when the first stacks are read. py-spy reads the memory of the
-processes without pausing them (`--nonblocking`), so it cannot disturb a script, and also reads a process that waits
-for a device and cannot be paused.
+processes without pausing them (`--nonblocking`). It therefore cannot disturb a script, and can also read a process that
+cannot be paused because it waits for a device.
 """
 
 from __future__ import annotations

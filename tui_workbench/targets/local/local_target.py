@@ -57,7 +57,7 @@ class LocalTarget(Target):
     starts_at_once = True
 
     def __init__(self, target: ComputeTarget, environments: Environments | None = None) -> None:
-        """With `environments`, a run that needs packages uses one of them, which is built if it is missing."""
+        """With `environments`, a run that needs packages uses a managed environment, which is built if missing."""
         super().__init__(target)
         self._environments = environments
         self.starts_at_once = environments is None

@@ -31,7 +31,7 @@ IDLE_SECONDS = 600.0
 """An idle connection is closed after this time."""
 
 IDLE_WITH_SECRETS_SECONDS = 12 * 3600.0
-"""A link with a secret that is in no keyring lives for a working day after the last request."""
+"""A link with a secret that is not in a keyring ends after this time without requests."""
 
 REQUEST_SECONDS = 10.0
 """Time limit for a client to send its request."""
