@@ -29,7 +29,7 @@ class _Part:
     def __init__(self, target: Target, spec: RunSpec, interrupted: int) -> None:
         self.name = spec.target.name
         self.outcome: Outcome | None = None
-        self.order = (False, 0)  # was it ended because of another part, and in which round was its end noticed?
+        self.order = (False, 0)  # True if another part caused the end, and the round of the end
         self._target, self._spec, self._interrupted = target, spec, interrupted
         self._waiting = BackgroundCall(self._wait)
         self.descriptor = self._waiting.descriptor  # readable when the part has ended

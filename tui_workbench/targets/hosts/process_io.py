@@ -48,7 +48,7 @@ class ProcessIO:
         self._errors_open = True
         os.set_blocking(self._process.stdin, False)
         for descriptor in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # beyond the user's limit (pipe-user-pages-soft)
+            with contextlib.suppress(OSError):  # the size exceeds the limit (pipe-user-pages-soft)
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
         return self
 
