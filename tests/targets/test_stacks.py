@@ -97,7 +97,7 @@ def write_program(path: Path, text: str) -> None:
 def test_other_architecture_needs_its_own_py_spy(box: Remote, tools: Path) -> None:
     run_id = begin(box)
     done = box.run("experiment", "stacks", "-r", run_id)
-    done.error(3, "py-spy for aarch64 is missing: this machine is ", "`pip install py-spy`")
+    done.error(3, "py-spy for aarch64 is missing on ", "`pip install py-spy`")
     shutil.copy(installed_py_spy().path, tools / "py-spy")
     assert "    wait_for_lock (train.py:" in box.run("experiment", "stacks", "-r", run_id).out
 

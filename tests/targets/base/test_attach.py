@@ -225,7 +225,7 @@ def test_jump_host_that_refuses_the_login_is_named(project: Project, bastion: Ma
     (bastion.home() / ".ssh" / "authorized_keys").write_text("")
     with pytest.raises(LoginRefused, match=f"jump host {bastion.address}: the login was refused") as refused:
         attachment.connect()
-    assert refused.value.remedy == f"Find the cause: `ssh {bastion.address}`."
+    assert refused.value.remedy == f"Run `ssh {bastion.address}` to find the cause."
 
 
 # Host keys.

@@ -127,7 +127,7 @@ def test_engine_without_the_files_of_the_driver_is_refused(amd: AmdStandin, tmp_
     assert gpu_access(LocalHost()).vendor is AMD
     checks = EngineChecks(spec(tmp_path, "all", kind="localdocker").target, LocalHost())
     if not os.path.exists("/dev/kfd"):
-        with pytest.raises(CheckFailed, match="there is no /dev/kfd or no /dev/dri for the containers"):
+        with pytest.raises(CheckFailed, match="/dev/kfd or /dev/dri is missing, so containers get no GPU"):
             checks.runtime()
 
 

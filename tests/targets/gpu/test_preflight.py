@@ -206,7 +206,7 @@ def test_framework_without_gpus_is_reported(here: Here) -> None:
     standins.torch(here.packages, capabilities=(), warning="CUDA initialization: unknown error")
     result = here.broken()
     assert result.name == COMPUTES
-    assert result.message == ("PyTorch sees no GPU, but the driver lists 2: CUDA initialization: unknown error")
+    assert result.message == ("PyTorch sees no GPU, but the driver lists 2 GPUs: CUDA initialization: unknown error")
     assert "torch.zeros(1).cuda()" in result.command
 
 

@@ -3,8 +3,7 @@
 `connect` tries the login, and `write` writes both files in one step that can be undone. An existing file is never
 replaced. Secrets are never in the files: they are held in memory until `write` stores them in the keyring. `connect`
 raises an error if it needs a secret or the user's consent to a host key; the caller asks the user, then calls `connect`
-again.
-The link is the process that holds the SSH connection (see `ssh_link`).
+again. The link is the process that holds the SSH connection (see `ssh_link`).
 """
 
 from __future__ import annotations
@@ -143,7 +142,9 @@ class Attachment:
             except SecretNeeded as error:
                 # The usual remedy names a command that needs an attached target.
                 if error.reference == self._password:
-                    error.remedy = "Enter the correct password. If the server allows no passwords, attach with a key."
+                    error.remedy = (
+                        "Enter the correct password. If the server does not allow passwords, attach with a key."
+                    )
                 raise
             if self.install_by_hand is not None:
                 return
@@ -153,7 +154,7 @@ class Attachment:
     def write(self, apply: Callable[[ChangeSet], None] = ChangeSet.apply) -> Attached:
         """Write both files with `apply`, and store the secrets that later logins need.
 
-        Raises ConfigurationError if one of the files exists by now, and StorageError if writing fails.
+        Raises ConfigurationError if one of the files already exists, and StorageError if writing fails.
         """
         store, login = SecretStore(), self._login()
         references = (login.password, login.passphrase) if login is not None else ()
@@ -264,7 +265,7 @@ class Attachment:
         return {key: value for key, value in values.items() if value != ""}
 
     def _engine_values(self) -> tuple[bool, str]:
-        """Return whether containers use GPUs, and their image. An unchecked machine is assumed to have a GPU."""
+        """Return True if containers use GPUs, and the image. An unchecked machine is assumed to have a GPU."""
         gpus = self._gpus
         found = gpus is None or bool(gpus.found)
         gpu = found if self.request.gpu is None else self.request.gpu

@@ -10,7 +10,7 @@ from tui_workbench.core import processes
 from tui_workbench.core.errors import ConfigurationError
 
 SECONDS = 20.0
-"""Time limit, long enough for an interpreter on a cold network disk."""
+"""Time limit in seconds, long enough for an interpreter on a cold network disk."""
 
 _ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 

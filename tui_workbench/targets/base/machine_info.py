@@ -16,7 +16,7 @@ from tui_workbench.targets.gpu.gpus import gpus_of
 from tui_workbench.targets.hosts.host import Host
 
 SECONDS = 60.0
-"""Time limit, long enough for an interpreter on a cold network disk with hundreds of packages."""
+"""Time limit in seconds, long enough for an interpreter with hundreds of packages on a cold network disk."""
 
 _MARK = "workbench-machine-info:"
 

@@ -9,9 +9,9 @@ Every target guarantees these behaviors (tests/targets/test_conformance.py check
 2. `start` starts a run at most once, even if several processes call it repeatedly.
 3. The run outlives the process that started it.
 4. `wait` returns the exit code of the script, even if the run ended before the call.
-5. If the exit code is unknown, `wait` returns None and the reason.
+5. If the exit code is unknown, the outcome has None instead, and the reason.
 6. When `wait` returns, `output.log` holds every byte of stdout and stderr in order.
-7. `stop` asks the processes of the run to end and kills them after `grace` seconds. When it returns, none is left.
+7. `stop` asks the processes of the run to end, and kills them after `grace` seconds. It returns when none is left.
 8. `stop` does nothing for a run that has ended or never began.
 9. Arguments, variables and names reach the script unchanged, whatever characters they contain.
 10. A run ends with its script: when `wait` has returned an exit code, no process with the run's ID is left. A process
@@ -167,14 +167,16 @@ class Target(abc.ABC):
 
         Raises WorkbenchError, also if the type of target cannot send signals.
         """
-        remedy = "Remove `SignalBeforeEndMinutes`."
-        raise WorkbenchError(f"runs on targets of type {self.target.type} cannot be warned", remedy=remedy)
+        raise WorkbenchError(
+            f"targets of type {self.target.type} cannot send SIGTERM before the end of a run",
+            remedy="Remove `SignalBeforeEndMinutes`.",
+        )
 
     def collect(self, spec: RunSpec) -> None:  # noqa: B027
         """Copy the files of the run to this machine."""
 
     def reset(self, spec: RunSpec, *, anew: bool = False) -> None:
-        """Make it possible to start a run again that has ended. Its log, working copy and outputs are kept.
+        """Make it possible to start an ended run again. Its log, working copy and outputs are kept.
 
         With `anew`, the run was collected and released. Then only its log is kept, and `prepare` sends its working copy
         again. Only for types that read `Retry`. Raises StorageError, and WorkbenchError if the log no longer exists.

@@ -24,9 +24,9 @@ from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE, RUN_ID
 
 SHARE_VARIABLE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 OUTPUTS_VARIABLE = "WORKBENCH_OUTPUTS_DIRECTORY"
+"""The folder `outputs/` of the run, for scripts that change their working directory."""
 ATTEMPT_VARIABLE = "WORKBENCH_ATTEMPT"  # the number of the execution of the script
 RESUME_VARIABLE = "WORKBENCH_RESUME"  # 1 if an earlier attempt may have left a checkpoint, else not set
-"""The folder `outputs/` of the run, for scripts that change their working directory."""
 
 PYTHON_PATH_VARIABLE = "PYTHONPATH"
 SDK_FOLDER = os.path.join(os.path.dirname(tui_workbench.__file__), "sdk")

@@ -24,7 +24,7 @@ SERVICE = "workbench-tui"
 """The service name of the workbench's keyring entries."""
 
 KEYRING_SECONDS = 30.0
-"""Time for the user to unlock the keyring."""
+"""Time limit in seconds for the user to unlock the keyring."""
 
 SECRET_ATTEMPTS = 3
 """Maximum number of attempts to enter a secret, the same as in `ssh`."""

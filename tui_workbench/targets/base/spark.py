@@ -230,7 +230,7 @@ def driver_is_in_cluster(spec: RunSpec) -> bool:
 
 
 def wants_cluster_mode(spec: RunSpec) -> bool:
-    """Return True if the driver of a run is to be in the cluster, provided that the master is YARN."""
+    """Return True if the target requests the driver in the cluster, which only YARN supports."""
     target = spec.target
     is_wanted = target.kind.reads(DEPLOY_MODE_KEY) and target.yarn_deploy_mode == _CLUSTER_MODE
     return is_wanted and spec.run_configuration.uses_spark
@@ -257,7 +257,7 @@ def submit_words(spec: RunSpec, spark: Spark, interpreter: str, run_directory: s
         mode = ("--deploy-mode", _CLUSTER_MODE, "--py-files", ",".join(files))
         properties |= _cluster_properties(spec, properties)
     elif not any(name in properties for name in _EVENT_LOG):
-        from urllib.parse import quote  # also loads `ipaddress`, which few runs need
+        from urllib.parse import quote  # imported here, because it loads `ipaddress`
 
         # One plain file is simple to read and to copy while it grows.
         properties = {

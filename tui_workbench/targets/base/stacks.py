@@ -32,7 +32,7 @@ MAIN_THREAD = "MainThread"
 
 
 class Frame(NamedTuple):
-    """A call. `file` is the path on the run's machine; `shown` is its part from the package's folder on."""
+    """A call. `file` is the path on the run's machine; `shown` is the end of this path, from the package on."""
 
     function: str
     file: str

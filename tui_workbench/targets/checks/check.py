@@ -75,7 +75,7 @@ def _wants_gpus(target: ComputeTarget) -> bool:
 
 
 def run_checks(target: ComputeTarget, *, with_job: bool = False) -> Iterator[CheckResult]:
-    """Check a target; yield each result as soon as it is known. Only the last result can have the state `broken`.
+    """Check a target; yield each result immediately. Only the last result can have the state `broken`.
 
     With `with_job`, also run a short job on a target with a scheduler.
     """
@@ -91,8 +91,8 @@ def run_checks(target: ComputeTarget, *, with_job: bool = False) -> Iterator[Che
 def run_gpu_checks(spec: RunSpec, hosts: Mapping[str, Host | None] = MappingProxyType({})) -> Iterator[CheckResult]:
     """Check the GPUs of a target, from the driver to the framework in the environment of a run.
 
-    Of the earlier checks, such as the connection, only a failure is yielded. `hosts` are the machines of the target or
-    of the members of a group, by name, if they are known. Only the last result can have the state `broken`.
+    Earlier checks, such as the connection, are yielded only if they fail. `hosts` contains the machines of the target,
+    or of the members of a group, by name, if they are known. Only the last result can have the state `broken`.
     """
     for part in spec.parts:
         for found in _run(part.target, part, hosts.get(part.target.name)):

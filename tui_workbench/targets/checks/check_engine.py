@@ -91,7 +91,9 @@ class EngineChecks:
             if self._host.run(["sh", "-c", f"[ -e {KFD} ] && [ -d {DRI} ]"]).code == 0:
                 return CheckResult(RUNTIME, OK, f"containers get {KFD} and {DRI}; AMD GPUs need no other runtime")
             raise CheckFailed(
-                f"there is no {KFD} or no {DRI} for the containers", "Load the amdgpu driver.", "sudo modprobe amdgpu"
+                f"{KFD} or {DRI} is missing, so containers get no GPU",
+                "Load the amdgpu driver.",
+                "sudo modprobe amdgpu",
             )
         lookups = " ".join(f"command -v {tool} ||" for tool in _TOOLKIT)
         has_toolkit = self._host.run(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin; {lookups} false"]).code == 0
@@ -175,7 +177,9 @@ class EngineChecks:
 def check_version(facts: EngineFacts) -> CheckResult:
     """Check the version and platform of an engine. Raises CheckFailed."""
     if facts.os_type != "linux":
-        raise CheckFailed("the engine runs Windows containers", "Switch the engine to Linux containers.")
+        raise CheckFailed(
+            "the engine runs Windows containers", "Choose `Switch to Linux containers` in the menu of Docker Desktop."
+        )
     numbers = tuple(int(number) for number in re.findall(r"\d+", facts.version)[:2])
     if numbers and numbers < OLDEST_ENGINE:
         command = "curl -fsSL https://get.docker.com | sudo sh"

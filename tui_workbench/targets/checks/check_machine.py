@@ -13,13 +13,16 @@ from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.reaching import require_tools, slow_shell
 
 PYTHON_SECONDS = 20.0
-"""Time limit for an interpreter to start. On a cold network disk this takes seconds; runs cannot use a slower one."""
+"""Time limit in seconds for the start of an interpreter, which takes several seconds on a cold network disk."""
 
 DISK_BROKEN_BYTES, DISK_WARNING_BYTES = 2 << 30, 20 << 30
-"""A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."""
+"""Checks fail or warn below this free space. A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."""
 
 CLOCK_WARNING_SECONDS, CLOCK_BROKEN_SECONDS = 5.0, 300.0
-"""From 5 s, modification times look wrong. Beyond 5 minutes, tokens and certificates are rejected as well."""
+"""Differences between two clocks from which the check warns or fails.
+
+From 5 s, modification times look wrong. Beyond 5 minutes, tokens and certificates are rejected as well.
+"""
 
 # A folder that does not exist, or that this user may not enter, is on the disk of its nearest accessible parent.
 _FREE = """\

@@ -27,9 +27,9 @@ OK, WARNING, UNNEEDED, BROKEN = "ok", "warning", "unneeded", "broken"
 class CheckResult(NamedTuple):
     """The result of one check.
 
-    `state` is `ok`, `warning`, `unneeded` (the target does not use it) or `broken`, which ends the checks. `command`
-    is a command that fixes or explains the problem; if `there` is True, it is for the target's machine. `place` is the
-    address of this machine in a result of a member of a group.
+    `state` is `ok`, `warning`, `unneeded` (the check does not apply to the target) or `broken`, which ends the checks.
+    `command` is a command that fixes or explains the problem; if `there` is True, it is for the target's machine. In a
+    result of a group member, `place` is the address of the member.
     """
 
     name: str

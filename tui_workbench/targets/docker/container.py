@@ -4,7 +4,7 @@ The container's command is the supervising shell of local runs, with the same th
 output of the script, `pid` marks the run as started and prevents a second start, and `exit` holds the exit code. The
 script gets its arguments and variables unchanged.
 
-The run directory itself is not mounted, but only the files and folders in it that the container needs, each separately:
+Instead of the run directory, only the files and folders in it that the container needs are mounted, each separately:
 the container cannot replace a mount with a link, and cannot access the record of the run.
 """
 

@@ -49,8 +49,8 @@ class EngineOutOfReach(ConfigurationError):
 def docker_socket(host: Host) -> str:
     """Return the path of a Unix socket on this machine that leads to the engine of a host.
 
-    The socket works until the connection breaks. Raises TargetUnreachable, or ConfigurationError if there is no engine
-    or this user may not use it.
+    The socket works until the connection breaks. Raises TargetUnreachable, or ConfigurationError if the engine does not
+    exist or this user may not use it.
     """
     engine = os.environ.get("DOCKER_HOST", "")
     if host.is_local and engine and not engine.startswith("unix://"):

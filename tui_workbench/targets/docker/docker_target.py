@@ -70,10 +70,10 @@ class DockerTarget(Target):
             spark.require_script(spec)
         retries = spec.run_configuration.retry
         if (retries or spec.attempt > 1) and placing.is_copied(self.target):
-            subject, remedy = ("`Retry`", ", or remove `Retry`") if retries else ("Another attempt", "")
+            subject, alternative = ("`Retry`", ", or remove `Retry`") if retries else ("Another attempt", "")
             raise ConfigurationError(
                 f"{subject} needs the files of earlier attempts, but {self.target.name} has `sharedVolumes: false`",
-                remedy=f"Set `sharedVolumes: true` in the .compute file{remedy}.",
+                remedy=f"Set `sharedVolumes: true` in the .compute file{alternative}.",
                 file=spec.run_configuration.path,
                 line=line_of_key(spec.run_configuration.path, "Retry"),
             )
@@ -276,7 +276,7 @@ class _ImageEnvironment(PythonEnvironment):
 
 
 def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, ImageFacts]:
-    """Return the name, ID and facts of the image of the run's container, or of the image to use without a container.
+    """Return the name, ID and facts of the image of the run's container or, without a container, of the image to use.
 
     Raises WorkbenchError if the image no longer exists.
     """
@@ -292,7 +292,10 @@ def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, Imag
 def _unused_containers(
     engine: Engine, host: Host, project: ProjectNames, active: Collection[str]
 ) -> tuple[list[CleanupItem], set[str]]:
-    """Return unused containers, and the IDs of runs whose container is in use; `active` are IDs of active runs."""
+    """Return unused containers, and the IDs of runs whose container is in use.
+
+    `active` contains the IDs of the active runs.
+    """
     found, busy = [], set()
     for kind in (RUN_KIND, BUILD_KIND, PROBE_KIND):
         for container in engine.containers(f"{KIND_LABEL}={kind}"):

@@ -141,7 +141,7 @@ class Engine:
             self._patient = _client(path, version, None)
 
     def facts(self) -> EngineFacts:
-        with self._called("describe the engine", "info"):
+        with self._called("report its properties", "info"):
             info = self._api.info()
             return EngineFacts(
                 version=str(info.get("ServerVersion", "")),
@@ -177,7 +177,7 @@ class Engine:
         return [image._replace(own_size=self._own_size(image.id)) for image in images]
 
     def _own_size(self, image: str) -> int:
-        with self._called("describe the image", "history", image):
+        with self._called("read the history of the image", "history", image):
             layers = self._api.history(image)
             return int(layers[0].get("Size", -1)) if layers else -1
 

@@ -120,7 +120,7 @@ def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
 
 
 def _ask(engine: Engine, image: Image) -> dict[str, Any] | None:
-    """Return the answer of the image's Python. The image's shell finds it; without a shell, two names are tried."""
+    """Return the answer of the image's Python. The image's shell finds Python; without a shell, two names are tried."""
     answer = _run(engine, image, ["/bin/sh", "-c", _SCRIPT, "sh", *_INTERPRETERS])
     if answer is not None:
         return {**answer, "shell": True}

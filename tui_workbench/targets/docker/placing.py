@@ -32,7 +32,7 @@ from tui_workbench.targets.hosts.supervisor import OUTPUTS, WORKING_COPY
 
 _ROOT = "0:0"
 
-# The file in the run directory that lists the project's files as they were copied into the container.
+# The file in the run directory that lists the files of the project that were copied into the container.
 PLACED = "placed.json"
 LARGEST_PLACED = 1 << 28
 

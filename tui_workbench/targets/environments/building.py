@@ -1,7 +1,7 @@
 """Build the image of an environment: install packages in a container of the base image, and commit the container.
 
-There is no Dockerfile: the installer, wheels and cache are mounted and leave nothing in the image, and secrets (an
-index with a password in its URL) are passed only to the process that needs them. The image is tagged last, so a tagged
+There is no Dockerfile: the installer, wheels and cache are mounted and leave nothing in the image. Secrets, such as an
+index with a password in its URL, are passed only to the process that needs them. The image is tagged last, so a tagged
 image is complete.
 """
 
@@ -117,7 +117,7 @@ class Builder:
                 argv = [self._facts.python, "-m", "pip", "download", "--no-deps", "--dest", "/tmp/workbench", package]
             quick = {**environment, "UV_HTTP_TIMEOUT": "5", "UV_HTTP_RETRIES": "0", "PIP_RETRIES": "0"}
             code, text = self._run(container, BuildStep("", tuple(argv), quick), quiet=True)
-        # The installation reports other errors better.
+        # The installation explains other errors better.
         return code == 0 or not any(words in text for words in _NO_ROUTE)
 
     def build(self, inputs: BuildInputs, environment: Mapping[str, str]) -> str:

@@ -59,7 +59,7 @@ class Recipe(NamedTuple):
         return self.python is None or version_matches(self.python.text, python_version)
 
     def python_made(self, python_version: str) -> str:
-        """Return the version of the environment's Python on an image with `python_version`, as far as it is known."""
+        """Return the version of the environment's Python, as precise as its pin, on an image with `python_version`."""
         if not self.needs_conda(python_version) or self.python is None or self.python_fits(python_version):
             return python_version
         pinned = re.search(r"\d+\.\d+(\.\d+)?", self.python.text)
@@ -137,7 +137,7 @@ def read_recipe(source: str, root: str, path: str = "") -> Recipe:
 def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -> str:
     """Return the reason why an environment must be built, with the line of the file that caused it.
 
-    `earlier` holds the lines of the most similar existing environment; None if there is no environment.
+    `earlier` holds the lines of the most similar existing environment; None without an environment.
     """
     if earlier is None:
         return "no environment has been built yet"

@@ -100,11 +100,11 @@ def platform_of(facts: ImageFacts) -> str:
 def resolve(recipe: Recipe, facts: ImageFacts, environment: Mapping[str, str]) -> list[Wheel]:
     """Return the wheels that the recipe's pip packages need in addition to the packages of the image.
 
-    Raises ConfigurationError with the resolver's message if there is no solution.
+    Raises ConfigurationError with the resolver's message if no solution exists.
     """
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         held = _write_stand_ins(facts, os.path.join(folder, "held"))
-        # First pin the packages of the image. If there is no solution, allow changes, as pip does.
+        # First pin the packages of the image. If no solution exists, allow changes, as pip does.
         pins = [f"{name}==={version}" for name, version in held.items()]
         try:
             text = _run_resolver(recipe, facts, folder, pins, environment)

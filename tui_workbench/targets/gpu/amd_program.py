@@ -35,7 +35,7 @@ class Failed(Exception):
 
 
 def lines_of(words: "tuple[str, ...]") -> "Iterator[str]":
-    """Yield the lines that a tool prints to both outputs, each at once."""
+    """Yield the lines that a tool prints to stdout and stderr, each at once."""
     # Without PYTHONUNBUFFERED, the lines of `amd-smi --watch` arrive late, in blocks.
     variables = dict(os.environ, PYTHONUNBUFFERED="1")
     with subprocess.Popen(

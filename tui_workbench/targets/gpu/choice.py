@@ -2,7 +2,7 @@
 
 A GPU is free if no process computes on it and no other run of this user has reserved it. A reservation is a link
 `gpus/ID` in the user's `.workbench-tui` folder on the machine, created under a lock, that points to the run's
-directory. It holds until the run's `exit` file is written or its folder is gone, so no process has to keep it, and the
+directory. It holds until the run's `exit` file is written or its folder is gone. No process has to keep it, and the
 same run can reserve the GPU again. Runs of other users are detected by their processes.
 """
 
@@ -171,7 +171,7 @@ def chosen(run_directory: str) -> tuple[ChosenGpu, ...]:
 def variables(gpus: Sequence[ChosenGpu], own: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that restrict a script to its GPUs.
 
-    There are none if no GPUs were chosen, or if the run's own variables `own` restrict the script.
+    The result is empty if no GPUs were chosen, or if the run's own variables `own` restrict the script.
     """
     if not gpus:
         return {}
@@ -225,7 +225,7 @@ smi -L
             file=target.path,
             line=line_of_key(target.path, CHOSEN),
         )
-    # Without processes there is no line between the two dots.
+    # Without processes, the two dots follow each other directly.
     processes, _, listed = f"\n{rest}".partition("\n.\n")
     busy = [line.split(",")[0].strip() for line in processes.split("\n")]
     hip = dict(re.findall(r"^GPU (\d+): .* HIP (\S+)$", listed, re.MULTILINE))

@@ -1,7 +1,7 @@
 """Read the GPU samples of a machine.
 
 One process per machine and user takes the samples (`sampler.py`) for any number of readers: it appends lines to a file
-in the user's state directory. The first reader starts the process, which ends when there are no readers. Each reader
+in the user's state directory. The first reader starts the process, which ends after the last reader. Each reader
 holds a shared lock while it reads, so a killed reader does not keep the sampler running.
 """
 

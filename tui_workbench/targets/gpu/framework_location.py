@@ -1,7 +1,7 @@
 """The location of a run's frameworks (an interpreter on a machine or in an image), and the report of these frameworks.
 
-A report is cached until the packages, the driver or the GPUs change. Results that may differ the next time, for example
-of a GPU that was busy, are not cached.
+A report is cached until the packages, the driver or the GPUs change. Results that may change without an
+installation, such as those of a busy GPU, are not cached.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Gpu(NamedTuple):
 
 
 class Gpus(NamedTuple):
-    """The GPUs of a machine. If there are none, `complaint` is the error of `tool`, or "" if the tool is missing."""
+    """The GPUs of a machine. If `found` is empty, `complaint` is the error of `tool`, or "" if the tool is missing."""
 
     found: tuple[Gpu, ...] = ()
     complaint: str = ""

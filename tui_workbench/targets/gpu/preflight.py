@@ -252,7 +252,9 @@ class Preflight:
         if report is None:
             command = f"{shlex.quote(location.name)} -c 'import sys'"
             raise CheckFailed(
-                f"{location.name} is not a working Python interpreter", "Check the path of the interpreter.", command
+                f"{location.name} is not a working Python interpreter",
+                "The command shows the error. Reinstall the interpreter.",
+                command,
             )
         return report.frameworks
 
@@ -263,7 +265,7 @@ class Preflight:
             if self._is_amd:
                 command = f"workbench-tui config set {name}.compute baseDockerImage {DEFAULT_AMD_IMAGE}"
                 return CheckFailed(message, remedy, command, file=file)
-            # `gpu-ready` keeps an image that may contain CUDA, but this one does not work.
+            # `gpu-ready` keeps an image that may contain CUDA, but this image does not work.
             is_kept = is_gpu_image(self._target.base_docker_image) is not False
             other = f" --image {DEFAULT_GPU_IMAGE}" if is_kept else ""
             return CheckFailed(message, remedy, f"workbench-tui config gpu-ready {name}{other}", file=file)
@@ -304,7 +306,9 @@ class Preflight:
         count = len(best.devices)
         if not count:
             said = f": {best.problem}" if best.problem else ""
-            raise self._unseen(f"{best.name} sees no GPU, but the driver lists {len(self._gpus.found)}{said}")
+            raise self._unseen(
+                f"{best.name} sees no GPU, but the driver lists {counted(len(self._gpus.found), 'GPU')}{said}"
+            )
         if best.computed and (self._which != ALL or best.computed == count):
             each = "" if self._which != ALL else " on each" if count > 1 else " on it"
             return CheckResult(

@@ -41,7 +41,7 @@ class Device(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """The GPUs and the driver of a machine. If there are no devices, `problem` says why."""
+    """The GPUs and the driver of a machine. If `devices` is empty, `problem` says why."""
 
     devices: tuple[Device, ...] = ()
     driver: str = ""
@@ -104,7 +104,7 @@ class Sample(NamedTuple):
 
 
 class Note(NamedTuple):
-    """An event of a device, or the reason why there are no samples since `time`."""
+    """An event of a device, or the reason why samples are missing from `time` on."""
 
     time: float
     text: str

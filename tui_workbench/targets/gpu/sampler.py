@@ -42,7 +42,7 @@ class Sampler:
         self._alone_since = 0.0
 
     def run(self) -> int:
-        """Take samples until there are no readers. Return the exit code."""
+        """Take samples until no reader is left. Return the exit code."""
         try:
             host = host_of(self._target)
         except WorkbenchError as error:
@@ -79,7 +79,7 @@ class Sampler:
         return 0
 
     def _until_reachable(self, host: Host) -> bool:
-        """Wait until the machine answers. Return False if there are no readers left."""
+        """Wait until the machine answers. Return False if no reader is left."""
         with BackgroundCall(lambda: host.wait_until_reachable()) as reached:
             while self._is_wanted():
                 try:
@@ -91,7 +91,7 @@ class Sampler:
         return False
 
     def _is_wanted(self) -> bool:
-        """Return False if there were no readers for PATIENCE_SECONDS; then the lock keeps new readers waiting."""
+        """Return False after PATIENCE_SECONDS without readers; then the lock makes new readers wait."""
         if not locks.try_lock(self._listeners):
             self._alone_since = 0.0
             return True
@@ -136,7 +136,7 @@ def _source(host: Host) -> Nvml | Smi:
 
 
 def main(arguments: list[str]) -> int:
-    """Take samples until there are no readers: `python -m tui_workbench.targets.gpu.sampler LOCK_FD FOLDER`."""
+    """Take samples until no reader is left: `python -m tui_workbench.targets.gpu.sampler LOCK_FD FOLDER`."""
     os.set_inheritable(int(arguments[0]), False)
     os.chdir("/")
     with open(os.path.join(arguments[1], TARGET), encoding="utf-8") as file:

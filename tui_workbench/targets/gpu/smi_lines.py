@@ -201,7 +201,7 @@ class SmiLines:
         return Sample(self._wall(), readings, tuple(self._processes) if fresh else ())
 
     def complain(self, text: str) -> list[Sample | Note]:
-        """Return a note, unless there was one since the last reading."""
+        """Return a note, unless another note was returned since the last reading."""
         if self._complaint:
             return []
         self._complaint = text

@@ -20,7 +20,7 @@ except Exception:
     torch = ""
 print("%d.%d" % sys.version_info[:2], torch)
 """
-"""The version of a local build, such as 2.7.1+cu126, counts."""
+"""Prints the versions of Python and PyTorch, with the local version of a build, such as 2.7.1+cu126."""
 
 # $1: the interpreter, $2: the script.
 _PYTHON = 'case $1 in "~/"*) set -- "$HOME/${1#??}" "$2" ;; esac; exec "$1" -c "$2"'

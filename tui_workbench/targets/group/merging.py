@@ -1,7 +1,7 @@
-"""Merge the files of the members of a group, line by line, so that a killed process loses and repeats nothing.
+"""Merge the files of the members of a group, line by line. If the process is killed, no line is lost or repeated.
 
 Before lines are appended to the merged file, a journal records the size of the merged file and the parts of the
-members' files that follow. The next process completes an interrupted append from the journal.
+members' files to append. The next process completes an interrupted append from the journal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refuse members with the same home folder, such as two names of one machine. Their parts of a run would be one."""
+"""Refuse members with the same home folder, such as two names of one machine. Parts of a run need separate folders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def owner_of_folder(host: Host, run_id: str, member: str) -> str:
 
 
 def require_own_folders(group: ComputeTarget, owners: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if the folder of a member belongs to another; `owners` are the owners by member."""
+    """Raise ConfigurationError if the folder of a member belongs to another; `owners` maps members to their owners."""
     for name, owner in owners.items():
         if name != owner:
             raise ConfigurationError(

@@ -13,7 +13,7 @@ from tui_workbench.targets.base.run_environment import RENDEZVOUS_VARIABLE
 from tui_workbench.targets.hosts.host import Completed, Host
 
 FIRST_PORT, PORTS = 20000, 10000
-"""The ports are below those that Linux assigns to outgoing connections."""
+"""The first port and the number of ports, which are below those that Linux assigns to outgoing connections."""
 
 NODE_VARIABLE = "WORKBENCH_NODE"
 
@@ -79,7 +79,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def variables_of(spec: RunSpec, places: Sequence[Place], number: int) -> Mapping[str, str]:
-    """Return the variables with which the member with this number joins the others; the first is the host."""
+    """Return the variables with which the member with this number joins the others; the first member is the host."""
     host = places[0].address
     endpoint = f"{f'[{host}]' if ':' in host else host}:{port_of(spec.run_id)}"
     place = places[number]

@@ -14,7 +14,7 @@ from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.values import Outcome
 
 SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_FACTOR = 0.05, 0.5, 1.3
-"""Seconds between two reads of the logs of the members. The pause grows without new output."""
+"""Shortest and longest pause between two reads of the logs in seconds, and its factor after a read without output."""
 
 FAREWELL_SECONDS = 2.0
 """Seconds from the failure of a part until the others are ended. Meanwhile, their ranks can write their last lines."""
@@ -24,12 +24,12 @@ GRACE_SECONDS = 2.0
 
 
 class _Part:
-    """A part of a run, with the threads that wait for its end and cause it."""
+    """A part of a run, with the threads that wait for its end, and that end it if another part fails."""
 
     def __init__(self, target: Target, spec: RunSpec, interrupted: int) -> None:
         self.name = spec.target.name
         self.outcome: Outcome | None = None
-        self.order = (False, 0)  # was it ended because of another part, and in which round was its end noticed?
+        self.order = (False, 0)  # True if another part caused the end, and the round of the end
         self._target, self._spec, self._interrupted = target, spec, interrupted
         self._waiting = BackgroundCall(self._wait)
         self.descriptor = self._waiting.descriptor  # readable when the part has ended
@@ -51,7 +51,7 @@ class _Part:
         self._stopping = self._stopping or BackgroundCall(self._stop)
 
     def close(self) -> None:
-        """End the threads; their descriptor `interrupted` is readable."""
+        """End the threads. Their descriptor `interrupted` must be readable."""
         for call in filter(None, (self._waiting, self._stopping)):
             with call, contextlib.suppress(WorkbenchError, Interrupted):
                 call.result()

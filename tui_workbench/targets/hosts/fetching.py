@@ -165,7 +165,7 @@ class FetchReport(NamedTuple):
 def fetch(
     host: Host, source: str, destination: str, is_kept: Callable[[str], bool] = lambda name: False
 ) -> FetchReport:
-    """Copy the folder `source` of the host to `destination`, which is changed when all files have arrived.
+    """Copy the folder `source` of the host to `destination`, which is changed only when all files have arrived.
 
     Files of `destination` that are not on the host are removed, unless `is_kept` returns True for their relative path.
     Raises TargetUnreachable or StorageError.
@@ -293,7 +293,7 @@ def _make_folder(path: str) -> None:
 
 
 def _replace(partial: str, destination: str, is_kept: Callable[[str], bool]) -> None:
-    """Move the complete folder to `destination`, as `fetch` says; the change survives a power failure."""
+    """Move the complete folder to `destination`, except for files to keep. The change survives a power failure."""
     folder, base = os.path.split(destination.rstrip("/"))
     with storage_errors("write", destination, exact=True):
         os.sync()
@@ -301,7 +301,7 @@ def _replace(partial: str, destination: str, is_kept: Callable[[str], bool]) -> 
             kept = {name for name in _paths(destination) if is_kept(name)}
             _remove_stale(destination, kept | _paths(partial))
         try:
-            rename_below(folder or ".", base + PARTIAL, base)  # at once, if there was nothing to keep
+            rename_below(folder or ".", base + PARTIAL, base)  # in one step, if `destination` has no files
         except OSError:
             merge_below(folder or ".", base + PARTIAL, base)
         os.sync()

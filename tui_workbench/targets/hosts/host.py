@@ -273,7 +273,7 @@ class LocalProcess(HostProcess):
 
     def __init__(self, argv: Sequence[str]) -> None:
         self._call = trace.Call(trace.PROCESS, argv, log_start=True)
-        # Through a shell, so that a missing program ends with code 127 and a message, as on any other host.
+        # A shell starts the program, so that a missing program causes code 127 and a message, as on any other host.
         self._process = subprocess.Popen(
             [SHELL, "-c", 'exec "$@"', "sh", *map(os.fsencode, argv)],
             stdin=subprocess.PIPE,

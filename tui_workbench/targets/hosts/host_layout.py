@@ -48,7 +48,7 @@ class HostLayout(NamedTuple):
         return posixpath.join(self.home, "runs", run_id)
 
     def project_tree(self, project_root: str, project_name: str) -> str:
-        """Return the folder that contains the files of a project as they were last sent."""
+        """Return the folder that contains the last sent files of a project."""
         return posixpath.join(self.home, "projects", f"{_slug(project_name)}-{project_key(project_root)}", "tree")
 
     def sdk(self, version: str) -> str:

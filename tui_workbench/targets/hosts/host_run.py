@@ -57,7 +57,7 @@ shift
 mkdir -p -- "$@"
 """
 
-# $1: the run's directory. Executed on the host, because a container may see another boot ID.
+# $1: the run's directory.
 _RESET = 'cd -- "$1" && rm -f -- pid exit boot'
 
 LOG_REMOVED = 9  # exit code of _RESET_ANEW
@@ -68,6 +68,7 @@ cd -- "$1" 2>/dev/null && [ "$(cat {OUTPUT} 2>/dev/null | wc -c)" -ge "$2" ] || 
 rm -rf -- pid exit boot placed work outputs copy.* removed
 """
 
+# $1: the run's directory. Executed on the host, because a container may see another boot ID.
 _NOTE_START = 'umask 077; cat /proc/sys/kernel/random/boot_id >"$1/boot" 2>/dev/null; exit 0'
 
 # $1: the tree, $2: the run's directory, $3: the folder of the SDK. Prints `absent` if the SDK is missing. A complete
@@ -214,7 +215,7 @@ def sdk_archive() -> bytes:
 
 
 class Placing(NamedTuple):
-    """A shell script that makes a run's copy of files that were sent before, with its arguments and its input.
+    """A shell script that makes a run's copy of previously sent files, with its arguments and its input.
 
     If the copy was made and the SDK exists, the script prints `placed` and nothing else. Otherwise the caller must send
     the files.
@@ -244,7 +245,7 @@ class HostRun:
 
     @property
     def _lock(self) -> str:
-        """The lock file for sending a project's tree and copying it, so that a run copies the tree that it has sent."""
+        """The lock file for sending and copying a project's tree, so that a run copies the tree that it has sent."""
         state = os.path.dirname(os.path.dirname(self._spec.whole_directory))
         return os.path.join(state, f"sync-{self._spec.target.name}.lock")
 
@@ -372,7 +373,7 @@ class HostRun:
         )
 
     def add_full_disk_reason(self, outcome: Outcome) -> Outcome:
-        """Return the outcome; if the script failed, the reason mentions a full disk. Raises TargetUnreachable."""
+        """Return the outcome; if the script failed on a full disk, the reason says so. Raises TargetUnreachable."""
         if not outcome.exit_code or not self._is_full():
             return outcome
         reason = f"{outcome.reason}; the disk of {self._host.label} is full"
@@ -399,8 +400,9 @@ class HostRun:
     def fetch(self, report: Report) -> None:
         """Fetch the files that the run made: `outputs/`, and all others in `work/`. Can be repeated.
 
-        If an ended run was started again, the files of earlier attempts are here. Those in `work/` are no longer on the
-        host, because `_COLLECT` removes files that are older than the last attempt. Files with secrets were never sent.
+        If an ended run was started again, this machine has the files of earlier attempts. The host no longer has
+        those in `work/`: `_COLLECT` removes files that are older than the last attempt. Files with secrets were never
+        sent.
         """
         if self._host.is_local:
             return

@@ -52,7 +52,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         return self._process.stdout
 
     def pump(self) -> bool:
-        """Copy the bytes that have arrived; wait if there are none. Return False if the connection is lost."""
+        """Wait for bytes, and copy them. Return False if the connection is lost."""
         if self._process is None:
             raise ValueError("the mirror is not open")
         data = os.read(self._process.stdout, READ_SIZE)
@@ -206,7 +206,7 @@ class LiveFiles:
         return found is not None
 
     def finish(self) -> None:
-        """Fetch the rest, and remove `live/`: collecting the run copies its files too. Raises TargetUnreachable."""
+        """Fetch the rest, and remove `live/`: collecting the run also copies those files. Raises TargetUnreachable."""
         self.fetch_all()
         remove_below(self._here, LIVE)
 

@@ -25,7 +25,7 @@ NEAR_SECONDS = 0.015
 """A host with a shorter response time is on the same network, where compression costs more time than it saves."""
 
 _PIPE_SIZE = 1 << 20
-"""The default of 64 kB makes the writer wait too often."""
+"""Capacity of the pipes in bytes. With the default of 64 kB, the writer waits too often."""
 
 
 class ProcessIO:
@@ -48,7 +48,7 @@ class ProcessIO:
         self._errors_open = True
         os.set_blocking(self._process.stdin, False)
         for descriptor in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # beyond the user's limit (pipe-user-pages-soft)
+            with contextlib.suppress(OSError):  # the size exceeds the limit (pipe-user-pages-soft)
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
         return self
 

@@ -123,7 +123,7 @@ def _has_mark(environment: bytes, mark: bytes, directory: str) -> bool:
         return False
     _, named, rest = environment.partition(b"\0%s=" % RUN_DIRECTORY_VARIABLE.encode())
     try:
-        # By file identity: a project may have several paths, or may have been renamed.
+        # Compare the identity of the folders: a project may have several paths, or may have been renamed.
         return not (named and directory) or os.path.samefile(os.fsdecode(rest.partition(b"\0")[0]), directory)
     except OSError:
         return True
@@ -136,7 +136,7 @@ def _environment(name: str) -> bytes:
         environment = _read(f"/proc/{name}/environ")
         if environment or is_final:
             return environment
-        # Checked after reading: the environment may have been set in between.
+        # Check this after reading, because the environment may have been set in between.
         is_final = _has_environment(name)
         if not is_final:
             time.sleep(EXEC_POLL_SECONDS)
@@ -150,7 +150,7 @@ def _has_environment(name: str) -> bool:
 
 
 def _read(path: str) -> bytes:
-    # Not `open`, which makes twice as many system calls: a search reads files of every process on the machine.
+    # `open` makes twice as many system calls, and a search reads files of every process on the machine.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = b""

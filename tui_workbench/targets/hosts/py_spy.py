@@ -1,8 +1,8 @@
 """Read the Python stacks of a run's processes with py-spy, on the machine or in the container that executes them.
 
 py-spy is a program without dependencies. It is sent when the first stacks are read. py-spy reads the memory of the
-processes without pausing them (`--nonblocking`), so it cannot disturb a script, and also reads a process that waits
-for a device and cannot be paused.
+processes without pausing them (`--nonblocking`). It therefore cannot disturb a script, and can also read a process that
+cannot be paused because it waits for a device.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ AT_ONCE, SECONDS_EACH = 16, 10
 """Number of processes that are read at the same time, and the time limit for each in seconds."""
 
 # $1: the path of py-spy, $2: its architecture, $3: the run's ID. A machine with another architecture can have its own
-# py-spy. Not every system has this `timeout`. A running process may change its stack meanwhile, so it is read again
-# after an error.
+# py-spy. Some systems have no `timeout`, or one with other arguments. After an error, the stack is read again, because
+# a running process may have changed it meanwhile.
 SCRIPT = f"""\
 spy=$1 id=$3
 [ "$(uname -m)" = "$2" ] || spy=$(command -v py-spy) || {{ uname -m; exit {OTHER_MACHINE}; }}
@@ -103,7 +103,7 @@ class PySpy(NamedTuple):
 
 
 def installed_py_spy() -> PySpy:
-    """Return the py-spy that was installed with the workbench. Raises ConfigurationError if there is none."""
+    """Return the py-spy that was installed with the workbench. Raises ConfigurationError if it is missing."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
@@ -147,7 +147,7 @@ def reading_of(done: Completed, spy: PySpy, label: str, *, package_place: str = 
     if done.code == OTHER_MACHINE:
         machine = done.text.split("\n")[-1][:40]
         raise ConfigurationError(
-            f"py-spy for {machine} is missing: this machine is {spy.machine}, and {label} is {machine}",
+            f"py-spy for {machine} is missing on {label}: the py-spy of this machine is for {spy.machine}",
             remedy=f"Install py-spy {package_place}, so that it is on the PATH there: `pip install py-spy`.",
         )
     if done.code != 0:

@@ -6,8 +6,8 @@ The shell writes two files into the run directory; both end with a newline when 
 so a run cannot start twice. Its lines are the shell's process ID, the host's boot ID and `/proc/PID/stat`, whose 22nd
 field, the start time, distinguishes the shell from a later process with the same ID. `exit` contains the script's exit
 code as a shell sees it: 128 + N for signal N. The shell allocates the space of `exit` before the script starts, so that
-the code can be written to a full disk. It writes through a descriptor that was opened before, so that it does not
-follow a link that has replaced the file. If the shell cannot create these files, it starts nothing.
+the code can be written to a full disk. It writes through an open descriptor, and therefore does not follow a link that
+has replaced the file. If the shell cannot create these files, it starts nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PID = "pid"
 EXIT = "exit"
 
 OUTPUTS, WORKING_COPY, METRICS = "outputs", "work", "metrics.jsonl"
-"""Names of other files and folders in a run's directory that the script writes."""
+"""Names of the files and folders in a run's directory that the script writes."""
 
 RANKS = "ranks"
 """The folder of the ranks' output in a run's directory."""
@@ -166,7 +166,7 @@ def describe_exit(code: int) -> str:
 
 
 def describe_left_behind(count: int, names: Iterable[str] = ()) -> str:
-    """Return a phrase for processes that the script left running and that were ended; "" for none."""
+    """Describe the processes that the script left running, and that the workbench ended; "" for none."""
     if not count:
         return ""
     shown = ", ".join(sorted(set(names))[:MOST_NAMES])

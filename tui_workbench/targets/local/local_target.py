@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tui_workbench.targets.environments.managed import Environments, Managed
 
 SEARCH_PAUSE = 0.016
-"""Shortest pause in seconds after which processes of the run are searched for, because a search is slow."""
+"""Shortest pause in seconds that is followed by a search for processes of the run, because a search is slow."""
 
 
 class LocalTarget(Target):
@@ -57,7 +57,7 @@ class LocalTarget(Target):
     starts_at_once = True
 
     def __init__(self, target: ComputeTarget, environments: Environments | None = None) -> None:
-        """With `environments`, a run that needs packages uses one of them, which is built if it is missing."""
+        """With `environments`, a run that needs packages uses a managed environment, which is built if missing."""
         super().__init__(target)
         self._environments = environments
         self.starts_at_once = environments is None

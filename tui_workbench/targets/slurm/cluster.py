@@ -87,7 +87,7 @@ class LoginHost(Host):
 
     @property
     def shown_home(self) -> str:
-        """The folder as it is shown in plans. The machine is not contacted."""
+        """The folder in plans, which may begin with `~`. The machine is not contacted."""
         return self._home or self._run_root.rstrip("/") or "~/.workbench-tui"
 
     def ask(self, script: str, *arguments: str, timeout: float = DEFAULT_TIMEOUT) -> Completed:

@@ -57,7 +57,7 @@ def container_words(target: ComputeTarget, root: str, directory: str) -> Contain
 def container_support(host: LoginHost, target: ComputeTarget) -> str:
     """Describe the support for the target's containers. Raises WorkbenchError if they are not supported.
 
-    Whether the compute nodes have apptainer is not visible from the login node.
+    The login node cannot check whether the compute nodes have apptainer.
     """
     option = _OPTIONS.get(target.container)
     if option is None:

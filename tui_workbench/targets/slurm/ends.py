@@ -130,7 +130,7 @@ def write_info(directory: str, **facts: object) -> None:
 
 
 def outcome_here(directory: str) -> Outcome | None:
-    """Return the outcome of a run that is recorded on this machine; None if there is none."""
+    """Return the outcome of a run that is recorded on this machine; None without a record."""
     info = read_info(directory)
     code = supervisor.read_exit_code(directory)
     if code is not None:
@@ -141,7 +141,7 @@ def outcome_here(directory: str) -> Outcome | None:
 
 
 def keep_outcome(directory: str, outcome: Outcome) -> None:
-    """Record the outcome of a run on this machine, unless one is recorded. Raises OSError."""
+    """Record the outcome of a run on this machine, unless it is already recorded. Raises OSError."""
     if outcome_here(directory) is not None:
         return
     if outcome.exit_code is None:

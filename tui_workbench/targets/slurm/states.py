@@ -1,7 +1,7 @@
 """The states of Slurm jobs, and descriptions of why a job waits or ended.
 
 The names are those of squeue(1), sections "JOB STATE CODES" and "JOB REASON CODES", of Slurm 20.11 to 24.11. Names that
-are not listed here are shown as they are.
+are not listed here are shown unchanged.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
-"""The job waits to run, or to run again."""
+"""States of a job that waits to run, or to run again."""
 
 ACTIVE = frozenset(
     ("CONFIGURING", "RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED")
 )
-"""The job has nodes. COMPLETING can take a long time: processes are being ended, and files are being written."""
+"""States of a job that has nodes. COMPLETING can take a long time, until all processes have ended."""
 
 _ENDS = {
     "COMPLETED": "",
@@ -31,10 +31,10 @@ _ENDS = {
 """Causes of the end of a job, by state; "" for a state that names no cause."""
 
 ENDED = frozenset(_ENDS) - {"REVOKED"}
-"""The job has ended. An unknown state is not an end. A REVOKED job runs on another cluster of the federation."""
+"""States of a job that has ended. A REVOKED job runs on another cluster; a job in an unknown state has not ended."""
 
 BY_ITSELF = frozenset(state for state, cause in _ENDS.items() if not cause)
-"""The script of the job has ended by itself, so the job was not waiting for another start."""
+"""States of a job whose script has ended by itself, so that the job was not waiting for another start."""
 
 _REASONS = {
     "AssociationJobLimit": "your account has reached its limit of running jobs",

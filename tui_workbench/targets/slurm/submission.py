@@ -206,7 +206,7 @@ def submit(host: Host, job: Submission) -> Submitted:
     """Submit a job, unless an earlier call did.
 
     Raises SlurmSilent or another TargetUnreachable if it is unknown whether the job was accepted; then call this
-    function again. Raises SubmissionRefused or StorageError if there is no job.
+    function again. Raises SubmissionRefused or StorageError if no job exists.
     """
     script, *arguments = job.words
     done = host.run(["sh", "-c", script, "sh", *arguments], stdin=job.step + job.batch, timeout=SUBMIT_SECONDS)
@@ -247,7 +247,7 @@ def refusal(label: str, done: Completed, clean: str, words: Sequence[str]) -> Wo
             f"Slurm on {label} does not answer: {text}", remedy="Wait: the run continues when Slurm answers."
         )
     if done.code == _NOT_ASKED:
-        return TargetUnreachable(f"cannot submit the job on {label}: {text}", remedy="Wait: the run tries again.")
+        return TargetUnreachable(f"cannot submit the job on {label}: {text}", remedy="Wait: the workbench tries again.")
     if done.code == _MISSING:
         return SubmissionRefused(f"{label} has no sbatch", remedy=NO_SBATCH)
     return SubmissionRefused(f"sbatch refused the job: {text}", remedy=remedy_of(text, words))

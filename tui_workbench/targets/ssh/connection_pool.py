@@ -24,7 +24,7 @@ from tui_workbench.targets.ssh.ssh_channel import Bridge, NoShell, Shell
 from tui_workbench.targets.ssh.ssh_connection import Secrets, connect, server_facts
 
 SLOW_SHELL = 1.0
-"""Seconds; if starting a shell takes longer, more spare shells are kept."""
+"""If starting a shell takes longer than this, in seconds, more spare shells are kept."""
 
 SPARES, SPARES_WHERE_SLOW = 2, 5
 """Number of spare shells. A submission starts two programs in a row, and starting a shell takes round trips."""

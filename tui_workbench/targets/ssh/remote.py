@@ -163,7 +163,7 @@ class RemoteTarget(Target):
 
     def warn(self, spec: RunSpec) -> None:
         run = HostRun(self.host, spec)
-        run.require(self.host.run(["sh", "-c", WARN, "sh", run.directory, spec.run_id]), "warn the run")
+        run.require(self.host.run(["sh", "-c", WARN, "sh", run.directory, spec.run_id]), "send SIGTERM to the run")
 
     def collect(self, spec: RunSpec) -> None:
         run = HostRun(self.host, spec)

@@ -52,8 +52,8 @@ class HostKey(NamedTuple):
 class KnownKeys(NamedTuple):
     """The known_hosts lines of one host.
 
-    `without_port` are the lines for the bare name of a host on a port other than 22. `ssh` uses them if the key is not
-    in `exact`: a key in them is known or revoked; any other key is unknown, not changed.
+    `without_port` holds the lines for the bare name of a host on a port other than 22. `ssh` uses them if the key is
+    not in `exact`. A key in these lines is known or revoked; any other key is unknown, not changed.
     """
 
     exact: tuple[HostKey, ...]

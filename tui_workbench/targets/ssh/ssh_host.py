@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     _Result = TypeVar("_Result")
 
 START_ATTEMPTS = 5
-"""A link may end while this process connects to it, or the system may be short of resources for a moment."""
+"""Maximum number of attempts to connect to a link, which may end meanwhile, or may lack resources for a moment."""
 
 START_PAUSE = 0.05
 """Seconds before the next attempt, times the number of attempts so far."""
@@ -123,8 +123,8 @@ class SshHost(Host):
     def _with_secrets(self, action: Callable[[], _Result]) -> _Result:
         """Call `action`; if it needs a secret, give the secret to the link and call it again.
 
-        If the secret is unknown, the link first checks that the machine answers with the right host key, so that the
-        user is not asked for the password of an unreachable or wrong machine.
+        If the secret is unknown, the link first checks that the machine answers with the right host key. Therefore
+        the user is not asked for the password of an unreachable or wrong machine.
         """
         given = set()
         while True:
@@ -177,7 +177,7 @@ class SshHost(Host):
             wire.send(connection, {**message, "agent": os.environ.get(AGENT_VARIABLE, "")}, descriptors)
         except OSError as error:
             connection.close()
-            # Not repeated: the link may have executed the request.
+            # The request is not repeated, because the link may have executed it.
             raise ConnectionLost(
                 f"{self.label}: the process that held the SSH connection has ended", remedy=_AGAIN
             ) from error

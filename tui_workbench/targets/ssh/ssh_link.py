@@ -31,7 +31,7 @@ IDLE_SECONDS = 600.0
 """An idle connection is closed after this time."""
 
 IDLE_WITH_SECRETS_SECONDS = 12 * 3600.0
-"""A link with a secret that is in no keyring lives for a working day after the last request."""
+"""A link with a secret that is not in a keyring ends after this time without requests."""
 
 REQUEST_SECONDS = 10.0
 """Time limit for a client to send its request."""
@@ -141,7 +141,7 @@ class Link:
             case wire.EXEC:
                 return await self._exec(client, request)
             case wire.FORWARD:
-                # Shielded, so that a client that disconnects does not cancel it half-way; see `_exec`.
+                # Shielded, so that a client that disconnects does not cancel the call half-way; see `_exec`.
                 forwarding = asyncio.create_task(connection.forward(request["path"]))
                 return {"socket": await asyncio.shield(forwarding)}
             case wire.STATUS:

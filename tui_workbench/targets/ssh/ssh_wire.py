@@ -131,7 +131,7 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequen
     data = json.dumps(message).encode("ascii")
     data = len(data).to_bytes(_HEADER, "big") + data
     sent = socket.send_fds(connection, [data], list(descriptors)) if descriptors else connection.send(data)
-    # Only if needed: the receiver of a complete message may have disconnected already.
+    # Send only missing bytes, because the receiver of a complete message may already have disconnected.
     if sent < len(data):
         connection.sendall(data[sent:])
 
