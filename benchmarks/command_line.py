@@ -128,7 +128,7 @@ def compare_submits(folder: Path, measured: Measured) -> None:
         warmup=2,
     )
     compare(
-        f"the same, tracked, a project of {FILES} files",
+        f"`experiment submit --wait`, tracked, a project of {FILES} files",
         lambda: measured(SUBMIT, directory=str(tracked)),
         lambda: measured(SUBMIT, directory=str(plain)),
         TRACKED_LIMIT,

@@ -55,7 +55,7 @@ class FixResult(NamedTuple):
 def get(path: str, key: str) -> Any:
     """Return the typed value of a key or, if it is unset, the default of its field. A choice is returned as written.
 
-    Raises UsageError if there is no value and no default, ConfigurationError if the file is invalid.
+    Raises UsageError if the key has neither a value nor a default, ConfigurationError if the file is invalid.
     """
     document = _opened(path)
     steps = document.path_of(key)
