@@ -31,7 +31,7 @@ class Unit(NamedTuple):
     digits: int = 1
 
     def show(self, value: float) -> str:
-        """Format a value."""
+        """Return a value with its unit, as text."""
         return f"{value / self.scale:,.{self.digits}f} {self.name}".rstrip()
 
 
