@@ -91,7 +91,7 @@ class ChangeHistory:
         self._done.append(change_set)
 
     def undo(self) -> ChangeSet | None:
-        """Undo and return the last change set, or return None. Raises the errors of `ChangeSet.apply`."""
+        """Undo and return the last change set, or None if all are undone. Raises the errors of `ChangeSet.apply`."""
         if not self._done:
             return None
         self._done[-1].inverse.apply()

@@ -257,7 +257,7 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
 
 
 def _is_text_inside(field: Field, inside: int, text: str) -> bool:
-    """Return True if a value `inside` levels below the field is a string, not a list or map."""
+    """Return True if a value that is `inside` levels below the field is a string, not a list or map."""
     if field.type == field_types.DEPENDENCIES:
         # An item is a package or `{pip: [...]}`, which contains a list of packages.
         return inside > 2 or (inside == 1 and not text.startswith("{"))
