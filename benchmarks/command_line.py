@@ -77,7 +77,7 @@ def multiply_runs(root: Path, count: int) -> None:
         (target / "run.json").write_text(json.dumps(changed, indent=1))
         shutil.copyfile(source / "events.jsonl", target / "events.jsonl")
     assert RunDirectory(str(source)).run().state == "completed"
-    # Older than SEEN_SECONDS.
+    # The index trusts only modification times that are older than SEEN_SECONDS.
     before = os.stat(project.runs_directory).st_mtime - SEEN_SECONDS
     os.utime(project.runs_directory, (before, before))
 

@@ -164,7 +164,7 @@ class _Copier:
             while data:
                 data = data[os.write(self._output, data) :]
         except OSError:
-            return  # if the disk is full, the script continues: the files of the ranks may be on another disk
+            return  # If the disk is full, the script continues: the files of the ranks may be on another disk.
 
 
 class Merger(_Copier):
@@ -274,7 +274,7 @@ class Nodes(_Copier):
         the others, which may be saving their state. A node that fails waits for a limited time.
         """
         limit = time.time() + _FAREWELL_SECONDS
-        self._store()  # must happen before the other nodes can read that this node has ended
+        self._store()  # This must happen before the other nodes can read that this node has ended.
         while not self._record("%d%s" % (code, _SIGNALED if was_signaled else "")) and time.time() < limit:
             time.sleep(_NODES_INTERVAL)
         while self._is_any_running() and (was_signaled or (time.time() < limit if code else self._logs)):
@@ -391,7 +391,7 @@ def _begin_attempt(folder: "str") -> "None":
         finally:
             os.close(output)
     except OSError:
-        return  # this is the first attempt
+        return  # The file does not exist before the first attempt.
 
 
 def _run_here(folder: "str", command: "List[str]", output: "int", nodes: "Optional[Nodes]") -> "int":
@@ -478,7 +478,7 @@ class _Torchrun:
         try:
             os.kill(pid, signal.SIGKILL)
         except OSError:
-            pass  # the process has ended meanwhile
+            pass  # The process has ended meanwhile.
 
 
 def _parent_of(pid: "int") -> "int":
