@@ -1,4 +1,4 @@
-"""Run all benchmarks and write their promises to docs/performance.md.
+"""Run all benchmarks and write their results to docs/performance.md.
 
     python -m benchmarks [NAME ...]
 
@@ -39,10 +39,10 @@ SCRIPTS = {
 HEAD = """\
 # Performance
 
-`make bench` generates this page. It measures every promise together with a baseline of the same
-kind, alternately on the same machine, so that the ratios also hold on a slower or busier machine. A
-value is the median of its rounds. The limit of a value is a multiple of the baseline. A limit
-without a baseline is a fixed budget.
+`make bench` generates this page. It measures the workbench and a baseline of the same kind in turn,
+on the same machine, so that the ratios also hold on a slower or busier machine. A value is the
+median of its rounds. The limit of a value is a multiple of the baseline, or a fixed value if there
+is no baseline.
 
 Limits with an additional time hold for a machine where `python -c pass` takes 10 ms. On a slower
 machine, this time is proportionally longer.
@@ -50,7 +50,7 @@ machine, this time is proportionally longer.
 Measured on a machine with {cores} cores, where `python -c pass` takes {start}.
 """
 
-TABLE = "| promise | ours | baseline | ratio | limit | kept |\n|---|---|---|---|---|---|\n"
+TABLE = "| measurement | workbench | baseline | ratio | limit | within limit |\n|---|---|---|---|---|---|\n"
 
 
 def main(names: list[str]) -> int:

@@ -77,7 +77,7 @@ def multiply_runs(root: Path, count: int) -> None:
         (target / "run.json").write_text(json.dumps(changed, indent=1))
         shutil.copyfile(source / "events.jsonl", target / "events.jsonl")
     assert RunDirectory(str(source)).run().state == "completed"
-    # Older than SEEN_SECONDS.
+    # The index trusts only modification times that are older than SEEN_SECONDS.
     before = os.stat(project.runs_directory).st_mtime - SEEN_SECONDS
     os.utime(project.runs_directory, (before, before))
 
@@ -128,7 +128,7 @@ def compare_submits(folder: Path, measured: Measured) -> None:
         warmup=2,
     )
     compare(
-        f"the same, tracked, a project of {FILES} files",
+        f"`experiment submit --wait`, tracked, a project of {FILES} files",
         lambda: measured(SUBMIT, directory=str(tracked)),
         lambda: measured(SUBMIT, directory=str(plain)),
         TRACKED_LIMIT,

@@ -336,7 +336,7 @@ def measure_check() -> None:
         def only_the_driver() -> None:
             os.system("nvidia-smi --query-gpu=name,driver_version,memory.total,uuid --format=csv,noheader >/dev/null")
 
-        name = "check before a run that asks for a GPU"
+        name = "check before a run that requests a GPU"
         compare(name, again, only_the_driver, CHECK_LIMIT, 7, baseline_name="one `nvidia-smi`")
 
 

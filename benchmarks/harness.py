@@ -1,9 +1,9 @@
 """Measure the workbench and a baseline alternately on the same machine.
 
 Ratios of values that were measured alternately can be compared between machines: a busy moment affects both. Each
-line is a promise: its name, our median, the baseline's median, their ratio, and the limit. A script ends with
-`sys.exit(finish())`; its exit status is 1 if a limit was exceeded. `python -m benchmarks` runs all scripts and writes
-the promises to docs/performance.md.
+printed line is a result: its name, the medians of the workbench and of the baseline, their ratio, and the limit. A
+script ends with `sys.exit(finish())`; its exit status is 1 if a limit was exceeded. `python -m benchmarks` runs all
+scripts and writes the results to docs/performance.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Unit(NamedTuple):
     digits: int = 1
 
     def show(self, value: float) -> str:
-        """Format a value."""
+        """Return a value with its unit, as text."""
         return f"{value / self.scale:,.{self.digits}f} {self.name}".rstrip()
 
 
@@ -44,7 +44,7 @@ COUNT = Unit("", 1.0, 0)
 
 
 class Promise(NamedTuple):
-    """A line of the results, as text. `baseline` and `ratio` are empty if the limit is a fixed value."""
+    """A result, as text. `baseline` and `ratio` are empty if the limit is a fixed value."""
 
     name: str
     ours: str
@@ -55,7 +55,7 @@ class Promise(NamedTuple):
 
 
 RESULTS = "WORKBENCH_BENCHMARK_RESULTS"
-"""The variable that names the file to which each script appends its promises, one JSON object per line."""
+"""The variable that names the file to which each script appends its results, one JSON object per line."""
 
 REFERENCE_START = 0.010
 """Seconds that `python -c pass` takes on the machine for which a `margin` is stated."""
@@ -78,9 +78,9 @@ def compare(
     unit: Unit = MILLISECONDS,
     warmup: int = 1,
 ) -> tuple[float, float]:
-    """Measure both alternately and print one line.
+    """Measure the workbench and a baseline alternately, and print the result.
 
-    The limit of our median is `limit` x the median of the baseline + `margin`.
+    The limit of the workbench's median is `limit` x the median of the baseline + `margin`.
 
     `margin` is in seconds on a machine where `python -c pass` takes `REFERENCE_START`. Each round measures this, too,
     and a slower machine has a proportionally larger margin. The first `warmup` rounds are not counted. The order of the
@@ -239,8 +239,8 @@ class Processor:
 def scratch_folder() -> Iterator[str]:
     """Create a temporary folder, and remove it at the end, when no process uses it any more.
 
-    A controller works on for a moment after its run has ended. A process uses the folder if an argument or a variable
-    of its environment names it.
+    A controller is still active for a moment after its run has ended. A process uses the folder if an argument or a
+    variable of its environment names it.
     """
     with tempfile.TemporaryDirectory(prefix="workbench-benchmark-") as folder:
         try:

@@ -129,7 +129,7 @@ def start(folder: str, calls: int, name: str) -> subprocess.Popen[str]:
 
 
 def finished(process: subprocess.Popen[str]) -> list[float]:
-    """Wait for a script and return its medians: of the first calls, of our calls, and of `json`."""
+    """Wait for a script and return its medians: of the first calls, of later calls, and of calls of `json`."""
     out, _ = process.communicate()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, "the script")

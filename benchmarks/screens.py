@@ -114,7 +114,7 @@ def program(command: list[str], folder: str) -> Terminal:
 
 
 def measure_start(project: str, folder: str, *, wall: bool) -> None:
-    """Compare the processor time of the first frame, and the memory."""
+    """Compare the processor time of the first frame, and the memory, with those of a minimal Textual app."""
     names = [name for name in os.listdir(project) if not name.startswith(".")]
     names += os.listdir(os.path.join(project, "aml_config"))
     ours = FirstFrame([python(), "-m", "tui_workbench", project], names, "No runs yet", folder, wall=wall)

@@ -6,7 +6,8 @@ Submission: the time until sbatch has accepted a run, compared with `ssh LOGIN s
 Both use an open connection through a relay that delays each byte, because the kernels of build machines have no netem.
 The project has not changed since the last run.
 
-First line: the time from print in the job to the local `output.log`, compared with `ssh LOGIN tail -F`.
+First line: the time from the call of print in the job until the line is in the local `output.log`, compared with
+`ssh LOGIN tail -F`.
 
 Queued runs on the cluster: processor time and memory of the watcher and the SSH connection together, and the number of
 squeue calls. Running runs: processor time and memory of the watcher, with a target that executes nothing. Both are
@@ -229,7 +230,7 @@ def _forward(source: socket.socket, sink: socket.socket, delay: float) -> None:
 
 
 def measure_first_line(project: SlurmProject, folder: Path) -> None:
-    """Compare the way of the first line to the local log with `tail -F`."""
+    """Compare the time until the first line is in the local log with `tail -F`."""
     project.write(CLOCK)
     runs = Runs(Project.find(str(project.folder)))
     compare(
@@ -324,7 +325,7 @@ def measure_watcher(folder: Path) -> None:
 
 
 def _submit(runs: Runs, configuration: str, script: str, count: int) -> None:
-    """Submit runs until there are `count` active ones, and wait until the target has received all."""
+    """Submit runs until `count` runs are active, and wait until the target has received all of them."""
     active = sum(run.is_active for run in runs.list())
     submitted = [runs.submit(RunRequest(configuration, script)) for _ in range(count - active)]
     deadline = time.monotonic() + PATIENCE

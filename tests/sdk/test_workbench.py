@@ -132,7 +132,7 @@ def test_confusion_matrix_must_be_square_with_all_labels(workbench: ModuleType, 
     ]
     with pytest.raises(ValueError, match="must be square"):
         workbench.log_confusion_matrix("cm", [[1, 2]])
-    with pytest.raises(ValueError, match="1 labels for 2 classes"):
+    with pytest.raises(ValueError, match="got 1 labels for 2 classes"):
         workbench.log_confusion_matrix("cm", [[1, 2], [3, 4]], ["one"])
 
 

@@ -20,7 +20,7 @@ _SWITCHES = frozenset(("true", "false"))
 
 
 class SparkDependencies(NamedTuple):
-    """The Spark dependencies of a run. `path` is their file, or "" if there is none."""
+    """The Spark dependencies of a run. `path` is the file that contains them, or ""."""
 
     path: str = ""
     configuration: Mapping[str, str] = {}  # Spark properties

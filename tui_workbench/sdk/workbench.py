@@ -90,7 +90,7 @@ def log_confusion_matrix(
         raise ValueError("a confusion matrix must be square")
     names = [str(label) for label in (range(len(rows)) if labels is None else _plain(labels))]
     if len(names) != len(rows):
-        raise ValueError("%d labels for %d classes" % (len(names), len(rows)))
+        raise ValueError("got %d labels for %d classes: give one label for each class" % (len(names), len(rows)))
     _log_item("confusion", name, {"labels": names, "matrix": rows}, step)
 
 

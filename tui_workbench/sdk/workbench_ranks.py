@@ -35,7 +35,7 @@ _AS_RANK = "--as-rank"
 _TORCHRUN = "torchrun"
 CHUNK = 1 << 20
 _SHORTEST_PAUSE, _LONGEST_PAUSE, _PAUSE_FACTOR = 0.005, 0.1, 1.3
-"""Seconds between two reads of the files. The pause grows while there is no output."""
+"""Seconds between two reads of the files. The pause grows while no output arrives."""
 
 _FOLDER_INTERVAL = 0.2
 _HANG_SECONDS = 60.0
@@ -48,7 +48,10 @@ _SAVE_SECONDS = "600"
 """Longest time in which ranks can save their state after a signal to the run (PyTorch's default: 30)."""
 
 _CLOSING = re.compile(rb"Sending process (\d+) closing signal")
-"""A line of torchrun when it ends a rank (torch/distributed/elastic/multiprocessing/api.py, since PyTorch 1.9)."""
+"""The line that torchrun prints when it ends a rank.
+
+Source: torch/distributed/elastic/multiprocessing/api.py, since PyTorch 1.9.
+"""
 
 DEVICES = "/dev"
 AMD_NODES = "/sys/class/kfd/kfd/topology/nodes"
@@ -161,7 +164,7 @@ class _Copier:
             while data:
                 data = data[os.write(self._output, data) :]
         except OSError:
-            return  # if the disk is full, the script continues: the files of the ranks may be on another disk
+            return  # If the disk is full, the script continues: the files of the ranks may be on another disk.
 
 
 class Merger(_Copier):
@@ -220,7 +223,7 @@ class Merger(_Copier):
 class Nodes(_Copier):
     """The logs of all nodes of a run, which the first node copies to the descriptor `output`.
 
-    `log` is the descriptor of the log of this node. A file of another node that cannot be read now has no news: the
+    `log` is the descriptor of the log of this node. If a file of another node cannot be read now, the
     script continues, and the file is read again later.
     """
 
@@ -271,7 +274,7 @@ class Nodes(_Copier):
         the others, which may be saving their state. A node that fails waits for a limited time.
         """
         limit = time.time() + _FAREWELL_SECONDS
-        self._store()  # before the others can read that this node has ended
+        self._store()  # This must happen before the other nodes can read that this node has ended.
         while not self._record("%d%s" % (code, _SIGNALED if was_signaled else "")) and time.time() < limit:
             time.sleep(_NODES_INTERVAL)
         while self._is_any_running() and (was_signaled or (time.time() < limit if code else self._logs)):
@@ -388,7 +391,7 @@ def _begin_attempt(folder: "str") -> "None":
         finally:
             os.close(output)
     except OSError:
-        return  # this is the first attempt
+        return  # The file does not exist before the first attempt.
 
 
 def _run_here(folder: "str", command: "List[str]", output: "int", nodes: "Optional[Nodes]") -> "int":
@@ -457,7 +460,7 @@ class _Torchrun:
         return self._process.returncode if self._process.returncode >= 0 else 128 - self._process.returncode
 
     def kill_deaf_ranks(self) -> "None":
-        """Kill ranks that do not end when torchrun has sent them SIGTERM, because another rank has failed.
+        """Kill the ranks that do not end after SIGTERM, which torchrun sends them if another rank has failed.
 
         torchrun itself would wait _SAVE_SECONDS, the time in which ranks can save their state when the whole run ends.
         """
@@ -475,7 +478,7 @@ class _Torchrun:
         try:
             os.kill(pid, signal.SIGKILL)
         except OSError:
-            pass  # it has ended meanwhile
+            pass  # The process has ended meanwhile.
 
 
 def _parent_of(pid: "int") -> "int":

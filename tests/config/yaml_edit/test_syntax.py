@@ -79,7 +79,7 @@ def test_positions_are_those_of_an_editor() -> None:
     ("text", "said"),
     [
         (BOMB, "more than 20,000 values"),
-        ("a: &x [*x]\n", "is inside the value of its own anchor &x"),
+        ("a: &x [*x]\n", "is inside the value of its anchor &x"),
         ("a: *x\n", "refers to an unknown anchor"),
         ("[" * 60 + "]" * 60, "more than 40 levels of nesting"),
         ("[" * 100_000, "more than 40 levels of nesting"),

@@ -80,18 +80,18 @@ class ChangeSet(NamedTuple):
 
 
 class ChangeHistory:
-    """Undo history of applied change sets, shared by all screens."""
+    """The applied change sets, which all screens share and can undo."""
 
     def __init__(self) -> None:
         self._done: list[ChangeSet] = []
 
     def apply(self, change_set: ChangeSet) -> None:
-        """Apply a change set and add it to the history. Raises the errors of `ChangeSet.apply`."""
+        """Apply a change set, so that `undo` can undo it. Raises the errors of `ChangeSet.apply`."""
         change_set.apply()
         self._done.append(change_set)
 
     def undo(self) -> ChangeSet | None:
-        """Undo and return the last change set; None if there is none. Raises the errors of `ChangeSet.apply`."""
+        """Undo and return the last change set, or None if all are undone. Raises the errors of `ChangeSet.apply`."""
         if not self._done:
             return None
         self._done[-1].inverse.apply()

@@ -55,7 +55,7 @@ class FixResult(NamedTuple):
 def get(path: str, key: str) -> Any:
     """Return the typed value of a key or, if it is unset, the default of its field. A choice is returned as written.
 
-    Raises UsageError if there is no value and no default, ConfigurationError if the file is invalid.
+    Raises UsageError if the key has neither a value nor a default, ConfigurationError if the file is invalid.
     """
     document = _opened(path)
     steps = document.path_of(key)
@@ -257,7 +257,7 @@ def parse_value(field: Field | None, path: Path, text: str, key: str) -> Any:
 
 
 def _is_text_inside(field: Field, inside: int, text: str) -> bool:
-    """Return True if a value `inside` levels below the field is a string, not a list or map."""
+    """Return True if a value that is `inside` levels below the field is a string, not a list or map."""
     if field.type == field_types.DEPENDENCIES:
         # An item is a package or `{pip: [...]}`, which contains a list of packages.
         return inside > 2 or (inside == 1 and not text.startswith("{"))

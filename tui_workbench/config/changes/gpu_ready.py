@@ -53,7 +53,7 @@ class GpuReadyPlan(NamedTuple):
     configurations: tuple[str, ...]
     hunks: tuple[Hunk, ...]
     notes: tuple[str, ...]  # for the user
-    images: tuple[ImageChoice, ...]  # the first is the one that the plan uses
+    images: tuple[ImageChoice, ...]  # the plan uses the first
     files: tuple[str, ...] = ()  # files of runs on the target, and unreadable run configurations
     problems: tuple[Finding, ...] = ()  # blocking findings that the plan does not fix
     is_certain: bool = True  # False if the files do not show whether runs have CUDA, as for an unknown image

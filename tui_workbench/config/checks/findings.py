@@ -124,8 +124,8 @@ CODES: dict[str, Code] = {
     "bad-variable": Code(ERROR, "The name of an environment variable is empty, or contains `=` or a NUL character."),
     "data-reference": Code(
         ERROR,
-        "An item of `DataReferences` is empty, is a relative path that leaves the project, or is the project folder or "
-        "in a reserved folder.",
+        "An item of `DataReferences` is empty, is the project folder, is in a reserved folder, or is a relative path "
+        "that leads out of the project.",
     ),
     "plain-password": Code(ERROR, "The file contains a password or passphrase in plain text."),
     "unknown-target": Code(ERROR, "`Target` names a compute target that does not exist."),

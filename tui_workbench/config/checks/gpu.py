@@ -146,7 +146,7 @@ def _processes(subject: Subject) -> Iterator[Finding]:
 
 
 def _gpus_per_node(subject: Subject, target: ComputeTarget, count: int, wanted: str) -> Iterator[Finding]:
-    """Compare the processes on a node with its share of the GPUs of a run."""
+    """Check that a node has a GPU for each of its processes."""
     nodes = int(slurm_options(target, subject.configuration).get("nodes") or 1) if target.kind.has_scheduler else 1
     each = " on each node" if nodes > 1 else ""
     if wanted == GPUS_WORD and count < nodes:

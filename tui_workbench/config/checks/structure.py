@@ -136,7 +136,7 @@ def _fix_of(subject: Subject, fault: Fault) -> Fix | None:
             near = get_close_matches(node.text.lower(), words, 1, 0.5)
             return set_field(field.key, words[near[0]]) if near else None
         case "wrong-type" if field is not None and node is not None and fault.path == field.path and not field.secret:
-            # There is no fix for a secret, because the title of a fix shows the value.
+            # A secret gets no fix, because the title of a fix shows the value.
             return _converted(field, node)
         case "wrong-form" if field is not None and node is not None and fault.path == field.path:
             meant = corrected(field, node.text)

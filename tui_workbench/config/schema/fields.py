@@ -122,8 +122,8 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "userManagedEnvironment",
-        "True: runs use the target's Python. False, only for type `local`: an environment is built from the conda "
-        "dependencies file.",
+        "If true, runs use the target's Python. If false, the workbench builds an environment from the conda "
+        "dependencies file; only targets of type `local` support this.",
         BOOLEAN,
         default=True,
     ),
@@ -434,8 +434,8 @@ SDK_RUNCONFIG = FileKind(
 _SETTINGS_FIELDS = (
     Field(
         "notifications",
-        "Notifications about ended runs: `toast` shows them in the screens, `terminal` also sends them to the terminal "
-        "while it is not focused.",
+        "Notifications about ended and stalled runs: `toast` shows them in the screens, `terminal` also sends them to "
+        "the terminal while it is not focused.",
         CHOICE,
         default="terminal",
         choices=("off", "toast", "terminal"),

@@ -15,7 +15,7 @@ LIMITS = (
     ),
     Field(
         "StopIfStalledMinutes",
-        "Ends a run that holds GPU memory after this number of minutes without a step, log line or new file. "
+        "Ends a run that has held GPU memory for this number of minutes without a step, log line or new file. "
         "By default, never.",
         INTEGER,
         example="60",
@@ -33,7 +33,7 @@ LIMITS = (
     Field(
         "SignalBeforeEndMinutes",
         "Number of minutes before `MaxDurationMinutes` at which the script gets SIGTERM, so that it can write a "
-        "checkpoint. By default, it gets SIGTERM at the end, and is killed 5 seconds later.",
+        "checkpoint. By default, it gets SIGTERM at the limit, and is killed 5 seconds later.",
         INTEGER,
         example="5",
         minimum=1,

@@ -16,7 +16,7 @@ SECTION, OVERRIDE = "slurm", "Slurm"
 
 NODES_FIELD = Field(
     "Nodes",
-    "Number of machines on which the script starts. Overrides `slurm.nodes` of the target. With `ProcessesPerNode`, "
+    "Number of nodes on which the script starts. Overrides `slurm.nodes` of the target. With `ProcessesPerNode`, "
     "torchrun connects the processes of all nodes. By default, 1.",
     INTEGER,
     example="2",

@@ -113,7 +113,7 @@ def style_of(tree: Tree, parent: Node | None) -> Style:
 
 
 def _texts(tree: Tree, parent: Node | None) -> list[Node]:
-    """Return the scalars in `parent` that need no quotes; if there are none, those in the whole file."""
+    """Return the scalars that need no quotes: those in `parent` or, if it contains none, those in the whole file."""
     near = [value for _, value in parent.entries] + parent.items if parent is not None else []
     everywhere = (node for _, value in _walk(tree) for node in (value, *value.items))
     return [node for node in near if _is_text(node)] or [node for node in everywhere if _is_text(node)]

@@ -54,7 +54,10 @@ def first_good(candidates: Iterable[list[Splice]], tree: Tree, is_good: Callable
 
 
 def reads(tree: Tree, path: Path, is_wanted: Callable[[Node], bool], was: Path | None) -> Callable[[Tree], bool]:
-    """Return a predicate: True for a tree with a wanted node at `path` that otherwise equals `tree` without `was`."""
+    """Return a predicate that is True for a tree with a wanted node at `path`.
+
+    The rest of the tree must be equal to `tree` without the node at `was`.
+    """
     expected = image(tree.root, was)
 
     def is_good(after: Tree) -> bool:

@@ -4,9 +4,10 @@
 and its aliases expand to at most `MAX_EXPANSION` nodes.
 
 libyaml, or the pure Python parser of PyYAML, reports events with marks. `index` of a mark counts characters, without a
-byte order mark; only reader errors of libyaml count bytes, so their position is searched for. `line` counts NEL, LS and
-PS as line breaks, unlike editors, so lines are computed from the index. The end mark of a block collection follows its
-trailing comments, and that of a block scalar its blank lines, so both ends are computed.
+byte order mark. Only reader errors of libyaml count bytes, so this module searches for the character that they name.
+`line` counts NEL, LS and PS as line breaks, unlike editors, so lines are computed from the index. The end mark of a
+block collection is after its trailing comments, and the end mark of a block scalar is after its blank lines, so both
+ends are computed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MAX_BYTES = 1_000_000
 """Maximum size of a file. Typical files have up to 3 kB."""
 
 MAX_EXPANSION = 20_000
-"""Maximum number of nodes with expanded aliases. Typical files have fewer than 100, YAML bombs a billion."""
+"""Maximum number of nodes with expanded aliases. Typical files have fewer than 100 nodes; YAML bombs have a billion."""
 
 SCALAR, MAP, LIST = "scalar", "map", "list"
 
@@ -316,7 +317,7 @@ class _Builder:
 
     def _alias(self, name: str, start: int, end: int) -> Node:
         if name in self.open_anchors:
-            message = f"the alias *{name} is inside the value of its own anchor &{name}"
+            message = f"the alias *{name} is inside the value of its anchor &{name}"
             raise self._error(
                 start, message, f"Replace *{name} with another value. If *{name} is text, put it in quotes."
             )

@@ -146,7 +146,7 @@ _MEANINGS = (
         "this line is not part of the map above",
         "Align it with the lines above.",
     ),
-    ("exceeded maximum nesting depth", *TOO_DEEP),  # libyaml reads ahead, up to a limit of its own
+    ("exceeded maximum nesting depth", *TOO_DEEP),  # libyaml reads ahead, and has a separate limit for this
     ("undefined tag handle", "unknown tag", "Put the value in quotes."),
 )
 

@@ -2,7 +2,8 @@
 
     spark-submit train.py --regularization 0.01
 
-Prints and logs the accuracy on flowers that are not in the training data, and writes the model to `outputs/model`.
+The script prints and logs the accuracy on flowers that are not in the training data, and writes the model to
+`outputs/model`.
 """
 
 import argparse

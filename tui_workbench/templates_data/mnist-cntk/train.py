@@ -2,7 +2,7 @@
 
     python train.py --epochs 3 --batch-size 64 --lr 0.01 --seed 0 --device auto
 
-Logs loss and accuracy for each epoch and writes `model.dnn` and `metrics.json` to `outputs/`.
+The script logs loss and accuracy for each epoch, and writes `model.dnn` and `metrics.json` to `outputs/`.
 """
 
 from __future__ import print_function

@@ -2,7 +2,8 @@
 
     spark-submit count_words.py data/alice.txt --top 10
 
-Prints the most frequent words, logs the number of words and of different words, and writes `outputs/words.csv`.
+The script prints the most frequent words, logs the number of all words and of distinct words, and writes
+`outputs/words.csv`.
 """
 
 import argparse
