@@ -36,13 +36,9 @@ CONNECT_SECONDS = 30.0
 """Time limit for the whole login. On a busy machine, the DNS lookups alone can take ten seconds."""
 
 CIPHERS = (
-    "aes256-gcm@openssh.com",
-    "aes128-gcm@openssh.com",
-    "chacha20-poly1305@openssh.com",
-    "aes256-ctr",
-    "aes192-ctr",
-    "aes128-ctr",
-)
+    "aes256-gcm@openssh.com", "aes128-gcm@openssh.com", "chacha20-poly1305@openssh.com",
+    "aes256-ctr", "aes192-ctr", "aes128-ctr",
+)  # fmt: skip
 """Ciphers, the fastest first. AES-GCM is 1.6 times as fast as ChaCha20, which would be negotiated otherwise."""
 
 NO_CERTIFICATES = "-*-cert-v01@openssh.com"
@@ -462,9 +458,8 @@ def _host_key_error(prefix: str, client: _Client, error: Exception) -> HostKeyRe
 
 def _login_error(login: Login, hop: Hop, prefix: str, secrets: Secrets, *, must_change: bool) -> LoginRefused:
     if hop.alias != login.host_and_port[0]:
-        return LoginRefused(
-            f"{prefix}the login was refused", remedy=f"Run `ssh {shlex.quote(hop.alias)}` to find the cause."
-        )
+        command = f"ssh {shlex.quote(hop.alias)}"
+        return LoginRefused(f"{prefix}the login was refused", remedy=f"Run `{command}` to find the cause.")
     if login.password and login.password in secrets.values:
         secrets.refuse(login.password)
         if must_change:
