@@ -31,7 +31,7 @@ from unittest import mock
 
 from benchmarks.harness import SECONDS, compare, environment, finish, note, python
 from benchmarks.ssh_machine import Remote, is_possible, remote
-from tests.engines import PYTHON_IMAGE, DockerEngine, docker_engine, load_test_images
+from tests.engines import PYTHON_IMAGE, DockerEngine, docker_engine, load_images
 from tests.package_index import PackageIndex, package_index
 from tests.spark import spark_home, spark_python
 from tui_workbench.core.model import RunRequest
@@ -112,7 +112,7 @@ def _engine_of(box: Remote) -> Iterator[DockerEngine]:
     engine = DockerEngine(box.machine.folder / "docker", machine=box.machine)
     engine.start()
     try:
-        load_test_images(engine)
+        load_images(engine)
         yield engine
     finally:
         engine.destroy()

@@ -38,6 +38,8 @@ BARE_IMAGE = "tests/bare:1"
 EMPTY_IMAGE = "tests/empty:1"
 """A shell without Python."""
 
+IMAGES = (PYTHON_IMAGE, BARE_IMAGE, EMPTY_IMAGE)
+
 TOOLS = ("base-files", "dash", "coreutils", "findutils", "grep", "sed", "tar", "gzip", "libc-bin")
 _MERGED = ("bin", "sbin", "lib", "lib64")
 _LEFT_OUT = ("/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/share/lintian")
@@ -228,8 +230,10 @@ class DockerEngine:
 
 
 @contextlib.contextmanager
-def docker_engine(*, environment: dict[str, str] | None = None, options: Sequence[str] = ()) -> Iterator[DockerEngine]:
-    """Run an engine with the test images within the context."""
+def docker_engine(
+    *, environment: dict[str, str] | None = None, options: Sequence[str] = (), images: Sequence[str] = (PYTHON_IMAGE,)
+) -> Iterator[DockerEngine]:
+    """Run an engine with these images of this module within the context."""
     if os.geteuid() != 0:
         missing("an engine of the tests' own needs root")
     # Not in pytest's folders: the path of a socket has at most 107 bytes.
@@ -237,24 +241,21 @@ def docker_engine(*, environment: dict[str, str] | None = None, options: Sequenc
     engine = DockerEngine(folder / "e", environment=environment, options=options)
     try:
         engine.start()
-        load_test_images(engine)
+        load_images(engine, images)
         yield engine
     finally:
         engine.destroy()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def load_test_images(engine: DockerEngine) -> None:
-    """Load the three images of this module into an engine."""
+def load_images(engine: DockerEngine, images: Sequence[str] = (PYTHON_IMAGE,)) -> None:
+    """Load images of this module into an engine; the three together take ten seconds."""
     python = python_packages()
+    packages = {PYTHON_IMAGE: (*TOOLS, *python), BARE_IMAGE: python, EMPTY_IMAGE: TOOLS}
     with tempfile.TemporaryDirectory() as name:
-        for image, packages in (
-            (PYTHON_IMAGE, (*TOOLS, *python)),
-            (BARE_IMAGE, python),
-            (EMPTY_IMAGE, TOOLS),
-        ):
+        for image in images:
             archive = Path(name) / "image.tar"
-            _write_archive(archive, packages)
+            _write_archive(archive, packages[image])
             engine.load(image, archive, 'CMD ["/bin/sh"]')
 
 

@@ -56,7 +56,8 @@ class SlurmCluster:
         self.folder = folder
         self.accounting = accounting
         self.memory_limits = memory_limits
-        self._values = {"min_job_age": 300, "message_timeout": 5, "slurmd_timeout": 300}
+        self._values = {"first_job_id": 1, "min_job_age": 300, "message_timeout": 5, "slurmd_timeout": 300}
+        self._controller = 0
         self.login = Machine("login", folder / "login", key, usr=usr)
         self.head = Machine("head", folder / "head", key, like=self.login, usr=usr)
         self.nodes = {name: Machine(name, folder / name, key, like=self.login, usr=usr) for name in NODES}
@@ -103,6 +104,7 @@ class SlurmCluster:
         if self.accounting:
             self._add_accounts()
         self.until_idle()
+        self._controller = self.slurmctld.pid
 
     def stop(self) -> None:
         """Kill all machines at once."""
@@ -203,8 +205,9 @@ class SlurmCluster:
         try:
             wait_for(lambda: self.state(job) in states, f"job {job} to be {' or '.join(states)}", 2 * PATIENCE)
         except AssertionError as error:
-            shown = [self.command("root", words).stdout for words in (["squeue", "-a"], ["sinfo", "-N", "-l"])]
-            raise AssertionError("\n".join([str(error), *shown])) from error
+            commands = (["scontrol", "show", "job", job], ["squeue", "-a", "-t", "all"], ["sinfo", "-N", "-l"])
+            shown = [self.command("root", words).stdout for words in commands]
+            raise AssertionError("\n".join([str(error), *shown, self._logs()])) from error
         return self.state(job)
 
     def end_time_limit(self, job: str) -> None:
@@ -258,6 +261,10 @@ class SlurmCluster:
         self.until_answers()
         for user in USERS:
             self.output(["scancel", "--quiet", "--user", user], user="root")
+        if self.slurmctld.pid != self._controller:
+            # It may have forgotten jobs, and give their IDs to new ones: a slurmd that knows the IDs refuses them.
+            self._controller = self.slurmctld.pid
+            self._reconfigure(self._values | {"first_job_id": self._values["first_job_id"] + 1000})
         self.command("root", ["scontrol", "update", f"nodename={','.join(NODES)}", "state=resume"])
         self.until_idle()
         shutil.rmtree(self.scratch)

@@ -61,6 +61,7 @@ ReturnToService=2
 JobRequeue=1
 InactiveLimit=0
 KillWait=2
+FirstJobId={first_job_id}
 MinJobAge={min_job_age}
 MessageTimeout={message_timeout}
 SlurmctldTimeout=300

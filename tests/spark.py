@@ -28,6 +28,10 @@ VERSION = "4.3.0"
 PACKAGES = (f"pyspark=={VERSION}", "numpy>=2")
 _BASE_PYTHON = "/usr/bin/python3"
 
+# Programs that run for seconds: the compiler for programs that run for hours would take half of the processor time.
+JAVA_OPTIONS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""Environment variables of each Java of a test."""
+
 # Not below a home: the users of other machines start its Python too. They share /usr and /tmp.
 _FOLDER = Path(tempfile.gettempdir(), f"workbench-tests-spark-{os.getuid()}-{VERSION}")
 
@@ -67,6 +71,8 @@ def load_spark_image(engine: DockerEngine, python: str) -> None:
     owner = subprocess.run(["dpkg", "-S", f"{java}/bin/java"], capture_output=True, text=True, check=True).stdout
     debian = (*engines.TOOLS, *engines.python_packages(), "bash", "procps", owner.partition(":")[0])
     command = [require("docker"), "--host", f"unix://{engine.socket}", "import", "--change", f"ENV JAVA_HOME={java}"]
+    for name, value in JAVA_OPTIONS.items():
+        command += ["--change", f"ENV {name}={value}"]
     with subprocess.Popen([*command, "-", IMAGE], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as importing:
         assert importing.stdin is not None
         with tarfile.open(fileobj=importing.stdin, mode="w|") as archive:
@@ -106,7 +112,9 @@ def _wire(head: Machine, worker: Machine, number: int) -> str:
     for machine, address, device in ((head, near, name), (worker, far, "spark")):
         machine.run(["ip", "addr", "add", f"{address}/30", "dev", device])
         machine.run(["ip", "link", "set", device, "up"])
-    worker.run(["ip", "route", "add", "default", "via", near])
+    # No default route: lookups of names would wait for a name server that does not answer, instead of failing at once.
+    for destination in (head.address, "10.9.0.0/16"):
+        worker.run(["ip", "route", "add", destination, "via", near])
     return far
 
 
@@ -118,6 +126,7 @@ def _daemon(
     log, home = folder / f"{machine.name}.log", spark_home(python)
     # Names of machines do not resolve.
     variables = {"SPARK_LOCAL_IP": address, "SPARK_WORKER_DIR": str(folder / machine.name), "SPARK_HOME": str(home)}
+    variables |= JAVA_OPTIONS
     command = ["env", *(f"{name}={value}" for name, value in variables.items()), str(home / "bin/spark-class")]
     with log.open("wb") as output:
         process = machine.enter(

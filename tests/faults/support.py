@@ -168,10 +168,19 @@ def controller_of(run_directory: Path, *, other_than: int = 0) -> int:
 
     def signed() -> int:
         text = (run_directory / "controller.lock").read_text().strip()
-        return int(text) if text.isdigit() and int(text) != other_than and is_running(int(text)) else 0
+        pid = int(text) if text.isdigit() else 0
+        # This process holds the lock while it starts a controller.
+        return pid if pid not in (other_than, os.getpid()) and is_running(pid) else 0
 
     found: int = until(signed, "a controller")
     return found
+
+
+def kill_controller(run_directory: Path) -> None:
+    """Kill a run's controller and wait until it has ended."""
+    controller = controller_of(run_directory)
+    os.kill(controller, signal.SIGKILL)
+    until(lambda: not is_running(controller), "the end of the controller")
 
 
 def end_processes_with_argument(place: Path) -> None:

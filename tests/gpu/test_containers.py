@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import open_folder
-from tests.engines import DockerEngine, NvidiaStandIn, docker_engine, load_test_images
+from tests.engines import DockerEngine, NvidiaStandIn, docker_engine, load_images
 from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
 from tests.targets.docker_project import DockerProject, log
@@ -193,7 +193,7 @@ def remote_machine(key: Path) -> Iterator[Machine]:
 def remote_engine(remote_machine: Machine, hook: NvidiaStandIn) -> Iterator[DockerEngine]:
     engine = DockerEngine(remote_machine.folder / "docker", machine=remote_machine, environment=hook.environment)
     engine.start()
-    load_test_images(engine)
+    load_images(engine)
     yield engine
     engine.destroy()
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.conftest import REPOSITORY, open_folder, require
-from tests.engines import PYTHON_IMAGE, DockerEngine, NvidiaStandIn, load_test_images
+from tests.engines import PYTHON_IMAGE, DockerEngine, NvidiaStandIn, load_images
 from tests.gpu import frameworks
 from tests.gpu.standin import REST, Built, Standin, gpu, process
 from tests.machines import Machine, machine
@@ -157,7 +157,7 @@ def engine_elsewhere(key: Path) -> Iterator[tuple[Machine, DockerEngine]]:
         engine = DockerEngine(folder / "docker", machine=box, environment=hook.environment)
         engine.start()
         try:
-            load_test_images(engine)
+            load_images(engine)
             image_with_framework(engine, folder)
             yield box, engine
         finally:

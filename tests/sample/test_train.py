@@ -14,7 +14,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-import torch
 
 from tests.conftest import REPOSITORY
 from tests.sdk.support import load, logged
@@ -36,6 +35,7 @@ def sample(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def train() -> ModuleType:
+    """Import the script, and PyTorch with it. At the top, each worker would load PyTorch to collect the tests."""
     spec = importlib.util.spec_from_file_location("sample_train", SAMPLE / "train.py")
     assert spec is not None
     assert spec.loader is not None
@@ -66,7 +66,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.
     return root, run(root / "train.py", folder=elsewhere, HOME=str(elsewhere))
 
 
-def test_defaults_reach_95_percent_on_new_writers(trained: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_defaults_reach_95_percent_on_new_writers(
+    trained: tuple[Path, subprocess.CompletedProcess[str]], train: ModuleType
+) -> None:
     sample, done = trained
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
@@ -76,7 +78,7 @@ def test_defaults_reach_95_percent_on_new_writers(trained: tuple[Path, subproces
     assert float(epochs[-1][3]) < float(epochs[0][3]) / 10
     assert lines[-1].startswith(f"test accuracy {epochs[-1][4]} in ")
     # The rest is a line about the device and a line about the data: no warnings, no progress bars.
-    assert len(lines) == len(epochs) + (3 if not torch.cuda.is_available() else 7)
+    assert len(lines) == len(epochs) + (3 if not train.torch.cuda.is_available() else 7)
 
     metrics = json.loads((sample / "outputs" / "metrics.json").read_text())
     assert f"{metrics['accuracy']:.3f}" == epochs[-1][4]
@@ -89,7 +91,8 @@ def test_saved_model_has_the_logged_accuracy(
 ) -> None:
     sample, _ = trained
     network = train.build_network()
-    network.load_state_dict(torch.load(sample / "outputs" / "model.pt", map_location="cpu", weights_only=True))
+    model = sample / "outputs" / "model.pt"
+    network.load_state_dict(train.torch.load(model, map_location="cpu", weights_only=True))
     _, test = train.load_digits()
     said = json.loads((sample / "outputs" / "metrics.json").read_text())["accuracy"]
     assert train.accuracy(network, test) == pytest.approx(said, abs=1.5 / len(test.labels))
@@ -112,11 +115,11 @@ def test_exact_values_are_logged_only_in_a_run(
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def one_thread(train: ModuleType) -> Iterator[None]:
+    before = train.torch.get_num_threads()
+    train.torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    train.torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -144,10 +147,11 @@ def test_seed_determines_the_result(
     assert in_this_process("4") != first
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_missing_gpu_is_reported_and_fails_if_required(
-    trained: tuple[Path, subprocess.CompletedProcess[str]], sample: Path
+    trained: tuple[Path, subprocess.CompletedProcess[str]], train: ModuleType, sample: Path
 ) -> None:
+    if train.torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
     _, done = trained
     assert re.match(r"training on the CPU: PyTorch \S+ (is a CPU build|finds no GPU on this machine)\n", done.stdout)
 
@@ -173,9 +177,9 @@ def test_gpu_is_named_in_the_form_of_the_azureml_docs(train: ModuleType, monkeyp
         pci_device_id=0,
         total_memory=11995578368,
     )
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (11929124864, 11995578368))
-    assert train.describe_gpu(torch.device("cuda", 0)).splitlines() == [
+    monkeypatch.setattr(train.torch.cuda, "get_device_properties", lambda device: card)
+    monkeypatch.setattr(train.torch.cuda, "mem_get_info", lambda device: (11929124864, 11995578368))
+    assert train.describe_gpu(train.torch.device("cuda", 0)).splitlines() == [
         "name: Tesla K80",
         "major: 3 minor: 7",
         "pciBusID 06c3:00:00.0",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import require
-from tests.engines import BARE_IMAGE, PYTHON_IMAGE, DockerEngine, docker_engine, load_test_images
+from tests.engines import BARE_IMAGE, IMAGES, PYTHON_IMAGE, DockerEngine, docker_engine, load_images
 from tests.targets.harness import PYTHON, Harness, Script
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.waiting import Interrupted
@@ -35,7 +35,7 @@ def session_engine() -> Iterator[DockerEngine]:
 
     Like many production engines, it keeps few logs of containers.
     """
-    with docker_engine(options=["--log-opt", "max-size=20k", "--log-opt", "max-file=2"]) as engine:
+    with docker_engine(options=["--log-opt", "max-size=20k", "--log-opt", "max-file=2"], images=IMAGES) as engine:
         yield engine
 
 
@@ -50,11 +50,11 @@ def engine(session_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.fixture(scope="session")
 def session_gpubox_engine(gpubox: Machine) -> Iterator[DockerEngine]:
-    """Return the Docker engine of the other machine, with the test images."""
+    """Return the Docker engine of the other machine, with PYTHON_IMAGE."""
     require("dockerd")
     engine = DockerEngine(gpubox.folder / "docker", machine=gpubox)
     engine.start()
-    load_test_images(engine)
+    load_images(engine)
     yield engine
     engine.destroy()
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.faults.support import until
+from tests.faults.support import kill_controller, until
 from tests.targets.group_project import MEMBERS
 from tests.targets.group_project import box2 as box2
 from tests.targets.group_project import group as group
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.adoption import adopt_runs
 from tui_workbench.runs.logs.rank_files import node_log, rank_log, ranks_by_node
-from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
 if TYPE_CHECKING:
     from tests.targets.group_project import Group
@@ -108,7 +105,7 @@ def test_first_failed_rank_is_named_and_all_ranks_end(group: Group) -> None:
     information = group.info(run_id)
     assert information["reason"] == f"rank 3 on {member_of(group, run_id, 3)}: ValueError: bad shapes (train.py:8)"
     assert information["exit_code"] == 1
-    assert not group.processes()
+    until(lambda: not group.processes(), "the end of all ranks")
 
 
 def test_check_compares_the_members(group: Group) -> None:
@@ -139,13 +136,12 @@ def test_cancel_ends_all_ranks_on_all_members(group: Group) -> None:
     run_id, _ = begin(group, DEAF)
     assert group.run("experiment", "cancel", "--run", run_id, "--grace", "0.2").code == 0
     assert group.status(run_id) == "Canceled"
-    assert not group.processes()
+    until(lambda: not group.processes(), "the end of all ranks")
 
 
 def test_run_survives_its_controller_and_a_lost_member(group: Group) -> None:
     run_id, _ = begin(group, WAITS + "print('trained', flush=True)\n")
-    directory = RunDirectory(str(group.run_directory(run_id)))
-    os.kill(ControllerLock.holder(directory), signal.SIGKILL)
+    kill_controller(group.run_directory(run_id))
     group.machines[1].stop_sshd()
     try:
         group.run("experiment", "resume")

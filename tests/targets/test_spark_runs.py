@@ -12,8 +12,9 @@ import pytest
 from tests.conftest import open_folder, require
 from tests.faults.support import Workbench, until
 from tests.machines import Machine, machine
-from tests.spark import IMAGE, VERSION, load_spark_image, spark_python, standalone_cluster
+from tests.spark import IMAGE, JAVA_OPTIONS, VERSION, load_spark_image, spark_python, standalone_cluster
 from tests.targets.docker_project import write
+from tests.targets.remote_project import GO
 from tui_workbench.core.processes import reap
 from tui_workbench.runs.logs.spark_events import read_spark
 
@@ -50,19 +51,19 @@ run_logger.log('Regularization Rate', float(sys.argv[1]))
 run_logger.log('Rows', data.count())
 """
 FAILS = """\
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 def check(row):
     if row == 7:
         raise ValueError("row 7 has no label")
     return row
 
-print(SparkSession.builder.getOrCreate().sparkContext.parallelize(range(10), 2).map(check).sum())
+print(SparkContext.getOrCreate().parallelize(range(10), 2).map(check).sum())
 """
 WAITS = """\
 import time
-from pyspark.sql import SparkSession
-SparkSession.builder.getOrCreate().sparkContext.parallelize(range(2), 2).map(lambda row: time.sleep(600)).count()
+from pyspark import SparkContext
+SparkContext.getOrCreate().parallelize(range(2), 2).map(lambda row: time.sleep(600)).count()
 """
 
 
@@ -87,7 +88,7 @@ def project(tmp_path: Path, spark: str) -> Iterator[Workbench]:
     }
     for name, text in files.items():
         (root / name).write_text(text)
-    workbench = Workbench(root, {"SPARK_LOCAL_IP": "127.0.0.1"})
+    workbench = Workbench(root, {"SPARK_LOCAL_IP": "127.0.0.1", **JAVA_OPTIONS})
     yield workbench
     for record in workbench.history():
         if record["status"] in ("Running", "Preparing"):
@@ -143,8 +144,8 @@ def test_files_of_the_machine_do_not_change_python_and_mode(project: Workbench, 
     (tmp_path / "spark-defaults.conf").write_text("spark.submit.deployMode cluster\n")
     project.environment["SPARK_CONF_DIR"] = str(tmp_path)
     (project.folder / "python.py").write_text(
-        "import sys\nfrom pyspark.sql import SparkSession\nrows = SparkSession.builder.getOrCreate().sparkContext\n"
-        "print(sys.executable, rows.range(2).map(lambda row: sys.executable).collect())\n"
+        "import sys\nfrom pyspark import SparkContext\n"
+        "print(sys.executable, SparkContext.getOrCreate().range(2).map(lambda row: sys.executable).collect())\n"
     )
     assert f"{spark} ['{spark}', '{spark}']\n" in project.submit("python.py").out
 
@@ -171,7 +172,7 @@ def test_python_without_spark_is_refused_before_the_run(project: Workbench) -> N
 
 
 def test_machine_over_ssh_runs_with_its_own_spark(box: Remote, spark: str) -> None:
-    variables = {"SPARK_LOCAL_IP": "127.0.0.1"}
+    variables = {"SPARK_LOCAL_IP": "127.0.0.1", **JAVA_OPTIONS}
     box.configure({"pythonLocation": spark}, Framework="PySpark", EnvironmentVariables=variables)
     (box.folder / "aml_config/spark_dependencies.yml").write_text("configuration: {spark.master: 'local[2]'}\n")
     box.write(f"{IRIS}print(__import__('os').uname().nodename)\n")
@@ -203,24 +204,26 @@ def test_standalone_cluster_runs_the_tasks_of_a_driver_over_ssh(
     tmp_path: Path,
 ) -> None:
     head = box.machine
-    variables = {"SPARK_LOCAL_IP": head.address}
+    variables = {"SPARK_LOCAL_IP": head.address, **JAVA_OPTIONS}
     box.configure({"type": "cluster", "pythonLocation": spark}, Framework="PySpark", EnvironmentVariables=variables)
     box.write(
-        "import workbench, time, os\nfrom pyspark.sql import SparkSession\n"
-        "sc = SparkSession.builder.getOrCreate().sparkContext\n"
-        "rows = sc.parallelize(range(100), 8).map(lambda x: (time.sleep(0.2), os.uname().nodename)[1])\n"
+        "import workbench, time, os, sys\nfrom pyspark import SparkContext\nsc = SparkContext.getOrCreate()\n"
+        "rows = sc.parallelize(range(100), 8).map(lambda x: (time.sleep(0.02), os.uname().nodename)[1])\n"
         "hosts = rows.map(lambda host: (host, 1)).reduceByKey(lambda a, b: a + b).collect()\n"
         "workbench.log('hosts', len(hosts))\nprint(sorted(host for host, _ in hosts), os.uname().nodename)\n"
+        "while not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
     )
     with standalone_cluster(spark, head, workers, tmp_path) as url:
+        # Without the last three, the first worker to start could execute all tasks.
         (box.folder / "aml_config" / "spark_dependencies.yml").write_text(
-            f"configuration: {{spark.master: '{url}', spark.executor.memory: 512m}}\n"
+            f"configuration: {{spark.master: '{url}', spark.executor.memory: 512m, spark.cores.max: 2, "
+            "spark.scheduler.minRegisteredResourcesRatio: 1, spark.scheduler.maxRegisteredResourcesWaitingTime: 1h}\n"
         )
-        run_id = box.detach("train.py", configuration="box")
+        run_id = box.detach("train.py", GO, configuration="box")
         until(lambda: "spark" in box.info(run_id) and application(box.info(run_id))["stages"], "the first stage")
         address = application(box.info(run_id))["ui"]
-        if address is not None:  # the run may have ended meanwhile
-            assert address["forward"] == f"ssh -N -L 4040:{head.address}:4040 research@{head.address}"
+        assert address["forward"] == f"ssh -N -L 4040:{head.address}:4040 research@{head.address}"
+        box.go_on()
         assert box.follow(run_id).code == 0
     record = box.info(run_id)
     assert (record["status"], record["hosts"]) == ("Completed", 2), box.log(run_id)
@@ -255,8 +258,18 @@ def docker_sample(root: Path, **compute: str) -> Workbench:
     return Workbench(root)
 
 
-def test_docker_sample_of_2017_runs_by_its_own_command(tmp_path: Path, spark: str, engine: DockerEngine) -> None:
-    load_spark_image(engine, spark)
+@pytest.fixture
+def spark_engine(gpubox_engine: DockerEngine, spark: str) -> DockerEngine:
+    """Return the engine of the other machine with Spark's image. Loading it takes half a minute: once is enough."""
+    if not gpubox_engine.docker("images", "--quiet", IMAGE):
+        load_spark_image(gpubox_engine, spark)
+    return gpubox_engine
+
+
+def test_docker_sample_of_2017_runs_by_its_own_command(
+    tmp_path: Path, spark_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{spark_engine.socket}")
     project = docker_sample(tmp_path, type="localdocker")
     done = project.run("az", "ml", "experiment", "submit", "-c", "docker-spark", "./iris_spark.py", "0.5")
     record = last(project)
@@ -267,9 +280,8 @@ def test_docker_sample_of_2017_runs_by_its_own_command(tmp_path: Path, spark: st
 
 
 def test_docker_sample_runs_on_another_machine(
-    tmp_path: Path, spark: str, gpubox: Machine, gpubox_engine: DockerEngine, ssh_folder: Path
+    tmp_path: Path, spark_engine: DockerEngine, gpubox: Machine, ssh_folder: Path
 ) -> None:
-    load_spark_image(gpubox_engine, spark)
     project = docker_sample(tmp_path, type="remotedocker", address=gpubox.address, username="research")
     done = project.run("az", "ml", "experiment", "submit", "-c", "docker-spark", "./iris_spark.py", "0.5")
     record = last(project)

@@ -99,7 +99,7 @@ def test_canceled_run_starts_again(workbench: Workbench) -> None:
     workbench.run("experiment", "cancel", "--run", run_id)
     assert workbench.run("experiment", "resume", "--run", run_id).code == 0
     until(lambda: workbench.log(run_id) == "began\n" * 2)
-    assert workbench.status(run_id) == "Running"
+    workbench.until_status(run_id, "Running")
     workbench.run("experiment", "cancel", "--run", run_id)
     assert workbench.info(run_id)["attempts"][1]["status"] == "Canceled"
 
@@ -156,8 +156,8 @@ def test_run_that_starts_again_waits_for_its_place(workbench: Workbench) -> None
     slow = workbench.detach("slow.py")
     until(lambda: "began" in workbench.log(slow))
     assert workbench.run("experiment", "resume", "--run", run_id).code == 0
-    info = workbench.info(run_id)
-    assert (info["status"], info["reason"]) == ("Queued", "waits for slow.py [2] on local")
+    until(lambda: workbench.info(run_id)["reason"] == "waits for slow.py [2] on local")
+    assert workbench.status(run_id) == "Queued"
     workbench.run("experiment", "cancel", "--run", slow)
     until(lambda: workbench.info(run_id)["reason"] == "attempt 2: exit code 3")
 

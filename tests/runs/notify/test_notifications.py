@@ -206,9 +206,9 @@ def test_stalls_and_metrics_of_active_runs_are_reported(
     monkeypatch.setattr(recording, "CHECK_SECONDS", 0.0)
     monkeypatch.setattr(recording, "INTERVAL", 0.05)
     helpers = Helpers(run)
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     helpers.watch_metrics()
-    assert threading.active_count() == threads
+    assert set(threading.enumerate()) <= threads  # the server's thread of the last request may have ended
     Path(run.path, "output.log").write_text("loss=0.05\n")
     helpers.metrics.read_piece()  # a watcher calls this
     until(lambda: len(topic.messages) == 2, "the notification about the metric")

@@ -292,7 +292,7 @@ def test_gpus_are_checked_in_a_container_that_is_removed(tools: Path, monkeypatc
     stand_in(tools, "nvidia-smi", "echo 'Tesla T4, 580.65.06, 15360 MiB'")
     stand_in(tools, "nvidia-container-runtime-hook", "exit 0")
     path = f"{tools}:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
-    with docker_engine(environment={"PATH": path}) as engine:
+    with docker_engine(environment={"PATH": path}, images=[EMPTY_IMAGE]) as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
         results = list(run_checks(GPU_TARGET))
         assert [(found.name, found.state) for found in results[-3:-1]] == [(RUNTIME, OK), (CONTAINER, OK)]

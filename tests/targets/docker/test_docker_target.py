@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engines import BARE_IMAGE, EMPTY_IMAGE, PYTHON_IMAGE, NvidiaStandIn, docker_engine
+from tests.faults.support import kill_controller
 from tests.gpu.standin_amd import AmdStandin, gpu
 from tests.gpu.standin_amd import amd as amd
 from tests.targets.docker_project import DockerProject, controller_of, events, log
@@ -342,7 +343,7 @@ def test_engine_restart_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_run_survives_an_engine_restart_with_live_restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with docker_engine(options=["--live-restore"]) as engine:
+    with docker_engine(options=["--live-restore"], images=[PYTHON_IMAGE, BARE_IMAGE]) as engine:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
         for image in (PYTHON_IMAGE, BARE_IMAGE):
             share = tmp_path / image[-6:-2]
@@ -401,7 +402,7 @@ def test_log_of_shellless_image_survives_killed_controllers(tmp_path: Path, engi
     """)
     for text in ("\n40 ", "\n150 ", "\n300 "):
         project.until(run, text)
-        os.kill(controller_of(run), signal.SIGKILL)
+        kill_controller(Path(run.directory))
         wait_until(lambda: controller_of(run) == 0)
         project.runs.resume()
     ended = project.ended(run)

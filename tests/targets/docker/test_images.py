@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.engines import PYTHON_IMAGE
+from tests.faults.support import kill_controller
 from tests.package_index import PackageIndex, make_wheel, package_index
 from tests.targets.docker_project import DockerProject, controller_of, log
 from tests.waiting import wait_until
@@ -241,7 +241,7 @@ def test_next_build_removes_containers_of_a_killed_one(
     open_index.hold()
     run = project.submit(SHOWS)
     wait_until(lambda: any(path.endswith(".whl") for path in open_index.asked))
-    os.kill(controller_of(run), signal.SIGKILL)
+    kill_controller(Path(run.directory))
     wait_until(lambda: controller_of(run) == 0)
     (container,) = engine.containers()
     assert container in [each.item.name for each in Cleanup(project.runs).find() if each.item]

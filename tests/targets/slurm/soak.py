@@ -49,7 +49,7 @@ LONGEST_PAUSE = 3.0
 LONGEST_ABSENCE = 2.0
 """Seconds until a daemon is started again."""
 
-LIMIT_MINUTES = 4
+LIMIT_MINUTES = 2
 """Time limit of the jobs, whose scripts take seconds. A restarted slurmctld may list a job as running that no node has
 received: it is lost, and Slurm ends it as TIMEOUT."""
 

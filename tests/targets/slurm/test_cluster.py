@@ -81,6 +81,16 @@ def test_controller_restart_keeps_jobs(slurm: SlurmCluster) -> None:
     slurm.until_state(waiting, "COMPLETED")
 
 
+def test_job_ids_are_new_after_a_kill_of_the_controller(slurm: SlurmCluster) -> None:
+    job = slurm.submit("true")
+    slurm.until_state(job, "COMPLETED")
+
+    slurm.restart(slurm.slurmctld)
+    slurm.clear()
+
+    assert int(slurm.submit("true")) > int(job) + 1
+
+
 def test_job_survives_kill_of_slurmd(slurm: SlurmCluster) -> None:
     gate = slurm.run_root / "gate"
     script = f"until [ -e {gate} ]; do sleep 0.1; done; exit 3"

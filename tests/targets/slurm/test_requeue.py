@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults.support import WAITS, until
-from tests.runs.gated_project import kill
-from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tests.faults.support import WAITS, kill_controller, until
+from tui_workbench.runs.store.rundir import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,14 @@ def later_attempts(directory: RunDirectory) -> list[tuple[int, int, str]]:
 def requeue(project: SlurmProject) -> str:
     project.cluster.manage("requeue", project.job)
     return "the job was requeued"
+
+
+def until_waiting(project: SlurmProject, run_id: str) -> None:
+    """Requeue the job and wait until its run waits again, which would otherwise end after ten seconds."""
+    job = project.job
+    requeue(project)
+    project.cluster.manage("update", f"job={job}", "StartTime=now+1hour")
+    until(lambda: "put back in the queue" in (project.info(run_id)["reason"] or ""), "the run to wait again")
 
 
 def preempt(project: SlurmProject) -> str:
@@ -71,7 +79,7 @@ def test_attempts_without_a_follower_are_found_later(project: SlurmProject) -> N
     run_id = project.begin("print('went on')")
     directory = RunDirectory(str(project.run_directory(run_id)))
     job = project.job
-    kill(ControllerLock.holder(directory))
+    kill_controller(Path(directory.path))
     cause = requeue(project)
     project.cluster.until_state(job, "PENDING")
     project.gate.touch()
@@ -87,8 +95,7 @@ def test_end_of_a_requeued_attempt_does_not_end_the_run(project: SlurmProject) -
     project.write(f"import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n{WAITS}")
     run_id = project.detach("train.py", str(project.gate), configuration="cluster")
     until(lambda: "began" in project.log(run_id))
-    requeue(project)
-    until(lambda: "put back in the queue" in (project.info(run_id)["reason"] or ""), "the run to wait again")
+    until_waiting(project, run_id)
     assert project.status(run_id) == "Queued"
     project.cluster.output(["scancel", project.job])
     project.until_status(run_id, "Failed")
@@ -98,8 +105,7 @@ def test_end_of_a_requeued_attempt_does_not_end_the_run(project: SlurmProject) -
 def test_cancel_between_two_attempts_cancels_the_run(project: SlurmProject) -> None:
     project.configure({"slurm": {"partition": "gpu", "requeue": True}})
     run_id = project.begin()
-    requeue(project)
-    until(lambda: "put back in the queue" in (project.info(run_id)["reason"] or ""), "the run to wait again")
+    until_waiting(project, run_id)
     assert project.run("experiment", "cancel", "--run", run_id).code == 0
     assert project.status(run_id) == "Canceled"
     assert not project.job

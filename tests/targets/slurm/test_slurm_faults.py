@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.support import until
+from tests.faults.support import kill_controller, until
 from tests.targets.conftest import link_processes
 from tests.targets.slurm.project import SlurmProject
 from tests.waiting import PATIENCE
-from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 
 WAIT = "echo >>{folder}/held; until [ -e {folder}/release ]; do sleep 0.02; done"
 
@@ -184,8 +183,7 @@ def test_new_run_waits_for_a_login_that_has_answered(project: SlurmProject, is_k
     first = project.begin("print('went on')")
     project.cluster.login.stop_sshd()
     if is_killed:
-        directory = project.folder / ".workbench" / "runs" / first
-        os.kill(ControllerLock.holder(RunDirectory(str(directory))), signal.SIGKILL)
+        kill_controller(project.run_directory(first))
     second = project.detach("train.py", str(project.gate), configuration="cluster")
     project.until_status(second, "Unknown")
     project.cluster.login.start_sshd()

@@ -10,7 +10,7 @@ import pytest
 from tests.targets.slurm.project import SlurmProject
 from tests.targets.slurm.soak import PATIENCE, Soak
 
-KILLS = 12
+KILLS = 8
 
 
 @pytest.mark.parametrize("requeues", [False, True])

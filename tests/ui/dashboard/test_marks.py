@@ -37,8 +37,9 @@ async def test_marked_runs_are_compared(past: Project) -> None:
         await until(lambda: isinstance(pilot.app.screen, CompareScreen))
         assert [run.run_number for run in pilot.app.screen.runs] == [5, 4]  # type: ignore[attr-defined]
         await pilot.press("escape")
+        await until(lambda: isinstance(pilot.app.screen, DashboardScreen))
         await pilot.press("U")
-        assert "marked" not in seen(pilot)
+        await until(lambda: "marked" not in seen(pilot))
 
 
 async def test_unmarked_run_is_compared_with_the_run_below(past: Project) -> None:
@@ -71,12 +72,13 @@ async def test_actions_apply_to_all_marked_runs(past: Project) -> None:
         assert len(read(os.path.join(past.root, "runs.csv")).splitlines()) == 3
         await pilot.press("d")
         await shows(pilot, "5", "3", "2", "1")
-        assert "Archived 2 marked runs." in seen(pilot)
+        await until(lambda: "Archived 2 marked runs." in seen(pilot))
         await pilot.press("d")
         await shows(pilot, "6", "5", "4", "3", "2", "1")
-        assert "Unarchived 2 marked runs." in seen(pilot)
+        await until(lambda: "Unarchived 2 marked runs." in seen(pilot))
         await pilot.press("ctrl+z")
         await shows(pilot, "5", "3", "2", "1")
+        await until(lambda: "Undone: annotate 2 marked runs." in seen(pilot))
         await pilot.press("ctrl+z")
         await shows(pilot, "6", "5", "4", "3", "2", "1")
 
@@ -127,7 +129,7 @@ async def test_marked_runs_are_moved_to_the_trash_and_back(past: Project, monkey
         await pilot.press("y")
         await shows(pilot, "5", "4", "3", "2", "1")
         await until(lambda: "is pinned and cannot be deleted" in seen(pilot))
-        assert "1 marked" in seen(pilot)
+        await until(lambda: "1 marked" in seen(pilot))
         await pilot.press("ctrl+z")
         await shows(pilot, "5", "6", "4", "3", "2", "1")
         await pilot.press("U", "end")
