@@ -220,7 +220,7 @@ def test_standalone_cluster_runs_the_tasks_of_a_driver_over_ssh(
         until(lambda: "spark" in box.info(run_id) and application(box.info(run_id))["stages"], "the first stage")
         address = application(box.info(run_id))["ui"]
         if address is not None:  # the run may have ended meanwhile
-            assert address["forward"] == f"ssh -N -L 4040:{head.address}:4040 research@{head.address}"
+            assert address["forward"] == f"workbench-tui open -r 1 port {head.address}:4040"
         assert box.follow(run_id).code == 0
     record = box.info(run_id)
     assert (record["status"], record["hosts"]) == ("Completed", 2), box.log(run_id)
