@@ -239,9 +239,7 @@ class ContainerRun:
         install = shlex.join((*words[:3], "exec", found.name, python, "-m", "pip", "install", "PACKAGE"))
         if not self._host.is_local:
             install = f"ssh {self._host.ssh_words} {install}"
-        install = (
-            f"Add PACKAGE to the pip packages of the dependencies file, or install it in this container: `{install}`."
-        )
+        install = f"`{install}`. For later runs, add it to the dependencies file."
         logs = PROJECT_IN_CONTAINER, RUN_IN_CONTAINER
         folders = PROJECT_IN_CONTAINER, f"{RUN_IN_CONTAINER}/{WORKING_COPY}"
         return ServerPlace(self._host, label, found.address, words, logs, folders, install)

@@ -161,9 +161,10 @@ class Server:
         line = self._reply()
         if line == _MISSING:
             package = PACKAGES[self._kind]
+            command = self._place.install.replace("PACKAGE", package)
             raise ConfigurationError(
                 f"{package} is not installed in the environment of the run ({self._place.label})",
-                remedy=self._place.install.replace("PACKAGE", package),
+                remedy=f"Install it: {command}",
             )
         if not line.startswith(_LISTENS):
             last = self._errors.decode("utf-8", "replace").strip().split("\n")[-1].replace(token, "***")

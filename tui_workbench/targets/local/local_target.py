@@ -109,12 +109,12 @@ class LocalTarget(Target):
     def server_place(self, spec: RunSpec) -> ServerPlace:
         managed = _managed(self._environments, spec)
         python = managed.python if managed is not None else find_interpreter(self.target)
-        install = f"Install it: `{shlex.quote(python)} -m pip install PACKAGE`."
+        install = f"`{shlex.quote(python)} -m pip install PACKAGE`."
         if managed is not None:
             if not managed.is_complete:
                 why = f"the environment of the run is not built ({managed.why()})"
                 raise ConfigurationError(why, remedy=f"Build it: `{prepare_command(spec)}`.")
-            install = f"Add PACKAGE to the pip packages of the dependencies file, then run `{prepare_command(spec)}`."
+            install = f"add PACKAGE to the pip packages of the dependencies file, then run `{prepare_command(spec)}`."
         logs = spec.run_directory if spec.tracked else spec.working_directory
         folders = (spec.working_directory, spec.project_root)
         return ServerPlace(self.host, self.host.label, python=(python,), logs=(logs,), folders=folders, install=install)

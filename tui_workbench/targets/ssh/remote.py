@@ -229,7 +229,7 @@ class RemoteTarget(Target):
             python=(python,),
             logs=(run.directory,),
             folders=(run.file(supervisor.WORKING_COPY), run.directory),
-            install=f"Install it: `ssh {self.host.ssh_words} {shlex.quote(python)} -m pip install PACKAGE`.",
+            install=f"`ssh {self.host.ssh_words} {shlex.quote(python)} -m pip install PACKAGE`.",
         )
 
     def interpreter(self) -> tuple[str, str]:
