@@ -127,13 +127,13 @@ def test_remote_server_needs_its_token(with_packages: Remote, opening: Callable[
     token = opened.url.strip("/").rpartition("/")[2].removeprefix("?token=")
     assert token not in with_packages.machine.run(["sh", "-c", "cat /proc/[0-9]*/cmdline"])
     assert not [path for path in with_packages.run_directory(run_id).rglob("*") if holds(path, token)]
-    listed = json.loads(with_packages.run("open", "list", "-o", "json").out)
+    listed = json.loads(with_packages.run("port", "list", "-o", "json").out)
     assert [each["url"] for each in listed] == [opened.url]
-    closed = with_packages.run("open", "close", str(opened.port))
+    closed = with_packages.run("port", "close", str(opened.port))
     assert f"closed {kind}" in closed.err
     opened.end()
     assert status_of(opened.url) == 0
-    assert with_packages.run("open", "list").out.strip() == ""
+    assert with_packages.run("port", "list").out.strip() == ""
 
 
 def holds(path: Path, text: str) -> bool:
@@ -147,7 +147,7 @@ def test_killed_client_leaves_no_server(with_packages: Remote, opening: Callable
     opened.process.send_signal(signal.SIGKILL)
     until(lambda: not servers_there(with_packages), "the server to end")
     until(lambda: status_of(opened.url) == 0, "the forward to end")
-    assert with_packages.run("open", "list").out.strip() == ""
+    assert with_packages.run("port", "list").out.strip() == ""
 
 
 def test_port_ends_with_the_connection(box: Remote, opening: Callable[..., Opened]) -> None:
@@ -216,7 +216,7 @@ def test_local_server_ends_when_it_is_closed(
     workbench.submit("train.py")
     opened = opening(workbench, "1", "tensorboard")
     assert status_of(opened.url) == 200
-    assert workbench.run("open", "close", "--all").code == 0
+    assert workbench.run("port", "close", "--all").code == 0
     opened.end()
     assert status_of(opened.url) == 0
     workbench.run("open", "-r", "1", "port", "0").error(2, "'0' is not a port", "1 to 65535")

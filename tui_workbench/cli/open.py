@@ -9,9 +9,7 @@ from tui_workbench.cli.shared.parser import RUN, option, options
 from tui_workbench.core.errors import UsageError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.facade import Runs
-from tui_workbench.runs.ports import KINDS, PORT, OpenPort, close_ports, open_ports, parse_destination
-
-COLUMNS = ("port", "kind", "leads_to", "machine", "run_id", "url")
+from tui_workbench.runs.ports import KINDS, PORT, OpenPort, parse_destination
 
 configure_open = options(
     RUN,
@@ -26,7 +24,7 @@ Starts TensorBoard or Jupyter where the run is, with the Python of the run, and
 forwards its port through the open SSH connection to 127.0.0.1 of this machine.
 `port` forwards a port of the machine, or of the run's container. No port is
 published, and no process stays on the machine. The port is open until you press
-Ctrl+C, until `open close`, or until the connection ends.
+Ctrl+C, until `port close`, or until the connection ends.
 
 examples:
   workbench-tui open -r 12 tensorboard
@@ -54,25 +52,4 @@ def run_open(arguments: argparse.Namespace) -> int:
             notify(*filter(None, [opened.wait()]))
     finally:
         opened.close()
-    return 0
-
-
-configure_list = options(output("table", has_project=False))
-
-
-def run_list(arguments: argparse.Namespace) -> int:
-    return emit([record._asdict() for record in open_ports()], arguments, COLUMNS)
-
-
-configure_close = options(
-    option("ports", nargs="*", metavar="PORT", help="the port or the URL, as in `open list`"),
-    option("--all", action="store_true", help="close all ports"),
-)
-
-
-def run_close(arguments: argparse.Namespace) -> int:
-    if bool(arguments.ports) == arguments.all:
-        raise UsageError("give the ports to close, or --all", remedy="`workbench-tui open list` lists the open ports.")
-    for name in arguments.ports or [record.url for record in open_ports()]:
-        notify(*(f"closed {record.kind} at port {record.port}" for record in close_ports(name)))
     return 0

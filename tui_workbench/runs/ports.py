@@ -220,7 +220,7 @@ def close_ports(name: str) -> list[PortRecord]:
                     receive(connection)
                 closed.append(record)
     if not closed:
-        remedy = "`workbench-tui open list` lists the open ports."
+        remedy = "`workbench-tui port list` lists the open ports."
         raise UsageError(f"no port {name!r} was opened by the workbench", remedy=remedy)
     return closed
 
