@@ -7,6 +7,9 @@ compared with the same script under `ssh`. The machines share a clock. Volume: o
 with `ssh HOST cat FILE > FILE`. Files are sent for the first time, again, and with five changes, compared with
 `rsync -a` over `ssh` with default settings. rsync logs in each time; the workbench uses its open connection.
 
+Ports: HTTP requests to a server on the machine through a forwarded port, each on a new connection, compared with the
+port of `ssh -L`.
+
 Bytes: the workbench runs in a pseudo-terminal with 256 colors on a copy of the sample project. All bytes that the
 terminal receives are counted. The baseline is the same program with Textual's own output.
 
@@ -17,11 +20,14 @@ each key.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import os
 import random
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -50,6 +56,17 @@ FIRST_LIMIT, AGAIN_LIMIT = 1.2, 0.5
 COLUMNS, ROWS = 120, 40
 FIRST_SCREEN_LIMIT, BYTES_LIMIT = 0.5, 0.5
 """Limits of the bytes of the first screen and of a key, as multiples of Textual's."""
+
+REQUESTS = 300
+FORWARD_MARGIN = 0.001
+"""Seconds that a request through a forwarded port may take longer than through `ssh -L`."""
+
+SERVER = """\
+import http.server
+server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
 
 BYTES = Unit("bytes", 1.0, 0)
 QUIET = 0.8
@@ -85,6 +102,7 @@ def main() -> int:
             _measure_lag(box)
             _measure_volume(box)
             _measure_files(box)
+            _measure_ports(box)
     else:
         note("runs on another machine: only root can create the machine")
     with tempfile.TemporaryDirectory() as folder:
@@ -224,6 +242,49 @@ class _Rsync:
         for number in range(CHANGED):
             os.utime(self._source / _name(number), (self._version, self._version))
         self.again()
+
+
+def _measure_ports(box: Remote) -> None:
+    with contextlib.ExitStack() as stack:
+        # The output of the server is its log; the request for a missing file is answered without reading a disk.
+        command = [*box.ssh, f"exec python3 -c {shlex.quote(SERVER)} 2>/dev/null"]
+        server = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()))
+        stack.callback(server.kill)
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        forward = box.host.forward_port("127.0.0.1", port, 0)
+        assert forward is not None
+        stack.enter_context(forward.connection)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            here = int(probe.getsockname()[1])
+        command = [*box.ssh[:-1], "-N", "-L", f"{here}:127.0.0.1:{port}", box.ssh[-1]]
+        stack.callback(stack.enter_context(subprocess.Popen(command, env=environment())).kill)
+        while not _answers(here):
+            time.sleep(0.05)
+        pairs = [(_request(forward.port), _request(here)) for _ in range(REQUESTS)]
+    ours, theirs = (percentile(list(values), 50) for values in zip(*pairs, strict=True))
+    compare_values(
+        "HTTP request through a forwarded port", ours, theirs, 1.0,
+        baseline_name="`ssh -L`", margin=FORWARD_MARGIN * slowness(),
+    )  # fmt: skip
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", port)).close()
+        return True
+    return False
+
+
+def _request(port: int) -> float:
+    """Return the seconds of a request on a new connection."""
+    begun = time.perf_counter()
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/missing")
+    connection.getresponse().read()
+    connection.close()
+    return time.perf_counter() - begun
 
 
 def _name(number: int) -> str:

@@ -184,7 +184,7 @@ def test_running_application_has_its_address(head: Remote, yarn: StandInYarn) ->
     assert found["id"] == application
     assert found["ui"] == {
         "url": f"http://localhost:8088/proxy/{application}/",
-        "forward": f"ssh -N -L 8088:rm.example:8088 research@{head.machine.address}",
+        "forward": "workbench-tui open -r 1 port rm.example:8088",
     }
     # While the stand-ins exist: afterwards, cancel would wait for YARN.
     head.go_on()

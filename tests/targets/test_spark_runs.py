@@ -222,7 +222,7 @@ def test_standalone_cluster_runs_the_tasks_of_a_driver_over_ssh(
         run_id = box.detach("train.py", GO, configuration="box")
         until(lambda: "spark" in box.info(run_id) and application(box.info(run_id))["stages"], "the first stage")
         address = application(box.info(run_id))["ui"]
-        assert address["forward"] == f"ssh -N -L 4040:{head.address}:4040 research@{head.address}"
+        assert address["forward"] == f"workbench-tui open -r 1 port {head.address}:4040"
         box.go_on()
         assert box.follow(run_id).code == 0
     record = box.info(run_id)

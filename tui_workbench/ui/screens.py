@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tui_workbench.ui.gpu.monitor_pane import MonitorPane
     from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
     from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
+    from tui_workbench.ui.runs.ports_screen import PortsScreen
     from tui_workbench.ui.runs.recent import RecentPane
     from tui_workbench.ui.session_state import Values
     from tui_workbench.ui.trace.trace import TraceScreen
@@ -62,6 +63,13 @@ def calls(project: Project, run: Run | None) -> TraceScreen:
     from tui_workbench.ui.trace.trace import TraceScreen
 
     return TraceScreen(project, run)
+
+
+def ports(project: Project, run: Run | None) -> PortsScreen:
+    """Return the screen that opens ports of a run and lists the open ports."""
+    from tui_workbench.ui.runs.ports_screen import PortsScreen
+
+    return PortsScreen(project, run)
 
 
 def attach_machine(project: Project, history: ChangeHistory, written: Callable[[], None]) -> AttachScreen:

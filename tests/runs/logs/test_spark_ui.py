@@ -35,7 +35,7 @@ def test_address_on_this_machine_needs_no_forwarding(tmp_path: Path) -> None:
 
 
 def test_address_on_another_machine_has_its_command(tmp_path: Path) -> None:
-    command = "ssh -N -L 4040:10.0.0.2:4040 -p 2222 me@box.example"
+    command = "workbench-tui open -r 1 port 10.0.0.2:4040"
     assert address_of(run_of(tmp_path, BOX), APPLICATION) == SparkAddress("http://localhost:4040", command)
 
 
@@ -83,7 +83,7 @@ def test_application_of_yarn_has_its_tracking_address(tmp_path: Path) -> None:
     run = run_of(tmp_path, HEAD, YARN)
     (found,) = with_application_of_yarn(run, [])
     assert (found.identifier, found.master, found.has_events) == ("application_17_0001", "yarn", False)
-    command = "ssh -N -L 8088:rm.example:8088 me@head.example"
+    command = "workbench-tui open -r 1 port rm.example:8088"
     expected = SparkAddress("http://localhost:8088/proxy/application_17_0001/", command)
     assert address_of(run, found) == expected
     # The user interface of a driver on the head node redirects to YARN.
@@ -94,7 +94,7 @@ def test_application_of_yarn_has_its_tracking_address(tmp_path: Path) -> None:
 def test_tracking_address_can_use_https(tmp_path: Path) -> None:
     run = run_of(tmp_path, HEAD, YARN.replace("http://rm.example:8088", "https://rm.example"))
     (found,) = with_application_of_yarn(run, [])
-    command = "ssh -N -L 8443:rm.example:443 me@head.example"
+    command = "workbench-tui open -r 1 port rm.example:443"
     assert address_of(run, found) == SparkAddress("https://localhost:8443/proxy/application_17_0001/", command)
 
 

@@ -53,6 +53,11 @@ ELSEWHERE = {
         "tests.ui.starting.test_starting",
         "test_unreachable_run_shows_since_when_and_key_retries",
     ),
+    "ports.tensorboard": ("tests.ui.runs.test_ports", "test_server_is_opened_and_closed"),
+    "ports.close": ("tests.ui.runs.test_ports", "test_server_is_opened_and_closed"),
+    "ports.copy": ("tests.ui.runs.test_ports", "test_server_is_opened_and_closed"),
+    "ports.jupyter": ("tests.ui.runs.test_ports", "test_errors_are_shown"),
+    "ports.port": ("tests.ui.runs.test_ports", "test_errors_are_shown"),
     "log.preparation": ("tests.ui.starting.test_starting", "test_plan_shows_files_and_sends_nothing"),
 }
 """Commands that are tested beside their fixtures (a real terminal, stand-in GPUs, an unreachable machine)."""

@@ -22,6 +22,7 @@ from tui_workbench.ui.details.run_details import RunDetailsScreen
 from tui_workbench.ui.editor.text_editor import TextEditor
 from tui_workbench.ui.gpu.monitor_screen import MonitorScreen
 from tui_workbench.ui.machines.machine import AttachScreen, CheckScreen
+from tui_workbench.ui.runs.ports_screen import PortsScreen
 from tui_workbench.ui.themes.themes import palette_of
 from tui_workbench.ui.trace.trace import TraceScreen
 from tui_workbench.ui.widgets.choice_field import ChoiceField
@@ -54,7 +55,7 @@ async def test_pane_commands(project: Project) -> None:
         await driver.does("view.zoom", hides(pilot, "5 Jobs"))
 
 
-@proves("help.show view.history view.gpus view.trace view.theme view.jump changes.undo text.copy")
+@proves("help.show view.history view.gpus view.trace view.ports view.theme view.jump changes.undo text.copy")
 async def test_screen_commands(project: Project) -> None:
     async with opened(project) as pilot:
         driver, screen = CommandDriver(pilot), screen_of(pilot)
@@ -63,6 +64,7 @@ async def test_screen_commands(project: Project) -> None:
             ("view.history", DashboardScreen),
             ("view.gpus", MonitorScreen),
             ("view.trace", TraceScreen),
+            ("view.ports", PortsScreen),
             ("view.jump", JumpScreen),
         ):
             await driver.does(command, on(pilot, kind))

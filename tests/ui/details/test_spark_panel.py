@@ -74,10 +74,10 @@ async def test_spark_run_without_events_shows_the_reason(past: Project) -> None:
 
 
 def test_active_run_shows_the_address_and_its_forwarding(tmp_path: Path) -> None:
-    address = SparkAddress("http://localhost:4040", "ssh -N -L 4040:10.0.0.2:4040 me@box")
+    address = SparkAddress("http://localhost:4040", "workbench-tui open -r 1 port 10.0.0.2:4040")
     lines = texts(shown_of(tmp_path, APPLICATION, STAGE_0, active=True, address=address), 100)
     assert "Spark UI  http://localhost:4040" in lines
-    assert any(line.endswith("ssh -N -L 4040:10.0.0.2:4040 me@box") for line in lines)
+    assert any(line.endswith("workbench-tui open -r 1 port 10.0.0.2:4040") for line in lines)
     assert any(line.startswith("● 0") and line.endswith("8 s") for line in lines)
     ended = texts(shown_of(tmp_path, APPLICATION, STAGE_0), 100)
     assert any(line.startswith("⊘ 0") for line in ended)

@@ -13,6 +13,7 @@ from tui_workbench.runs.logs.spark_events import SparkApplication, read_spark
 from tui_workbench.runs.store.history_record import utc
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.hosts.serving import local_port
 
 _HEAD_BYTES = 1 << 20
 """Number of bytes at the beginning of the log in which the driver reports its port."""
@@ -49,13 +50,13 @@ def address_of(run: Run, application: SparkApplication) -> SparkAddress | None:
     scheme, host, port, path = tracked or ("http", application.ui_host, port, "")
     if not port or not _HOST.fullmatch(host):
         return None
-    words = ""
+    is_here = True
     with suppress(WorkbenchError):
-        words = target_for(RunDirectory(run.directory).read_record().spec.target).host.ssh_words
-    if not words:
+        is_here = target_for(RunDirectory(run.directory).read_record().spec.target).host.is_local
+    if is_here:
         return SparkAddress(f"{scheme}://{host}:{port}{path}")
-    here = port if port >= 1024 else port + 8000  # only root may listen on a lower port
-    return SparkAddress(f"{scheme}://localhost:{here}{path}", f"ssh -N -L {here}:{host}:{port} {words}")
+    command = f"workbench-tui open -r {run.run_number or run.run_id} port {host}:{port}"
+    return SparkAddress(f"{scheme}://localhost:{local_port(port)}{path}", command)
 
 
 def with_application_of_yarn(run: Run, applications: list[SparkApplication]) -> list[SparkApplication]:

@@ -39,7 +39,7 @@ import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar
 
-from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, Plan, Problem, RunSpec
 from tui_workbench.core.target_types import TargetType
 from tui_workbench.targets.base.group import RunGroup
@@ -50,6 +50,7 @@ from tui_workbench.targets.gpu import choice
 from tui_workbench.targets.hosts import py_spy, supervisor
 from tui_workbench.targets.hosts.host import Entry, Host
 from tui_workbench.targets.hosts.host_for import host_of
+from tui_workbench.targets.hosts.serving import ServerPlace
 
 
 class Target(abc.ABC):
@@ -210,6 +211,16 @@ class Target(abc.ABC):
     def python_environment(self, spec: RunSpec) -> PythonEnvironment:
         """Return the Python environment of a run. Contacts no other machine."""
         return PythonEnvironment(self.host, spec)
+
+    def server_place(self, spec: RunSpec) -> ServerPlace:
+        """Return where TensorBoard and Jupyter are started for a run, and how its ports are reached.
+
+        Raises WorkbenchError, also if the type of target cannot forward ports.
+        """
+        raise ConfigurationError(
+            f"ports of runs on targets of type {self.target.type} cannot be opened",
+            remedy="Log in to the node of the run with `ssh -L`, which forwards a port.",
+        )
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         """Return the items that runs of a project left on the target, except those of the runs in `active`."""

@@ -16,6 +16,7 @@ import contextlib
 import io
 import json
 import os
+import shlex
 import tarfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ from tui_workbench.core.files import open_below, write_all, write_below
 from tui_workbench.core.model import RunSpec
 from tui_workbench.core.waiting import BackgroundCall
 from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, Outcome, Report
+from tui_workbench.targets.base.values import PROJECT_IN_CONTAINER, RUN_IN_CONTAINER, Outcome, Report
 from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import ENGINE_MODE, MODE_LABEL, container_name
@@ -38,7 +39,8 @@ from tui_workbench.targets.hosts.host import MOST_OUTPUT, Completed, Host
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.py_spy import MISSING, PySpy, installed_py_spy, reading_of
-from tui_workbench.targets.hosts.supervisor import OUTPUT
+from tui_workbench.targets.hosts.serving import ServerPlace
+from tui_workbench.targets.hosts.supervisor import OUTPUT, WORKING_COPY
 
 TOOLS = "/workbench/tools"  # folder in the container for programs that the workbench sends
 
@@ -218,6 +220,29 @@ class ContainerRun:
             self._engine.put(found.id, "/", _archive_of(spy, path))
             done = self._execute(found, spy.words(path, self._spec.run_id))
         return reading_of(done, spy, f"the container on {self._host.label}", package_place="in the image")
+
+    def server_place(self, python: str, socket: str) -> ServerPlace:
+        """Return where servers are started; `socket` is that of the engine on its host. Raises WorkbenchError."""
+        found, label = self.container(), f"the container on {self._host.label}"
+        if found is None or found.state != "running":
+            raise WorkbenchError(
+                f"{label} is not running, so its ports cannot be opened",
+                remedy="Files of an ended run are on this machine: "
+                f"`tensorboard --logdir {shlex.quote(self._spec.run_directory)}`.",
+            )
+        if not found.address:
+            raise ConfigurationError(
+                f"{label} has no IP address, so its ports cannot be reached",
+                remedy="Check `bridge` in daemon.json of the engine: containers need its default network.",
+            )
+        words = ("docker", "-H", f"unix://{socket}", "exec", "-i", found.id, python)
+        install = shlex.join((*words[:3], "exec", found.name, python, "-m", "pip", "install", "PACKAGE"))
+        if not self._host.is_local:
+            install = f"ssh {self._host.ssh_words} {install}"
+        install = f"`{install}`. For later runs, add it to the dependencies file."
+        logs = PROJECT_IN_CONTAINER, RUN_IN_CONTAINER
+        folders = PROJECT_IN_CONTAINER, f"{RUN_IN_CONTAINER}/{WORKING_COPY}"
+        return ServerPlace(self._host, label, found.address, words, logs, folders, install)
 
     def _execute(self, found: Container, argv: Sequence[str]) -> Completed:
         """Run a program in the container; use at most the first MOST_OUTPUT bytes of its output."""

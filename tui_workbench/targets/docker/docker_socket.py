@@ -49,8 +49,15 @@ class EngineOutOfReach(ConfigurationError):
 def docker_socket(host: Host) -> str:
     """Return the path of a Unix socket on this machine that leads to the engine of a host.
 
-    The socket works until the connection breaks. Raises TargetUnreachable, or ConfigurationError if the engine does not
-    exist or this user may not use it.
+    The socket works until the connection breaks. Raises the errors of `engine_socket`.
+    """
+    return host.forward(engine_socket(host))
+
+
+def engine_socket(host: Host) -> str:
+    """Return the path of the engine's socket on its host.
+
+    Raises TargetUnreachable, or ConfigurationError if the engine does not exist or this user may not use it.
     """
     engine = os.environ.get("DOCKER_HOST", "")
     if host.is_local and engine and not engine.startswith("unix://"):
@@ -60,7 +67,7 @@ def docker_socket(host: Host) -> str:
         )
     match host.check([SHELL, "-c", _PROBE, "sh", SYSTEM_SOCKET]).text.split("\n"):
         case ["usable", socket]:
-            return host.forward(socket)
+            return socket
         case ["refused", socket, user, group]:
             join = f"sudo usermod -aG {group} {user}"
             here = "Then log out and log in again."

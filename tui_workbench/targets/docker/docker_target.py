@@ -29,7 +29,7 @@ from tui_workbench.targets.docker import container as containers
 from tui_workbench.targets.docker import placing
 from tui_workbench.targets.docker.container import KIND_LABEL, PROJECT_LABEL, RUN_KIND, RUN_LABEL
 from tui_workbench.targets.docker.container_run import ContainerRun
-from tui_workbench.targets.docker.docker_socket import docker_socket
+from tui_workbench.targets.docker.docker_socket import docker_socket, engine_socket
 from tui_workbench.targets.docker.engine import Container, Engine, Image
 from tui_workbench.targets.docker.gpu_access import gpu_access
 from tui_workbench.targets.docker.image_probe import PROBE_KIND, ImageFacts, InImage, facts_of
@@ -53,6 +53,7 @@ from tui_workbench.targets.hosts.host_layout import HostLayout, find_cleanup_ite
 from tui_workbench.targets.hosts.host_run import HostRun
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.sending import difference
+from tui_workbench.targets.hosts.serving import ServerPlace
 
 
 class DockerTarget(Target):
@@ -157,6 +158,10 @@ class DockerTarget(Target):
 
     def python_environment(self, spec: RunSpec) -> PythonEnvironment:
         return _ImageEnvironment(self.host, spec, self._connect)
+
+    def server_place(self, spec: RunSpec) -> ServerPlace:
+        python = _image_of(self._connect(), self.host, spec)[2].python
+        return self._run(spec).server_place(python, engine_socket(self.host))
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         engine = self._connect()

@@ -75,6 +75,7 @@ class Container(NamedTuple):
     out_of_memory: bool
     error: str  # the engine's message if it could not be started
     started_at: str
+    address: str = ""  # the IP address at which its host reaches it; "" without a network of its own
 
     @property
     def has_ended(self) -> bool:
@@ -111,7 +112,13 @@ def container_from(found: Mapping[str, Any]) -> Container:
         out_of_memory=bool(state.get("OOMKilled")),
         error=str(state.get("Error") or ""),
         started_at="" if started.startswith("0001-") else started,
+        address=_address_of(found.get("NetworkSettings") or {}),
     )
+
+
+def _address_of(settings: Mapping[str, Any]) -> str:
+    networks = (settings.get("Networks") or {}).values()
+    return next((str(each["IPAddress"]) for each in networks if each.get("IPAddress")), "")
 
 
 class EngineRefused(WorkbenchError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -129,6 +130,16 @@ class Entry(NamedTuple):
     link: str | None = None  # the target of a symbolic link; None for a file
 
 
+class PortForward(NamedTuple):
+    """A loopback port of this machine that leads to a port of a host, until the connection is lost.
+
+    `connection` becomes readable when the forward has ended. Closing it ends the forward.
+    """
+
+    port: int
+    connection: socket.socket
+
+
 class HostProcess(abc.ABC):
     """A running program on a host. The descriptors are blocking pipes that this object owns."""
 
@@ -186,6 +197,14 @@ class Host(abc.ABC):
         """Return the path of a local unix socket that is connected to a unix socket of the host.
 
         The path is valid until the connection is lost; then call this method again. Raises TargetUnreachable.
+        """
+
+    @abc.abstractmethod
+    def forward_port(self, address: str, port: int, here: int) -> PortForward | None:
+        """Forward the port `here` of this machine, or a free one if it is in use, to a port that the host can reach.
+
+        Returns None if no forward is needed, because the host is this machine. Raises TargetUnreachable, and
+        WorkbenchError if nothing listens there or if the host forbids it.
         """
 
     @abc.abstractmethod
@@ -260,6 +279,9 @@ class LocalHost(Host):
 
     def forward(self, socket: str) -> str:
         return socket
+
+    def forward_port(self, address: str, port: int, here: int) -> PortForward | None:
+        return None
 
     def home(self) -> str:
         return user_data_directory()

@@ -8,6 +8,7 @@ workbench. A run ends with its script: processes that the script left running ar
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -43,6 +44,7 @@ from tui_workbench.targets.hosts.processes import (
     processes_of_run,
     wait_for_any,
 )
+from tui_workbench.targets.hosts.serving import ServerPlace
 
 if TYPE_CHECKING:
     from tui_workbench.targets.environments.managed import Environments, Managed
@@ -103,6 +105,19 @@ class LocalTarget(Target):
 
     def python_environment(self, spec: RunSpec) -> PythonEnvironment:
         return _LocalEnvironment(self.host, spec, self._environments)
+
+    def server_place(self, spec: RunSpec) -> ServerPlace:
+        managed = _managed(self._environments, spec)
+        python = managed.python if managed is not None else find_interpreter(self.target)
+        install = f"`{shlex.quote(python)} -m pip install PACKAGE`."
+        if managed is not None:
+            if not managed.is_complete:
+                why = f"the environment of the run is not built ({managed.why()})"
+                raise ConfigurationError(why, remedy=f"Build it: `{prepare_command(spec)}`.")
+            install = f"add PACKAGE to the pip packages of the dependencies file, then run `{prepare_command(spec)}`."
+        logs = spec.run_directory if spec.tracked else spec.working_directory
+        folders = (spec.working_directory, spec.project_root)
+        return ServerPlace(self.host, self.host.label, python=(python,), logs=(logs,), folders=folders, install=install)
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         # Projects share environments, so an active run may use any of them.

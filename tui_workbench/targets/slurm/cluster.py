@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Sequence
 
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
-from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, Completed, Host, HostProcess
+from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, Completed, Host, HostProcess, PortForward
 
 # $1: a path that may begin with `~`. Prints it as an absolute path.
 _EXPAND = 'case $1 in "~") printf %s "$HOME" ;; "~/"*) printf %s "$HOME/${1#"~/"}" ;; *) printf %s "$1" ;; esac'
@@ -75,6 +75,9 @@ class LoginHost(Host):
 
     def forward(self, socket: str) -> str:
         return self._host.forward(socket)
+
+    def forward_port(self, address: str, port: int, here: int) -> PortForward | None:
+        return self._host.forward_port(address, port, here)
 
     def home(self) -> str:
         if not self._home:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import shlex
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import asyncssh
@@ -30,6 +30,8 @@ SPARES, SPARES_WHERE_SLOW = 2, 5
 """Number of spare shells. A submission starts two programs in a row, and starting a shell takes round trips."""
 
 TERMINAL_SECONDS = 10.0
+
+LOOPBACK = "127.0.0.1"
 
 _Result = TypeVar("_Result")
 
@@ -173,6 +175,29 @@ class ConnectionPool:
                     call.end(None, note="forwarded")
         return here
 
+    @contextlib.asynccontextmanager
+    async def forwarded_port(
+        self, address: str, port: int, here: int
+    ) -> AsyncIterator[tuple[int, Callable[[], Awaitable[None]]]]:
+        """Forward the local port `here`, or a free one if it is in use, to a port that the machine can reach.
+
+        Yields the local port, and a function that waits for the end of the connection. Raises TargetUnreachable, or
+        asyncssh.ChannelOpenError if the port cannot be reached.
+        """
+        connection = (await self.first()).connection
+        try:
+            _, writer = await connection.open_connection(address, port)
+            writer.close()
+            listener = await _listen_at(connection, here, address, port)
+        except asyncssh.ChannelOpenError:
+            raise
+        except (asyncssh.Error, OSError) as error:
+            raise lost(self._login, error) from error
+        words = f"-N -L {listener.get_port()}:{shlex.quote(address)}:{port} {self._login.all_words}"
+        with contextlib.closing(listener), trace.Call(trace.SSH, (), login=words) as call:
+            call.end(None, note="forwarded")
+            yield listener.get_port(), connection.wait_closed
+
     async def _listen(
         self, connection: asyncssh.SSHClientConnection, here: str, path: str
     ) -> asyncssh.SSHListener | Bridge:
@@ -245,6 +270,15 @@ class ConnectionPool:
             self._end_forwards()
         if not self._open:
             self.since = time.time()
+
+
+async def _listen_at(
+    connection: asyncssh.SSHClientConnection, here: int, address: str, port: int
+) -> asyncssh.SSHListener:
+    try:
+        return await connection.forward_local_port(LOOPBACK, here, address, port)
+    except OSError:  # the port is in use, or only root may use it
+        return await connection.forward_local_port(LOOPBACK, 0, address, port)
 
 
 def _no_programs(login: wire.Login, said: str) -> LoginRefused:

@@ -36,6 +36,7 @@ from tui_workbench.targets.hosts.mirror import follow
 from tui_workbench.targets.hosts.reaching import reach, wait_through_losses, wait_until_answering
 from tui_workbench.targets.hosts.remote_scripts import FIND_PYTHON, LEFT, START, STOP, WAIT, WARN
 from tui_workbench.targets.hosts.sending import difference
+from tui_workbench.targets.hosts.serving import ServerPlace
 from tui_workbench.targets.ssh import yarn
 from tui_workbench.targets.ssh.yarn import YarnRun
 
@@ -219,6 +220,17 @@ class RemoteTarget(Target):
 
     def python_environment(self, spec: RunSpec) -> PythonEnvironment:
         return _RemoteEnvironment(self.host, spec, lambda: self.interpreter()[0])
+
+    def server_place(self, spec: RunSpec) -> ServerPlace:
+        run, python = HostRun(self.host, spec), self.interpreter()[0]
+        return ServerPlace(
+            self.host,
+            self.host.label,
+            python=(python,),
+            logs=(run.directory,),
+            folders=(run.file(supervisor.WORKING_COPY), run.directory),
+            install=f"`ssh {self.host.ssh_words} {shlex.quote(python)} -m pip install PACKAGE`.",
+        )
 
     def interpreter(self) -> tuple[str, str]:
         """Return the path and version of the interpreter. Raises ConfigurationError or TargetUnreachable."""

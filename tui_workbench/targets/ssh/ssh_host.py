@@ -22,7 +22,14 @@ from tui_workbench.core.locks import held, open_lock
 from tui_workbench.core.model import ComputeTarget
 from tui_workbench.core.processes import child_descriptor, start_detached
 from tui_workbench.core.waiting import wait_ready
-from tui_workbench.targets.hosts.host import DEFAULT_TIMEOUT, ConnectionLost, Host, HostProcess, SecretNeeded
+from tui_workbench.targets.hosts.host import (
+    DEFAULT_TIMEOUT,
+    ConnectionLost,
+    Host,
+    HostProcess,
+    PortForward,
+    SecretNeeded,
+)
 from tui_workbench.targets.ssh import ssh_wire as wire
 
 if TYPE_CHECKING:
@@ -73,6 +80,22 @@ class SshHost(Host):
         reply = self._with_secrets(lambda: self._request({"op": wire.FORWARD, "path": socket}, DEFAULT_TIMEOUT))
         here: str = reply["socket"]
         return here
+
+    def forward_port(self, address: str, port: int, here: int) -> PortForward | None:
+        return self._with_secrets(lambda: self._forward_port(address, port, here))
+
+    def _forward_port(self, address: str, port: int, here: int) -> PortForward:
+        message = {"op": wire.FORWARD_PORT, "address": address, "port": port, "here": here}
+        connection = self._ask(message, DEFAULT_TIMEOUT)
+        try:
+            reply = _reply(connection, self.label)
+            if "refused" in reply:
+                raise _port_refused(self.label, address, port, reply)
+        except BaseException:
+            connection.close()
+            raise
+        connection.settimeout(None)
+        return PortForward(reply["port"], connection)
 
     def home(self) -> str:
         if not self._home:
@@ -274,6 +297,18 @@ def _reply(connection: socket.socket, label: str) -> dict[str, Any]:
     if "error" in message:
         raise wire.error_from_message(message)
     return message
+
+
+def _port_refused(label: str, address: str, port: int, reply: dict[str, Any]) -> WorkbenchError:
+    if reply["forbidden"]:
+        return WorkbenchError(
+            f"{label}: the SSH server forbids forwarding to {address}:{port}",
+            remedy="Ask an administrator for `AllowTcpForwarding yes` in sshd_config of that machine.",
+        )
+    return WorkbenchError(
+        f"{label}: cannot connect to {address}:{port} from there: {reply['refused'].lower()}",
+        remedy="Check the port, and that its program is running and listens at that address.",
+    )
 
 
 def _start_link(login: wire.Login, paths: wire.LinkPaths) -> None:

@@ -125,6 +125,8 @@ class Link:
             reply = await self._reply_to(client, request)
         except TargetUnreachable as error:
             reply = wire.error_to_message(error)
+        except asyncssh.ChannelOpenError as error:
+            reply = {"refused": error.reason, "forbidden": error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED}
         except Exception as error:  # a bug; the traceback goes to stderr
             failure = ConnectionLost(
                 f"{self._login.label}: internal error of the process that holds the SSH connection: "
@@ -144,6 +146,11 @@ class Link:
                 # Shielded, so that a client that disconnects does not cancel the call half-way; see `_exec`.
                 forwarding = asyncio.create_task(connection.forward(request["path"]))
                 return {"socket": await asyncio.shield(forwarding)}
+            case wire.FORWARD_PORT:
+                address, port, here = request["address"], request["port"], request["here"]
+                async with connection.forwarded_port(address, port, here) as (bound, wait_closed):
+                    client.reply({"port": bound})
+                    await wait_closed()
             case wire.STATUS:
                 return {"state": connection.state, "since": connection.since, **connection.facts()}
             case wire.WAIT:

@@ -25,6 +25,7 @@ from tui_workbench.targets.hosts.host import ConnectionLost, HostKeyRefused, Log
 # Values of `op` in requests, and the replies. Each request also has `agent`, the client's SSH agent.
 EXEC = "exec"  # start the program `command` with three descriptors: {}, and later {"exit": code}
 FORWARD = "forward"  # connect a local unix socket to the host's socket `path`: {"socket": local path}
+FORWARD_PORT = "forward-port"  # `port` at `address` becomes the local port `here`: {"port": local port}, and later {}
 WAIT = "wait"  # wait until the machine answers: {}
 SECRET = "secret"  # hold `value` under `reference`; `kept` if it is in a keyring as well: {}
 NO_SECRET = "no-secret"  # only the user knows the secret of `reference`: {}

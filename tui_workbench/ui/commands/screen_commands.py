@@ -227,4 +227,12 @@ TRACE = Scope("calls", "8 Calls", (
     Command("trace.whose", "a", "toggle_run", "Run/all", "Show only calls of the selected run, or all calls."),
     quiet("trace.read", "enter", "read", "Read", "Show the whole call, or return to the list."),
 ))
+
+PORTS = Scope("ports", "9 Ports", (
+    Command("ports.tensorboard", "t", "open('tensorboard')", "TensorBoard", "Start TensorBoard where the run is."),
+    Command("ports.jupyter", "n", "open('jupyter')", "Jupyter", "Start Jupyter where the run is."),
+    Command("ports.port", "p", "open_port", "Port", "Forward a port of the run's machine or container."),
+    quiet("ports.copy", "y", "copy", "Copy", "Copy the address of the selected port."),
+    Command("ports.close", "x", "close", "Close", "Close the selected port and end its server."),
+))
 # fmt: on

@@ -176,6 +176,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
             state = self.coordinator.state
             self.app.push_screen(screens.calls(self.project, state.run(state.selected)))
 
+    def action_ports(self) -> None:
+        if self.is_complete:
+            state = self.coordinator.state
+            self.app.push_screen(screens.ports(self.project, state.run(state.selected)))
+
     def action_help(self) -> None:
         if self.is_complete:
             self.coordinator.show_help()

@@ -1,0 +1,55 @@
+"""`open`: TensorBoard, Jupyter or a port of a run, at the loopback address of this machine."""
+
+from __future__ import annotations
+
+import argparse
+
+from tui_workbench.cli.shared.output import TEXT, emit, notify, output
+from tui_workbench.cli.shared.parser import RUN, option, options
+from tui_workbench.core.errors import UsageError
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.facade import Runs
+from tui_workbench.runs.ports import KINDS, PORT, OpenPort, parse_destination
+
+configure_open = options(
+    RUN,
+    option("kind", choices=KINDS, metavar="WHAT", help="tensorboard, jupyter or port"),
+    option("port", nargs="?", default="", metavar="[HOST:]PORT",
+           help="the port of the run; with HOST, the port of a host that the machine of the run can reach"),
+    option("--no-browser", action="store_true", help="only print the address"),
+    output(TEXT),
+    usage="%(prog)s -r ID {tensorboard | jupyter | port [HOST:]PORT} [--no-browser]",
+    epilog="""\
+Starts TensorBoard or Jupyter where the run is, with the Python of the run, and
+forwards its port through the open SSH connection to 127.0.0.1 of this machine.
+`port` forwards a port of the machine, or of the run's container. No port is
+published, and no process stays on the machine. The port is open until you press
+Ctrl+C, until `port close`, or until the connection ends.
+
+examples:
+  workbench-tui open -r 12 tensorboard
+  workbench-tui open -r 12 jupyter --no-browser
+  workbench-tui open -r 12 port 8080""",
+)  # fmt: skip
+
+
+def run_open(arguments: argparse.Namespace) -> int:
+    is_port = arguments.kind == PORT
+    if is_port != bool(arguments.port):
+        remedy = "See `workbench-tui open --help`."
+        raise UsageError("`port` needs a number" if is_port else f"{arguments.kind} takes no port", remedy=remedy)
+    destination = parse_destination(arguments.port) if is_port else None
+    directory = Runs(Project.find(arguments.project)).directory(arguments.run)
+    opened = OpenPort(directory, arguments.kind, destination)
+    try:
+        if opened.record.port != opened.wanted:
+            notify(f"port {opened.wanted} of this machine is in use, so port {opened.record.port} is used")
+        emit(opened.record._asdict(), arguments, text=[opened.record.url])
+        if not is_port and not arguments.no_browser:
+            opened.show_in_browser()
+        if opened.stays_open:
+            notify("Press Ctrl+C to close the port.")
+            notify(*filter(None, [opened.wait()]))
+    finally:
+        opened.close()
+    return 0

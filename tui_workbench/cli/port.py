@@ -1,0 +1,32 @@
+"""`port`: list and close the open ports of runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from tui_workbench.cli.shared.output import emit, notify, output
+from tui_workbench.cli.shared.parser import option, options
+from tui_workbench.core.errors import UsageError
+from tui_workbench.runs.ports import close_ports, open_ports
+
+COLUMNS = ("port", "kind", "leads_to", "machine", "run_id", "url")
+
+configure_list = options(output("table", has_project=False))
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    return emit([record._asdict() for record in open_ports()], arguments, COLUMNS)
+
+
+configure_close = options(
+    option("ports", nargs="*", metavar="PORT", help="the port or the URL, as in `port list`"),
+    option("--all", action="store_true", help="close all ports"),
+)
+
+
+def run_close(arguments: argparse.Namespace) -> int:
+    if bool(arguments.ports) == arguments.all:
+        raise UsageError("give the ports to close, or --all", remedy="`workbench-tui port list` lists the open ports.")
+    for name in arguments.ports or [record.url for record in open_ports()]:
+        notify(*(f"closed {record.kind} at port {record.port}" for record in close_ports(name)))
+    return 0

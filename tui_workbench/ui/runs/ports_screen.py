@@ -1,0 +1,152 @@
+"""The open ports of runs: TensorBoard, Jupyter and forwarded ports, opened by keys for the selected run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+from tui_workbench.core.errors import UsageError
+from tui_workbench.core.model import Run
+from tui_workbench.core.plaintext import counted
+from tui_workbench.projects.project import Project
+from tui_workbench.runs.ports import (
+    PORT,
+    Destination,
+    OpenPort,
+    PortRecord,
+    close_ports,
+    open_ports,
+    parse_destination,
+)
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.ui.blocking import CallQueue
+from tui_workbench.ui.commands.command import shown_key
+from tui_workbench.ui.commands.screen_commands import HISTORY, PORTS
+from tui_workbench.ui.formatting import run_title
+from tui_workbench.ui.runs.history_screen import HistoryScreen
+from tui_workbench.ui.terminal.clipboard import copy
+from tui_workbench.ui.terminal.safetext import safe_text
+from tui_workbench.ui.widgets.field_row import PromptRow
+from tui_workbench.ui.widgets.pieces import Piece, Row
+from tui_workbench.ui.widgets.row_list import RowList
+
+POLL_SECONDS = 1.0
+
+NO_PORTS = (
+    "No open ports.",
+    f"{shown_key('ports.tensorboard', 't')} starts TensorBoard for the selected run, "
+    f"{shown_key('ports.jupyter', 'n')} starts Jupyter, {shown_key('ports.port', 'p')} forwards a port.",
+)
+
+
+class PortsScreen(HistoryScreen, inherit_bindings=False):
+    """The screen of the open ports. Ports that it opens are closed when the workbench ends."""
+
+    BINDINGS = PORTS.bindings + HISTORY.bindings
+    DECLARED_COMMANDS = (*PORTS, *HISTORY)
+    AUTO_FOCUS = "RowList"
+    heading = "Ports"
+    about = "TensorBoard, Jupyter and forwarded ports of runs. Ports opened here are closed when you quit."
+    DEFAULT_CSS = "PortsScreen > RowList { height: 1fr; }"
+
+    def __init__(self, project: Project, run: Run | None = None) -> None:
+        super().__init__(project)
+        self._run = run
+        self._found: Sequence[PortRecord] = ()
+        self._calls = CallQueue(self)
+        self.ports = RowList()
+        self.prompt = PromptRow()
+        self.content = (self.ports, self.prompt)
+
+    @property
+    def subject(self) -> str:
+        return f"for {run_title(self._run)}" if self._run is not None else "of all projects"
+
+    def on_mount(self) -> None:
+        self._look()
+        self.set_interval(POLL_SECONDS, lambda: self._look() if self.is_current else None)
+
+    def _look(self) -> None:
+        self.ask("ports", open_ports, self._show)
+
+    def _show(self, found: Sequence[PortRecord]) -> None:
+        self._found = found
+        self.head.show(self.subject, right=(Piece(counted(len(found), "open port"), "muted"),))
+        self.ports.show_rows([_row(each) for each in found], empty=NO_PORTS)
+        self.refresh_bindings()
+
+    @property
+    def _current(self) -> PortRecord | None:
+        return next((each for each in self._found if each.url == self.ports.current), None)
+
+    def action_open(self, kind: str) -> None:
+        self._open(kind, None)
+
+    def action_open_port(self) -> None:
+        self.prompt.ask("Port of the run, or HOST:PORT", "", self._port_given)
+
+    def _port_given(self, text: str) -> None:
+        try:
+            self._open(PORT, parse_destination(text.strip()))
+        except UsageError as error:
+            self.show_error(error)
+
+    def _open(self, kind: str, destination: Destination | None) -> None:
+        if self._run is not None:
+            self.say(f"Opening {kind}...")
+            directory = RunDirectory(self._run.directory)
+            self._calls.add(partial(_open_and_keep, directory, kind, destination), self._port_opened)
+
+    def _port_opened(self, opened: OpenPort) -> None:
+        record, taken = opened.record, ""
+        if record.port != opened.wanted:
+            taken = f" Port {opened.wanted} of this machine is in use."
+        self.say(f"{record.kind}: {record.url}{taken}")
+        self._look()
+
+    def action_copy(self) -> None:
+        record = self._current
+        if record is not None and copy(self.app, record.url):
+            self.say("Address copied.")
+
+    def action_close(self) -> None:
+        if (record := self._current) is not None:
+            self.say(f"Closing port {record.port}...")
+            self._calls.add(partial(close_ports, record.url), self._port_closed)
+
+    def _port_closed(self, closed: Sequence[PortRecord]) -> None:
+        self.say(f"Closed {closed[0].kind} at port {closed[0].port}.")
+        self._look()
+
+    def why_not(self, action: str) -> str:
+        if action in ("open", "open_port") and self._run is None:
+            return "No run is selected."
+        if action in ("copy", "close") and self._current is None:
+            return "No port is selected."
+        return super().why_not(action)
+
+
+def _open_and_keep(directory: RunDirectory, kind: str, destination: Destination | None) -> OpenPort:
+    """Open a port, show it in the browser, and keep it open in a thread that ends with the workbench."""
+    opened = OpenPort(directory, kind, destination)
+
+    def keep() -> None:
+        opened.wait()
+        opened.close()
+
+    if opened.stays_open:
+        threading.Thread(target=keep, daemon=True).start()
+    else:
+        opened.close()
+    if kind != PORT:
+        opened.show_in_browser()
+    return opened
+
+
+def _row(record: PortRecord) -> Row:
+    # Without the login, so that the whole address is visible at 80 columns.
+    machine = Piece(f"  {safe_text(record.machine.partition(' (')[0])}", "muted")
+    return Row(
+        record.url, Piece(safe_text(record.url), "string"), (Piece(f"{record.kind:<12}", "function"),), (machine,)
+    )
