@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.faults.support import Workbench, until
-from tests.runs.metrics.support import curve, log, point, points, read
+from tests.runs.metrics.support import curve, point, points, read, write
 from tests.runs.support import make_run
 from tui_workbench.runs.metrics import summary_of
 from tui_workbench.runs.metrics.recording import MetricsRecorder
@@ -36,7 +36,7 @@ def run(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
 def logged_run(project: Project, **final: Any) -> Path:
     path = Path(make_run(project, "project_1700000000001", **final).path)
     points(path, *(point("loss", value, step) for step, value in CURVE))
-    log(path, {"kind": "tag", "name": "best", "value": None})
+    write(path / "metrics.jsonl", '{"kind":"tag","name":"best","step":null,"value":null,"time":1}\n', append=True)
     return path
 
 
@@ -154,7 +154,7 @@ def test_another_attempt_continues_compressed_values(project_root: Path) -> None
     workbench.write(SCRIPT)
     assert workbench.submit("train.py").code == 3
     (record,) = workbench.history()
-    run = Path(record["run_directory"])
+    run = workbench.folder / ".workbench" / "runs" / record["run_id"]
     until((run / "metrics.jsonl.gz").exists)
     until(lambda: not (run / "metrics.jsonl").exists())
     assert workbench.run("experiment", "resume", "--run", record["run_id"]).code == 0
