@@ -5,8 +5,9 @@ that a curve of a large run opens without parsing the logs. The cache can be del
 atomically. They are valid as long as their source files are unchanged.
 
 Format of the cache: MAGIC, length of the header (8 bytes, little-endian), header (JSON), items (JSON), and the curves.
-A curve is its steps, values and times as doubles, compressed with zlib. The header contains the number of points and
-the compressed size of each curve, the number of bytes of the items, and the byte order of the numbers.
+A curve is its steps and times, compressed together with zlib, and its values. All are doubles. The header contains the
+number of points of each curve, the compressed size of its steps and times, the number of bytes of the items, and the
+byte order of the numbers. Values are not compressed, because most of their digits are random.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ MAGIC = b"workbench metrics 3\n"
 
 CACHE_FROM = 20_000  # minimum number of points for a cache; parsing fewer points takes at most 40 ms
 LONGEST_CURVE = 4 << 20  # maximum number of points of a cached curve
-LARGEST_CURVE = 25 * LONGEST_CURVE  # maximum size of its compressed numbers in bytes; zlib adds at most 0.1 %
-FASTEST = 1  # a higher level of zlib saves hardly any space, because most digits of measured values are random
+LARGEST_CURVE = 17 * LONGEST_CURVE  # maximum compressed size of its steps and times; zlib adds at most 0.1 %
+FASTEST = 1  # level of zlib; a higher level saves hardly any space
 
 _NUMBER_BYTES = 8
 
@@ -64,7 +65,7 @@ class Stored:
             if not (0 <= count <= LONGEST_CURVE and 0 <= size <= LARGEST_CURVE):
                 raise ValueError(f"{count} points in {size} bytes")
             self._places[name] = (self.size, size, count)
-            self.size += size
+            self.size += size + count * _NUMBER_BYTES
         if not 0 <= self._items_size <= LARGEST:
             raise ValueError(f"{self._items_size} bytes of items")
         self.notes = [str(note) for note in summary["notes"]]
@@ -77,14 +78,14 @@ class Stored:
         data = b""
         with contextlib.suppress(OSError, zlib.error), open_regular(self._path) as file:
             file.seek(offset)
-            data = zlib.decompressobj().decompress(file.read(size), 3 * length + 1)
+            data = zlib.decompressobj().decompress(file.read(size), 2 * length + 1) + file.read(length)
         if len(data) != 3 * length:
             return None
-        parts = [array("d", data[at * length : (at + 1) * length]) for at in range(3)]
+        steps, times, values = (array("d", data[at * length : (at + 1) * length]) for at in range(3))
         if self._swapped:
-            for part in parts:
+            for part in (steps, times, values):
                 part.byteswap()
-        return Series(*parts)
+        return Series(steps, values, times)
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
@@ -171,8 +172,9 @@ def _cache(directory: str, contents: Contents) -> list[bytes]:
     items = json.dumps([item._asdict() for item in contents.items], separators=(",", ":")).encode()
     counts, curves = {}, []
     for name, series in contents.series:
-        curves.append(zlib.compress(b"".join(part.tobytes() for part in series), FASTEST))
-        counts[name] = (len(series.values), len(curves[-1]))
+        packed = zlib.compress(series.steps.tobytes() + series.times.tobytes(), FASTEST)
+        curves += [packed, series.values.tobytes()]
+        counts[name] = (len(series.values), len(packed))
     head = {
         **_origin(directory, contents.rules),
         "order": sys.byteorder,
