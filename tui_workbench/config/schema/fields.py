@@ -166,6 +166,15 @@ _COMPUTE_FIELDS = (
         source="workbench",
     ),
     Field(
+        "onLostMember",
+        "What to do with a run if a member of the group has not answered for 5 minutes: `wait` for the member, or "
+        "`end` the run on the other members.",
+        CHOICE,
+        default="wait",
+        choices=("wait", "end"),
+        source="workbench",
+    ),
+    Field(
         "setup",
         "Shell commands that a Slurm job executes before the script.",
         STRINGS,
