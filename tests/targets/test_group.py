@@ -55,6 +55,15 @@ DEAF = WAITS.replace("rank =", "signal.signal(15, signal.SIG_IGN)\nrank =")
 FAILS = DEAF + "if rank == 3: raise ValueError('bad shapes')\nwhile True: time.sleep(0.1)\n"
 
 
+TWICE = """
+import os
+attempt, rank = os.environ["WORKBENCH_ATTEMPT"], os.environ["RANK"]
+print("attempt", attempt, flush=True)
+open(f"outputs/{attempt}-{rank}", "w").close()
+if (attempt, rank) == ("1", "3"): raise ValueError("only once")
+"""
+
+
 def lines_of(log: str, rank: int) -> list[str]:
     """Return the lines of a rank in the merged log, without their prefix."""
     prefix = f"[rank{rank}]: "
@@ -234,3 +243,18 @@ def test_lost_member_ends_the_run_on_the_others(group: Group, monkeypatch: pytes
             group.machines[1].start_sshd()
         target.collect(spec)
         assert not group.processes()
+
+
+def test_failed_run_starts_again_on_all_members(group: Group) -> None:
+    group.configure(Retry={"delay": 0})
+    group.write(TWICE)
+    ended = group.submit("train.py", configuration="both")
+    (record,) = group.history()
+    assert record["status"] == "Completed", ended
+    log = group.log(record["run_id"])
+    assert lines_of(log, 3)[0] == "attempt 1"
+    assert {lines_of(log, rank)[-1] for rank in range(4)} == {"attempt 2"}
+    attempts = group.info(record["run_id"])["attempts"]
+    assert [(each["status"], each["exit_code"]) for each in attempts] == [("Failed", 1), ("Completed", 0)]
+    outputs = {path.name for path in (group.run_directory(record["run_id"]) / "outputs").iterdir()}
+    assert {"1-3", "2-0", "2-1", "2-2", "2-3"} <= outputs

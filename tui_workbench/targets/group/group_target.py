@@ -159,6 +159,14 @@ class GroupTarget(Target):
             raise
         join_files(spec)
 
+    def reset(self, spec: RunSpec, *, anew: bool = False) -> None:
+        def reset(member: Target, part: RunSpec) -> None:
+            if not member.has_ended(part):
+                member.stop(part, grace=STOP_GRACE)  # `wait` has given it up
+            member.reset(part, anew=anew)
+
+        self._on_each(spec, reset)
+
     def release(self, spec: RunSpec) -> None:
         self._on_each(spec, lambda member, part: member.release(part))
 
