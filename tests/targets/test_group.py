@@ -55,12 +55,12 @@ DEAF = WAITS.replace("rank =", "signal.signal(15, signal.SIG_IGN)\nrank =")
 FAILS = DEAF + "if rank == 3: raise ValueError('bad shapes')\nwhile True: time.sleep(0.1)\n"
 
 
-TWICE = """
+THRICE = """
 import os
 attempt, rank = os.environ["WORKBENCH_ATTEMPT"], os.environ["RANK"]
 print("attempt", attempt, flush=True)
 open(f"outputs/{attempt}-{rank}", "w").close()
-if (attempt, rank) == ("1", "3"): raise ValueError("only once")
+if attempt != "3" and rank == "3": raise ValueError("not yet")
 """
 
 
@@ -246,15 +246,20 @@ def test_lost_member_ends_the_run_on_the_others(group: Group, monkeypatch: pytes
 
 
 def test_failed_run_starts_again_on_all_members(group: Group) -> None:
+    """The second attempt is that of `Retry`, and the third that of a command."""
     group.configure(Retry={"delay": 0})
-    group.write(TWICE)
+    group.write(THRICE)
     ended = group.submit("train.py", configuration="both")
     (record,) = group.history()
-    assert record["status"] == "Completed", ended
-    log = group.log(record["run_id"])
-    assert lines_of(log, 3)[0] == "attempt 1"
-    assert {lines_of(log, rank)[-1] for rank in range(4)} == {"attempt 2"}
-    attempts = group.info(record["run_id"])["attempts"]
-    assert [(each["status"], each["exit_code"]) for each in attempts] == [("Failed", 1), ("Completed", 0)]
-    outputs = {path.name for path in (group.run_directory(record["run_id"]) / "outputs").iterdir()}
-    assert {"1-3", "2-0", "2-1", "2-2", "2-3"} <= outputs
+    run_id = record["run_id"]
+    assert record["reason"].startswith("attempt 2: exit code 1"), ended
+    resumed = group.run("experiment", "resume", "--run", run_id)
+    assert resumed.code == 0, resumed
+    group.until_status(run_id, "Completed")
+    log = group.log(run_id)
+    assert lines_of(log, 3) == ["attempt 1", "attempt 2", "attempt 3"]
+    assert {lines_of(log, rank)[-1] for rank in range(4)} == {"attempt 3"}
+    attempts = group.info(run_id)["attempts"]
+    assert [each["exit_code"] for each in attempts] == [1, 1, 0]
+    outputs = {path.name for path in (group.run_directory(run_id) / "outputs").iterdir()}
+    assert {"1-3", "2-3", "3-0", "3-1", "3-2", "3-3"} <= outputs
