@@ -158,8 +158,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "networkInterface",
-        "Network interface through which the members of a group connect to each other. By default, the interface of "
-        "the SSH connection.",
+        "Network interface through which the members of a group connect. By default, that of the SSH connection.",
         pattern=r"[^\x00-\x20/,^=]+",
         form="the name of an interface, such as eth0",
         example="eth0",
@@ -167,8 +166,7 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "onLostMember",
-        "What to do with a run if a member of the group has not answered for 5 minutes: `wait` for the member, or "
-        "`end` the run on the other members.",
+        "When a member has not answered for 5 minutes, `wait` for it, or `end` the run on the other members.",
         CHOICE,
         default="wait",
         choices=("wait", "end"),
