@@ -22,7 +22,7 @@ from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.adoption import adopt_runs
 from tui_workbench.runs.logs.rank_files import node_log, rank_log, ranks_by_node
-from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
+from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.group import waiting
 
@@ -225,7 +225,7 @@ def test_lost_member_ends_the_run_on_the_others(group: Group, monkeypatch: pytes
     group.configure(both={"onLostMember": "end"})
     run_id, _ = begin(group, WAITS)
     directory = RunDirectory(str(group.run_directory(run_id)))
-    os.kill(ControllerLock.holder(directory), signal.SIGKILL)
+    kill_controller(group.run_directory(run_id))
     monkeypatch.setattr(waiting, "LOST_SECONDS", 3.0)
     spec = directory.read_record().spec
     with contextlib.closing(target_for(spec.target)) as target:
@@ -257,7 +257,8 @@ def test_failed_run_starts_again_on_all_members(group: Group) -> None:
     assert resumed.code == 0, resumed
     group.until_status(run_id, "Completed")
     log = group.log(run_id)
-    assert lines_of(log, 3) == ["attempt 1", "attempt 2", "attempt 3"]
+    starts = [line for line in lines_of(log, 3) if line.startswith("attempt ")]
+    assert starts == ["attempt 1", "attempt 2", "attempt 3"]
     assert {lines_of(log, rank)[-1] for rank in range(4)} == {"attempt 3"}
     attempts = group.info(run_id)["attempts"]
     assert [each["exit_code"] for each in attempts] == [1, 1, 0]
