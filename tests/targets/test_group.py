@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from tests.conftest import open_folder
 from tests.faults.support import kill_controller, until
+from tests.gpu.standin import REST, T4, Built, Standin, gpu
+from tests.gpu.standin import standin_parts as standin_parts
+from tests.runs.gpu.test_recording import samples
 from tests.targets.group_project import MEMBERS
 from tests.targets.group_project import box2 as box2
 from tests.targets.group_project import group as group
+from tui_workbench.core.errors import WorkbenchError
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.lifecycle.adoption import adopt_runs
 from tui_workbench.runs.logs.rank_files import node_log, rank_log, ranks_by_node
+from tui_workbench.runs.store.rundir import RunDirectory
+from tui_workbench.targets.base.registry import target_for
+from tui_workbench.targets.group import waiting
 
 if TYPE_CHECKING:
     from tests.targets.group_project import Group
@@ -42,6 +53,15 @@ while not os.path.exists(os.path.expanduser("~/go")):
 """
 DEAF = WAITS.replace("rank =", "signal.signal(15, signal.SIG_IGN)\nrank =")
 FAILS = DEAF + "if rank == 3: raise ValueError('bad shapes')\nwhile True: time.sleep(0.1)\n"
+
+
+THRICE = """
+import os
+attempt, rank = os.environ["WORKBENCH_ATTEMPT"], os.environ["RANK"]
+print("attempt", attempt, flush=True)
+open(f"outputs/{attempt}-{rank}", "w").close()
+if attempt != "3" and rank == "3": raise ValueError("not yet")
+"""
 
 
 def lines_of(log: str, rank: int) -> list[str]:
@@ -115,6 +135,7 @@ def test_check_compares_the_members(group: Group) -> None:
     # The run configuration has the path of PyTorch.
     assert "warning   python          all members have Python 3." in checked.out
     assert checked.out.count("(wire)") == 2
+    assert "the clocks of the members agree" in checked.out
     gpus = group.run("gpu", "check", "-t", "both")
     (line,) = (line for line in gpus.out.splitlines() if line.startswith("broken"))
     assert line.startswith("broken    box1            gpu driver: ")
@@ -127,7 +148,13 @@ def test_check_compares_the_members(group: Group) -> None:
     group.configure(box2={"address": f"{group.machines[0].address}:22"})
     same = group.run("computetarget", "check", "both")
     assert (same.code, "have the same home folder" in same.out) == (4, True)
+    group.configure(both={"networkInterface": "eth0"})  # only this machine is connected to it
+    separate = group.run("computetarget", "check", "both")
+    assert (separate.code, "member box2 cannot connect to box1 at" in separate.out) == (4, True), separate
     group.write("")
+    ended = group.submit("train.py", configuration="both")
+    assert "member box2 cannot connect to box1 at" in ended.err, ended
+    group.configure(box2={"address": f"{group.machines[0].address}:22"})
     ended = group.submit("train.py", configuration="both")
     assert "members box1 and box2 have the same home folder" in f"{ended}".replace("box2 and box1", "box1 and box2")
 
@@ -137,6 +164,43 @@ def test_cancel_ends_all_ranks_on_all_members(group: Group) -> None:
     assert group.run("experiment", "cancel", "--run", run_id, "--grace", "0.2").code == 0
     assert group.status(run_id) == "Canceled"
     until(lambda: not group.processes(), "the end of all ranks")
+
+
+COMPUTES = f"""
+import os
+with open(os.environ["STANDIN_NVML_STATE"], "a") as state:
+    state.write("proc %s %d 900 - C\\n" % (os.environ["LOCAL_RANK"], os.getpid()))
+{WAITS}
+"""
+
+
+def test_verdict_covers_the_gpus_of_all_members(group: Group, standin_parts: Built) -> None:
+    """The GPUs are stand-ins. Each rank holds memory of a GPU; the second GPU of box2 does not compute."""
+    with contextlib.ExitStack() as stack:
+        for name, there, second in zip(MEMBERS, group.machines, (T4, REST), strict=True):
+            state = stack.enter_context(open_folder()) / name
+            gpus = Standin(state, standin_parts)
+            gpus.write(gpu(0), gpu(1, second))
+            state.chmod(0o666)
+            path = f"{standin_parts.programs}:/usr/bin:/bin"
+            stack.enter_context(there.configured(f"SetEnv PATH={path} STANDIN_NVML_STATE={state}"))
+        run_id, _ = begin(group, COMPUTES)
+        directory = group.run_directory(run_id)
+        until(lambda: len([each for each in samples(directory) if len(own_ranks(each)) == 4]) > 4, "their samples")
+        for there in group.machines:
+            (there.home() / "go").touch()
+        group.until_status(run_id, "Completed")
+    by_node = ranks_by_node(str(directory))
+    verdict = group.info(run_id)["gpu"]
+    assert verdict["text"].startswith("its processes computed on 3 of 4 GPUs, but not on GPU 1 on box2: ")
+    for name, first in zip(MEMBERS, (0, 100), strict=True):
+        found = [each for each in verdict["devices"] if each["number"] in (first, first + 1)]
+        assert [each["name"] for each in found] == [f"{name}: Tesla T4"] * 2
+        assert sorted(rank for each in found for rank in each["ranks"]) == list(by_node[name])
+
+
+def own_ranks(sample: dict[str, Any]) -> set[int]:
+    return {each[10] for each in sample.get("p", ()) if len(each) > 10 and each[4] == "own"}
 
 
 def test_run_survives_its_controller_and_a_lost_member(group: Group) -> None:
@@ -154,3 +218,49 @@ def test_run_survives_its_controller_and_a_lost_member(group: Group) -> None:
     group.until_status(run_id, "Completed")
     for rank in range(4):
         assert [line.split()[0] for line in lines_of(group.log(run_id), rank)] == ["rank", "trained"]
+
+
+def test_lost_member_ends_the_run_on_the_others(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process waits for the run instead of its controller, for a shorter time."""
+    group.configure(both={"onLostMember": "end"})
+    run_id, _ = begin(group, WAITS)
+    directory = RunDirectory(str(group.run_directory(run_id)))
+    kill_controller(group.run_directory(run_id))
+    monkeypatch.setattr(waiting, "LOST_SECONDS", 3.0)
+    spec = directory.read_record().spec
+    with contextlib.closing(target_for(spec.target)) as target:
+        group.machines[1].stop_sshd()
+        try:
+            outcome = target.wait(spec, -1)
+            assert (outcome.exit_code, outcome.has_failed) == (None, True)
+            assert outcome.reason.startswith("member box2: unreachable for 0.05 min (")
+            assert outcome.reason.endswith("); its processes may still be running there")
+            assert not group.machines[0].processes("python3")
+            with pytest.raises(WorkbenchError, match="member box2 does not answer") as incomplete:
+                target.collect(spec)
+            assert f"experiment collect --run {run_id}`, which also ends the processes" in incomplete.value.remedy
+        finally:
+            group.machines[1].start_sshd()
+        target.collect(spec)
+        assert not group.processes()
+
+
+def test_failed_run_starts_again_on_all_members(group: Group) -> None:
+    """The second attempt is that of `Retry`, and the third that of a command."""
+    group.configure(Retry={"delay": 0})
+    group.write(THRICE)
+    ended = group.submit("train.py", configuration="both")
+    (record,) = group.history()
+    run_id = record["run_id"]
+    assert record["reason"].startswith("attempt 2: exit code 1"), ended
+    resumed = group.run("experiment", "resume", "--run", run_id)
+    assert resumed.code == 0, resumed
+    group.until_status(run_id, "Completed")
+    log = group.log(run_id)
+    starts = [line for line in lines_of(log, 3) if line.startswith("attempt ")]
+    assert starts == ["attempt 1", "attempt 2", "attempt 3"]
+    assert {lines_of(log, rank)[-1] for rank in range(4)} == {"attempt 3"}
+    attempts = group.info(run_id)["attempts"]
+    assert [each["exit_code"] for each in attempts] == [1, 1, 0]
+    outputs = {path.name for path in (group.run_directory(run_id) / "outputs").iterdir()}
+    assert {"1-3", "2-3", "3-0", "3-1", "3-2", "3-3"} <= outputs

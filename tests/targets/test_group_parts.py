@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import socket
+import sys
 from pathlib import Path
 
 import pytest
 
-from tui_workbench.core.errors import ConfigurationError
+from tui_workbench.core.errors import ConfigurationError, WorkbenchError
 from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.projects.project import Project
+from tui_workbench.targets.group import waiting
 from tui_workbench.targets.group.collecting import join_outputs
+from tui_workbench.targets.group.connecting import Clock, clock_warning, require_connections
+from tui_workbench.targets.group.group_target import GroupTarget
+from tui_workbench.targets.group.member_reports import LostMembers
 from tui_workbench.targets.group.merging import CHUNK, Merge
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
 from tui_workbench.targets.group.rendezvous import Place, place_in
@@ -156,3 +162,35 @@ def test_wrong_members_are_refused(tmp_path: Path, members: str, problem: str) -
         Project(str(tmp_path)).target("both")
     assert problem in error.value.message
     assert (error.value.file, error.value.line) == (str(folder / "both.compute"), 2)
+
+
+def test_member_is_given_up_while_another_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = group(on_lost_member="end")._replace(parts=tuple(ComputeTarget(name, "", "remote") for name in "ab"))
+    lost = LostMembers(GroupTarget(whole, {}))
+    lost.lose("b", "no route")
+    assert lost.given_up() == {}  # not after such a short time
+    monkeypatch.setattr(waiting, "LOST_SECONDS", 0.0)
+    assert lost.given_up() == {"b": "no route"}
+    lost.lose("a", "no route")
+    assert lost.given_up() == {}  # the connection of this machine is lost
+    lost.regain("a")
+    lost.regain("b")
+    assert lost.given_up() == {}
+
+
+def test_port_in_use_is_refused(home: Path) -> None:
+    """Stand-in: both members are this machine."""
+    parts = tuple(ComputeTarget(name, "", "local", python_location=sys.executable) for name in "ab")
+    whole, places = group()._replace(parts=parts), {part.name: Place("lo", "127.0.0.1") for part in parts}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(WorkbenchError, match=f"member a cannot listen on 127.0.0.1, port {port}: Address already"):
+            require_connections(whole, places, port)
+    require_connections(whole, places, port)
+
+
+def test_clocks_that_certainly_differ_are_reported() -> None:
+    apart = {"a": Clock(-0.2, 1.1), "b": Clock(6.5, 7.9), "c": Clock(0.0, 1.0)}
+    assert clock_warning(apart) == "the clock of member b is at least 5 s ahead of the clock of member c"
+    # The answer of a slow machine says little about its clock.
+    assert clock_warning({"a": Clock(-9.0, 3.0), "b": Clock(6.5, 7.9)}) == ""

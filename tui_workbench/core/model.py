@@ -57,6 +57,7 @@ class ComputeTarget(NamedTuple):
     yarn_deploy_mode: str = "client"  # yarnDeployMode: client or cluster
     members: tuple[str, ...] = ()  # members: names of targets
     network_interface: str = ""  # networkInterface; "" for that of the SSH connection
+    on_lost_member: str = "wait"  # onLostMember: wait or end
     parts: "tuple[ComputeTarget, ...]" = ()  # the members of a group, in the order of `members`
 
     @property

@@ -116,7 +116,7 @@ CLUSTER = TargetType(
 GROUP = TargetType(
     "group",
     "Group of",
-    keys=("members", "networkInterface"),
+    keys=("members", "networkInterface", "onLostMember", "Retry"),
     required=("members",),
     is_remote=True,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -105,9 +106,11 @@ class History:
     def history_record(self, run_id: str) -> dict[str, Any]:
         """Return the history record of a run, with its attachments. Raises RunNotFound."""
         run = History.get(self, run_id)
-        names = attachments(run.directory)
-        sizes = {name: os.lstat(os.path.join(run.directory, name)).st_size for name in names}
-        record = {**history_record(run, facts_of(run.directory)), "attachments": ", ".join(names)}
+        sizes = {}
+        for name in attachments(run.directory):
+            with contextlib.suppress(OSError):  # the file was removed in the meantime
+                sizes[name] = os.lstat(os.path.join(run.directory, name)).st_size
+        record = {**history_record(run, facts_of(run.directory)), "attachments": ", ".join(sizes)}
         record["attachment_sizes"] = sizes
         if attempts := attempt_records(RunDirectory(run.directory)):
             record["attempts"] = attempts

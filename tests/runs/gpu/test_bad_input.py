@@ -23,7 +23,8 @@ from tests.targets.gpu.test_smi import sample_where
 from tui_workbench.core.model import RunRequest
 from tui_workbench.runs.gpu import recording, stall
 from tui_workbench.runs.gpu.judging import fresh_verdict
-from tui_workbench.runs.gpu.recording import Owners, Recorder
+from tui_workbench.runs.gpu.owners import Owners
+from tui_workbench.runs.gpu.recording import Recorder
 from tui_workbench.runs.gpu.usage import read_usage
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, RunDirectory
 from tui_workbench.runs.submission.launch import create_run

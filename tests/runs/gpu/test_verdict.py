@@ -179,8 +179,46 @@ def test_summary_fits_80_columns_without_repetition() -> None:
     assert summary(unused) == ["GPU not used: none of its processes held GPU memory"]
 
 
+NODES = T4._replace(
+    devices=tuple(Device(number, f"GPU-{number}", f"box{1 + number // 100}: Tesla T4") for number in (0, 1, 100, 101))
+)
+
+
+def ranks(loads: dict[int, list[int]], seconds: int) -> Usage:
+    """Return the totals of two machines: the loads of each GPU repeat; rank N holds memory of the Nth GPU."""
+    of = usage(NODES)
+    numbers = [device.number for device in NODES.devices]
+    held = tuple(own(number)._replace(rank=numbers.index(number)) for number in loads)
+    for second in range(seconds):
+        now = {number: load[second % len(load)] for number, load in loads.items()}
+        readings = tuple(Reading(number, now.get(number, 0)) for number in numbers)
+        of.add(Sample((of.last or 1000.0) + 1, readings, held))
+    return of
+
+
+def test_given_gpus_that_did_not_compute_are_named() -> None:
+    of = ranks({0: [90], 1: [90], 100: [90]}, 10)
+    assert verdict(of).text.startswith("its processes computed on 3 GPUs: GPUs 0,1 on box1, GPU 0 on box2, Tesla T4, ")
+    of.gives_all = True
+    assert verdict(of).text.startswith("its processes computed on 3 of 4 GPUs, but not on GPU 1 on box2: ")
+    of.machine = NODES._replace(hides_processes=True)  # other processes there may be those of the run
+    assert "but not" not in verdict(of).text
+
+
+def test_ranks_that_wait_are_named() -> None:
+    busy, waits = [90], [90, 90, 90, 0, 0]
+    text = verdict(ranks({0: busy, 1: busy, 100: busy, 101: waits}, 100)).text
+    assert text.startswith("its processes computed on 4 GPUs; rank 3 idle 40 % of the time: ")
+    text = verdict(ranks({0: waits, 1: waits, 100: waits, 101: waits}, 100)).text
+    assert text.count("idle 40 % of the time") == 3
+    assert "; 1 more GPU idle at least 20 % of the time: " in text
+    assert "idle" not in verdict(ranks({0: busy, 101: waits}, 50)).text  # short runs mostly load their model
+
+
 def test_verdict_survives_json() -> None:
-    found = verdict(add(usage(), 60, Reading(0, 80, 900, 60, throttle=4, ecc=1), own(), other()), BLOCK)
+    rank = own()._replace(rank=7)
+    found = verdict(add(usage(), 60, Reading(0, 80, 900, 60, throttle=4, ecc=1), rank, other()), BLOCK)
+    assert found.devices[0].ranks == (7,)
     assert from_json(json.loads(json.dumps(to_json(found)))) == found
 
 

@@ -29,16 +29,15 @@ def sleeper(**variables: str) -> subprocess.Popen[bytes]:
     return made
 
 
-def test_owner_has_user_program_run_and_session() -> None:
-    process = sleeper(WORKBENCH_RUN_ID="of_test_owners_1")
+def test_owner_has_user_program_run_session_and_rank() -> None:
+    process = sleeper(WORKBENCH_RUN_ID="of_test_owners_1", RANK="3")
     try:
         owner = Owners().of(process.pid)
     finally:
         process.kill()
         process.wait()
-    assert owner._replace(container="") == (
-        pwd.getpwuid(os.getuid()).pw_name, "sleep", "of_test_owners_1", "", os.getsid(0)
-    )  # fmt: skip
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert owner._replace(container="") == Owner(user, "sleep", "of_test_owners_1", "", os.getsid(0), 3)
 
 
 def test_ended_process_has_no_owner() -> None:

@@ -65,9 +65,9 @@ def test_smi_and_nvml_return_the_same(standin: Standin, opened: Callable[[], Smi
     assert (second.device, second.power) == (1, None)
 
 
-def test_processes_have_their_run(standin: Standin, opened: Callable[[], Smi]) -> None:
+def test_processes_have_their_run_and_rank(standin: Standin, opened: Callable[[], Smi]) -> None:
     standin.write(gpu(0), gpu(1, REST))
-    carrier = subprocess.Popen(["sleep", "60"], env={**os.environ, "WORKBENCH_RUN_ID": "of_test_smi_1"})
+    carrier = subprocess.Popen(["sleep", "60"], env={**os.environ, "WORKBENCH_RUN_ID": "of_test_smi_1", "RANK": "3"})
     try:
         standin.add(process(carrier.pid, 1, memory=512), process(1, 0, memory="-"))
         source = opened()
@@ -79,6 +79,7 @@ def test_processes_have_their_run(standin: Standin, opened: Callable[[], Smi]) -
     found = {each.pid: each for each in sample.processes}
     assert (found[carrier.pid].run, found[carrier.pid].name, found[carrier.pid].device) == ("of_test_smi_1", "sleep", 1)
     assert (found[1].run, found[1].memory, found[1].device) == ("", None, 0)
+    assert (found[carrier.pid].rank, found[1].rank) == (3, -1)
 
 
 def test_ended_process_has_no_owner(standin: Standin, opened: Callable[[], Smi]) -> None:

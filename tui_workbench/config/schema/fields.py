@@ -149,8 +149,7 @@ _COMPUTE_FIELDS = (
     *TARGET_OPTIONS,
     Field(
         "members",
-        "Targets of type `remote` on which torchrun starts the processes of each run. The first member hosts the "
-        "rendezvous.",
+        "Targets of type `remote` on which torchrun starts the processes. The first hosts the rendezvous.",
         STRINGS,
         example="[gpubox1, gpubox2]",
         completion="target",
@@ -158,11 +157,18 @@ _COMPUTE_FIELDS = (
     ),
     Field(
         "networkInterface",
-        "Network interface through which the members of a group connect to each other. By default, the interface of "
-        "the SSH connection.",
+        "Network interface through which the members of a group connect. By default, that of the SSH connection.",
         pattern=r"[^\x00-\x20/,^=]+",
         form="the name of an interface, such as eth0",
         example="eth0",
+        source="workbench",
+    ),
+    Field(
+        "onLostMember",
+        "When a member has not answered for 5 minutes, `wait` for it, or `end` the run on the other members.",
+        CHOICE,
+        default="wait",
+        choices=("wait", "end"),
         source="workbench",
     ),
     Field(

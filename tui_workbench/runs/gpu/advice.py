@@ -6,11 +6,13 @@ sampled, and pauses of less than a second appear only as a lower utilization.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tui_workbench.runs.gpu.usage import BUSY_PERCENT, DeviceUse, Usage
-from tui_workbench.runs.gpu.verdict import size_text
+from tui_workbench.runs.gpu.verdict import gpus_text, size_text
 from tui_workbench.targets.gpu.sample import Machine
+
+_Names = Mapping[int, str]  # of the devices, by number
 
 SHORTEST_SECONDS = 60.0
 """Minimum number of seconds on a GPU for any advice; shorter runs mostly load their model."""
@@ -29,31 +31,32 @@ def advice_on(usage: Usage) -> tuple[str, ...]:
     held = {number: use for number, use in sorted(usage.devices.items()) if use.held > 0}
     if max((use.held for use in held.values()), default=0.0) < SHORTEST_SECONDS:
         return ()
+    names = {each.number: each.name for each in usage.machine.devices}
     return tuple(
         sentence
         for sentence in (
-            _unused(usage, held),
-            _idle(held),
-            _waiting(held),
-            _hot(held),
-            _limited(held),
-            _full(usage.machine, held),
+            _unused(usage, names, held),
+            _idle(names, held),
+            _waiting(names, held),
+            _hot(names, held),
+            _limited(names, held),
+            _full(usage.machine, names, held),
         )
         if sentence
     )
 
 
-def _unused(usage: Usage, held: dict[int, DeviceUse]) -> str:
+def _unused(usage: Usage, names: _Names, held: dict[int, DeviceUse]) -> str:
     unused = [number for number, use in sorted(usage.devices.items()) if not use.held and use.watched]
-    if not usage.gives_all or not unused:
+    if not usage.gives_all or usage.machine.hides_processes or not unused:
         return ""
     return (
-        f"{len(unused)} of {len(usage.devices)} GPUs were given to the run but not used ({_named(unused)}): "
+        f"{len(unused)} of {len(usage.devices)} GPUs were given to the run but not used ({gpus_text(unused, names)}): "
         "start a process for each GPU (`ProcessesPerNode: gpus`), or request fewer"
     )
 
 
-def _idle(held: dict[int, DeviceUse]) -> str:
+def _idle(names: _Names, held: dict[int, DeviceUse]) -> str:
     means = {number: mean for number, use in held.items() if (mean := use.mean_utilization) is not None}
     idle = [number for number, mean in means.items() if mean < BUSY_PERCENT]
     busiest = max(means.values(), default=0.0)
@@ -61,12 +64,13 @@ def _idle(held: dict[int, DeviceUse]) -> str:
         return ""
     highest = max(means[number] for number in idle)
     return (
-        f"{_named(idle)} held memory but hardly computed (mean {highest:.0f} %, the busiest {busiest:.0f} %): "
+        f"{gpus_text(idle, names)} held memory but hardly computed "
+        f"(mean {highest:.0f} %, the busiest {busiest:.0f} %): "
         "check that each process selects its own GPU and gets data"
     )
 
 
-def _waiting(held: dict[int, DeviceUse]) -> str:
+def _waiting(names: _Names, held: dict[int, DeviceUse]) -> str:
     found = [
         (number, use)
         for number, use in held.items()
@@ -76,36 +80,38 @@ def _waiting(held: dict[int, DeviceUse]) -> str:
         return ""
     number, use = max(found, key=lambda each: each[1].paused / each[1].held)
     return (
-        f"GPU {number} waited {use.pauses} times between phases of work, {100 * use.paused / use.held:.0f} % of the "
-        "time, as when a script waits for data: more data loader workers, prefetching and pinned memory usually help"
+        f"{gpus_text([number], names)} waited {use.pauses} times between phases of work, "
+        f"{100 * use.paused / use.held:.0f} % of the time, as when a script waits for data: "
+        "more data loader workers, prefetching and pinned memory usually help"
     )
 
 
-def _hot(held: dict[int, DeviceUse]) -> str:
+def _hot(names: _Names, held: dict[int, DeviceUse]) -> str:
     number, part = _most(held, [use.by_heat for use in held.values()])
     if part < THROTTLED_PART:
         return ""
-    return f"heat reduced the clocks of GPU {number} for {100 * part:.0f} % of the time: check its fans and airflow"
+    where = gpus_text([number], names)
+    return f"heat reduced the clocks of {where} for {100 * part:.0f} % of the time: check its fans and airflow"
 
 
-def _limited(held: dict[int, DeviceUse]) -> str:
+def _limited(names: _Names, held: dict[int, DeviceUse]) -> str:
     number, part = _most(held, [use.by_power for use in held.values()])
     if part < THROTTLED_PART:
         return ""
     return (
-        f"the power limit reduced the clocks of GPU {number} for {100 * part:.0f} % of the time: a higher limit "
-        "(`nvidia-smi -pl`) or mixed precision usually helps"
+        f"the power limit reduced the clocks of {gpus_text([number], names)} for {100 * part:.0f} % of the time: "
+        "a higher limit (`nvidia-smi -pl`) or mixed precision usually helps"
     )
 
 
-def _full(machine: Machine, held: dict[int, DeviceUse]) -> str:
+def _full(machine: Machine, names: _Names, held: dict[int, DeviceUse]) -> str:
     sizes = {device.number: device.memory for device in machine.devices if device.memory}
     parts = {number: (use.peak_held or 0.0) / sizes[number] for number, use in held.items() if number in sizes}
     number = max(parts, key=lambda each: parts[each], default=-1)
     if number < 0 or parts[number] < FULL_PART:
         return ""
     return (
-        f"the memory of GPU {number} was almost full ({size_text(held[number].peak_held or 0.0)} of "
+        f"the memory of {gpus_text([number], names)} was almost full ({size_text(held[number].peak_held or 0.0)} of "
         f"{size_text(sizes[number])}): a smaller batch, mixed precision or gradient checkpointing usually helps"
     )
 
@@ -116,8 +122,3 @@ def _most(held: dict[int, DeviceUse], seconds: Sequence[float]) -> tuple[int, fl
         (number, spent / use.held) for (number, use), spent in zip(held.items(), seconds, strict=True)
     )
     return max(parts, key=lambda each: each[1])
-
-
-def _named(numbers: Sequence[int]) -> str:
-    """Return the numbers of GPUs: `GPU 3`, or `GPUs 3,5`."""
-    return f"{'GPU' if len(numbers) == 1 else 'GPUs'} {','.join(map(str, numbers))}"

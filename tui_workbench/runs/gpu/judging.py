@@ -12,7 +12,8 @@ import os
 from collections.abc import Mapping, Sequence
 
 from tui_workbench.core.model import RunConfiguration, RunState
-from tui_workbench.runs.gpu.advice import advice_on
+from tui_workbench.core.plaintext import counted
+from tui_workbench.runs.gpu import advice
 from tui_workbench.runs.gpu.evidence import AGAINST, FOR, evidence_in
 from tui_workbench.runs.gpu.gate import REQUIRED
 from tui_workbench.runs.gpu.stall import Progress
@@ -29,6 +30,8 @@ from tui_workbench.runs.gpu.verdict import (
     Evidence,
     Verdict,
     figures_text,
+    gpus_text,
+    ranks_text,
     size_text,
     time_text,
     to_json,
@@ -38,6 +41,8 @@ from tui_workbench.runs.store.rundir import GPU_SAMPLES, GPU_VERDICT, OUTPUT, En
 from tui_workbench.targets.gpu.vendors import vendor_of_tool
 
 SHORTEST_SECONDS = 3.0  # minimum time for the verdict `not used`; a process needs about a second to load CUDA
+IDLE_PERCENT = 20.0  # the sentence names the ranks whose GPU was idle for at least this part of the time
+MOST_NAMED = 3  # the sentence names the ranks of this many GPUs
 SHARED_PART = 0.1  # the verdict is `shared` if other processes used the GPU for more than this part of the time
 
 
@@ -63,8 +68,8 @@ def judge(
         word, text, cause = _decide(usage, held, figures, evidence, variables)
     if figures:
         text = f"{text}: {figures_text(figures)}"
-    unseen, advice = _unseen(usage, held), advice_on(usage)
-    return Verdict(word, text, cause, figures, tuple(evidence), unseen, usage.samples, final, advice)
+    unseen, advised = _unseen(usage, held), advice.advice_on(usage)
+    return Verdict(word, text, cause, figures, tuple(evidence), unseen, usage.samples, final, advised)
 
 
 def _stalled(progress: Progress) -> tuple[str, str, str]:
@@ -93,16 +98,37 @@ def _decide(
     busy = sum(use.busy for use in held.values())
     if busy < 1.0 and seconds < SHORTEST_SECONDS:
         return UNKNOWN, "its processes held GPU memory for too short a time to tell whether they computed", ""
-    # Short bursts of work appear in few samples, but raise the mean.
-    in_bursts = any((use.mean_utilization or 0.0) >= BUSY_PERCENT for use in held.values())
-    if busy < max(1.0, seconds * BUSY_PERCENT / 100) and not in_bursts:
+    if not any(use.has_computed for use in held.values()):
         cause = "the model may be on the GPU and the work on the CPU, or the script waits for data"
         return IDLE, "its processes held GPU memory but hardly computed", _against(evidence) or cause
     if sum(use.shared for use in held.values()) > SHARED_PART * seconds:
         others = ", ".join(dict.fromkeys(name for each in figures for name in each.others))
         return SHARED, f"its processes computed, but other processes may have computed too ({others})", ""
-    where = "a GPU" if len(figures) == 1 else f"{len(figures)} GPUs"
-    return PROVEN, f"its processes computed on {where}", ""
+    return PROVEN, f"its processes computed on {_where(usage, held)}{_idle_ranks(figures)}", ""
+
+
+def _where(usage: Usage, held: Mapping[int, DeviceUse]) -> str:
+    is_given = usage.gives_all and not usage.machine.hides_processes
+    given = {number: use for number, use in sorted(usage.devices.items()) if use.watched} if is_given else held
+    unused = [number for number, use in given.items() if not use.has_computed and (not use.held or not use.untold)]
+    if unused and len(unused) < len(given):
+        return f"{len(given) - len(unused)} of {len(given)} GPUs, but not on {gpus_text(unused, _names(usage))}"
+    return "a GPU" if len(held) == 1 else f"{len(held)} GPUs"
+
+
+def _idle_ranks(figures: Sequence[DeviceFigures]) -> str:
+    """Name the ranks whose GPUs were idle for a large part of the time, the worst first."""
+    idle = [
+        (each.idle, each.ranks)
+        for each in figures
+        if each.ranks and each.seconds >= advice.SHORTEST_SECONDS and (each.idle or 0.0) >= IDLE_PERCENT
+    ]
+    idle.sort(key=lambda each: -(each[0] or 0.0))
+    said = [f"; {ranks_text(ranks)} idle {part:.0f} % of the time" for part, ranks in idle[:MOST_NAMED]]
+    left = len(idle) - len(said)
+    if left > 0:
+        said.append(f"; {counted(left, 'more GPU')} idle at least {IDLE_PERCENT:.0f} % of the time")
+    return "".join(said)
 
 
 def _decide_unheld(usage: Usage, evidence: Sequence[Evidence], variables: Mapping[str, str]) -> tuple[str, str, str]:
@@ -149,13 +175,17 @@ def _against(evidence: Sequence[Evidence]) -> str:
 def _meanwhile(usage: Usage) -> str:
     """Describe the use of the GPUs by all processes during the run."""
     said = []
+    names = _names(usage)
     for number, use in sorted(usage.devices.items()):
         if use.watched and (use.work or (use.peak_all or 0.0) > (use.first_memory or 0.0)):
+            load = f"{100 * use.work / use.watched:.0f} %"
             grown = (use.peak_all or 0.0) - (use.first_memory or 0.0)
-            said.append(
-                f"GPU {number} was at {100 * use.work / use.watched:.0f} % and its memory grew by {size_text(grown)}"
-            )
+            said.append(f"{gpus_text([number], names)} was at {load} and its memory grew by {size_text(grown)}")
     return f"; meanwhile {', '.join(said)}" if said else ""
+
+
+def _names(usage: Usage) -> dict[int, str]:
+    return {each.number: each.name for each in usage.machine.devices}
 
 
 def _unseen(usage: Usage, held: Mapping[int, DeviceUse]) -> tuple[str, ...]:
@@ -164,13 +194,15 @@ def _unseen(usage: Usage, held: Mapping[int, DeviceUse]) -> tuple[str, ...]:
         said.append(f"no samples for {time_text(usage.unseen)}")
     if usage.machine.hides_processes:
         said.append("the host's process IDs are not visible in the container (Docker shows them with `--pid=host`)")
+    names = _names(usage)
     for number, use in sorted(held.items()):
+        gpu = gpus_text([number], names)
         if use.peak is None:
-            said.append(f"the driver does not report the memory of processes on GPU {number}")
+            said.append(f"the driver does not report the memory of processes on {gpu}")
         if 0 < use.untold < use.held:
-            said.append(f"no utilization of GPU {number} for {time_text(use.untold)}")
+            said.append(f"no utilization of {gpu} for {time_text(use.untold)}")
         if not use.energy:
-            said.append(f"the driver does not report the power of GPU {number}")
+            said.append(f"the driver does not report the power of {gpu}")
     return tuple(dict.fromkeys(said))
 
 
@@ -192,6 +224,8 @@ def _figures(usage: Usage, number: int, use: DeviceUse) -> DeviceFigures:
         tuple(use.others),
         round(use.throttled, 2),
         (use.ecc or 0) - (use.ecc_first or 0),
+        use.idle_percent and round(use.idle_percent, 1),
+        tuple(use.ranks),
     )
 
 

@@ -19,12 +19,14 @@ from typing import Any
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core.errors import TargetUnreachable, WorkbenchError
 from tui_workbench.core.files import open_below
-from tui_workbench.core.model import RunConfiguration, RunSpec
+from tui_workbench.core.model import ComputeTarget, RunConfiguration, RunSpec
 from tui_workbench.core.moments import this_moment
 from tui_workbench.core.waiting import Backoff
 from tui_workbench.runs.gpu.evidence import AGAINST, evidence_in
 from tui_workbench.runs.gpu.file_watch import FileWatch
 from tui_workbench.runs.gpu.gate import REQUIRED
+from tui_workbench.runs.gpu.group_samples import GroupSamples, files_of_parts, may_use_gpus
+from tui_workbench.runs.gpu.owners import Owners
 from tui_workbench.runs.gpu.usage import (
     BUSY_PERCENT,
     LONGEST_GAP,
@@ -40,13 +42,11 @@ from tui_workbench.runs.gpu.usage import (
 from tui_workbench.runs.store.rundir import GPU_SAMPLES, LIMIT, OUTPUT, Record, RunDirectory
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.gpu.changes import file_mark
-from tui_workbench.targets.gpu.choice import chosen
 from tui_workbench.targets.gpu.facts import facts_of
 from tui_workbench.targets.gpu.feed import Feed
 from tui_workbench.targets.gpu.job_samples import JobSamples
-from tui_workbench.targets.gpu.sample import Machine, Note, Process, Sample, encode
+from tui_workbench.targets.gpu.sample import Machine, Note, Sample, encode
 from tui_workbench.targets.gpu.vendors import may_have_gpu
-from tui_workbench.targets.hosts import supervisor
 from tui_workbench.targets.hosts.host import Host
 from tui_workbench.targets.hosts.host_for import host_of
 
@@ -81,7 +81,7 @@ class Recorder:
         self._on_stall = on_stall
         self._has_stalled = False  # in this attempt
         self._stopped = threading.Event()
-        self._owners = Owners(record.spec)
+        self._owned = Owners(record.spec).seen
         self._usage = Usage()
         self._usage.gives_all = _gives_all(record.spec)
         self._quiet: Callable[[Sample], float | None] = lambda sample: sample.quiet
@@ -99,6 +99,8 @@ class Recorder:
         try:
             if self._spec.target.kind.has_scheduler:
                 self._record_job()
+            elif self._spec.target.parts:
+                self._record_group()
             elif (host := self._host()) is not None:
                 self._record(host)
             else:
@@ -161,6 +163,19 @@ class Recorder:
         if not has_gpu:
             self._enforce_without_samples(has_no_gpu=True)
 
+    def _record_group(self) -> None:
+        """Record the GPUs of the members of a group."""
+        parts = [part for part in self._spec.parts if may_use_gpus(part)]
+        watch = FileWatch(self._directory.path, lambda: files_of_parts(self._spec.parts))
+        has_gpu = False
+        if parts:
+            with GroupSamples(self._spec, parts, self._stopped.is_set) as feed:
+                self._quiet = lambda sample: watch.quiet(time.monotonic())
+                self._owned = lambda sample: sample
+                has_gpu = self._follow(feed, lambda: self._inspect_processes(*feed.hosts))
+        if not has_gpu:
+            self._enforce_without_samples(has_no_gpu=True)
+
     def _record_job(self) -> None:
         """Record the GPU samples that the run's own Slurm job takes."""
         if requested_gpus(self._spec.slurm) == 0:
@@ -176,7 +191,7 @@ class Recorder:
         if not has_gpu:
             self._enforce_without_samples(has_no_gpu=True)
 
-    def _follow(self, feed: Feed | JobSamples, inspect: Callable[[], object]) -> bool:
+    def _follow(self, feed: Feed | JobSamples | GroupSamples, inspect: Callable[[], object]) -> bool:
         """Record samples until the run has ended. Return False at once if its machine has no GPU."""
         known = self._usage.last
         while True:
@@ -212,7 +227,7 @@ class Recorder:
         else:
             # After a cancel request, changes of the files are not progress.
             quiet = None if self._directory.cancel_requested else self._quiet(record)
-            seen = self._owners.seen(record)._replace(quiet=quiet)
+            seen = self._owned(record)._replace(quiet=quiet)
             before = self._usage.last
             self._usage.add(seen)
             self._policies.count(seen, self._usage, seen.time - before if before else 0.0)
@@ -235,7 +250,7 @@ class Recorder:
             self._policies.begin_attempt(attempt.start)
             self._write(attempt_line(attempt.number))
 
-    def _inspect_processes(self, host: Host) -> None:
+    def _inspect_processes(self, *hosts: Host) -> None:
         """Inspect the processes of the run periodically until one of them was observed on a GPU."""
         usage = self._usage
         if not usage.samples or self._is_seen:
@@ -244,8 +259,9 @@ class Recorder:
         if watched < next((after for after in FACTS_AFTER if after > self._facts_at), self._facts_at + FACTS_EVERY):
             return
         self._facts_at = max(watched, 0.1)
-        with contextlib.suppress(WorkbenchError):
-            self._keep_facts(facts_of(host, self._spec.run_id))
+        for host in hosts:
+            with contextlib.suppress(WorkbenchError):
+                self._keep_facts(facts_of(host, self._spec.run_id))
 
     @property
     def _is_seen(self) -> bool:
@@ -279,8 +295,12 @@ class Recorder:
 
 def _gives_all(spec: RunSpec) -> bool:
     """Return True if the run was given all GPUs in its samples; False if it may use them, but need not."""
-    kind = spec.target.kind
-    return kind.has_scheduler or (spec.target.gives_gpus if kind.runs_in_container else bool(spec.target.gpus))
+    return all(_gives_gpus(part.target) for part in spec.parts)
+
+
+def _gives_gpus(target: ComputeTarget) -> bool:
+    kind = target.kind
+    return kind.has_scheduler or (target.gives_gpus if kind.runs_in_container else bool(target.gpus))
 
 
 # Seconds after which a run that requires a GPU is ended if it has used none. Scripts often prepare data first.
@@ -376,54 +396,3 @@ class Policies:
         if found and all(each.speaks == AGAINST for each in found):
             return f"{REQUIRED}: {found[0].cause}"
         return ""
-
-
-class Owners:
-    """Finds the owners of GPU processes. The processes of the run are kept from one sample to the next."""
-
-    def __init__(self, spec: RunSpec) -> None:
-        self._spec = spec
-        self._container: str | None = None
-        self._devices: frozenset[int] = frozenset()
-        self._own: frozenset[int] = frozenset()
-
-    def seen(self, sample: Sample) -> Sample:
-        """Return the sample with the owners of processes, without devices that the run cannot use."""
-        processes = tuple(
-            process._replace(user=self._owner(process), run="", container="", session=0) for process in sample.processes
-        )
-        own = [process for process in processes if process.user == OWN]
-        self._own = frozenset(process.pid for process in own)
-        if self._spec.target.gpus not in ("", "all"):
-            self._devices = self._devices or frozenset(each.number for each in chosen(self._spec.run_directory))
-        if not self._devices or -1 in self._devices:
-            return sample._replace(processes=processes)
-        wanted = self._devices | {process.device for process in own}
-        return Sample(
-            sample.time,
-            tuple(reading for reading in sample.readings if reading.device in wanted),
-            tuple(process for process in processes if process.device in wanted),
-        )
-
-    def _owner(self, process: Process) -> str:
-        if process.run == self._spec.run_id or self._is_in_our_container(process) or self._is_in_our_session(process):
-            return OWN
-        # The driver may list a process that has just ended and whose owner cannot be read.
-        if not process.user and not process.name and process.pid in self._own:
-            return OWN
-        return process.run or process.user
-
-    def _is_in_our_session(self, process: Process) -> bool:
-        if not process.session or not self._spec.target.kind.runs_here:
-            return False
-        shell = supervisor.read_supervisor(self._spec.run_directory)
-        return shell is not None and shell.same_boot and shell.pid == process.session
-
-    def _is_in_our_container(self, process: Process) -> bool:
-        if not process.container or not self._spec.target.kind.runs_in_container:
-            return False
-        if self._container is None:
-            # Do not use the controller's target, which another thread uses. Retry after an error at the next sample.
-            with contextlib.suppress(WorkbenchError):
-                self._container = target_for(self._spec.target).container_id(self._spec)
-        return bool(self._container) and self._container == process.container

@@ -79,6 +79,7 @@ class DeviceUse:
         self.paused = 0.0  # seconds of these pauses
         self.ecc_first: int | None = None
         self.ecc: int | None = None
+        self.ranks: list[int] = []  # of processes of the run
 
     def to_json(self) -> dict[str, Any]:
         values = {name: round(value, 2) if isinstance(value, float) else value for name, value in vars(self).items()}
@@ -92,6 +93,7 @@ class DeviceUse:
         vars(made).update({name: values[name] for name in vars(made) if name in values})
         made.histogram = {int(key): float(seconds) for key, seconds in values["histogram"].items()}
         made.others = [str(each) for each in values["others"]]
+        made.ranks = [int(each) for each in values.get("ranks", ())]
         return made
 
     @property
@@ -99,6 +101,18 @@ class DeviceUse:
         """Mean utilization in % while the run held memory of the device; None if the driver did not report it."""
         known = self.held - self.untold
         return 100 * self.gpu_seconds / known if known > 0 else None
+
+    @property
+    def idle_percent(self) -> float | None:
+        """Part of this time in % in which the device did not compute; None if the driver did not report it."""
+        known = self.held - self.untold
+        return max(0.0, 100 * (1 - self.busy / known)) if known > 0 else None
+
+    @property
+    def has_computed(self) -> bool:
+        """True if the device computed during this time. Short bursts of work appear only in its mean utilization."""
+        is_busy = self.busy >= max(1.0, self.held * BUSY_PERCENT / 100)
+        return is_busy or (self.mean_utilization or 0.0) >= BUSY_PERCENT
 
     def quantile(self, share: float) -> float | None:
         """Return the utilization in % at a quantile of the time (`share` from 0 to 1), or None without samples."""
@@ -127,6 +141,9 @@ class DeviceUse:
 
     def _add_own(self, reading: Reading, own: Sequence[Process], passed: float) -> None:
         self.held += passed
+        for rank in sorted({process.rank for process in own} - {-1, *self.ranks}):
+            if len(self.ranks) < _MOST_OTHERS:
+                self.ranks.append(rank)
         memory = [process.memory for process in own if process.memory is not None]
         if memory:
             self.peak = max(sum(memory), self.peak or 0.0)

@@ -9,10 +9,14 @@ from typing import Any, NamedTuple
 
 from tui_workbench.core.files import load_json
 from tui_workbench.runs.store.rundir import GPU_VERDICT
+from tui_workbench.targets.gpu.sample import NODE_STEP
 
 PROVEN, IDLE, NOT_USED, SHARED, UNKNOWN, STALLED = "proven", "idle", "not used", "shared", "unknown", "stalled"
 
 UNUSED = "it used no GPU: "
+
+MOST_NODES = 4
+"""Maximum number of nodes whose GPUs a text lists."""
 
 
 class Evidence(NamedTuple):
@@ -42,6 +46,8 @@ class DeviceFigures(NamedTuple):
     others: tuple[str, ...]
     throttled_seconds: float
     ecc_errors: int
+    idle: float | None = None  # %, part of that time in which the device did not compute
+    ranks: tuple[int, ...] = ()  # of the processes of a run with torchrun
 
 
 class Verdict(NamedTuple):
@@ -70,8 +76,9 @@ class Verdict(NamedTuple):
 
 def figures_text(figures: Sequence[DeviceFigures]) -> str:
     """Return the totals of the devices in one line."""
-    numbers = ",".join(str(number) for number in sorted(each.number for each in figures))
-    said = [f"{'GPU' if len(figures) == 1 else 'GPUs'} {numbers} {figures[0].name}"]
+    names = {each.number: each.name for each in figures}
+    node, model = split_name(figures[0].name)
+    said = [f"{gpus_text(sorted(names), names)}{',' if node else ''} {model}"]
     peaks = [each.peak_memory for each in figures if each.peak_memory is not None]
     if peaks:
         said.append(f"peak {size_text(max(peaks))}" + (" each" if len(peaks) > 1 else ""))
@@ -85,6 +92,39 @@ def figures_text(figures: Sequence[DeviceFigures]) -> str:
     if energy:
         said.append(f"{energy:.3g} Wh" if energy < 1000 else f"{energy / 1000:.3g} kWh")
     return ", ".join(said)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return the node and the model of a device; the node is "" unless the run has several (see `sample.on_node`)."""
+    node, colon, model = name.partition(": ")
+    return (node, model) if colon else ("", name)
+
+
+def number_on_node(number: int, name: str) -> int:
+    """Return the number of a device on its machine; `number` and `name` are those in the samples of the run."""
+    return number % NODE_STEP if split_name(name)[0] else number
+
+
+def gpus_text(numbers: Sequence[int], names: Mapping[int, str]) -> str:
+    """Return the numbers of GPUs: `GPU 3`, `GPUs 3,5`, or `GPUs 0,1 on box1, GPU 0 on box2` with several nodes.
+
+    `names` are the names of the devices by number.
+    """
+    by_node: dict[str, list[int]] = {}
+    for number in numbers:
+        name = names.get(number, "")
+        by_node.setdefault(split_name(name)[0], []).append(number_on_node(number, name))
+    if len(by_node) > MOST_NODES:
+        return f"{len(numbers)} GPUs on {len(by_node)} nodes"
+    return ", ".join(
+        f"{'GPU' if len(there) == 1 else 'GPUs'} {','.join(map(str, there))}{f' on {node}' if node else ''}"
+        for node, there in by_node.items()
+    )
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """Return `rank 5` or `ranks 4,5`."""
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {','.join(map(str, ranks))}"
 
 
 def summary(verdict: Verdict, width: int = 65) -> list[str]:
@@ -128,7 +168,10 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
 
 def from_json(value: Mapping[str, Any]) -> Verdict:
     """Read the output of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
-    devices = tuple(DeviceFigures(**{**each, "others": tuple(each["others"])}) for each in value["devices"])
+    devices = tuple(
+        DeviceFigures(**{**each, "others": tuple(each["others"]), "ranks": tuple(map(int, each.get("ranks", ())))})
+        for each in value["devices"]
+    )
     evidence = tuple(Evidence(**{**each, "quote": tuple(each["quote"])}) for each in value["evidence"])
     return Verdict(
         str(value["verdict"]), str(value["text"]), str(value["cause"] or ""), devices, evidence,

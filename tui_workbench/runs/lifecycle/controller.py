@@ -57,7 +57,7 @@ class Helpers:
         if kind.has_scheduler:
             is_without = requested_gpus(spec.slurm) == 0
         else:
-            is_without = not kind.has_gpus or (kind.runs_in_container and not spec.target.gives_gpus)
+            is_without = not any(each.target.kind.has_gpus and each.target.can_use_gpus for each in spec.parts)
         if not wants and (is_without or (kind.runs_here and not may_have_gpu_here())):
             return
         from tui_workbench.runs.gpu.recording import Recorder

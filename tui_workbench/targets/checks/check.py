@@ -118,7 +118,12 @@ def _group(target: ComputeTarget) -> Iterator[CheckResult]:
         if worst.state == result.BROKEN:
             return
     checks = GroupChecks(target)
-    compared = {result.HOMES: checks.homes, result.PYTHON: checks.python, result.NETWORK: checks.network}
+    compared = {
+        result.HOMES: checks.homes,
+        result.PYTHON: checks.python,
+        result.NETWORK: checks.network,
+        result.CLOCK: checks.clocks,
+    }
     for name, check in compared.items():
         yield run_check(name, check, host_of(target))
 

@@ -12,29 +12,22 @@ import os
 import stat
 import time
 from calendar import timegm
-from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tui_workbench.core.files import open_below
 from tui_workbench.targets.gpu.changes import CHANGES, LOOK_SECONDS, Silence
 from tui_workbench.targets.gpu.facts import FACTS, facts_in
-from tui_workbench.targets.gpu.sample import Device, Machine, Note, Process, Reading, Sample
+from tui_workbench.targets.gpu.joining import Source, join, joined_machine
+from tui_workbench.targets.gpu.sample import NODE_STEP, Device, Machine, Note, Process, Reading, Sample, on_node
 from tui_workbench.targets.gpu.smi_lines import DEVICE, FUNCTIONS, NEW_THROTTLE, READING, RUNNING, THROTTLE, SmiLines
 from tui_workbench.targets.hosts.supervisor import EXIT, GPU
 
 _Value = TypeVar("_Value", Reading, Process)
 
-NODE_STEP = 100
-"""The GPUs of node N are numbered from N * NODE_STEP; nodes are counted from 0."""
-
 SILENCE_SECONDS = 10.0
 """Seconds without a reading after which the tool counts as hanging."""
 
-WAIT_SECONDS = 60.0
-"""The longest time that samples of a node wait for samples of other nodes, measured by the times of the samples."""
-
-_TOGETHER = 0.6  # samples of different nodes that are fewer seconds apart count as one
 _MOST_BYTES = 1 << 20  # maximum number of bytes to read from a file at once
 _MOST_LINE = 1 << 16
 
@@ -189,41 +182,25 @@ class JobSamples(contextlib.AbstractContextManager["JobSamples"]):
 
     def _whole_machine(self) -> Machine:
         machines = [node.machine for _, node in sorted(self._nodes.items()) if node.machine is not None]
-        devices = tuple(device for machine in machines for device in machine.devices)
-        first = next((machine for machine in machines if machine.devices), machines[0])
-        return first._replace(devices=devices, hides_processes=any(machine.hides_processes for machine in machines))
+        return joined_machine(machines)
 
     def _together(self, *, is_last: bool) -> list[Sample]:
         """Return the samples of all nodes. Samples of different nodes at about the same time become one sample."""
-        found: list[Sample] = []
-        newest = max((node.last for node in self._nodes.values()), default=0.0)
-        while True:
-            heads = [node.samples[0].time for node in self._nodes.values() if node.samples]
-            first = min(heads, default=0.0)
-            is_awaited = any(
-                not node.samples and newest - max(node.last, first) < WAIT_SECONDS for node in self._nodes.values()
-            )
-            if not heads or (is_awaited and len(self._nodes) > 1 and not is_last):
-                return found
-            parts = []
-            for number, node in self._nodes.items():
-                if node.samples and node.samples[0].time < first + _TOGETHER:
-                    parts.append(node.samples.popleft())
-                    if number == 0:  # only the first node looks at the run's files; it may have no sample now
-                        self._quiet = parts[-1].quiet
-            readings = tuple(reading for part in parts for reading in part.readings)
-            processes = tuple(process for part in parts for process in part.processes)
-            found.append(Sample(first, readings, processes, self._quiet))
+        found = []
+        for sample, parts in join(self._nodes, is_last=is_last):
+            if 0 in parts:  # only the first node looks at the run's files; it may have no sample now
+                self._quiet = parts[0].quiet
+            found.append(sample._replace(quiet=self._quiet))
+        return found
 
 
-class _Node:
+class _Node(Source):
     """The file of one node."""
 
     def __init__(self, number: int, descriptor: int) -> None:
+        super().__init__()
         self.machine: Machine | None = None
         self.is_new = False  # the description of the machine is new
-        self.samples: deque[Sample] = deque()
-        self.last = 0.0  # the time of the last sample
         self.facts: list[str] = []
         self._first = number * NODE_STEP
         self._descriptor = descriptor
@@ -294,7 +271,7 @@ class _Node:
         devices = [device for device in machine.devices if _is_visible(device, facts.get("v", ""))]
         self._devices = frozenset(device.number for device in devices)
         if count != "1":
-            devices = [each._replace(number=self._first + each.number, name=f"{name}: {each.name}") for each in devices]
+            devices = [on_node(each, self._first, name) for each in devices]
         else:
             self._first = 0
         problem = machine.problem or ("" if devices else f"{machine.source} lists no GPU of the job")

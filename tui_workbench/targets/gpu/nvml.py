@@ -15,12 +15,22 @@ import re
 import time
 from typing import Any
 
-from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, Note, Owner, Process, Reading, Sample
+from tui_workbench.targets.gpu.sample import (
+    FIRST_NAMESPACE,
+    Device,
+    Machine,
+    Note,
+    Owner,
+    Process,
+    Reading,
+    Sample,
+    rank_in,
+)
 from tui_workbench.targets.hosts.processes import RUN_ID_VARIABLE
 
 _MIB = 1 << 20
 
-_MARK = b"\0%s=" % RUN_ID_VARIABLE.encode()
+_MARK, _RANK_MARK = b"\0%s=" % RUN_ID_VARIABLE.encode(), b"\0RANK="
 _CONTAINER = re.compile(rb"([0-9a-f]{64})")
 _MOST_KNOWN = 4096
 
@@ -149,7 +159,8 @@ class Nvml:
         for pid, memory in {**drawing, **computing}.items():
             owner = self._owners.of(pid)
             used = round(memory / _MIB, 1) if memory is not None else None
-            found.append(Process(pid, index, used, shares.get(pid), *owner, pid not in computing))
+            is_graphics = pid not in computing
+            found.append(Process(pid, index, used, shares.get(pid), graphics=is_graphics, **owner._asdict()))
         return found
 
     def _running(self, question: str, handle: Any) -> dict[int, int | None]:
@@ -231,7 +242,8 @@ def _read_owner(pid: int, session: int) -> Owner:
     run = environment.partition(_MARK)[2].partition(b"\0")[0].decode("utf-8", "surrogateescape")
     container = _CONTAINER.search(_read(f"/proc/{pid}/cgroup"))
     name = _read(f"/proc/{pid}/comm").strip().decode("utf-8", "replace")
-    return Owner(_user_of(pid), name, run, container.group(1).decode() if container else "", session)
+    rank = environment.partition(_RANK_MARK)[2].partition(b"\0")[0].decode("ascii", "replace")
+    return Owner(_user_of(pid), name, run, container.group(1).decode() if container else "", session, rank_in(rank))
 
 
 def _user_of(pid: int) -> str:

@@ -26,6 +26,9 @@ THROTTLED = sum(bit for bit, _ in THROTTLE_REASONS)
 BY_POWER, BY_HEAT = 0x84, 0x60
 """The bits of THROTTLE_REASONS for limited power (power cap, power brake) and for heat."""
 
+NODE_STEP = 100
+"""The GPUs of node N of a run are numbered from N * NODE_STEP; nodes are counted from 0."""
+
 FIRST_NAMESPACE = "pid:[4026531836]"  # the kernel's name of the root PID namespace (PROC_PID_INIT_INO)
 
 
@@ -38,6 +41,11 @@ class Device(NamedTuple):
     memory: float | None = None  # MiB
     power_limit: float | None = None  # W
     slices: tuple[str, ...] = ()  # IDs of its MIG slices; with MIG the driver reports no utilization of the GPU
+
+
+def on_node(device: Device, first: int, node: str) -> Device:
+    """Return a device of one node of a run, whose devices are numbered from `first`."""
+    return device._replace(number=first + device.number, name=f"{node}: {device.name}")
 
 
 class Machine(NamedTuple):
@@ -77,6 +85,12 @@ class Owner(NamedTuple):
     run: str = ""
     container: str = ""
     session: int = 0
+    rank: int = -1
+
+
+def rank_in(text: str) -> int:
+    """Return the rank in a value of RANK; -1 for other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
 
 
 class Process(NamedTuple):
@@ -92,6 +106,7 @@ class Process(NamedTuple):
     container: str = ""  # the ID of its container
     session: int = 0
     graphics: bool = False  # it draws to a screen and does not compute
+    rank: int = -1  # the RANK in its environment, which torchrun sets; -1 if there is none
 
 
 class Sample(NamedTuple):

@@ -9,7 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tui_workbench.targets.gpu.sample import FIRST_NAMESPACE, Device, Machine, Note, Owner, Process, Reading, Sample
+from tui_workbench.targets.gpu.sample import (
+    FIRST_NAMESPACE,
+    Device,
+    Machine,
+    Note,
+    Owner,
+    Process,
+    Reading,
+    Sample,
+    rank_in,
+)
 from tui_workbench.targets.gpu.vendors import NVIDIA, SMI
 
 _TOGETHER = 0.5  # maximum number of seconds from the first line of a list of processes to its last
@@ -35,16 +45,17 @@ _FUNCTIONS = """\
 form=--format=csv,noheader,nounits known=' ' seen=0
 mark() { while IFS= read -r text; do printf '%s%s\\n' "$1" "$text"; done; }
 owner() {
-    stat= name= user=
+    stat= name= user= rank=
     { read -r stat </proc/"$1"/stat; } 2>/dev/null || return 0
     { read -r name </proc/"$1"/comm; } 2>/dev/null
     run=$( { tr '\\0' '\\n' </proc/"$1"/environ | sed -n 's/^WORKBENCH_RUN_ID=//p' | head -n 1; } 2>/dev/null)
     [ -n "$run" ] || run=$(run_of_job "$1")
+    rank=$( { tr '\\0' '\\n' </proc/"$1"/environ | sed -n 's/^RANK=//p' | head -n 1; } 2>/dev/null)
     box=$(grep -oE '[0-9a-f]{64}' /proc/"$1"/cgroup 2>/dev/null | head -n 1)
     user=$(stat -c %U /proc/"$1" 2>/dev/null)
     pid=$1
     set -- ${stat##*)}
-    printf 'o%s\\t%s\\t%s\\t%s\\t%s\\t%s\\n' "$pid" "$user" "$name" "$run" "$box" "$4"
+    printf 'o%s\\t%s\\t%s\\t%s\\t%s\\t%s\\t%s\\n' "$pid" "$user" "$name" "$run" "$box" "$4" "$rank"
 }
 processes() {
     while IFS= read -r text; do
@@ -184,14 +195,15 @@ class SmiLines:
             self._processes, self._processes_at = [], now
         index = self._index_of.get(row.get("gpu_uuid", ""), -1)
         owner = self._owners.get(int(pid), Owner())
-        self._processes.append(Process(int(pid), index, _number(row.get("used_memory", "")), None, *owner))
+        memory = _number(row.get("used_memory", ""))
+        self._processes.append(Process(int(pid), index, memory, **owner._asdict()))
 
     def _take_owner(self, text: str) -> None:
         cells = text.split("\t")
-        if len(cells) == 6 and cells[0].isdigit():
+        if len(cells) == 7 and cells[0].isdigit():
             session = int(cells[5]) if cells[5].isdigit() else 0
             user, name, run, container = cells[1:5]
-            self._owners[int(cells[0])] = Owner(user, name, run, container, session)
+            self._owners[int(cells[0])] = Owner(user, name, run, container, session, rank_in(cells[6]))
 
     def _sample(self) -> Sample:
         readings = tuple(self._readings[index] for index in sorted(self._readings))

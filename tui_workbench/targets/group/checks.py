@@ -5,9 +5,16 @@ from __future__ import annotations
 import secrets
 
 from tui_workbench.core.model import ComputeTarget
-from tui_workbench.targets.checks.result import HOMES, NETWORK, OK, PYTHON, WARNING, CheckFailed, CheckResult
+from tui_workbench.targets.checks.result import CLOCK, HOMES, NETWORK, OK, PYTHON, WARNING, CheckFailed, CheckResult
+from tui_workbench.targets.group.connecting import (
+    PYTHON_SECONDS,
+    clock_warning,
+    clocks_of,
+    python_words,
+    require_connections,
+)
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
-from tui_workbench.targets.group.rendezvous import find_place
+from tui_workbench.targets.group.rendezvous import find_place, port_of
 from tui_workbench.targets.hosts.host_for import host_of
 from tui_workbench.targets.hosts.host_layout import HostLayout
 
@@ -22,10 +29,7 @@ print("%d.%d" % sys.version_info[:2], torch)
 """
 """Prints the versions of Python and PyTorch, with the local version of a build, such as 2.7.1+cu126."""
 
-# $1: the interpreter, $2: the script.
-_PYTHON = 'case $1 in "~/"*) set -- "$HOME/${1#??}" "$2" ;; esac; exec "$1" -c "$2"'
-
-PYTHON_SECONDS = 60.0
+CLOCK_REMEDY = "Synchronize the clocks with NTP. torchrun gives up members whose clocks differ by 15 seconds."
 
 
 class GroupChecks:
@@ -51,8 +55,8 @@ class GroupChecks:
         """Check that all members have the same versions of Python and PyTorch. Raises WorkbenchError."""
         found = {}
         for part in self._target.parts:
-            command = ["sh", "-c", _PYTHON, "sh", part.python_location, _VERSIONS]
-            version, _, torch = host_of(part).check(command, timeout=PYTHON_SECONDS).text.strip().partition(" ")
+            done = host_of(part).check(python_words(part, "-c", _VERSIONS), timeout=PYTHON_SECONDS)
+            version, _, torch = done.text.strip().partition(" ")
             found[part.name] = f"Python {version} and {f'PyTorch {torch}' if torch else 'no PyTorch'}"
         if len(set(found.values())) > 1:
             raise CheckFailed(
@@ -67,7 +71,14 @@ class GroupChecks:
         return CheckResult(PYTHON, OK, f"all members have {versions}")
 
     def network(self) -> CheckResult:
-        """Find the addresses with which the members connect to each other. Raises WorkbenchError."""
+        """Connect the members to each other, as runs do. Raises WorkbenchError."""
         places = {part.name: find_place(self._target, part.name, host_of(part)) for part in self._target.parts}
+        require_connections(self._target, places, port_of(secrets.token_hex(8)))
         texts = (f"{name} has {place.address} ({place.interface or 'SSH'})" for name, place in places.items())
         return CheckResult(NETWORK, OK, "; ".join(texts))
+
+    def clocks(self) -> CheckResult:
+        """Compare the clocks of the members. Raises WorkbenchError."""
+        if warning := clock_warning(clocks_of(self._target)):
+            return CheckResult(CLOCK, WARNING, warning, CLOCK_REMEDY)
+        return CheckResult(CLOCK, OK, "the clocks of the members agree")

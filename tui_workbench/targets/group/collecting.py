@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 
 from tui_workbench.core.files import make_folders, open_below, rename_below, unlink_below
 from tui_workbench.core.model import RunSpec
-from tui_workbench.targets.hosts.supervisor import OUTPUTS
+from tui_workbench.targets.group.merging import Merge
+from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUT, OUTPUTS
 
 CHUNK = 1 << 20
 """Number of bytes that are compared at once."""
+
+
+@contextlib.contextmanager
+def merged_files(spec: RunSpec) -> Iterator[list[Merge]]:
+    """Return the files of the run in which the lines of all members are merged."""
+    with contextlib.ExitStack() as stack:
+        names = [part.target.name for part in spec.parts]
+        yield [stack.enter_context(Merge(spec.run_directory, names, name)) for name in (OUTPUT, METRICS)]
+
+
+def join_files(spec: RunSpec) -> None:
+    """Complete the merged files and join the outputs. Can be called again."""
+    with merged_files(spec) as merges:
+        for merge in merges:
+            merge.finish()
+    join_outputs(spec)
 
 
 def join_outputs(spec: RunSpec) -> None:

@@ -6,11 +6,9 @@ the others differ (see `rendezvous`).
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from tui_workbench.core.errors import ConfigurationError, TargetUnreachable, WorkbenchError, storage_errors
@@ -22,20 +20,22 @@ from tui_workbench.targets.base import run_environment
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.python_environment import PythonEnvironment
 from tui_workbench.targets.base.stacks import Reading
-from tui_workbench.targets.base.values import Outcome, Report
+from tui_workbench.targets.base.values import Outcome
 from tui_workbench.targets.gpu import choice
-from tui_workbench.targets.group.collecting import join_outputs
-from tui_workbench.targets.group.merging import Merge
+from tui_workbench.targets.group import waiting
+from tui_workbench.targets.group.collecting import join_files, merged_files
+from tui_workbench.targets.group.connecting import clock_warning, clocks_of, require_connections
+from tui_workbench.targets.group.member_reports import LostMembers, MemberReport
 from tui_workbench.targets.group.own_folders import owner_of_folder, require_own_folders
-from tui_workbench.targets.group.rendezvous import find_place, part_with_places
-from tui_workbench.targets.group.waiting import wait_for_parts
+from tui_workbench.targets.group.rendezvous import find_place, part_with_places, port_of
 from tui_workbench.targets.hosts.host import Entry
-from tui_workbench.targets.hosts.supervisor import METRICS, OUTPUT
 
 _Result = TypeVar("_Result")
 
+END = "end"  # a value of `onLostMember`
+
 STOP_GRACE = 2.0
-"""Seconds between SIGTERM and SIGKILL for parts that have started when another part cannot be started."""
+"""Seconds between SIGTERM and SIGKILL for parts that are ended because of another part."""
 
 
 class GroupTarget(Target):
@@ -44,10 +44,9 @@ class GroupTarget(Target):
     def __init__(self, target: ComputeTarget, members: Mapping[str, Target]) -> None:
         super().__init__(target)
         self._members = members
-        self._lost: dict[str, str] = {}  # why members do not answer
-        self._lock = threading.Lock()
+        self._lost = LostMembers(self)
         for name, member in members.items():
-            member.report = _MemberReport(name, self)
+            member.report = MemberReport(name, self, self._lost)
 
     # -- before the start ----------------------------------------------------------------------------------------------
 
@@ -61,7 +60,7 @@ class GroupTarget(Target):
                 file=path,
                 line=line_of_key(path, "ProcessesPerNode"),
             )
-        return self._joined([self._members[part.target.name].plan(part) for part in spec.parts])
+        return _joined(spec, [self._members[part.target.name].plan(part) for part in spec.parts])
 
     def plan_details(self, spec: RunSpec, plan: Plan, tree: Callable[[], Sequence[Entry]]) -> Plan:
         files = tree()
@@ -69,22 +68,10 @@ class GroupTarget(Target):
         def details(member: Target, part: RunSpec) -> Plan:
             return member.plan_details(part, member.plan(part), lambda: files)
 
-        joined = self._joined(list(self._on_each(spec, details).values()))
+        joined = _joined(spec, list(self._on_each(spec, details).values()))
         names = {step.name for step in joined.steps}
         before = tuple(step for step in plan.steps if step.name not in names)
         return joined._replace(steps=(*before, *joined.steps))
-
-    def _joined(self, plans: Sequence[Plan]) -> Plan:
-        """Return one plan with the steps of all members, in the order of the steps."""
-        names = dict.fromkeys(step.name for plan in plans for step in plan.steps)
-        steps = tuple(
-            Step(*step)._replace(title=f"{plan.target}: {step.title}")
-            for name in names
-            for plan in plans
-            for step in plan.steps
-            if step.name == name
-        )
-        return Plan(self.target.name, self.target.type, plans[0].interpreter, steps)
 
     def check(self) -> list[Problem]:
         return [problem for member in self._members.values() for problem in member.check()]
@@ -114,6 +101,10 @@ class GroupTarget(Target):
             self.reserve(spec)
             found = self._on_each(spec, lambda member, part: find_place(self.target, part.target.name, member.host))
             places = list(found.values())
+            if not any(self._on_each(spec, lambda member, part: member.started(part)).values()):
+                require_connections(self.target, found, port_of(spec.run_id))
+                if warning := clock_warning(clocks_of(self.target)):
+                    self.report.line(warning)
             parts = {part.target.name: part_with_places(spec, places, n) for n, part in enumerate(spec.parts)}
             self._on_each(spec, lambda member, part: member.start(parts[part.target.name], plan, environment))
         except TargetUnreachable:
@@ -131,18 +122,14 @@ class GroupTarget(Target):
 
     def wait(self, spec: RunSpec, interrupted: int) -> Outcome:
         parts = [(self._members[part.target.name], part) for part in spec.parts]
-        with self._merges(spec) as merges:
-            outcome = wait_for_parts(parts, interrupted, lambda: sum(merge.pump() for merge in merges) > 0)
+        given_up = self._lost.given_up if self.target.on_lost_member == END else dict
+        with merged_files(spec) as merges:
+            outcome = waiting.wait_for_parts(
+                parts, interrupted, lambda: sum(merge.pump() for merge in merges) > 0, given_up
+            )
             for merge in merges:
                 merge.finish()
         return outcome
-
-    @contextlib.contextmanager
-    def _merges(self, spec: RunSpec) -> Iterator[list[Merge]]:
-        """Return the merged files of the run."""
-        with contextlib.ExitStack() as stack:
-            names = list(self._members)
-            yield [stack.enter_context(Merge(spec.run_directory, names, name)) for name in (OUTPUT, METRICS)]
 
     def wait_until_reachable(self, interrupted: int) -> None:
         for member in self._members.values():
@@ -162,11 +149,23 @@ class GroupTarget(Target):
     # -- after the end -------------------------------------------------------------------------------------------------
 
     def collect(self, spec: RunSpec) -> None:
-        self._on_each(spec, lambda member, part: member.collect(part))
-        with self._merges(spec) as merges:
-            for merge in merges:
-                merge.finish()
-        join_outputs(spec)
+        try:
+            may_lack = self.target.on_lost_member == END
+            self._on_each(spec, _collect_or_give_up if may_lack else lambda member, part: member.collect(part))
+        except TargetUnreachable:
+            raise  # the caller repeats the call
+        except WorkbenchError:
+            join_files(spec)
+            raise
+        join_files(spec)
+
+    def reset(self, spec: RunSpec, *, anew: bool = False) -> None:
+        def reset(member: Target, part: RunSpec) -> None:
+            if not member.has_ended(part):
+                member.stop(part, grace=STOP_GRACE)  # `wait` has given it up
+            member.reset(part, anew=anew)
+
+        self._on_each(spec, reset)
 
     def release(self, spec: RunSpec) -> None:
         self._on_each(spec, lambda member, part: member.release(part))
@@ -188,24 +187,6 @@ class GroupTarget(Target):
         return _at_once({
             part.target.name: functools.partial(call, self._members[part.target.name], part) for part in spec.parts
         })  # fmt: skip
-
-    def lose(self, name: str, reason: str) -> None:
-        """Report that a member does not answer."""
-        with self._lock:
-            self._lost[name] = reason
-            self._report_lost()
-
-    def regain(self, name: str) -> None:
-        """Report that a member answers again."""
-        with self._lock:
-            if self._lost.pop(name, None) is not None:
-                self._report_lost()
-
-    def _report_lost(self) -> None:
-        if self._lost:
-            self.report.lost("; ".join(f"member {name}: {reason}" for name, reason in sorted(self._lost.items())))
-        else:
-            self.report.regained()
 
 
 def _at_once(calls: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result]:
@@ -236,31 +217,30 @@ def _release(member: Target, part: RunSpec) -> None:
         choice.release(member.host, part)
 
 
-class _MemberReport(Report):
-    """Forwards the progress of a member to the report of its group."""
+def _joined(spec: RunSpec, plans: Sequence[Plan]) -> Plan:
+    """Return one plan with the steps of all members, in the order of the steps."""
+    names = dict.fromkeys(step.name for plan in plans for step in plan.steps)
+    steps = tuple(
+        Step(*step)._replace(title=f"{plan.target}: {step.title}")
+        for name in names
+        for plan in plans
+        for step in plan.steps
+        if step.name == name
+    )
+    return Plan(spec.target.name, spec.target.type, plans[0].interpreter, steps)
 
-    def __init__(self, name: str, group: GroupTarget) -> None:
-        self._name = name
-        self._group = group
 
-    @property
-    def interrupted(self) -> int:  # type: ignore[override]
-        return self._group.report.interrupted
-
-    def begin(self, step: str, title: str) -> None:
-        self._group.report.begin(step, f"{self._name}: {title}" if title else "")
-
-    def done(self, step: str, **facts: object) -> None:
-        self._group.report.done(step, member=self._name, **facts)
-
-    def line(self, text: str) -> None:
-        self._group.report.line(f"{self._name}: {text.strip()}")
-
-    def lost(self, reason: str) -> None:
-        self._group.lose(self._name, reason)
-
-    def regained(self) -> None:
-        self._group.regain(self._name)
-
-    def orphaned(self) -> None:
-        self._group.report.orphaned()
+def _collect_or_give_up(member: Target, part: RunSpec) -> None:
+    """Collect the files of a part; end it before if `wait` has given it up. The call is not repeated in this case."""
+    if member.has_ended(part):
+        member.collect(part)
+        return
+    try:
+        member.stop(part, grace=STOP_GRACE)
+        member.collect(part)
+    except TargetUnreachable as error:
+        raise WorkbenchError(
+            f"member {part.target.name} does not answer: {error.message}",
+            remedy=f"When it answers again, run `workbench-tui experiment collect --run {part.run_id}`, which also "
+            "ends the processes of the run there.",
+        ) from error

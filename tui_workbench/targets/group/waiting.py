@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tui_workbench.core.errors import NeverStarted, WorkbenchError
 from tui_workbench.core.model import RunSpec
@@ -21,6 +21,9 @@ FAREWELL_SECONDS = 2.0
 
 GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL for these parts."""
+
+LOST_SECONDS = 300.0
+"""Seconds without an answer of a member after which its part is given up, with `onLostMember: end`."""
 
 
 class _Part:
@@ -44,6 +47,12 @@ class _Part:
         """Note the outcome of the part, which has ended."""
         self._waiting.result()
         self.outcome = self._found
+        self.order = (self._stopping is not None, round_number)
+
+    def give_up(self, reason: str, round_number: int) -> None:
+        """Note that the member of the part has not answered for LOST_SECONDS, for this reason."""
+        text = f"unreachable for {LOST_SECONDS / 60:g} min ({reason}); its processes may still be running there"
+        self.outcome = Outcome(None, text, text, has_failed=True)
         self.order = (self._stopping is not None, round_number)
 
     def stop(self) -> None:
@@ -76,15 +85,17 @@ def wait_for_parts(
     parts: Sequence[tuple[Target, RunSpec]],
     interrupted: int,
     copy_logs: Callable[[], bool],
+    lost: Callable[[], Mapping[str, str]] = dict,
 ) -> Outcome:
     """Wait for the ends of all parts, and return the outcome of the part that failed first, if any.
 
-    `copy_logs` is called repeatedly, and returns True if there was new output. Raises Interrupted.
+    `copy_logs` is called repeatedly, and returns True if there was new output. `lost` returns the members whose parts
+    are given up, with the reasons why they do not answer. Raises Interrupted.
     """
     reading, writing = os.pipe2(os.O_CLOEXEC)
     watched = [_Part(target, spec, reading) for target, spec in parts]
     try:
-        _follow(watched, interrupted, copy_logs)
+        _follow(watched, interrupted, copy_logs, lost)
     finally:
         os.close(writing)  # makes `reading` readable
         for part in watched:
@@ -93,7 +104,9 @@ def wait_for_parts(
     return _outcome(watched)
 
 
-def _follow(parts: Sequence[_Part], interrupted: int, copy_logs: Callable[[], bool]) -> None:
+def _follow(
+    parts: Sequence[_Part], interrupted: int, copy_logs: Callable[[], bool], lost: Callable[[], Mapping[str, str]]
+) -> None:
     pause, number, failed = SHORTEST_PAUSE, 0, 0.0
     while running := [part for part in parts if part.outcome is None]:
         number += 1
@@ -102,9 +115,12 @@ def _follow(parts: Sequence[_Part], interrupted: int, copy_logs: Callable[[], bo
         pause = SHORTEST_PAUSE if copy_logs() else min(pause * PAUSE_FACTOR, LONGEST_PAUSE)
         if interrupted in ready:
             raise Interrupted
+        given_up = lost()
         for part in running:
             if part.descriptor in ready:
                 part.end(number)
+            elif part.name in given_up:
+                part.give_up(given_up[part.name], number)
         if any(part.has_failed for part in parts):
             failed = failed or time.monotonic()
             if time.monotonic() - failed >= FAREWELL_SECONDS:
@@ -115,12 +131,12 @@ def _follow(parts: Sequence[_Part], interrupted: int, copy_logs: Callable[[], bo
 def _outcome(parts: Sequence[_Part]) -> Outcome:
     """Return the outcome of the run, with the notes of all parts."""
     ended = [(part, part.outcome) for part in parts if part.outcome is not None]
-    notes = "; ".join(f"{part.name}: {outcome.note}" for part, outcome in ended if outcome.note)
+    notes = "; ".join(f"member {part.name}: {outcome.note}" for part, outcome in ended if outcome.note)
     failed = [(part, outcome) for part, outcome in ended if outcome.exit_code != 0]
     if not failed:
         return Outcome(0, note=notes)
     # If several ends were noticed at once, the parts that a signal ended are probably not the cause.
     part, outcome = min(failed, key=lambda each: (*each[0].order, (each[1].exit_code or 0) > 128))
     # The rank that failed names its member.
-    reason = outcome.reason if outcome.exit_code is not None else f"{part.name}: {outcome.reason}"
+    reason = outcome.reason if outcome.exit_code is not None else f"member {part.name}: {outcome.reason}"
     return outcome._replace(reason=reason, note=notes)

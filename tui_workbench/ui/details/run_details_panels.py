@@ -18,7 +18,7 @@ from tui_workbench.core.model import Run
 from tui_workbench.core.plaintext import counted
 from tui_workbench.runs.gpu.run_verdict import verdict_of
 from tui_workbench.runs.gpu.usage import GpuCurves
-from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict
+from tui_workbench.runs.gpu.verdict import DeviceFigures, Verdict, gpus_text, number_on_node
 from tui_workbench.runs.metrics import LoggedItem, MetricSummary, RunMetrics, Series
 from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.ui.blocking import OneAtATime, in_thread
@@ -325,8 +325,10 @@ _LESS_NEEDED = ("ECC", "throttled", "own", "held", "p95")  # columns that a narr
 
 def device_lines(devices: Sequence[DeviceFigures], width: int) -> list[Line]:
     """Draw a table of the run's figures on each device."""
-    names = [f"{each.number} {safe_text(each.name[:40])}" for each in devices]
+    names = [f"{number_on_node(each.number, each.name)} {safe_text(each.name[:40])}" for each in devices]
     rows = [_cells(each) for each in devices]
+    if any(each.ranks for each in devices):
+        rows = [_rank_cells(each) | row for each, row in zip(devices, rows, strict=True)]
     widths = {title: max(len(title), *(len(row[title]) for row in rows)) for title in rows[0]}
     first = max(map(len, names))
     for title in _LESS_NEEDED:
@@ -343,6 +345,10 @@ def device_lines(devices: Sequence[DeviceFigures], width: int) -> list[Line]:
             text = f"    shared for {shared} with {', '.join(map(safe_text, devices[place].others))}"
             lines.append((Piece(text[:LONGEST], "warning"),))
     return lines
+
+
+def _rank_cells(each: DeviceFigures) -> dict[str, str]:
+    return {"rank": ",".join(map(str, each.ranks)) or NOT_REPORTED, "idle": amount(each.idle, "%")}
 
 
 def _cells(each: DeviceFigures) -> dict[str, str]:
@@ -366,7 +372,7 @@ def machine_lines(recorded: GpuCurves) -> list[Line]:
         return []
     facts = {"driver": machine.driver, "CUDA": machine.cuda, "source": machine.source}
     text = ", ".join(f"{name} {value}" for name, value in facts.items() if value)
-    names = ", ".join(f"{each.number} {each.name}" for each in machine.devices[:16])
+    names = ", ".join(f"{number_on_node(each.number, each.name)} {each.name}" for each in machine.devices[:16])
     lines: list[Line] = [
         (),
         (Piece("Machine  ", "accent", bold=True), Piece(safe_text(f"{names}   {text}"[:LONGEST]), "muted")),
@@ -384,13 +390,15 @@ def curves_of(recorded: GpuCurves) -> Curves:
     held = [number for number, device in recorded.devices.items() if any(device.own_memory)]
     chosen = sorted(held or recorded.devices)
 
-    def curves(values: str, name: str = "GPU {}", first_look: int = 0) -> Iterator[Curve]:
+    names = {each.number: safe_text(each.name) for each in recorded.machine.devices}
+
+    def curves(values: str, suffix: str = "", first_look: int = 0) -> Iterator[Curve]:
         for look, device in enumerate(chosen, first_look):
-            curve, label = recorded.devices[device], name.format(device)
+            curve, label = recorded.devices[device], f"{gpus_text([device], names)}{suffix}"
             ys = getattr(curve, values)
             if "memory" in values:
                 ys = [round(mib / MIB_IN_GIB, 3) for mib in ys]
             yield Curve(label, range(len(ys)), ys, curve.times, key=label, look=look)
 
-    own = curves("own_memory", "GPU {}, this run", len(chosen)) if held else ()
+    own = curves("own_memory", ", this run", len(chosen)) if held else ()
     return tuple(curves("utilization")), (*curves("memory"), *own), tuple(curves("power"))

@@ -1,0 +1,125 @@
+"""Read the GPU samples of all members of a group as those of one run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from tui_workbench.core.errors import TargetUnreachable
+from tui_workbench.core.model import RunSpec
+from tui_workbench.runs.gpu.owners import Owners
+from tui_workbench.targets.gpu.changes import file_mark
+from tui_workbench.targets.gpu.feed import Feed
+from tui_workbench.targets.gpu.joining import Source, join, joined_machine
+from tui_workbench.targets.gpu.sample import NODE_STEP, Machine, Note, Sample, on_node
+from tui_workbench.targets.gpu.vendors import may_have_gpu
+from tui_workbench.targets.hosts.host_for import host_of
+
+
+def may_use_gpus(part: RunSpec) -> bool:
+    """Return True if a part of a run may use GPUs of its member, also if the member does not answer."""
+    if not (part.target.can_use_gpus and part.target.kind.has_gpus):
+        return False
+    try:
+        return may_have_gpu(host_of(part.target))
+    except TargetUnreachable:
+        return True
+
+
+def files_of_parts(parts: Sequence[RunSpec]) -> str:
+    """Return the mark of a run's files on all members, as `changes.file_mark` does. Raises TargetUnreachable."""
+    marks = [file_mark(host_of(part.target), part) for part in parts]
+    return " ".join(marks) if all(marks) else ""
+
+
+class GroupSamples(contextlib.AbstractContextManager["GroupSamples"]):
+    """The samples of the members, as `feed.Feed` returns those of a machine.
+
+    The processes of the run have the user OWN. `machine` describes the GPUs of all members that have answered; it is
+    None until one with GPUs has, or all have. The GPUs of a member are numbered by its place in the group.
+    """
+
+    def __init__(self, spec: RunSpec, parts: Sequence[RunSpec], is_over: Callable[[], bool]) -> None:
+        """Read the samples of the members with these parts of a run. Raises StorageError or ConfigurationError.
+
+        Once `is_over` returns True, samples of one member no longer wait for those of others.
+        """
+        self._is_over = is_over
+        self.machine: Machine | None = None
+        self.hosts = [host_of(part.target) for part in parts]
+        names = [part.target.name for part in spec.parts]
+        self._members: dict[int, _Member] = {}
+        try:
+            for part in parts:
+                number = names.index(part.target.name)
+                self._members[number] = _Member(number, part)
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for member in self._members.values():
+            member.feed.close()
+
+    @property
+    def silent_seconds(self) -> float:
+        """The time since the last line of the member that is silent for the longest time."""
+        return max((each.feed.silent_seconds for each in self._with_gpus.values()), default=0.0)
+
+    @property
+    def _with_gpus(self) -> dict[int, _Member]:
+        """The members that have GPUs, or have not answered yet."""
+        return {number: each for number, each in self._members.items() if each.machine is None or each.machine.devices}
+
+    def read(self) -> list[Machine | Sample | Note]:
+        """Return the records written since the last call. Raises StorageError."""
+        is_over = self._is_over()
+        found: list[Machine | Sample | Note] = []
+        for member in self._members.values():
+            found += member.read()
+        machines = [each.machine for each in self._members.values() if each.machine is not None]
+        is_complete = len(machines) == len(self._members)
+        if machines and (is_complete or any(each.devices for each in machines)):
+            machine = joined_machine(machines)
+            if machine != self.machine:
+                self.machine = machine
+                found.insert(0, machine)
+        return [*found, *(sample for sample, _ in join(self._with_gpus, is_last=is_over))]
+
+
+class _Member(Source):
+    """The samples of one member, with the names and numbers of the group."""
+
+    def __init__(self, number: int, part: RunSpec) -> None:
+        super().__init__()
+        self.machine: Machine | None = None
+        self.feed = Feed(part.target)
+        self._name = part.target.name
+        self._first = number * NODE_STEP
+        self._owners = Owners(part)
+
+    def read(self) -> list[Note]:
+        """Read new records, and return the notes."""
+        notes = []
+        for record in self.feed.read():
+            if isinstance(record, Machine):
+                devices = tuple(on_node(each, self._first, self._name) for each in record.devices)
+                self.machine = record._replace(devices=devices)
+            elif isinstance(record, Note):
+                device = self._first + record.device if record.device >= 0 else -1
+                notes.append(Note(record.time, f"{self._name}: {record.text}", device))
+            else:
+                self.samples.append(self._numbered(self._owners.seen(record)))
+                self.last = record.time
+        return notes
+
+    def _numbered(self, sample: Sample) -> Sample:
+        return sample._replace(
+            readings=tuple(each._replace(device=self._first + each.device) for each in sample.readings),
+            processes=tuple(
+                each._replace(device=self._first + each.device) for each in sample.processes if each.device >= 0
+            ),
+        )

@@ -1,0 +1,133 @@
+"""Check, before a run starts, that the members of a group can connect to each other and that their clocks agree."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tui_workbench.core.errors import WorkbenchError
+from tui_workbench.core.model import ComputeTarget
+from tui_workbench.core.waiting import wait_ready
+from tui_workbench.projects.project import line_of_key
+from tui_workbench.targets.group.rendezvous import Place
+from tui_workbench.targets.hosts.host import READ_SIZE, Host, HostProcess
+from tui_workbench.targets.hosts.host_for import host_of
+
+CLOCK_SECONDS = 5.0
+"""Smallest difference of two clocks that is reported. torchrun compares the clocks of its nodes, and gives up a node
+whose clock is 15 seconds behind (`keep_alive_interval` times `keep_alive_max_attempt` of its rendezvous)."""
+
+CONNECT_SECONDS, LISTEN_SECONDS, PYTHON_SECONDS = 10.0, 60.0, 60.0
+"""Time limits of a connection, of the listener on the first member, and of starting an interpreter."""
+
+# $1: the interpreter, further arguments: its arguments.
+_PYTHON = 'python=$1; shift; case $python in "~/"*) python=$HOME/${python#??} ;; esac; exec "$python" "$@"'
+
+_ALONE = ("-I", "-c")  # a socket.py in the home folder must not replace the standard library's
+
+_READY = "ready"
+
+# Arguments: address, port, seconds. Ends early at the end of its input. Like torchrun, it can use a port on which old
+# connections are being closed.
+_LISTEN = f"""\
+import select, socket, sys
+server = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+try:
+    server.bind((sys.argv[1], int(sys.argv[2])))
+    server.listen(128)
+except OSError as error:
+    print(error.strerror or error, flush=True)
+else:
+    print("{_READY}", flush=True)
+    select.select([sys.stdin], [], [], float(sys.argv[3]))
+"""
+
+# Arguments: address, port, seconds. Prints nothing if the connection succeeds.
+_CONNECT = """\
+import socket, sys
+try:
+    socket.create_connection((sys.argv[1], int(sys.argv[2])), float(sys.argv[3])).close()
+except OSError as error:
+    print(error.strerror or error)
+"""
+
+
+def python_words(member: ComputeTarget, *arguments: object) -> list[str]:
+    """Return the command that starts the interpreter of a member with these arguments."""
+    return ["sh", "-c", _PYTHON, "sh", member.python_location or "python", *map(str, arguments)]
+
+
+def require_connections(group: ComputeTarget, places: Mapping[str, Place], port: int) -> None:
+    """Listen on a port of the first member for a moment, and connect to it from all others.
+
+    `places` are those of the members by name. Raises WorkbenchError or TargetUnreachable.
+    """
+    first, *others = group.parts
+    address = places[first.name].address
+    with contextlib.closing(
+        host_of(first).open(python_words(first, *_ALONE, _LISTEN, address, port, LISTEN_SECONDS))
+    ) as there:
+        said = _first_line(there)
+        if said != _READY:
+            raise WorkbenchError(
+                f"member {first.name} cannot listen on {address}, port {port}: {said}",
+                remedy="Submit the run again: the port depends on the run ID.",
+                file=group.path,
+            )
+        for member in others:
+            command = python_words(member, *_ALONE, _CONNECT, address, port, CONNECT_SECONDS)
+            if said := host_of(member).check(command, timeout=PYTHON_SECONDS).text.strip():
+                raise WorkbenchError(
+                    f"member {member.name} cannot connect to {first.name} at {address}, port {port}: {said}",
+                    remedy="Allow TCP connections between the members in their firewalls, or set `networkInterface` to "
+                    "an interface through which they reach each other.",
+                    file=group.path,
+                    line=line_of_key(group.path, "networkInterface"),
+                )
+
+
+def _first_line(process: HostProcess) -> str:
+    """Return the first line of a program's output, or why there is none. Raises TargetUnreachable."""
+    data = b""
+    while b"\n" not in data:
+        if not wait_ready([process.stdout], timeout=PYTHON_SECONDS):
+            return f"no answer within {PYTHON_SECONDS:g} s"
+        new = os.read(process.stdout, READ_SIZE)
+        if not new:
+            return f"Python ended with exit code {process.wait()}"
+        data += new
+    return data.partition(b"\n")[0].decode("utf-8", "replace")
+
+
+class Clock(NamedTuple):
+    """How far the clock of a machine is ahead of the clock of this machine: at least and at most, in seconds."""
+
+    least: float
+    most: float
+
+
+def clock_of(host: Host) -> Clock:
+    """Read the clock of a machine. Raises TargetUnreachable or WorkbenchError."""
+    before = time.time()
+    there = int(host.check(["date", "-u", "+%s"]).text)
+    # `date` cuts off fractions of a second, and running it takes time.
+    return Clock(there - time.time(), there + 1 - before)
+
+
+def clocks_of(group: ComputeTarget) -> dict[str, Clock]:
+    """Read the clocks of the members. Raises TargetUnreachable or WorkbenchError."""
+    return {part.name: clock_of(host_of(part)) for part in group.parts}
+
+
+def clock_warning(clocks: Mapping[str, Clock]) -> str:
+    """Return a warning if the clocks of two members differ by CLOCK_SECONDS or more, or ""."""
+    ahead = max(clocks, key=lambda name: clocks[name].least)
+    behind = min(clocks, key=lambda name: clocks[name].most)
+    seconds = clocks[ahead].least - clocks[behind].most
+    if seconds < CLOCK_SECONDS:
+        return ""
+    return f"the clock of member {ahead} is at least {int(seconds)} s ahead of the clock of member {behind}"

@@ -1,0 +1,82 @@
+"""Forward the progress of the members of a group to the report of the group, and note members that do not answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+from tui_workbench.targets.base.protocol import Target
+from tui_workbench.targets.base.values import Report
+from tui_workbench.targets.group import waiting
+
+
+class LostMembers:
+    """The members of a group that do not answer. Calls come from several threads."""
+
+    def __init__(self, group: Target) -> None:
+        self._group = group
+        self._reasons: dict[str, tuple[str, float]] = {}  # why members do not answer, and since when
+        self._lock = threading.Lock()
+
+    def lose(self, name: str, reason: str) -> None:
+        """Report that a member does not answer."""
+        with self._lock:
+            _, since = self._reasons.get(name, ("", time.monotonic()))
+            self._reasons[name] = (reason, since)
+            self._report()
+
+    def regain(self, name: str) -> None:
+        """Report that a member answers again."""
+        with self._lock:
+            if self._reasons.pop(name, None) is not None:
+                self._report()
+
+    def given_up(self) -> Mapping[str, str]:
+        """Return the members that have not answered for LOST_SECONDS, with the reasons.
+
+        If no member answers, there are none: the connection of this machine is probably lost, and the run may continue.
+        """
+        with self._lock:
+            if len(self._reasons) == len(self._group.target.parts):
+                return {}
+            latest = time.monotonic() - waiting.LOST_SECONDS
+            return {name: reason for name, (reason, since) in self._reasons.items() if since <= latest}
+
+    def _report(self) -> None:
+        if self._reasons:
+            texts = (f"member {name}: {reason}" for name, (reason, _) in sorted(self._reasons.items()))
+            self._group.report.lost("; ".join(texts))
+        else:
+            self._group.report.regained()
+
+
+class MemberReport(Report):
+    """Forwards the progress of a member to the report of its group."""
+
+    def __init__(self, name: str, group: Target, lost: LostMembers) -> None:
+        self._name = name
+        self._group = group
+        self._lost = lost
+
+    @property
+    def interrupted(self) -> int:  # type: ignore[override]
+        return self._group.report.interrupted
+
+    def begin(self, step: str, title: str) -> None:
+        self._group.report.begin(step, f"{self._name}: {title}" if title else "")
+
+    def done(self, step: str, **facts: object) -> None:
+        self._group.report.done(step, member=self._name, **facts)
+
+    def line(self, text: str) -> None:
+        self._group.report.line(f"{self._name}: {text.strip()}")
+
+    def lost(self, reason: str) -> None:
+        self._lost.lose(self._name, reason)
+
+    def regained(self) -> None:
+        self._lost.regain(self._name)
+
+    def orphaned(self) -> None:
+        self._group.report.orphaned()
