@@ -23,6 +23,7 @@ from tui_workbench.runs.lifecycle.building import likely_run_id
 from tui_workbench.runs.lifecycle.limits import Dependency, is_limited, step_of
 from tui_workbench.runs.store import secret_arguments
 from tui_workbench.runs.store.rundir import WORKING_COPY, Record, RunDirectory
+from tui_workbench.runs.submission.repeating import commit_of
 from tui_workbench.targets.base.registry import target_for
 from tui_workbench.targets.base.values import Report
 from tui_workbench.targets.gpu.gpus import asked_for
@@ -142,11 +143,7 @@ def basis_of(project: Project, request: RunRequest) -> Basis:
         path = os.path.join(project.config_directory, recorded.name + RUN_CONFIGURATION_SUFFIX)
         configuration = recorded._replace(path=path)
         target = project.target(request.target) if request.target else _target_of(project, origin.spec.target)
-    commit = ""
-    if origin is not None:
-        from tui_workbench.runs.submission.tracked import commit_of
-
-        commit = commit_of(origin)
+    commit = commit_of(origin) if origin is not None else ""
     if commit:
         # A snapshot is always executed in a working copy.
         configuration = configuration._replace(tracked_run=True)

@@ -10,8 +10,7 @@ from tui_workbench.projects.project import Project
 from tui_workbench.runs.snapshots.project_files import is_never_taken
 from tui_workbench.runs.snapshots.snapshot import SnapshotStore
 from tui_workbench.runs.store.rundir import Record
-
-COPIED = "git was not available, so it has no snapshot"
+from tui_workbench.runs.submission.repeating import no_snapshot
 
 
 def snapshot_steps(project: Project, spec: RunSpec, origin: str) -> tuple[Step, Step]:
@@ -49,29 +48,11 @@ def script_in_snapshot(project: Project, request: RunRequest, origin: Record) ->
     if store.holds(origin.commit_id, script):
         return script
     if not store.holds(origin.commit_id):
-        raise _no_snapshot(origin, "its commit is no longer in the project's snapshots")
+        raise no_snapshot(origin, "its commit is no longer in the project's snapshots")
     # An ignored script is not in the snapshot. The working copy gets it from the project.
     if script == origin.spec.script and os.path.isfile(os.path.join(project.root, script)):
         return script
     raise UsageError(
         f"the snapshot of run {request.origin} has no script {request.script}",
         remedy="Choose a script in the snapshot, or submit a new run of the current project.",
-    )
-
-
-def commit_of(record: Record) -> str:
-    """Return the commit to run, or "" for an untracked run. Raises UsageError if the snapshot is not available."""
-    if record.snapshot == "git":
-        return record.commit_id
-    if record.snapshot == "copy":
-        raise _no_snapshot(record, COPIED)
-    if record.commit_id:
-        raise _no_snapshot(record, "its snapshot is on the machine that submitted it")
-    return ""
-
-
-def _no_snapshot(record: Record, why: str) -> UsageError:
-    return UsageError(
-        f"cannot repeat run {record.run_id}: {why}",
-        remedy="Run the current project: `workbench-tui experiment submit -c NAME SCRIPT`.",
     )
