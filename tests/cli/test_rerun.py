@@ -121,6 +121,7 @@ class TestSweep:
         out = process.stdout
         assert out is not None
         until(lambda: b"running" in out.readline(), "the first")
+        until(lambda: len(workbench.history()) == 2, "the second")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
         assert process.returncode == 130
