@@ -228,7 +228,7 @@ def _measure_form(ours: Seen, bare: Terminal, theirs: Seen) -> None:
         bare.send(F3)
         return taken
 
-    compare("key on a `.compute` file to its form", open_form, open_stock, FORM_LIMIT, FORM_ROUNDS,
+    compare("key press on a `.compute` file until its form is shown", open_form, open_stock, FORM_LIMIT, FORM_ROUNDS,
             baseline_name="form of 20 `Input` widgets")  # fmt: skip
 
 
@@ -254,8 +254,8 @@ def _measure_key(terminal: Terminal, ours: Seen, bare: Terminal, theirs: Seen) -
         bare.send("\x7f")
         return taken
 
-    name = f"key in a file of {LINES} lines to its problem on the screen"
-    compare(name, with_problem, plain, KEY_LIMIT, KEY_ROUNDS, baseline_name="key in Textual's `TextArea`")
+    name = f"key press that causes an error in a {LINES}-line file, until the error is shown"
+    compare(name, with_problem, plain, KEY_LIMIT, KEY_ROUNDS, baseline_name="key press in Textual's `TextArea`")
 
 
 if __name__ == "__main__":

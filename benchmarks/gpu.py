@@ -186,10 +186,10 @@ def measure_monitor(seconds: float) -> None:
             theirs = watch(bare, lambda: None, seconds, lambda _: None)
     name = f"monitor of {MACHINES * GPUS} GPUs at 1 Hz"
     keys, their_keys = statistics.median(ours.keys), statistics.median(theirs.keys)
-    compare_values(f"{name}, processor", ours.processor, theirs.processor, PROCESSOR_LIMIT, baseline_name=BARE,
+    compare_values(f"{name}, share of a core", ours.processor, theirs.processor, PROCESSOR_LIMIT, baseline_name=BARE,
                    unit=PERCENT)  # fmt: skip
     compare_values(f"{name}, output", ours.bytes, theirs.bytes, BYTES_LIMIT, baseline_name=BARE, unit=BYTES)
-    compare_values(f"{name}, key", keys, their_keys, KEY_LIMIT, baseline_name=BARE)
+    compare_values(f"{name}, key press until the repaint", keys, their_keys, KEY_LIMIT, baseline_name=BARE)
 
 
 @contextmanager
@@ -274,7 +274,7 @@ def measure_sampler(gpus: int, *, library: bool) -> None:
         while sampling(name):
             time.sleep(0.1)
     how = "NVML" if library else "nvidia-smi"
-    check(f"sampler of {gpus} GPUs by {how}, processor", share, SAMPLER_LIMIT, PERCENT)
+    check(f"sampler of {gpus} GPUs with {how}, share of a core", share, SAMPLER_LIMIT, PERCENT)
 
 
 def write_day(path: Path) -> None:
@@ -308,8 +308,8 @@ def measure_verdict() -> None:
             assert found is not None
             assert found.samples == DAY
 
-        compare("verdict of a day", on_processor(verdict), on_processor(parse), VERDICT_LIMIT, 5,
-                baseline_name="parsing its lines")  # fmt: skip
+        compare("verdict of a run of one day", on_processor(verdict), on_processor(parse), VERDICT_LIMIT, 5,
+                baseline_name="parsing its samples")  # fmt: skip
 
 
 def measure_check() -> None:

@@ -164,7 +164,7 @@ def measure_dashboard() -> None:
     """Compare the dashboard of many runs with that of a few."""
     with dashboard(MANY) as many, dashboard(FEW) as few:
         compare(
-            f"dashboard of {MANY:,} runs, key to first rows",
+            f"table of {MANY:,} runs, key press until its first rows are shown",
             many.open,
             few.open,
             OPEN_LIMIT,
@@ -172,7 +172,7 @@ def measure_dashboard() -> None:
             baseline_name=f"{FEW} runs",
         )
         compare(
-            f"dashboard of {MANY:,} runs, filter key to its rows, slowest key of `{FILTER}`",
+            f"table of {MANY:,} runs, key press in the filter until its rows are shown, slowest key of `{FILTER}`",
             many.type_filter,
             few.type_filter,
             FILTER_LIMIT,

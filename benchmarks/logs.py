@@ -210,7 +210,7 @@ def measure_following() -> None:
     name = "Textual's `Log`"
     compare_values(f"{speed}, display lag", lags, stock_lags, LAG_LIMIT, baseline_name=name,
                    margin=LAG_MARGIN)  # fmt: skip
-    compare_values(f"{speed}, key to repaint", keys, stock_keys, KEY_LIMIT, baseline_name=name)
+    compare_values(f"{speed}, key press until the repaint", keys, stock_keys, KEY_LIMIT, baseline_name=name)
     compare_values(f"{speed}, processor time per line", processor, stock_processor, PROCESSOR_LIMIT, baseline_name=name,
                    unit=MICROSECONDS)  # fmt: skip
 

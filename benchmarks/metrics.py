@@ -195,7 +195,7 @@ def measure_chart(root: str, folder: str) -> None:
             return taken
 
         compare(
-            f"{POINTS:,} points, key to chart",
+            f"{POINTS:,} points, key press until the chart is shown",
             lambda: opened("k", b"300,000"),
             lambda: opened("j", b" 60 "),
             CHART_LIMIT,
@@ -226,7 +226,7 @@ def measure_end(root: str) -> None:
             return time.time() - float(file.read())
 
     compare(
-        f"{POINTS:,} points of 100 metrics, script's last line to the end of the run",
+        f"{POINTS:,} points of 100 metrics, from the script's last line to the recorded end of the run",
         lambda: ended(POINTS),
         lambda: ended(FEW),
         1.0,

@@ -167,12 +167,12 @@ def measure_run_key(folder: str) -> None:
             return shown - pressed
 
         compare(
-            "Run key to the script's first line in the log view",
+            "Run key until the script's first line is in the log view",
             key_to_line,
             lambda: _submitted(other, folder, _write_token(other, next(tokens))),
             limit=RUN_LIMIT,
             rounds=RUN_ROUNDS,
-            baseline_name="`experiment submit`, to first line",
+            baseline_name="`experiment submit` until its first line",
         )
 
 

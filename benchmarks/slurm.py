@@ -92,7 +92,7 @@ def main() -> int:
                 measure_first_line(project, folder)
                 measure_queued(project, connections)
     else:
-        note("the cluster: only root can create it")
+        note("the cluster, because only root can create it")
     with scratch_folder() as name:
         measure_watcher(Path(name))
     return finish()
@@ -108,7 +108,7 @@ def measure_submit(folder: Path, cluster: SlurmCluster, round_trip: float) -> No
         subprocess.run([*ssh[:-1], "-M", "-N", "-f", ssh[-1]], check=True, stderr=subprocess.DEVNULL)
         try:
             compare(
-                f"submit to sbatch accepted, {round_trip * 1000:.0f} ms round trip",
+                f"from the submission until sbatch has accepted the job, {round_trip * 1000:.0f} ms round trip",
                 lambda: accepted(project),
                 lambda: _plain(ssh, cluster),
                 limit=1.0,
@@ -234,7 +234,7 @@ def measure_first_line(project: SlurmProject, folder: Path) -> None:
     project.write(CLOCK)
     runs = Runs(Project.find(str(project.folder)))
     compare(
-        "first line of the job to the local `output.log`",
+        "from the first line of the job to the local `output.log`",
         lambda: _ours(runs),
         lambda: _tail(project, folder),
         limit=1.0,

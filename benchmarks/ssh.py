@@ -104,7 +104,7 @@ def main() -> int:
             _measure_files(box)
             _measure_ports(box)
     else:
-        note("runs on another machine: only root can create the machine")
+        note("runs on another machine, because only root can create the machine")
     with tempfile.TemporaryDirectory() as folder:
         count_bytes(folder)
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +130,7 @@ def _measure_lag(box: Remote) -> None:
         plain.stdin.close()
         descriptor = plain.stdout.fileno()
         theirs = _steady(lambda: os.read(descriptor, 1 << 16))
-    name = "print to the local `output.log`"
+    name = "from `print` on the machine to the local `output.log`"
     mine, least = percentile(ours, 50), percentile(theirs, 50)
     compare_values(name, mine, least, 1.0, baseline_name="`ssh HOST python3`", margin=LAG_MARGIN * slowness())
 
@@ -186,7 +186,7 @@ def _make_project(box: Remote) -> Project:
 def _measure_files(box: Remote) -> None:
     rsync = shutil.which("rsync")
     if rsync is None:
-        note("the transfer of files: rsync, the baseline, is not installed")
+        note("the transfer of files, because rsync, the baseline, is not installed")
         return
     source = box.folder / "files"
     listing = _make_tree(source)
@@ -339,12 +339,12 @@ def watch(command: Sequence[str], home: str) -> Mapping[str, int]:
 
         terminal.send("G")
         terminal.settle(QUIET)
-        press("up in a list", "\x1b[A")
+        press("a row up in a list", "\x1b[A")
         terminal.send("\x1b[B\r")
         terminal.until_text("Train a small")
         terminal.settle(2 * QUIET)
-        press("letter in the editor", "x")
-        press("line break in the editor", "\r")
+        press("a letter in the editor", "x")
+        press("a line break in the editor", "\r")
     return counted
 
 
@@ -373,14 +373,14 @@ def measure_keys(folder: Path) -> None:
             burst = typed(terminal, BURST, BURST)
     baseline = "`cat`, echo of a key"
     compare_values(
-        "key until its effect is visible, delay of 200 ms",
+        "key press until its effect is visible, delay of 200 ms",
         percentile(keys, 50),
         delay,
         KEY_LIMIT,
         baseline_name=baseline,
     )
     compare_values(
-        f"{len(BURST)} keys at once until the effect of the last is visible",
+        f"{len(BURST)} keys at once, until the effect of the last key is visible",
         burst,
         delay,
         BURST_LIMIT,

@@ -59,7 +59,7 @@ def main() -> int:
         with remote() as box, _engine_of(box) as engine:
             measure_remote_docker(box)
     else:
-        note("containers: only root can start a separate Docker engine")
+        note("containers, because only root can start a separate Docker engine")
     with tempfile.TemporaryDirectory() as name, package_index(Path(name) / "index", "127.0.0.1") as index:
         measure_environment(Path(name), index)
     with tempfile.TemporaryDirectory() as name:
@@ -76,7 +76,7 @@ def measure_docker(folder: Path, engine: DockerEngine) -> None:
         mounts = ["--mount", f"type=bind,source={project},target=/work", "--workdir", "/work"]
         plain = ["docker", "run", "--rm", "--init", *mounts, PYTHON_IMAGE, "python3", "hello.py"]
         compare(
-            "`localdocker`, submit to first output",
+            "`localdocker`, from the submission to the first output",
             lambda: first_output(submit),
             lambda: first_output(plain),
             limit=1.0,
@@ -97,7 +97,7 @@ def measure_remote_docker(box: Remote) -> None:
     (there / "hello.py").write_text(PRINT_TOKEN)
     run = f"docker run --rm --init -v /home/research/plain:/work -w /work {PYTHON_IMAGE} python3 hello.py"
     compare(
-        "`remotedocker`, submit to first output",
+        "`remotedocker`, from the submission to the first output",
         lambda: first_output(submit),
         lambda: first_output([*box.ssh, run]),
         limit=1.0,
@@ -183,7 +183,7 @@ def measure_spark(folder: Path) -> None:
     runs = Runs(Project.find(str(root)))
     tokens = (f"token-{number}-end" for number in itertools.count())
     compare(
-        "Spark script, submit to first line",
+        "Spark script, from the submission to the first line",
         lambda: _submitted(runs, next(tokens)),
         lambda: _spark_submit(interpreter, root, next(tokens)),
         limit=1.0,

@@ -20,11 +20,12 @@ configure_open = options(
     output(TEXT),
     usage="%(prog)s -r ID {tensorboard | jupyter | port [HOST:]PORT} [--no-browser]",
     epilog="""\
-Starts TensorBoard or Jupyter where the run is, with the Python of the run, and
-forwards its port through the open SSH connection to 127.0.0.1 of this machine.
-`port` forwards a port of the machine, or of the run's container. No port is
-published, and no process stays on the machine. The port is open until you press
-Ctrl+C, until `port close`, or until the connection ends.
+Starts TensorBoard or Jupyter on the machine or in the container of the run, with
+the Python of the run, or opens a port of that machine or container (`port`). If
+the run is on another machine, the port is forwarded through the SSH connection to
+127.0.0.1 of this machine. No port is published, and no process stays on the other
+machine. The port is open until you press Ctrl+C or use `port close`, or until the
+connection ends.
 
 examples:
   workbench-tui open -r 12 tensorboard

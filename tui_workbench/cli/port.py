@@ -19,7 +19,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 configure_close = options(
-    option("ports", nargs="*", metavar="PORT", help="the port or the URL, as in `port list`"),
+    option("ports", nargs="*", metavar="PORT", help="a port number or URL from `port list`"),
     option("--all", action="store_true", help="close all ports"),
 )
 

@@ -46,7 +46,7 @@ configure_restore = options(
     output(default="", note="output format; without -o, the output is text"),
     epilog="""\
 The current files, including uncommitted changes, are saved first; --undo
-brings them back. Ignored files and outputs/ are not changed.
+restores them. Ignored files and outputs/ are not changed.
 
 examples:
   workbench-tui project restore --run-id 7 --dry-run

@@ -19,7 +19,7 @@ from tui_workbench.runs.shell import Shell
 configure_shell = options(
     option("-c", "--run-configuration", metavar="NAME", default="",
            help="the .runconfig to use (default: the first that runs on this machine)"),
-    option("-r", "--run", metavar="ID", default="", help="open the shell in a copy of the files of this run"),
+    option("-r", "--run", metavar="ID", default="", help="open the shell in the files of this run"),
     PROJECT,
     option("script", metavar="COMMAND", nargs="?", default="", help="a command to run instead of a shell"),
     option("arguments", metavar="ARGS", nargs="...", help="the arguments of the command"),
@@ -34,8 +34,8 @@ uses your own Python. Commands of Azure ML Workbench work in this shell:
     az ml experiment submit -c local train.py
 
 Other `az` commands go to the Azure CLI. With -r, the shell opens in a copy of
-the run's project files, including the files that the run changed. The run
-itself is not changed.
+the run's project files, including files that the run changed; for an active
+run, in its working copy; for an untracked run, in the project folder.
 
 examples:
   workbench-tui shell

@@ -56,10 +56,10 @@ configure_resume = options(
     output(),
     epilog="""\
 Starts a new controller for each of your active runs whose controller has died,
-or only for the run of --run. The screens do this automatically.
-If the run of --run failed, was canceled or is lost, its script is executed
-again with the same log, in the same working copy. The script of an untracked
-run works in the project itself.
+or only for the run that --run names. The screens do this automatically.
+If the run that --run names failed, was canceled or is lost, its script is
+executed again with the same log, in the same working copy. The script of an
+untracked run works in the project itself.
 An imported run, which you did not submit on this machine, is shown with every
 command that it would execute. The run is taken over only if you agree and it
 has not started.""",

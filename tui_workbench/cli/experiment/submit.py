@@ -55,10 +55,10 @@ configure_submit = options(
 Prints `RunId: ...`, then the exact output of the script. Ctrl-C stops
 following; the run continues.
 
-With --repeat N, N runs differ only in the seed, 1 to N. A seed replaces `{seed}`
-or the value of `--seed` in the arguments; without these, `--seed N` is appended.
-Then only the start and end of each run are printed, --detach prints the name of
-the sweep, and the exit code is 0 if every run completed, otherwise 1.
+With --repeat N, the script runs N times with the seeds 1 to N. A seed replaces
+`{seed}` or the value of `--seed` in the arguments; without these, `--seed N` is
+appended. Only the start and end of each run are printed, --detach prints the name
+of the sweep, and the exit code is 0 if every run completed, otherwise 1.
 `history families` prints the means of their metrics.
 
 exit codes:

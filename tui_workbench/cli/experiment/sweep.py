@@ -37,9 +37,10 @@ configure_sweep = options(
 Creates a run for each combination of the values, all from the same snapshot. A
 value replaces `{name}` in the arguments, or the value of an option `--name`;
 without these, it is appended as `--name value`, or as `--name=value` if other
-arguments have this form, before a `--`. With --repeat N, each combination runs
-with the seeds 1 to N. Queued runs start even after this command has ended. Ctrl-C
-stops following; `experiment cancel --group SWEEP` cancels queued runs.
+arguments have this form. If the arguments contain `--`, the option is inserted
+before it. With --repeat N, each combination runs with the seeds 1 to N. Queued
+runs start even after this command has ended. Ctrl-C stops following;
+`experiment cancel --group SWEEP` cancels queued runs.
 
 With --random N, values can be distributions:
   lr=loguniform(1e-5,1e-1)  dropout=uniform(0,0.5)  layers=randint(1,4)

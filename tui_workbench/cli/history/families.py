@@ -1,4 +1,4 @@
-"""`history families`: list families of runs, which differ only in the seed, and compare two of them."""
+"""`history families`: list families of runs that differ only in the seed, and compare two of them."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ configure_list = options(
     option("--all", action="store_true", help="include archived runs"),
     option("--deleted", action="store_true", help="list the runs in the trash instead"),
     option("--best", metavar="METRIC[:min|:max]", default="",
-           help="mark the best value of a metric in a table; min or max says which is best (default: known from the "
-           "name)"),
+           help="mark the best value of a metric in a table; min: low values are better, max: high values are better "
+           "(default: depends on the name of the metric)"),
     output(example="[?status=='Completed']"),
 )  # fmt: skip
 configure_last = options(output(example="status"))

@@ -229,8 +229,8 @@ TRACE = Scope("calls", "8 Calls", (
 ))
 
 PORTS = Scope("ports", "9 Ports", (
-    Command("ports.tensorboard", "t", "open('tensorboard')", "TensorBoard", "Start TensorBoard where the run is."),
-    Command("ports.jupyter", "n", "open('jupyter')", "Jupyter", "Start Jupyter where the run is."),
+    Command("ports.tensorboard", "t", "open('tensorboard')", "TensorBoard", "Start TensorBoard for the selected run."),
+    Command("ports.jupyter", "n", "open('jupyter')", "Jupyter", "Start Jupyter for the selected run."),
     Command("ports.port", "p", "open_port", "Port", "Forward a port of the run's machine or container."),
     quiet("ports.copy", "y", "copy", "Copy", "Copy the address of the selected port."),
     Command("ports.close", "x", "close", "Close", "Close the selected port and end its server."),
