@@ -34,8 +34,8 @@ configure_add = options(
         "--on",
         action="append",
         choices=EVENTS,
-        help="report the end of each run, only the end of failed and unknown runs, or stalls; repeatable (default: "
-        "end and stalled)",
+        help="report the end of each run (end), only that of failed and unknown runs (failed), or stalls (stalled); "
+        "repeatable (default: end and stalled)",
     ),
     option(
         "--metric",
