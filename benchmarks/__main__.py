@@ -44,8 +44,8 @@ on the same machine, so that the ratios also hold on a slower or busier machine.
 median of its rounds. The limit of a value is a multiple of the baseline, or a fixed value if there
 is no baseline.
 
-Limits with an additional time hold for a machine where `python -c pass` takes 10 ms. On a slower
-machine, this time is proportionally longer.
+Most additional times in limits are proportional to the time that `python -c pass` takes on the
+machine.
 
 Measured on a machine with {cores} cores, where `python -c pass` takes {start}.
 """
