@@ -158,5 +158,5 @@ def test_another_attempt_continues_compressed_values(project_root: Path) -> None
     until((run / "metrics.jsonl.gz").exists)
     until(lambda: not (run / "metrics.jsonl").exists())
     assert workbench.run("experiment", "resume", "--run", record["run_id"]).code == 0
-    until(lambda: workbench.info(record["run_id"])["end_time_utc"])
+    until(lambda: workbench.info(record["run_id"])["status"] == "completed")
     assert curve(read(run), "loss") == [(1, 0.5), (2, 0.25)]
