@@ -9,9 +9,6 @@ Opening: a run with many points, from its directory to the points of a chart of 
 baseline parses the lines of its `metrics.jsonl`. On the screens, the time from the key to the chart is compared with a
 run with 100 points.
 
-Disk: the size of all files of metrics of an ended run with many points. The baseline is its `metrics.jsonl`, as the
-script wrote it.
-
 End: the time from the last line of a script to the recorded end of its run. A run with many points is compared with a
 run with 100 points.
 """
@@ -25,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from benchmarks.harness import COUNT, MICROSECONDS, Unit, check, compare, compare_values, environment, finish, python
+from benchmarks.harness import COUNT, MICROSECONDS, check, compare, compare_values, environment, finish, python
 from benchmarks.log_programs import write_project
 from benchmarks.terminal import Seen, Terminal
 from tests.ui.runs.past import past_run
@@ -33,8 +30,7 @@ from tui_workbench.core.model import RunRequest
 from tui_workbench.projects.project import Project
 from tui_workbench.runs.metrics import RunMetrics
 from tui_workbench.runs.metrics.recording import MetricsRecorder
-from tui_workbench.runs.store import ownership
-from tui_workbench.runs.store.rundir import METRICS, RECORD, RunDirectory
+from tui_workbench.runs.store.rundir import RunDirectory
 from tui_workbench.targets.base.run_environment import PYTHON_PATH_VARIABLE, SDK_FOLDER
 from tui_workbench.targets.hosts.processes import RUN_DIRECTORY_VARIABLE
 
@@ -44,8 +40,6 @@ CALL_LIMIT = 1.0
 POINTS, FEW = 500_000, 100
 OPEN_LIMIT = 0.1
 CHART_LIMIT = 8.0
-DISK_LIMIT = 0.6
-BYTES = Unit("bytes", 1.0)
 COLUMNS, ROWS = 120, 36
 ESCAPE = "\x1b"
 
@@ -109,7 +103,6 @@ def main() -> int:
         root, large = make_project(os.path.join(folder, "project"))
         measure_open(large)
         measure_chart(root, folder)
-        measure_disk(large)
     with tempfile.TemporaryDirectory() as folder:
         measure_end(os.path.join(folder, "project"))
     return finish()
@@ -202,16 +195,6 @@ def measure_chart(root: str, folder: str) -> None:
             3,
             baseline_name=f"{FEW} points",
         )
-
-
-def measure_disk(directory: str) -> None:
-    """Compare the bytes of the files of metrics for each point, after compression, with those of the script's file."""
-    ownership.register(os.path.join(directory, RECORD))  # only the user's own runs are compressed
-    written = os.path.getsize(os.path.join(directory, METRICS))
-    MetricsRecorder(RunDirectory(directory)).pack()
-    kept = sum(entry.stat().st_size for entry in os.scandir(directory) if entry.name.startswith("metrics."))
-    name = f"{POINTS:,} points of an ended run, bytes per point"
-    compare_values(name, kept / POINTS, written / POINTS, DISK_LIMIT, baseline_name=f"`{METRICS}`", unit=BYTES)
 
 
 def measure_end(root: str) -> None:

@@ -52,7 +52,6 @@ def collect(directory: RunDirectory, state_directory: str) -> None:
         metrics.store()
         metrics.store_late()
         notify_index(state_directory, directory.run_id)
-    metrics.pack()
 
 
 CACHE = "__pycache__"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tui_workbench.config.schema.slurm_options import requested_gpus
 from tui_workbench.core import trace
-from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError, storage_errors
+from tui_workbench.core.errors import NeverStarted, StorageError, WorkbenchError
 from tui_workbench.core.files import is_folder_below, remove_below
 from tui_workbench.core.model import RunState
 from tui_workbench.core.waiting import Interrupted
@@ -29,7 +29,6 @@ from tui_workbench.runs.metrics.recording import MetricsRecorder
 from tui_workbench.runs.notify.announcing import STALLED, announce
 from tui_workbench.runs.notify.metric_watch import MetricWatch
 from tui_workbench.runs.store import rundir, secret_arguments
-from tui_workbench.runs.store.metrics_file import unpack
 from tui_workbench.runs.store.rundir import Attempt, ControllerLock, Ending, Record, RunDirectory
 from tui_workbench.targets.base.protocol import Target
 from tui_workbench.targets.base.registry import target_for
@@ -163,10 +162,6 @@ class Controller:
         """Store long metrics. Call this last, because the end of the run and the queue must not wait for them."""
         self._helpers.metrics.store_late()
 
-    def pack_metrics(self) -> None:
-        """Compress the metrics of a run that logged many values. Call it when this process has released the lock."""
-        self._helpers.metrics.pack()
-
     def conclude(self, outcome: Outcome) -> None:
         """Execute the steps after the end of the script. Raises StorageError if the end cannot be recorded."""
         self._wrap_up(self._ending(outcome))
@@ -194,8 +189,6 @@ class Controller:
 
     def _make_ready(self, attempt: Attempt) -> None:
         """Make another attempt possible. Raises WorkbenchError, and the errors of `TargetLifecycle.make_ready`."""
-        with storage_errors("write", self._directory.file(rundir.METRICS)):
-            unpack(self._directory.path)
         if attempt.anew and rundir.RESET not in self._directory.status().done:
             restore_copy(self._directory, self.record)
             remove_below(self._directory.path, rundir.GPU_VERDICT)  # the stored verdict does not cover the new attempt
@@ -363,7 +356,6 @@ def drive(directory: RunDirectory, lock: ControllerLock) -> None:
     if controller.provenance >= 0:
         # Collecting the provenance may take longer than a short script, and only this process waits for it.
         os.read(controller.provenance, 1)
-    controller.pack_metrics()
 
 
 def listen_for_cancel() -> int:

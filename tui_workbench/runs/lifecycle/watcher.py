@@ -249,7 +249,6 @@ class Watcher:
                     return controller
         queueing.leave(run.directory)
         controller.finish_metrics()
-        controller.pack_metrics()
         return None
 
     def _end_job(self, run: _Run, controller: Controller | None, error: Exception | None) -> None:

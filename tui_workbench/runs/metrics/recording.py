@@ -17,7 +17,6 @@ from tui_workbench.core.errors import StorageError, WorkbenchError
 from tui_workbench.runs.metrics.run_metrics import RunMetrics
 from tui_workbench.runs.metrics.stored import write
 from tui_workbench.runs.store.annotations import notify_index
-from tui_workbench.runs.store.metrics_file import pack
 from tui_workbench.runs.store.rundir import METRICS, OUTPUT, RunDirectory
 
 INTERVAL = 1.0  # seconds between two checks of the file sizes
@@ -119,11 +118,6 @@ class MetricsRecorder:
             self._store()
             with contextlib.suppress(StorageError):
                 notify_index(os.path.dirname(os.path.dirname(self._directory.path)), self._directory.run_id)
-
-    def pack(self) -> None:
-        """Compress a large file of logged values. Call it last: nothing waits for it."""
-        with contextlib.suppress(WorkbenchError, OSError):  # the run may have been removed, or the disk may be full
-            pack(self._directory)
 
     def _store(self) -> None:
         if self._metrics is None:

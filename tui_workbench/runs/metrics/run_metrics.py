@@ -37,7 +37,6 @@ from tui_workbench.runs.metrics.values import (
     Series,
     number,
 )
-from tui_workbench.runs.store.metrics_file import is_packed
 from tui_workbench.runs.store.rundir import LIVE, METRICS, OUTPUT, OUTPUTS, RECORD, WORKING_COPY, RunDirectory
 
 MANY_BYTES, MANY_POINTS = 1 << 20, 500_000  # each takes about 0.2 s to read or to store
@@ -59,7 +58,7 @@ class RunMetrics:
         self._root, is_tracked = _project_of(directory)
         self._rules = read_rules(self._root)
         self._end_ns = 0
-        self._logged = SdkFile(directory, at_most=at_most)
+        self._logged = SdkFile(f"{directory}/{METRICS}", at_most=at_most)
         self._output = Output(f"{directory}/{OUTPUT}", self._rules, at_most=at_most)
         self._files: dict[str, Reader] = {}
         roots = [
@@ -185,7 +184,7 @@ class RunMetrics:
         entries, real = self._entries(), os.path.realpath(self._directory)
         return Contents(
             summary=self.summary(),
-            series=((name, series_of(entry)) for name, entry in entries.items() if entry.curves()),
+            series={name: series_of(entry) for name, entry in entries.items() if entry.curves()},
             items=self._logged.columns.items,
             notes=self.notes(),
             # Store real paths, because links in the working copy are removed when the run ends.
@@ -381,7 +380,6 @@ def has_no_metrics(directory: str) -> bool:
         len(head) > SMALL
         or MAYBE_METRIC.search(head)
         or _head(f"{directory}/{METRICS}")
-        or is_packed(directory)
         or any(_holds(f"{directory}/{name}") for name in (OUTPUTS, WORKING_COPY, LIVE))
     )
 

@@ -1,13 +1,12 @@
 """Store the metrics of an ended run: a summary, and a cache of the curves of large runs.
 
 `metrics.json` is the summary, for people and other programs. `metrics.cache` contains all curves as binary numbers, so
-that a curve of a large run opens without parsing the logs. The cache can be deleted. The controller writes both files
-atomically. They are valid as long as their source files are unchanged.
+that opening a million points takes no longer than reading 24 MB. The cache can be deleted. The controller writes both
+files atomically. They are valid as long as their source files are unchanged.
 
-Format of the cache: MAGIC, length of the header (8 bytes, little-endian), header (JSON), items (JSON), and the curves.
-A curve is its steps and times, compressed together with zlib, and its values. All are doubles. The header contains the
-number of points of each curve, the compressed size of its steps and times, the number of bytes of the items, and the
-byte order of the numbers. Values are not compressed, because most of their digits are random.
+Format of the cache: MAGIC, length of the header (8 bytes, little-endian), header (JSON), items (JSON), and the steps,
+values and times of each curve. The header contains the number of points of each curve, the number of bytes of the
+items, and the byte order of the numbers, which are doubles.
 """
 
 from __future__ import annotations
@@ -19,21 +18,17 @@ import os
 import sys
 import zlib
 from array import array
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tui_workbench.core.files import LARGEST, load_json, open_regular, unlink_below, write_below
 from tui_workbench.runs.metrics.values import SCALAR, LoggedItem, MetricSummary, Series, json_number, number
-from tui_workbench.runs.store.metrics_file import size_of_metrics
-from tui_workbench.runs.store.rundir import METRICS_CACHE, METRICS_SUMMARY, OUTPUT
+from tui_workbench.runs.store.rundir import METRICS, METRICS_CACHE, METRICS_SUMMARY, OUTPUT
 
 SCHEMA = 1
-MAGIC = b"workbench metrics 3\n"
+MAGIC = b"workbench metrics 2\n"
 
 CACHE_FROM = 20_000  # minimum number of points for a cache; parsing fewer points takes at most 40 ms
 LONGEST_CURVE = 4 << 20  # maximum number of points of a cached curve
-LARGEST_CURVE = 17 * LONGEST_CURVE  # maximum compressed size of its steps and times; zlib adds at most 0.1 %
-FASTEST = 1  # level of zlib; a higher level saves hardly any space
 
 _NUMBER_BYTES = 8
 
@@ -42,7 +37,7 @@ class Contents(NamedTuple):
     """The metrics of a run to store."""
 
     summary: dict[str, MetricSummary]
-    series: Iterator[tuple[str, Series]]  # the curves by name
+    series: dict[str, Series]
     items: list[LoggedItem]
     notes: list[str]
     files: list[str]  # source files except for the log and metrics.jsonl, relative to the run directory
@@ -59,33 +54,31 @@ class Stored:
         self._path = path
         self._items_at, self._items_size = items_at, int(head["items"])
         self._swapped = head["order"] != sys.byteorder
-        self._places: dict[str, tuple[int, int, int]] = {}  # offset, size and number of points of each curve
+        self._places: dict[str, tuple[int, int]] = {}  # offset and number of points of each curve
         self.size = items_at + self._items_size
-        for name, (count, size) in head["curves"].items():
-            if not (0 <= count <= LONGEST_CURVE and 0 <= size <= LARGEST_CURVE):
-                raise ValueError(f"{count} points in {size} bytes")
-            self._places[name] = (self.size, size, count)
-            self.size += size + count * _NUMBER_BYTES
+        for name, count in head["points"].items():
+            if not 0 <= count <= LONGEST_CURVE:
+                raise ValueError(f"{count} points")
+            self._places[name] = (self.size, count)
+            self.size += 3 * _NUMBER_BYTES * count
         if not 0 <= self._items_size <= LARGEST:
             raise ValueError(f"{self._items_size} bytes of items")
         self.notes = [str(note) for note in summary["notes"]]
         self.summary = {name: _summary(name, values) for name, values in summary["metrics"].items()}
 
     def series(self, name: str) -> Series | None:
-        """Read a curve. Return None if the cache was deleted or is damaged."""
-        offset, size, count = self._places[name]
-        length = count * _NUMBER_BYTES
-        data = b""
-        with contextlib.suppress(OSError, zlib.error), open_regular(self._path) as file:
+        """Read a curve. Return None if the cache was deleted."""
+        offset, count = self._places[name]
+        parts: list[array[float]] = []
+        with contextlib.suppress(OSError, ValueError), open_regular(self._path) as file:
             file.seek(offset)
-            data = zlib.decompressobj().decompress(file.read(size), 2 * length + 1) + file.read(length)
-        if len(data) != 3 * length:
+            parts = [array("d", file.read(count * _NUMBER_BYTES)) for _ in range(3)]
+        if [len(part) for part in parts] != [count] * 3:
             return None
-        steps, times, values = (array("d", data[at * length : (at + 1) * length]) for at in range(3))
         if self._swapped:
-            for part in (steps, times, values):
+            for part in parts:
                 part.byteswap()
-        return Series(steps, values, times)
+        return Series(*parts)
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
@@ -155,34 +148,32 @@ def last_values(stored: dict[str, Any]) -> dict[str, float | str]:
 
 
 def _sizes(directory: str) -> list[int]:
-    """Return the sizes of the logged values (uncompressed) and the log in bytes, or -1 for a missing file."""
-    try:
-        log = os.stat(f"{directory}/{OUTPUT}").st_size
-    except OSError:
-        log = -1
-    return [size_of_metrics(directory), log]
+    """Return the sizes of `metrics.jsonl` and the log in bytes, or -1 for a missing file."""
+    found = []
+    for name in (METRICS, OUTPUT):
+        try:
+            found.append(os.stat(f"{directory}/{name}").st_size)
+        except OSError:
+            found.append(-1)
+    return found
 
 
 def _origin(directory: str, rules: bytes) -> dict[str, object]:
     return {"sizes": _sizes(directory), "rules": zlib.crc32(rules)}
 
 
-def _cache(directory: str, contents: Contents) -> list[bytes]:
+def _cache(directory: str, contents: Contents) -> list[bytes | array[float]]:
     """Return the parts of the cache file, in order."""
     items = json.dumps([item._asdict() for item in contents.items], separators=(",", ":")).encode()
-    counts, curves = {}, []
-    for name, series in contents.series:
-        packed = zlib.compress(series.steps.tobytes() + series.times.tobytes(), FASTEST)
-        curves += [packed, series.values.tobytes()]
-        counts[name] = (len(series.values), len(packed))
     head = {
         **_origin(directory, contents.rules),
         "order": sys.byteorder,
-        "curves": counts,
+        "points": {name: len(series.values) for name, series in contents.series.items()},
         "items": len(items),
     }
     data = json.dumps(head, separators=(",", ":")).encode()
-    return [MAGIC + len(data).to_bytes(8, "little") + data, items, *curves]
+    numbers = [part for series in contents.series.values() for part in series]
+    return [MAGIC + len(data).to_bytes(8, "little") + data, items, *numbers]
 
 
 def _values(summary: MetricSummary) -> dict[str, Any]:

@@ -17,18 +17,15 @@ the value of one metric: `{"name": ..., "value": ...}`. Cells without a number a
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from tui_workbench.runs.metrics.tail import LONGEST_LINE, Reader
+from tui_workbench.runs.metrics.tail import Reader
 from tui_workbench.runs.metrics.values import FILE, IMAGE, KINDS, SCALAR, SDK, TEXT, UPLOAD, LoggedItem, number
-from tui_workbench.runs.store.metrics_file import is_packed, metrics_blocks
-from tui_workbench.runs.store.rundir import METRICS
 
 STEPS = ("global_step", "step", "_step", "trainer/global_step", "iteration", "iter", "epoch", "batch", "n_iter")
 """Columns with the step. In each row, the first of these columns that has a value is used. They are not metrics."""
@@ -139,37 +136,9 @@ PIECE = 1 << 20  # number of bytes that `follow` reads at once
 
 
 class SdkFile(Reader):
-    """The metrics in `metrics.jsonl`, or in the compressed file of an ended run."""
+    """The metrics in `metrics.jsonl`."""
 
     source = SDK
-
-    def __init__(self, directory: str, *, at_most: int = 0) -> None:
-        super().__init__(f"{directory}/{METRICS}", at_most=at_most)
-        self._directory = directory
-        self._is_complete = False  # True if the compressed file was read, which does not grow
-
-    def refresh(self, *, ended: bool = False) -> bool:
-        if not is_packed(self._directory):
-            self._is_complete = False
-            return super().refresh(ended=ended)
-        if self._is_complete:
-            return False
-        self._is_complete = True
-        return self.read(self._packed_lines())
-
-    def _packed_lines(self) -> Iterator[bytes]:
-        """Yield the unread data of the compressed file in blocks of whole lines."""
-        skip, rest = self.tail.offset, b""
-        blocks = metrics_blocks(self._directory)
-        with contextlib.suppress(OSError):
-            for data in _ends(blocks, self.tail.at_most // 2) if self.tail.at_most else blocks:
-                new = rest + data[skip:]
-                skip = max(0, skip - len(data))
-                end = new.rfind(b"\n") + 1
-                self.tail.offset += end
-                rest = new[end:] if len(new) - end < LONGEST_LINE else b""
-                if end:
-                    yield new[:end]
 
     def follow(self) -> bool:
         """Read the next piece of a growing file. Return False if less than a piece is unread."""
@@ -222,15 +191,6 @@ class SdkFile(Reader):
             self.columns.add_item(item, size or len(json.dumps(value)))
         else:
             self.columns.unreadable += 1
-
-
-def _ends(blocks: Iterator[bytes], half: int) -> Iterator[bytes]:
-    """Yield the first block, and the whole lines in the last `half` bytes of the others."""
-    yield next(blocks, b"")
-    last = b""
-    for data in blocks:
-        last = (last + data)[-half:]
-    yield last[last.find(b"\n") + 1 :]
 
 
 def inside(path: object) -> str:

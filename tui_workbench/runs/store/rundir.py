@@ -39,7 +39,6 @@ RECORD = "run.json"
 EVENTS = "events.jsonl"
 OUTPUT = "output.log"
 METRICS = "metrics.jsonl"
-METRICS_PACKED = "metrics.jsonl.gz"  # replaces a large METRICS when the run has ended
 METRICS_SUMMARY = "metrics.json"
 METRICS_CACHE = "metrics.cache"
 GPU_SAMPLES = "gpu.jsonl"

@@ -26,7 +26,6 @@ from tui_workbench.runs.store.rundir import (
     EVENTS,
     LIVE,
     METRICS,
-    METRICS_PACKED,
     OUTPUT,
     OUTPUTS,
     PROVENANCE,
@@ -38,7 +37,7 @@ from tui_workbench.runs.store.rundir import (
 )
 from tui_workbench.targets.hosts.supervisor import RANKS, SPARK
 
-RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, METRICS_PACKED, PROVENANCE, DIFF)
+RECORDS = (OUTPUT, EVENTS, RECORD, METRICS, PROVENANCE, DIFF)
 
 # The names that files of the record have in Azure ML Workbench.
 ALIASES = {"driver_log": OUTPUT, "driver_log.txt": OUTPUT, "control_log": EVENTS, "control_log.txt": EVENTS}
