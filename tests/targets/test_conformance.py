@@ -113,7 +113,7 @@ def test_3_run_outlives_the_process_that_started_it(harness: Harness) -> None:
 
 
 def test_4_wait_returns_the_exit_code(harness: Harness) -> None:
-    specs = {code: harness.spec(Script(exit_code=code)) for code in (0, 127, 255)}
+    specs = {code: harness.spec(Script(exit_code=code)) for code in (0, 1, 128, 255)}
     for spec in specs.values():
         harness.start(spec)
     for code, spec in specs.items():

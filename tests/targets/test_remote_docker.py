@@ -16,7 +16,9 @@ from tests.package_index import make_wheel, package_index
 from tests.targets.docker_project import DockerProject, controller_of, events, log
 from tests.waiting import wait_until
 from tui_workbench.core.model import RunRequest
-from tui_workbench.targets.docker.container import container_name
+from tui_workbench.targets.docker.container import KIND_LABEL, container_name
+from tui_workbench.targets.docker.image_probe import PROBE_KIND
+from tui_workbench.targets.hosts.host_for import ssh_host_of
 from tui_workbench.targets.hosts.supervisor import process_stat
 
 if TYPE_CHECKING:
@@ -361,6 +363,7 @@ def test_clean_removes_only_files_of_runs(project: DockerProject, gpubox: Machin
     running = project.submit('print("began", flush=True); import time; time.sleep(600)')
     project.until(running, "began")
     gpubox_engine.docker("create", "--name", "stranger", PYTHON_IMAGE, "sh")
+    gpubox_engine.docker("create", "--name", "probe", "--label", f"{KIND_LABEL}={PROBE_KIND}", PYTHON_IMAGE, "sh")
     foreign = gpubox.home() / ".workbench-tui/runs/other_1"
     foreign.mkdir()
     (foreign / "run.json").write_text('{"project": "other"}')
@@ -369,6 +372,7 @@ def test_clean_removes_only_files_of_runs(project: DockerProject, gpubox: Machin
     kinds = {(each.item.kind, each.item.name) for each in found if each.item}
     assert ("run", ended.run_id) in kinds
     assert not any(name in (running.run_id, "other_1", "stranger") for _, name in kinds)
+    ssh_host_of(project.runs.project.target("docker")).disconnect()  # as after ten minutes without a request
     assert all(not cleaning.remove(each).problem for each in found)
     assert not (gpubox.home() / ".workbench-tui/runs" / ended.run_id).exists()
     assert foreign.exists()

@@ -165,10 +165,10 @@ class DockerTarget(Target):
 
     def cleanup_items(self, project: ProjectNames, active: Collection[str]) -> list[CleanupItem]:
         engine = self._connect()
-        containers, busy = _unused_containers(engine, self.host, project, active)
-        found = containers + _unused_environments(engine, project)
+        containers, busy = _unused_containers(engine, self.host, project, active, self._connect)
+        found = containers + _unused_environments(engine, project, self._connect)
         if engine.has_volume(CACHE_VOLUME):
-            remove = partial(engine.remove_volume, CACHE_VOLUME)
+            remove = partial(_remove, self._connect, Engine.remove_volume, CACHE_VOLUME)
             found.append(CleanupItem("cache", CACHE_VOLUME, remove, note="packages cached by the installer"))
         return found + find_cleanup_items(self.host, project, {*active, *busy})
 
@@ -295,7 +295,7 @@ def _image_of(engine: Engine, host: Host, spec: RunSpec) -> tuple[str, str, Imag
 
 
 def _unused_containers(
-    engine: Engine, host: Host, project: ProjectNames, active: Collection[str]
+    engine: Engine, host: Host, project: ProjectNames, active: Collection[str], connect: Callable[[], Engine]
 ) -> tuple[list[CleanupItem], set[str]]:
     """Return unused containers, and the IDs of runs whose container is in use.
 
@@ -313,7 +313,7 @@ def _unused_containers(
                     continue
             elif _is_building(host, container) if kind == BUILD_KIND else container.state == "running":
                 continue  # a probe ends within minutes
-            remove = partial(engine.remove, container.name)
+            remove = partial(_remove, connect, Engine.remove, container.name)
             found.append(CleanupItem("container", container.name, remove, note=f"{kind}, {container.state}"))
     return found, busy
 
@@ -324,12 +324,17 @@ def _is_building(host: Host, container: Container) -> bool:
     return container.labels.get(MACHINE_LABEL) != project_key("") or is_cache_locked(build_lock(host, tag))
 
 
-def _unused_environments(engine: Engine, project: ProjectNames) -> list[CleanupItem]:
+def _unused_environments(engine: Engine, project: ProjectNames, connect: Callable[[], Engine]) -> list[CleanupItem]:
     used = {container.image for container in engine.containers(KIND_LABEL)}
     found: list[CleanupItem] = []
     for image in engine.images(f"{KIND_LABEL}={ENVIRONMENT_KIND}"):
         if image.labels.get(PROJECT_LABEL, project.name) == project.name and image.id not in used:
             # Removing the image frees only its own layer, because the base image is kept.
-            remove = engine.remove_image
+            remove = partial(_remove, connect, Engine.remove_image)
             found.extend(CleanupItem("environment", tag, partial(remove, tag), image.own_size) for tag in image.tags)
     return found
+
+
+def _remove(connect: Callable[[], Engine], remove: Callable[[Engine, str], object], name: str) -> None:
+    """Remove an item. This may be minutes after it was found, so the connection to the engine may have been closed."""
+    remove(connect(), name)
