@@ -1,8 +1,8 @@
 """Classify the files of a project for tracked runs, and find the reason why a run did not get a file.
 
 A snapshot contains the files that no ignore file excludes. Files that `.gitignore` excludes are copied to the working
-copy, and the working copy has links to `DataReferences`. Runs do not get files that `.amlignore` excludes, caches and
-virtual environments.
+copy, and the working copy has links to `DataReferences`. Runs do not get caches, virtual environments or files that
+`.amlignore` excludes.
 """
 
 from __future__ import annotations

@@ -294,9 +294,9 @@ def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
 
 
 def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
-    """Draw the curves of utilization, memory and power side by side, each labeled with its maximum.
+    """Draw the curves of utilization, memory and, from 75 columns, power side by side.
 
-    With `with_span`, a line below them shows the time that they span.
+    Each label shows the maximum of the axis. With `with_span`, a line below them shows the time that they span.
     """
     curves = shown.curves
     most_power = shown.device.power_limit or max((watts for watts in curves.power if watts == watts), default=100.0)

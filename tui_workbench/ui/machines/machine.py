@@ -146,7 +146,7 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
 class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
     """The screen that checks a target, and asks for missing secrets and about new host keys.
 
-    Its result is the check, or None.
+    Its result is the last `Checked`, or None if no check has ended before the screen is closed.
     """
 
     def __init__(self, target: ComputeTarget) -> None:
