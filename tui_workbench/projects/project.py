@@ -123,7 +123,7 @@ class Project:
         return _load_run_configuration(self._path_of(name, RUN_CONFIGURATION_SUFFIX, "run configuration"))
 
     def target_of(self, configuration: RunConfiguration, override: str = "") -> ComputeTarget:
-        """Return the target of a run configuration, or `override`.
+        """Return the target of a run configuration, or the target named `override`.
 
         Raises ConfigurationError if the target does not exist, or conflicts with a run configuration in the SDK form.
         """

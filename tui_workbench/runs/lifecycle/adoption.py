@@ -123,7 +123,7 @@ def refuse_unless_new(directory: RunDirectory) -> None:
 
 
 def take_over_imported(directory: RunDirectory) -> None:
-    """See `Runs.take_over_imported`."""
+    """Take over an imported run that has not started; see `Runs.take_over_imported`."""
     directory.read_record()
     refuse_unless_new(directory)
     try:

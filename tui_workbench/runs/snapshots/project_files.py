@@ -197,7 +197,7 @@ class _Walk(NamedTuple):
 
 
 def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
-    """If a tracked run failed because a file was missing, add the cause to the reason. Return the ending."""
+    """Return the ending. If a tracked run failed because a file was missing, the reason contains the cause."""
     if ending.state != RunState.FAILED or not record.spec.tracked:
         return ending
     found = _NOT_FOUND.search(ending.reason)

@@ -61,7 +61,7 @@ class _Entry(NamedTuple):
 
 
 def restore(project: Project, record: Record, *, dry_run: bool = False) -> Restoration:
-    """See `Runs.restore`."""
+    """Restore the project to the snapshot of a run; see `Runs.restore`."""
     store = _store(project, record)
     why = {
         "none": "it ran in the project itself and has no snapshot",
@@ -77,7 +77,7 @@ def restore(project: Project, record: Record, *, dry_run: bool = False) -> Resto
 
 
 def undo(project: Project, *, dry_run: bool = False) -> Restoration:
-    """See `Runs.undo_restore`."""
+    """Undo the last restore; see `Runs.undo_restore`."""
     entry = _read(project)
     if entry is None:
         raise UsageError(

@@ -249,7 +249,7 @@ def _inside(root: str, path: str) -> str:
 
 
 def request_of(project: Project, run_id: str) -> RunRequest:
-    """See `Runs.request_of`."""
+    """Return a request that repeats a run unchanged; see `Runs.request_of`."""
     spec = _record_of(project, run_id).spec
     return RunRequest("", spec.script, spec.arguments, exact_arguments=True, origin=run_id)
 
