@@ -194,7 +194,8 @@ def is_old_tensorflow(one: Requirement, python: Version) -> bool:
     """Return True for TensorFlow 1.0 to 1.14, whose GPU build is a separate package.
 
     A requirement without a version means TensorFlow 1 if the pinned Python is 3.5 or older, as in projects of Azure ML
-    Workbench. Without a version, pip would install TensorFlow 2.3, with which their scripts fail.
+    Workbench. Without a version, pip would install TensorFlow 2.3, with which their scripts fail. A range also means
+    TensorFlow 1 if its upper bound is at most 2.
     """
     if one.name not in ("tensorflow", "tensorflow-gpu"):
         return False
