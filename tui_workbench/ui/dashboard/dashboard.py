@@ -125,7 +125,7 @@ def _title_pieces(query: RunQuery, runs: int, marked: int, width: int) -> tuple[
 
 
 def _families(selected: Heading, values: Iterable[object]) -> tuple[Family, ...]:
-    """Return the families whose bands are shown: that of the selected heading, and some others of the table."""
+    """Return the families whose bands are shown, at most MOST_BANDS: that of the selected heading, then others."""
     others = [each.family for each in values if isinstance(each, Heading) and each != selected and each.family]
     return tuple(each for each in (selected.family, *others) if each is not None)[:MOST_BANDS]
 

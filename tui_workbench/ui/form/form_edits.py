@@ -74,7 +74,7 @@ def clear(document: Document, row: FormRow) -> None:
 
 
 def move(document: Document, row: FormRow, by: int) -> Path:
-    """Move a list item down (1) or up (-1) and return its new path."""
+    """Move a list item down (1) or up (-1), unless it is at that end of the list, and return its path."""
     if row.kind != "item" or not isinstance(row.path[-1], int):
         return row.path
     parent, index = row.path[:-1], row.path[-1]
