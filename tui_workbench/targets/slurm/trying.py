@@ -39,7 +39,7 @@ def test_only(host: LoginHost, spec: RunSpec) -> str:
 
 
 def problems(host: LoginHost, target: ComputeTarget) -> list[Problem]:
-    """Return a list with the first problem that prevents runs; empty if there is none.
+    """Return a list with the first problem that prevents runs, or an empty list.
 
     Checks the options, `runRoot` and the support for containers.
     """
