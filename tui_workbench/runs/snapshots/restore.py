@@ -90,7 +90,7 @@ def undo(project: Project, *, dry_run: bool = False) -> Restoration:
 
 
 def undoable(project: Project) -> str:
-    """Return a description of the state that `undo` would restore, or ""."""
+    """Return a description of the state that `undo` would restore, or "". Raises UsageError for a damaged journal."""
     entry = _read(project)
     return _words(entry) if entry else ""
 
