@@ -87,7 +87,10 @@ def newest_gpu_of(reference: str) -> str:
 
 
 def gpu_variant(reference: str) -> str | None:
-    """Return the image of the same family and version with CUDA; None if unknown or if `reference` has CUDA."""
+    """Return the image of the same family with CUDA, in the same version if it exists.
+
+    Return None if it is unknown, or if `reference` has CUDA.
+    """
     name, tag = short_name(reference), image_parts(reference).tag
     if is_gpu_image(reference):
         return None

@@ -43,8 +43,8 @@ from tui_workbench.targets.hosts.host_layout import run_folders
 def adopt_runs(project: Project, name: str) -> list[str]:
     """Add the project's runs on a target to the history, and return their IDs.
 
-    Known and deleted runs, runs on groups and runs with a malformed record are omitted. The added runs are active until a controller has checked them. Raises ConfigurationError, TargetUnreachable or
-    StorageError.
+    Known and deleted runs, runs on groups and runs with a malformed record are omitted. The added runs are active until
+    a controller has checked them. Raises ConfigurationError, TargetUnreachable or StorageError.
     """
     target = project.target(name)
     implementation = target_for(target)
