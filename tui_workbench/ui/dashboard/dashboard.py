@@ -113,7 +113,7 @@ class Marks:
 
 
 def _title_pieces(query: RunQuery, runs: int, marked: int, width: int) -> tuple[list[Piece], list[Piece]]:
-    """Return the text after the title, and at the right. `runs` is -1 while their number is unknown."""
+    """Return the text after the title, and the text at the right. `runs` is -1 while their number is unknown."""
     after = [Piece(f"  {counted(runs, 'run')}", "muted")] if runs >= 0 else []
     if query.filter:
         text = truncate_middle(safe_text(query.filter), max(8, width // 3))

@@ -64,7 +64,7 @@ def next_choice(document: Document, row: FormRow) -> None:
 
 
 def clear(document: Document, row: FormRow) -> None:
-    """Remove a field, or an item of a list or map. If no other item is left, remove the list or map."""
+    """Remove a field, or an item of a list or map. With its last package, the pip section is removed too."""
     if row.kind == "add":
         return
     if row.kind == "item" and PIP in row.path[:-1]:
