@@ -208,7 +208,7 @@ def root_of_state(state_directory: str) -> str:
 
 
 def line_of_key(path: str, key: str) -> int:
-    """Return the number of the first line that begins with the last part of a dotted key, or 0 if there is none."""
+    """Return the number of the first line that begins with the last part of a dotted key, or 0 without such a line."""
     key = key.rpartition(".")[2]
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):

@@ -51,7 +51,7 @@ def lines_of(words: "tuple[str, ...]") -> "Iterator[str]":
 def documents(*words: str) -> "Iterator[Any]":
     """Yield the JSON documents that a tool prints, each on one line or between lines that consist of a bracket.
 
-    Raises Failed if there is none.
+    Raises Failed if the tool prints no document.
     """
     part: "list[str]" = []
     said, count = "", 0
