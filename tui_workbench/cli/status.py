@@ -73,6 +73,6 @@ def _summary(run: Run) -> str:
 
 
 def _details(run: Run) -> str:
-    """Return the details of an active run from the cluster's scheduler, such as the reason why it waits."""
+    """Return the details of an active run: its job in a cluster's scheduler, and the reason why it waits."""
     words = [job_words(run, time.time()), run.reason if run.state == RunState.QUEUED else ""]
     return "".join(f": {word}" for word in words if word and run.is_active)

@@ -186,7 +186,7 @@ class Document:
         return not field.targets or (bool(used) and field.applies_to(used))
 
     def field(self, key: str) -> FieldState:
-        """Return the row of one field. Raises UsageError for an unknown field."""
+        """Return the row of one field. Raises UsageError for an unknown field, and the error of `tree`."""
         field = self.kind.field(key)
         if field is None:
             remedy = "`workbench-tui config schema` lists the fields."

@@ -353,7 +353,7 @@ class Run(NamedTuple):
     lacks_outputs: bool = False  # the run has ended on another machine, and some outputs have not been fetched
     imported: bool = False  # the run has not ended, but this user did not submit it on this machine
     job: ClusterJob = ClusterJob()  # on targets with a scheduler
-    variables: tuple[str, ...] = ()  # as in the record
+    variables: tuple[str, ...] = ()  # NAME=VALUE, in addition to EnvironmentVariables
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ class Project:
         return _load_run_configuration(self._path_of(name, RUN_CONFIGURATION_SUFFIX, "run configuration"))
 
     def target_of(self, configuration: RunConfiguration, override: str = "") -> ComputeTarget:
-        """Return the target of a run configuration, or `override`.
+        """Return the target of a run configuration, or the target named `override`.
 
         Raises ConfigurationError if the target does not exist, or conflicts with a run configuration in the SDK form.
         """
@@ -208,7 +208,7 @@ def root_of_state(state_directory: str) -> str:
 
 
 def line_of_key(path: str, key: str) -> int:
-    """Return the line of a key in a file, or 0 if it is not found."""
+    """Return the number of the first line that begins with the last part of a dotted key, or 0 without such a line."""
     key = key.rpartition(".")[2]
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):

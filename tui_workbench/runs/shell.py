@@ -1,8 +1,8 @@
-"""Open a shell in the project or in a copy of a run, with the interpreter of the target first on the PATH.
+"""Open a shell in the project or in the files of a run, with the interpreter of the target first on the PATH.
 
 The `az ml ...` commands of Azure ML Workbench work in the shell, because a script `az` precedes the real program on
-the PATH. The shell reads the user's startup files, and then adjusts the PATH. The shell of an ended run uses a copy of
-the run's snapshot, so that the run stays unchanged.
+the PATH. The shell reads the user's startup files, and then adjusts the PATH. The shell of an ended tracked
+run uses a copy of the run's snapshot, so that the run stays unchanged.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def project_shell(project: Project, run_configuration: str = "", *, is_interacti
 
 
 def run_shell(project: Project, directory: RunDirectory, *, is_interactive: bool = True) -> Shell:
-    """Return a shell in a copy of a run's snapshot, with the files that the run changed.
+    """Return a shell in the files of a run; `_copy_of` chooses the folder.
 
-    Raises ConfigurationError, StorageError, or UsageError if the run has no snapshot.
+    Raises ConfigurationError, StorageError, or UsageError if the snapshot is not on this machine.
     """
     record = directory.read_record()
     folder = _copy_of(project, directory, record)

@@ -65,7 +65,10 @@ WARNING = StateLook("▲", "warning", "warning")
 
 
 def run_state(run: Run) -> StateLook:
-    """Return the appearance of a run's state. The word of a failed run is its exit code, if known: `exit 1`."""
+    """Return the appearance of a run's state.
+
+    The word of a failed run is its exit code, if known: `exit 1`. That of an unreachable run says since when.
+    """
     look = RUN_STATES.get(run.state, RUN_STATES[RunState.UNKNOWN])
     if run.state == RunState.FAILED and run.exit_code is not None and run.exit_code > 0:
         return look._replace(word=f"exit {run.exit_code}")
@@ -101,7 +104,10 @@ def is_before_script(run: Run) -> bool:
 
 
 def reason_of(run: Run) -> str:
-    """Return the reason for the state, as untrusted text, or "" if the state needs no explanation."""
+    """Return the reason for the state, as untrusted text, or "" if the state needs no explanation.
+
+    For an active run, the text also names the key that retries the connection.
+    """
     has_reason = run.state in (RunState.COMPLETED, RunState.FAILED, RunState.UNKNOWN)
     if has_reason and run.reason not in ("", f"exit code {run.exit_code}"):
         retries = f" Retrying; press {shown_key('jobs.reconnect', 'r')} in Jobs to retry now." if run.is_active else ""
@@ -139,7 +145,10 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(run: Run, now: float) -> str:
-    """Format the duration of a run, so far or in total; "" for an ended run that never started."""
+    """Format the duration of a run, so far or in total; "" for an ended run that never started.
+
+    Before its start, an active run counts from its creation.
+    """
     if not run.start:
         return duration(now - run.created) if run.is_active and run.created else ""
     return duration((run.end or now) - run.start)

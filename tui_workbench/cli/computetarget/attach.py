@@ -107,7 +107,7 @@ def _configure_slurm(parser: argparse.ArgumentParser) -> None:
 
 
 def run_attach(arguments: argparse.Namespace) -> int:
-    """Attach a target and check it. Return 4 if it is attached but cannot be used yet."""
+    """Attach a target and check it. Return 4 if it is attached but a check fails."""
     project = Project.find(arguments.project)
     request = _request(arguments)
     attachment = Attachment(project.root, request)
@@ -167,7 +167,7 @@ def run_detach(arguments: argparse.Namespace) -> int:
 
 
 def run_login(arguments: argparse.Namespace) -> int:
-    """Log in, and store the missing secret."""
+    """Log in, and store the secrets that the user enters. With `--move-secrets`, first move those of the file."""
     project = Project.find(arguments.project)
     target = _over_ssh(project, arguments.name)
     if arguments.move_secrets:

@@ -118,8 +118,9 @@ def unset(path: str, key: str) -> EditResult:
 def fix(path: str, *, code: str = "", dry_run: bool = False) -> FixResult:
     """Apply the fixes for the findings in a file.
 
-    Without `code`, only errors and warnings are fixed, and only by fixes that need no decision. With `code`, all
-    findings with this code are fixed. Raises UsageError for an unknown code, ConfigurationError for an unreadable file.
+    Without `code`, only errors and warnings are fixed, and only by fixes that need no decision. With `code`, the
+    fixes of all findings with this code are applied. Raises UsageError for an unknown code, ConfigurationError for an
+    unreadable file.
     """
     if code and code not in CODES:
         raise UsageError(f"unknown finding code {code!r}", remedy=f"Choose one of: {', '.join(CODES)}.")

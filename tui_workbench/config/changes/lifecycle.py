@@ -59,7 +59,10 @@ def duplicate(path: str, new_name: str) -> ChangeSet:
 
 
 def rename(path: str, new_name: str) -> ChangeSet:
-    """Plan to rename a configuration file and the references to it. Raises UsageError or ConfigurationError."""
+    """Plan to rename a configuration file. The run configurations that use a renamed target are changed too.
+
+    Raises UsageError or ConfigurationError.
+    """
     root, suffix = _root_and_suffix(path)
     moved = _free_path(root, new_name, suffix)
     data = _read(path)

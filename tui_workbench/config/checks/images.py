@@ -87,7 +87,10 @@ def newest_gpu_of(reference: str) -> str:
 
 
 def gpu_variant(reference: str) -> str | None:
-    """Return the image of the same family and version with CUDA; None if unknown or if `reference` has CUDA."""
+    """Return the image of the same family with CUDA, in the same version if it exists.
+
+    Return None if it is unknown, or if `reference` has CUDA.
+    """
     name, tag = short_name(reference), image_parts(reference).tag
     if is_gpu_image(reference):
         return None
@@ -194,7 +197,8 @@ def is_old_tensorflow(one: Requirement, python: Version) -> bool:
     """Return True for TensorFlow 1.0 to 1.14, whose GPU build is a separate package.
 
     A requirement without a version means TensorFlow 1 if the pinned Python is 3.5 or older, as in projects of Azure ML
-    Workbench. Without a version, pip would install TensorFlow 2.3, with which their scripts fail.
+    Workbench. Without a version, pip would install TensorFlow 2.3, with which their scripts fail. A range also means
+    TensorFlow 1 if its upper bound is at most 2.
     """
     if one.name not in ("tensorflow", "tensorflow-gpu"):
         return False

@@ -41,10 +41,10 @@ from tui_workbench.targets.hosts.host_layout import run_folders
 
 
 def adopt_runs(project: Project, name: str) -> list[str]:
-    """Add the project's runs on a target to the history, and return their IDs. Known and deleted runs are omitted.
+    """Add the project's runs on a target to the history, and return their IDs.
 
-    The added runs are active until a controller has checked them. Raises ConfigurationError, TargetUnreachable or
-    StorageError.
+    Known and deleted runs, runs on groups and runs with a malformed record are omitted. The added runs are active until
+    a controller has checked them. Raises ConfigurationError, TargetUnreachable or StorageError.
     """
     target = project.target(name)
     implementation = target_for(target)
@@ -99,7 +99,7 @@ _FILES_BEFORE_START = frozenset(
 
 
 def refuse_unless_new(directory: RunDirectory) -> None:
-    """Raise ImportedRun if the run may have started, or has the ID of another run of this user.
+    """Raise ImportedRun if the run may have started, has unknown files, or has the ID of another run of this user.
 
     Containers, remote folders and processes are identified by the run ID, so canceling this run would end the other
     run. Raises StorageError if the directory cannot be read.
@@ -123,7 +123,7 @@ def refuse_unless_new(directory: RunDirectory) -> None:
 
 
 def take_over_imported(directory: RunDirectory) -> None:
-    """See `Runs.take_over_imported`."""
+    """Take over an imported run that has not started; see `Runs.take_over_imported`."""
     directory.read_record()
     refuse_unless_new(directory)
     try:

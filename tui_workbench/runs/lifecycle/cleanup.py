@@ -36,7 +36,10 @@ class Cleanup:
         self._targets = {target.name: found for target in targets if (found := _implementation(target)) is not None}
 
     def find(self) -> list[CleanupResult]:
-        """Return the unused files and containers of all targets. An item that targets share is returned once."""
+        """Return the unused files and containers of all targets, and the targets that did not answer.
+
+        An item that targets share is returned once.
+        """
         found: list[CleanupResult] = []
         seen: set[tuple[str, str, str]] = set()
         for name, target in self._targets.items():

@@ -10,7 +10,7 @@ from tui_workbench.runs.store.rundir import OUTPUT, Ending, Record, RunDirectory
 
 
 def with_cause(directory: RunDirectory, record: Record, ending: Ending) -> Ending:
-    """Return the ending. If the run failed, the reason contains the cause."""
+    """Return the ending. If the run failed and the cause is found, the reason contains it."""
     if record.spec.run_configuration.uses_spark and (reason := spark_failure(directory.file(OUTPUT))):
         ending = ending._replace(reason=reason) if ending.state == RunState.FAILED and ending.exit_code else ending
     elif record.spec.run_configuration.processes_per_node:

@@ -51,7 +51,8 @@ def limit_of(target: ComputeTarget) -> int:
     """Return the maximum number of concurrent runs on the target; 0 means no limit.
 
     By default, a target that requests GPUs has as many places as its GPUs allow, or one place if they are on another
-    machine. Targets with a scheduler have no limit, because the scheduler has its own.
+    machine. A group has the smallest limit of its members. Targets with a scheduler have no limit, because the
+    scheduler has its own.
     """
     if target.max_concurrent_runs >= 0:
         return target.max_concurrent_runs

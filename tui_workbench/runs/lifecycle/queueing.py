@@ -3,7 +3,7 @@
 No process watches the queue. A queued run has a file `waiting` in its directory, and a link in a folder of the user
 that all projects share. A process that ends a run starts the next runs; if it was killed, the next process that resumes
 runs starts them. One lock protects the queue. Runs start in the order of their submission; a run counts as started when
-its file `waiting` is removed. Runs without a limit or a dependency are never queued.
+its file `waiting` is removed. Runs that have neither a limit nor a dependency are never queued.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def enter(directory: RunDirectory, lock: ControllerLock, active: Iterable[str]) 
 
 
 def resume(waiting: Iterable[RunDirectory]) -> list[str]:
-    """Add waiting runs that are missing from the queue, advance the queue, and return the IDs of started runs.
+    """Add waiting runs that are missing from the queue, advance it if needed, and return the IDs of started runs.
 
     Raises StorageError.
     """

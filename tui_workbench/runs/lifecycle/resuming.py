@@ -43,7 +43,7 @@ ENDING_SECONDS = 5.0  # time for the controller of an ended run to end
 
 
 def resume_all(project: Project) -> list[str]:
-    """See `Runs.resume`."""
+    """Resume the runs and sweeps of a project; see `Runs.resume`."""
     remove_unfinished(project)
     ownership.prune(project.runs_directory)
     resume_unfinished(project)
@@ -125,7 +125,10 @@ def start_again(directory: RunDirectory) -> None:
 
 
 def lock_of_ended(directory: RunDirectory) -> ControllerLock:
-    """Lock a run. A controller that has recorded the end releases the lock a moment later. Raises UsageError."""
+    """Lock an ended run, whose controller may hold the lock for a moment after it has recorded the end.
+
+    Raises UsageError if another process still holds the lock after ENDING_SECONDS.
+    """
     deadline = time.monotonic() + ENDING_SECONDS
     while True:
         lock = ControllerLock.acquire(directory)
@@ -175,7 +178,10 @@ PATIENCE_SECONDS = 60.0  # seconds after `grace` for which `cancel` waits for an
 
 
 def cancel(directory: RunDirectory, grace: float, patience: float = PATIENCE_SECONDS) -> Run:
-    """See `Runs.cancel`. Raises WorkbenchError after `grace` + `patience` seconds; the cancel request stays."""
+    """Cancel a run; see `Runs.cancel`.
+
+    Raises WorkbenchError after `grace` + `patience` seconds; the cancel request stays.
+    """
     run = directory.run()
     if not (run.is_active or run.imported):
         return run

@@ -24,5 +24,5 @@ def add(path: str, event: str) -> str:
 
 
 def names(folder: str) -> list[str]:
-    """Return the files of the events, the oldest first. Raises OSError."""
+    """Return the names of the files of events, the oldest first. Raises OSError."""
     return sorted(name for name in os.listdir(folder) if name[:1].isdecimal())

@@ -198,7 +198,7 @@ def _first(paths: Sequence[str], count: int) -> str:
 
 
 def refuse_large(contents: Contents, configuration_path: str = "") -> None:
-    """Raise LargeFiles if a run would copy too many files, or its snapshot would contain a file that is too large."""
+    """Raise LargeFiles if a file is too large for a snapshot, or the ignored files are too many or too large."""
     if contents.too_large:
         message = f"files larger than {size_text(SNAPSHOT_FILE_BYTES)} are not copied into snapshots"
         raise _large_files(message, contents.too_large, configuration_path)

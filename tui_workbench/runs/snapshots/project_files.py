@@ -1,8 +1,8 @@
 """Classify the files of a project for tracked runs, and find the reason why a run did not get a file.
 
 A snapshot contains the files that no ignore file excludes. Files that `.gitignore` excludes are copied to the working
-copy, and the working copy has links to `DataReferences`. Runs do not get files that `.amlignore` excludes, caches and
-virtual environments.
+copy, and the working copy has links to `DataReferences`. Runs do not get caches, virtual environments or files that
+`.amlignore` excludes.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class _Walk(NamedTuple):
 
 
 def with_missing_file_cause(record: Record, ending: Ending) -> Ending:
-    """If a tracked run failed because a file was missing, add the cause to the reason. Return the ending."""
+    """Return the ending. If a tracked run failed because a file was missing, the reason contains the cause."""
     if ending.state != RunState.FAILED or not record.spec.tracked:
         return ending
     found = _NOT_FOUND.search(ending.reason)

@@ -61,7 +61,7 @@ class _Entry(NamedTuple):
 
 
 def restore(project: Project, record: Record, *, dry_run: bool = False) -> Restoration:
-    """See `Runs.restore`."""
+    """Restore the project to the snapshot of a run; see `Runs.restore`."""
     store = _store(project, record)
     why = {
         "none": "it ran in the project itself and has no snapshot",
@@ -77,7 +77,7 @@ def restore(project: Project, record: Record, *, dry_run: bool = False) -> Resto
 
 
 def undo(project: Project, *, dry_run: bool = False) -> Restoration:
-    """See `Runs.undo_restore`."""
+    """Undo the last restore; see `Runs.undo_restore`."""
     entry = _read(project)
     if entry is None:
         raise UsageError(
@@ -90,7 +90,7 @@ def undo(project: Project, *, dry_run: bool = False) -> Restoration:
 
 
 def undoable(project: Project) -> str:
-    """Return a description of the state that `undo` would restore, or ""."""
+    """Return a description of the state that `undo` would restore, or "". Raises UsageError for a damaged journal."""
     entry = _read(project)
     return _words(entry) if entry else ""
 

@@ -84,8 +84,8 @@ class SnapshotStore:
     def take(self, run_id: str, working_copy: str) -> Snapshot:
         """Commit the current project and create `working_copy`, which only this user can read.
 
-        Concurrent calls wait for each other, because they share an index. Raises StorageError; a partial copy can
-        remain.
+        Concurrent calls wait for each other, because they share an index. Raises StorageError or LargeFiles; a partial
+        copy can remain.
         """
         with storage_errors("create", working_copy, exact=True):
             os.makedirs(working_copy, mode=0o700)
@@ -104,7 +104,7 @@ class SnapshotStore:
     def record(self, reference: str, message: str, contents: Contents | None = None) -> str:
         """Commit the current project under a reference, without a copy, and return the commit ID.
 
-        Git must be installed. Raises StorageError.
+        Git must be installed. Raises StorageError or LargeFiles.
         """
         with self.exclusive():
             commit = self.git("commit-tree", self.tree(contents), "-m", message).strip()
@@ -119,9 +119,8 @@ class SnapshotStore:
     def discard(self) -> int:
         """Remove the references of runs without a folder, and the files that no other snapshot contains.
 
-        Runs in the trash have a folder. Return the freed bytes.
-
-        A repository that this user did not create here stays unchanged. Raises StorageError.
+        Runs in the trash have a folder. Return the number of freed bytes. Without git, or if this user did not create
+        the repository here, nothing changes. Raises StorageError.
         """
         if not self.available or ownership.own_record(os.path.join(self.repository, "HEAD")) is None:
             return 0

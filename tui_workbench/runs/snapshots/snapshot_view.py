@@ -75,7 +75,7 @@ def snapshot_content(state_directory: str, commit: str, path: str) -> bytes:
 def snapshot_diff(state_directory: str, before: str, after: str, paths: Sequence[str] = ()) -> str:
     """Return the unified diff between two snapshots, or only that of `paths`. Raises StorageError.
 
-    An empty commit ID means an empty project.
+    An empty commit ID means an empty project. A diff larger than LARGEST_DIFF is cut, and its last line says so.
     """
     options = ("-r", "-p", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
     chosen = [f":(literal){path}" for path in paths]

@@ -70,7 +70,7 @@ def change_annotations(
     """Replace the annotations of the run at `directory` with the result of `change`, which gets the current ones.
 
     `state_directory` is that of the project. Raises UsageError for invalid annotations, and StorageError if the file
-    cannot be written or is from a later version.
+    cannot be parsed or written, or is from a later version.
     """
     with storage_errors("lock", f"{directory}/{LOCK}"):
         lock = open_below(directory, LOCK, os.O_RDWR | os.O_CREAT)

@@ -173,7 +173,7 @@ def record_text(run: Run, facts: Facts = NO_FACTS) -> str:
 
 
 def utc(seconds: float) -> str | None:
-    """Convert seconds since the epoch to ISO 8601, and 0, which means never, to None."""
+    """Convert seconds since the epoch to ISO 8601; 0, which means never, and invalid times become None."""
     if not seconds:
         return None
     try:
@@ -183,7 +183,7 @@ def utc(seconds: float) -> str | None:
 
 
 def duration(run: Run) -> str | None:
-    """Return the duration of the run, up to now if it is active."""
+    """Return the duration of the run, up to now if it has not ended; None before its start."""
     if not run.start:
         return None
     return str(timedelta(seconds=max(0.0, (run.end or time.time()) - run.start)))

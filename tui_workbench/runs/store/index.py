@@ -194,7 +194,7 @@ class RunIndex:
     def arguments(self, query: RunQuery, limit: int = 1000) -> list[tuple[str, int, bool]]:
         """Return the names of arguments of the matching runs, those of most runs first.
 
-        Each has the number of its runs, and is True if its values differ between the matching runs.
+        Each has the number of its runs, and True if its values differ or some of the matching runs do not have it.
         """
         condition = condition_of(query.filter, archived=query.archived)
         shown = f"SELECT listed.id AS shown FROM {SCANNED} WHERE {condition.sql}"

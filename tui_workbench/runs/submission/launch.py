@@ -37,7 +37,7 @@ def submit(
     single_threaded: bool = False,
     on_started: Callable[[Run], object] | None = None,
 ) -> Run:
-    """See `Runs.submit`."""
+    """Submit a run; see `Runs.submit`."""
     directory, lock, record = create_run(project, request)
     target = target_for(record.spec.target)
     try:

@@ -15,7 +15,7 @@ from tui_workbench.targets.base.registry import target_for
 
 
 def plan_details(prepared: Prepared) -> tuple[Plan, str]:
-    """See `Runs.plan_details`."""
+    """Return the plan with details from the target; see `Runs.plan_details`."""
     spec, plan, commit = prepared
     if any(step.name == STEP for step in plan.steps):
         check = check_gpu(spec)

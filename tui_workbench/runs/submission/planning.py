@@ -122,7 +122,10 @@ def bare_spec(project: Project, configuration: RunConfiguration, target: Compute
 
 
 def asks_for_gpu(spec: RunSpec, request: RunRequest) -> bool:
-    """Return True if the run must use a GPU: its files request a GPU, and the request does not allow the CPU."""
+    """Return True if the run must use a GPU: its files request a GPU, and the request does not allow the CPU.
+
+    On targets with a scheduler, only `RequireGpu` counts.
+    """
     if spec.target.kind.has_scheduler:
         # The GPUs are on a node that is not known yet, so only an explicit requirement can be checked.
         return not request.allow_cpu and spec.run_configuration.require_gpu
@@ -173,7 +176,7 @@ def _with_slurm_options(configuration: RunConfiguration, target: ComputeTarget, 
 
 
 def _require_nodes(configuration: RunConfiguration, target: ComputeTarget) -> None:
-    """Raise ConfigurationError if the target has one node, or if the file sets two different numbers of nodes."""
+    """Raise ConfigurationError if the target cannot have several nodes, or if the file sets two numbers of nodes."""
     count, path = configuration.nodes, configuration.path
     line = line_of_key(path, NODES)
     if count > 1 and not target.kind.reads(NODES):
@@ -249,7 +252,7 @@ def _inside(root: str, path: str) -> str:
 
 
 def request_of(project: Project, run_id: str) -> RunRequest:
-    """See `Runs.request_of`."""
+    """Return a request that repeats a run unchanged; see `Runs.request_of`."""
     spec = _record_of(project, run_id).spec
     return RunRequest("", spec.script, spec.arguments, exact_arguments=True, origin=run_id)
 
@@ -274,7 +277,7 @@ def _target_of(project: Project, target: ComputeTarget) -> ComputeTarget:
 
 
 def nothing_to_prepare(target: ComputeTarget) -> UsageError | None:
-    """Return an error if runs on the target need no environment, or None if an environment can be prepared."""
+    """Return an error if the workbench builds no environment for runs on the target; None if it builds one."""
     if not target.builds_environment:
         return UsageError(
             f"nothing to prepare: runs on target {target.name!r} use your own Python",

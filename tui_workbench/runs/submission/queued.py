@@ -14,7 +14,7 @@ from tui_workbench.runs.store.rundir import ControllerLock, RunDirectory
 def parse_dependency(project: Project, text: str) -> Dependency:
     """Parse RUN[:CONDITION]. RUN is the ID or number of a run of the project.
 
-    Raises RunNotFound, and UsageError if the condition is unknown or can no longer be met.
+    Raises RunNotFound, or UsageError if the run is imported, or if the condition is unknown or can no longer be met.
     """
     name, _, given = text.partition(":")
     if given and given not in CONDITIONS:

@@ -81,8 +81,8 @@ def copy_artifacts(
 ) -> CopyResult:
     """Copy artifacts (default: all files outside outputs/) to the project.
 
-    Raises UsageError, before any file is copied, for unknown names, and if a file would be replaced and `overwrite` is
-    not set.
+    Raises UsageError, before any file is copied, for unknown names and files of the run's record, and if a file would
+    be replaced and `overwrite` is not set.
     """
     chosen = chosen_artifacts(directory, names) if names else sorted(written_files(directory))
     record = next((name for name in chosen if name.split(os.sep)[0] not in (OUTPUTS, WORKING_COPY)), "")

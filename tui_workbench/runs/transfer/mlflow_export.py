@@ -65,7 +65,7 @@ def export_mlflow(name: str, runs: Sequence[RunRow], destination: str) -> Export
 
 
 def export_csv(runs: Sequence[RunRow], path: str) -> None:
-    """Write a table with a row for each run, newest first, as CSV in UTF-8. Raises StorageError."""
+    """Write a table with a row for each run, in the given order, as CSV in UTF-8. Raises StorageError."""
     records = [history_record(each.run, each.facts) for each in runs]
     arguments = [record.pop(BY_NAME) for record in records]
     columns = list(dict.fromkeys(key for record in records for key in record))

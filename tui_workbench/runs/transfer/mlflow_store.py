@@ -35,7 +35,10 @@ _WORDS = {"FINISHED": 3, "FAILED": 4, "KILLED": 5}
 
 
 def number_of_state(state: str) -> int:
-    """Return the number of a state in the file store."""
+    """Return the number of a state in the file store.
+
+    A run that has not ended has the number 1 (running), and an unknown state that of a failed run.
+    """
     if state == RunState.UNKNOWN:
         state = RunState.FAILED
     return next((number for number, known in STATES.items() if known == state), 1)

@@ -111,7 +111,7 @@ class Attachment:
         return LocalHost() if login is None else SshHost(login)
 
     def accept_host_key(self, fingerprint: str) -> None:
-        """Accept the host key with this fingerprint (`SHA256:...`) and add it to known_hosts."""
+        """Let `connect` accept the host key with this fingerprint (`SHA256:...`) and add it to known_hosts."""
         self._accepted.append(fingerprint)
 
     def give_password(self, password: str) -> None:

@@ -106,7 +106,10 @@ def script_command(
 
 
 def describe_launcher(spec: RunSpec) -> str:
-    """Return a phrase about the launcher for the plan, with a leading space; empty without a launcher."""
+    """Return a phrase about the launcher and the nodes for the plan, with a leading space.
+
+    The phrase is empty for a script without a launcher on one node.
+    """
     if spec.run_configuration.uses_spark:
         return " under spark-submit"
     processes = spec.run_configuration.processes_per_node

@@ -73,7 +73,7 @@ class EngineChecks:
         return CheckResult(DOCKER, OK, "the engine answers, and this user may use it")
 
     def engine(self) -> CheckResult:
-        """Check the version and platform of the engine. Raises CheckFailed."""
+        """Check the version and platform of the engine. Raises CheckFailed or TargetUnreachable."""
         return check_version(self._facts)
 
     def disk(self) -> CheckResult:

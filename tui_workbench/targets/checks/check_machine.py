@@ -16,7 +16,10 @@ PYTHON_SECONDS = 20.0
 """Time limit in seconds for the start of an interpreter, which takes several seconds on a cold network disk."""
 
 DISK_BROKEN_BYTES, DISK_WARNING_BYTES = 2 << 30, 20 << 30
-"""Checks fail or warn below this free space. A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked."""
+"""Bytes of free space below which the check of disks fails or warns.
+
+A CUDA image takes 7 GB to 15 GB, and twice that while it is unpacked.
+"""
 
 CLOCK_WARNING_SECONDS, CLOCK_BROKEN_SECONDS = 5.0, 300.0
 """Differences between two clocks from which the check warns or fails.

@@ -164,7 +164,7 @@ class ContainerRun:
         return self._run.add_full_disk_reason(outcome)
 
     def _last_line(self, found: Container) -> str:
-        """Return the last line in the engine's log, which is an error of the supervising shell."""
+        """Return the last line in the engine's log: an error of the supervising shell; "" if the image has no shell."""
         if _keeps_log(found):
             return ""
         records = [text.partition(b" ")[2] for text in self._engine.records(found.id, follow=False)]

@@ -75,7 +75,7 @@ class Container(NamedTuple):
     out_of_memory: bool
     error: str  # the engine's message if it could not be started
     started_at: str
-    address: str = ""  # the IP address at which its host reaches it; "" without a network of its own
+    address: str = ""  # the IP address at which its host reaches it; "" if it has no own network
 
     @property
     def has_ended(self) -> bool:

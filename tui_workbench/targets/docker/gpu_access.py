@@ -47,7 +47,10 @@ class GpuAccess(NamedTuple):
         return ["--device", KFD, "--device", DRI, *groups]
 
     def variables(self, ids: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables that select the GPUs in the container, unless the run's own variables `own` do that."""
+        """Return the variable that selects AMD GPUs in the container; empty if the variables `own` of the run do that.
+
+        Also empty for NVIDIA, whose device request selects the GPUs.
+        """
         is_set = not ids or any(name in own for name in AMD.visible)
         return {AMD.visible[0]: ",".join(ids)} if self.vendor is AMD and not is_set else {}
 

@@ -90,7 +90,7 @@ class ImageFacts(NamedTuple):
 def facts_of(engine: Engine, image: Image, name: str) -> ImageFacts:
     """Return the facts of an image; run a container of it if they are not cached.
 
-    Raises ConfigurationError, with the image's `name`, if it has no Python.
+    Raises ConfigurationError, with the image's `name`, if the machine can start no Python of the image.
     """
     # The facts of an image for another architecture, which a machine may emulate, are cached per machine architecture.
     machine = engine.facts().architecture

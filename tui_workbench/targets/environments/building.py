@@ -106,7 +106,7 @@ class Builder:
         return bool(self._recipe.pip) and self._uses_uv() and not self._facts.uv
 
     def has_route(self, inputs: BuildInputs, environment: Mapping[str, str]) -> bool:
-        """Return True if the installer in a container can reach the package index."""
+        """Return False if the installer in a container fails because it cannot reach the package index."""
         # A wheel of the project may need packages of the index too.
         package = next((each.text for each in self._recipe.pip if not each.file), "pip")
         with self._container(inputs) as container:

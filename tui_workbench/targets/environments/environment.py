@@ -66,7 +66,7 @@ class Recipe(NamedTuple):
         return pinned[0] if pinned else python_version
 
     def is_met_by(self, python_version: str) -> bool:
-        """Return True if an image with this Python version needs no further packages."""
+        """Return True if an image with this Python version can be used without building an environment."""
         return not self.pip and not self.variables and not self.needs_conda(python_version)
 
     def lines(self, base_name: str, base_id: str) -> list[str]:
@@ -135,7 +135,7 @@ def read_recipe(source: str, root: str, path: str = "") -> Recipe:
 
 
 def cause(recipe: Recipe, lines: Sequence[str], earlier: Sequence[str] | None) -> str:
-    """Return the reason why an environment must be built, with the line of the file that caused it.
+    """Return the reason why an environment must be built, with the file and, for a new package, its line.
 
     `earlier` holds the lines of the most similar existing environment; None without an environment.
     """

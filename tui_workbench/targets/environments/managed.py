@@ -64,7 +64,7 @@ class Managed(NamedTuple):
         return self.recipe.lines(self.base, self.version)
 
     def why(self) -> str:
-        """Return the reason why the environment must be built, with the line that caused it."""
+        """Return the reason why the environment must be built (see `environment.cause`)."""
         lines = self.lines()
         return environment.cause(self.recipe, lines, environment.closest(lines, Environments().recipes()))
 

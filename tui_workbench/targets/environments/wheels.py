@@ -202,7 +202,10 @@ def _run_resolver(
 
 
 def _wheels_of(text: str, python_tag: str) -> list[Wheel]:
-    """Return the best wheel of each package. The resolver lists only compatible ones."""
+    """Return the best wheel of each package. The resolver lists only compatible ones.
+
+    Raises ConfigurationError for a package without a wheel.
+    """
     wheels = []
     for package in tomllib.loads(text).get("packages", []):
         choices = package.get("wheels") or ([package["archive"]] if "archive" in package else [])
@@ -218,7 +221,7 @@ def _wheels_of(text: str, python_tag: str) -> list[Wheel]:
 
 
 def _rank(file_name: str, python_tag: str) -> int:
-    """Rank a wheel: 0 for this Python version, 1 for the stable ABI, 2 for any Python."""
+    """Rank a wheel: 0 for this Python version, 1 for the stable ABI, 2 for any Python; 3 for another file."""
     tags = file_name.split("-")[-3:]
     if len(tags) < 3:
         return 3

@@ -49,9 +49,9 @@ def lines_of(words: "tuple[str, ...]") -> "Iterator[str]":
 
 
 def documents(*words: str) -> "Iterator[Any]":
-    """Yield the JSON documents that a tool prints, each on one line or between lines that are brackets.
+    """Yield the JSON documents that a tool prints, each on one line or between lines that consist of a bracket.
 
-    Raises Failed without a document.
+    Raises Failed if the tool prints no document.
     """
     part: "list[str]" = []
     said, count = "", 0
@@ -77,7 +77,7 @@ def documents(*words: str) -> "Iterator[Any]":
 
 
 def records(value: Any) -> "list[dict[str, Any]]":
-    """Return the records of GPUs in a document of amd-smi. Raises Failed for its error, for example `-3`."""
+    """Return the records of GPUs in a document of amd-smi. Raises Failed if the document is an error."""
     if isinstance(value, dict) and "error" in value:
         raise Failed(" ".join(str(value["error"]).split()))
     listed = value.get("gpu_data") or () if isinstance(value, dict) else value
@@ -119,7 +119,7 @@ def unique(ids: "dict[str, Any]") -> "dict[str, str]":
 
 
 def named(values: "list[dict[str, str]]") -> "list[dict[str, str]]":
-    """Complete the rows of devices: names start with the vendor."""
+    """Complete and return the rows of devices: each gets a name that starts with the vendor, and a driver version."""
     for row in values:
         row["name"] = re.sub(r"[,\s]+", " ", row["name"]).strip()
         if not re.match(r"(?i)amd\b", row["name"]):

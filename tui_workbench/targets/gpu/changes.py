@@ -91,7 +91,10 @@ class Silence:
 
 
 def log_mark(directory: str) -> str:
-    """Return the mark of the logs in a run directory on this machine."""
+    """Return the names, sizes and modification times of the logs in a local run directory.
+
+    The result is a string that changes when a log changes.
+    """
     return " ".join(f"{name} {found.st_size} {found.st_mtime_ns}" for name, found in _logs(directory))
 
 

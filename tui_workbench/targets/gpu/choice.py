@@ -103,7 +103,7 @@ class _GpuState(NamedTuple):
 
 
 def chooses(target: ComputeTarget) -> bool:
-    """Return True if GPUs are chosen when a run starts; otherwise it gets all or none."""
+    """Return True if GPUs are chosen when a run starts; otherwise, the run gets all GPUs or none."""
     return target.gpus not in ("", ALL, NONE)
 
 
@@ -121,9 +121,10 @@ def describe(target: ComputeTarget) -> str:
 
 
 def take(host: Host, spec: RunSpec) -> tuple[ChosenGpu, ...]:
-    """Reserve the GPUs of the run and return them. The run keeps GPUs that it has reserved already.
+    """Choose the GPUs of the run, list them in its file CHOSEN, and return them.
 
-    Raises ConfigurationError if a named GPU does not exist, WorkbenchError if not enough are free, and
+    Free GPUs are reserved, and the run keeps those that it has already reserved. GPUs that `gpus` names are not
+    reserved. Raises ConfigurationError if a named GPU does not exist, WorkbenchError if not enough are free, and
     TargetUnreachable.
     """
     target, directory = spec.target, _directory(host, spec)
@@ -187,7 +188,10 @@ def variables(gpus: Sequence[ChosenGpu], own: Mapping[str, str]) -> dict[str, st
 
 
 def hidden(target: ComputeTarget, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that hide every GPU from a script with `gpus: 0`; empty for other settings."""
+    """Return the variables that hide every GPU from a script with `gpus: 0`; empty for other settings.
+
+    Also empty if the run's own variables `own` select GPUs.
+    """
     if target.gpus != NONE or any(name in own for name in VISIBLE):
         return {}
     return {vendor.visible[0]: "-1" for vendor in (NVIDIA, AMD)}

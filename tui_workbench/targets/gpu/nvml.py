@@ -172,7 +172,7 @@ class Nvml:
         return {}
 
     def _shares(self, index: int, handle: Any) -> dict[int, float]:
-        """Return the share of the device that each process used since the last call, in %."""
+        """Return the latest share of the device, in %, of each process that has used it since the last call."""
         last = self._last_stamps.get(index, 0)
         listed = self._ask("DeviceGetProcessUtilization", handle, last) or ()
         newest: dict[int, tuple[int, float]] = {}

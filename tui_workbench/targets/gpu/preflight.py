@@ -395,7 +395,7 @@ def _refuse_closed_device(host: Host, target: str) -> None:
 
 
 def imported_frameworks(root: str, script: str) -> frozenset[str]:
-    """Return the names of the frameworks that the file `script` in the folder `root` imports."""
+    """Return the names of the frameworks that `script` in the folder `root` imports, also through its own modules."""
     found: set[str] = set()
     pending, seen = [os.path.join(root, script)], set[str]()
     while pending and len(seen) < _MOST_FILES:

@@ -106,7 +106,7 @@ class Process(NamedTuple):
     container: str = ""  # the ID of its container
     session: int = 0
     graphics: bool = False  # it draws to a screen and does not compute
-    rank: int = -1  # the RANK in its environment, which torchrun sets; -1 if there is none
+    rank: int = -1  # the RANK in its environment, which torchrun sets; -1 without this variable
 
 
 class Sample(NamedTuple):

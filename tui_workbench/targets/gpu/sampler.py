@@ -126,7 +126,7 @@ class Sampler:
 
 
 def _source(host: Host) -> Nvml | Smi:
-    """Return NVML for this machine if it is installed, else `nvidia-smi` on the host."""
+    """Return NVML if the host is this machine and has it, else the tool of the vendor on the host."""
     if host.is_local:
         try:
             return Nvml()

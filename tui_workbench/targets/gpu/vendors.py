@@ -91,14 +91,17 @@ def vendor_of(host: Host) -> Vendor:
 
 
 def may_have_gpu(host: Host) -> bool:
-    """Return True if the machine has a driver or a tool of a vendor, working or not. Raises TargetUnreachable."""
+    """Return True if the machine has a tool of a vendor, working or not. Raises TargetUnreachable.
+
+    On this machine, files that indicate a GPU count too.
+    """
     if not host.is_local:
         return host.run(["sh", "-c", f'{FIND_TOOL}[ -n "$tool" ]']).code == 0
     return may_have_gpu_here()
 
 
 def may_have_gpu_here() -> bool:
-    """Return True if this machine has a driver or a tool of a vendor, working or not."""
+    """Return True if this machine has a tool of a vendor, working or not, or a file that indicates a GPU."""
     vendors = (NVIDIA, AMD)
     return any(os.path.exists(path) for vendor in vendors for path in vendor.files) or any(
         has_program(tool) for vendor in vendors for tool in vendor.tools

@@ -91,7 +91,7 @@ def require_connections(group: ComputeTarget, places: Mapping[str, Place], port:
 
 
 def _first_line(process: HostProcess) -> str:
-    """Return the first line of a program's output, or why there is none. Raises TargetUnreachable."""
+    """Return the first line of a program's output, or the reason why it printed no line. Raises TargetUnreachable."""
     data = b""
     while b"\n" not in data:
         if not wait_ready([process.stdout], timeout=PYTHON_SECONDS):

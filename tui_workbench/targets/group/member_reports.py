@@ -35,7 +35,8 @@ class LostMembers:
     def given_up(self) -> Mapping[str, str]:
         """Return the members that have not answered for LOST_SECONDS, with the reasons.
 
-        If no member answers, there are none: the connection of this machine is probably lost, and the run may continue.
+        If no member answers, return no member: the connection of this machine is probably lost, and the run may
+        continue.
         """
         with self._lock:
             if len(self._reasons) == len(self._group.target.parts):

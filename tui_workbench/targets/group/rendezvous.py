@@ -79,7 +79,10 @@ def _is_loopback(address: str) -> bool:
 
 
 def variables_of(spec: RunSpec, places: Sequence[Place], number: int) -> Mapping[str, str]:
-    """Return the variables with which the member with this number joins the others; the first member is the host."""
+    """Return the variables with which the member with this number joins the others.
+
+    The first member hosts the rendezvous.
+    """
     host = places[0].address
     endpoint = f"{f'[{host}]' if ':' in host else host}:{port_of(spec.run_id)}"
     place = places[number]

@@ -60,7 +60,7 @@ class _Part:
         self._stopping = self._stopping or BackgroundCall(self._stop)
 
     def close(self) -> None:
-        """End the threads. Their descriptor `interrupted` must be readable."""
+        """Wait for the threads, which end because their descriptor `interrupted` is readable."""
         for call in filter(None, (self._waiting, self._stopping)):
             with call, contextlib.suppress(WorkbenchError, Interrupted):
                 call.result()

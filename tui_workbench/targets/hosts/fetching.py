@@ -154,7 +154,7 @@ fi
 class FetchReport(NamedTuple):
     """The result of a fetch.
 
-    `skipped` lists links that leave the folder, and entries that are neither files, folders nor links.
+    `skipped` lists entries that lead out of the folder, and entries other than files, folders and links.
     """
 
     files: int = 0

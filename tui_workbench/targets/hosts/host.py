@@ -221,7 +221,8 @@ class Host(abc.ABC):
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = DEFAULT_TIMEOUT) -> Completed:
         """Run a program to its end.
 
-        Raises TargetUnreachable if it takes longer than `timeout` seconds, or is killed on another machine.
+        Raises TargetUnreachable if it takes longer than `timeout` seconds, or is killed on another machine, and
+        WorkbenchError if it writes more than MOST_OUTPUT.
         """
         deadline = time.monotonic() + timeout
         process = self.open(argv, timeout=timeout)

@@ -52,7 +52,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         return self._process.stdout
 
     def pump(self) -> bool:
-        """Wait for bytes, and copy them. Return False if the connection is lost."""
+        """Wait for bytes, and copy them. Return False if the connection is lost. Raises StorageError."""
         if self._process is None:
             raise ValueError("the mirror is not open")
         data = os.read(self._process.stdout, READ_SIZE)

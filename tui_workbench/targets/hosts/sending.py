@@ -186,7 +186,7 @@ class Difference(NamedTuple):
 def difference(host: Host, listing: Sequence[Entry], destination: str) -> Difference:
     """Return the files that `sync` would send and remove.
 
-    Creates the folder, but sends no files. Raises as `sync` does.
+    Creates the folder, but sends no files. Raises the errors of `sync`.
     """
     wanted = {entry.path: entry for entry in listing}
     with ProcessIO(host, ["sh", "-c", _SCRIPT, "sh", destination, digest(listing)], _ACTION) as process:

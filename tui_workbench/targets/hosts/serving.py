@@ -19,7 +19,7 @@ from tui_workbench.targets.hosts.host import READ_SIZE, Host
 TENSORBOARD, JUPYTER = "tensorboard", "jupyter"
 
 PORTS = {TENSORBOARD: 6006, JUPYTER: 8888}
-"""The default port of each server. If it is in use, another one is chosen."""
+"""The default port of each server. If it is in use, another port is chosen."""
 
 PACKAGES = {TENSORBOARD: "tensorboard", JUPYTER: "jupyterlab"}
 """The package to install for each server."""

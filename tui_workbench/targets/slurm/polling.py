@@ -34,7 +34,10 @@ class Poller:
     """
 
     def __init__(self, host: LoginHost, seconds: float) -> None:
-        """`seconds` is the shortest interval. With the default, a request after an event may be earlier."""
+        """`seconds` is the shortest interval between requests.
+
+        If it is at most MIN_POLL_SECONDS, the request after an event may come after SOON_SECONDS.
+        """
         self._host = host
         self._seconds = seconds
         self._soon = seconds if seconds > MIN_POLL_SECONDS else SOON_SECONDS

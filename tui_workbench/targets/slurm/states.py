@@ -80,13 +80,16 @@ def base_state(text: str) -> str:
 
 
 def describe_end(state: str) -> str:
-    """Describe the cause of the end of a job, followed by the state; "" if Slurm did not end its script."""
+    """Describe the cause of the end of a job, followed by the state; "" if the state names no cause."""
     reason = _ENDS.get(state, "")
     return f"{reason} ({state})" if reason else ""
 
 
 def describe_waiting(state: str, reason: str) -> str:
-    """Describe why a job waits, followed by the reason's code."""
+    """Describe why a job waits, followed by the reason's code.
+
+    Without a reason, return the state, or "" if it is PENDING.
+    """
     code = reason.strip("()").partition(",")[0].strip()
     if code in ("", "None"):
         return "" if state == "PENDING" else state

@@ -214,7 +214,7 @@ def submit(host: Host, job: Submission) -> Submitted:
 
 
 def place_and_submit(host: Host, placing: Placing, job: Submission) -> Submitted | None:
-    """Make the run's copy and submit the job with one request. Raises as `submit` does.
+    """Make the run's copy and submit the job with one request. Raises the errors of `submit`.
 
     Returns None if the copy could not be made. Then send the files, and call `submit`.
     """
@@ -238,7 +238,7 @@ def job_of(host: Host, directory: str) -> str:
 
 
 def refusal(label: str, done: Completed, clean: str, words: Sequence[str]) -> WorkbenchError:
-    """Return the error of a submission with the options `words` that failed."""
+    """Return the error for a failed submission. `words` are the options of sbatch."""
     text = "; ".join(messages(done)[-MOST_MESSAGES:]) or f"exit code {done.code}"
     if is_disk_full(text):
         return disk_full(label, text, clean)
@@ -295,7 +295,7 @@ def remedy_of(text: str, words: Sequence[str] = ()) -> str:
 
 
 def _present(key: str, words: Sequence[str]) -> str:
-    """Format the value of an option for a sentence."""
+    """Return the value of an option in parentheses, with a leading space; "" if it is not set."""
     option = f"{VALUES[key]}="
     return next((f" ({word.removeprefix(option)})" for word in reversed(words) if word.startswith(option)), "")
 

@@ -39,7 +39,10 @@ def test_only(host: LoginHost, spec: RunSpec) -> str:
 
 
 def problems(host: LoginHost, target: ComputeTarget) -> list[Problem]:
-    """Return the first problem that prevents runs: in the options, in `runRoot` or in the support for containers."""
+    """Return a list with the first problem that prevents runs, or an empty list.
+
+    Checks the options, `runRoot` and the support for containers.
+    """
     found = []
     for key, check in (("slurm", accepted), ("runRoot", writable), ("container", container_support)):
         try:
@@ -52,7 +55,7 @@ def problems(host: LoginHost, target: ComputeTarget) -> list[Problem]:
 
 
 def accepted(host: LoginHost, target: ComputeTarget) -> str:
-    """Return when a job with the target's options would start. Raises WorkbenchError if Slurm would refuse it."""
+    """Describe when a job with the target's options would start. Raises WorkbenchError if Slurm would refuse it."""
     return _expected(_tried(host, resource_words(target.slurm)))
 
 

@@ -73,7 +73,7 @@ class Secrets:
             self._refused[reference] = self.values[reference]
 
     def is_refused(self, reference: str) -> bool:
-        """Return True if the secret was marked as wrong and not given again."""
+        """Return True if the current secret was marked as wrong. A secret that the user gives again is not refused."""
         return reference in self.values and self._refused.get(reference) == self.values[reference]
 
 

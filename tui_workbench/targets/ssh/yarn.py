@@ -106,7 +106,7 @@ def parse_report(text: str) -> ApplicationReport:
 
 
 def outcome_of(application: str, report: ApplicationReport) -> Outcome:
-    """Return how a run ended, by the final status of its application."""
+    """Return the outcome of a run, by the final status of its application."""
     if report.final_state == _SUCCEEDED:
         return Outcome(0)
     if report.final_state not in ("FAILED", "KILLED"):
@@ -156,7 +156,7 @@ class YarnRun:
         return self._host.run(["test", "-e", self._run.file(spark.SDK_ARCHIVE)]).code == 0
 
     def outcome(self, submit_code: int | None) -> Outcome | None:
-        """Return how the application ended, and fetch its log; return None while it runs.
+        """Return the outcome of the application, and fetch its log; return None while it runs.
 
         `submit_code` is the exit code of `spark-submit`, or None if it was killed. Raises TargetUnreachable.
         """

@@ -113,7 +113,7 @@ class Marks:
 
 
 def _title_pieces(query: RunQuery, runs: int, marked: int, width: int) -> tuple[list[Piece], list[Piece]]:
-    """Return the text after the title, and at the right. `runs` is -1 while their number is unknown."""
+    """Return the text after the title, and the text at the right. `runs` is -1 while their number is unknown."""
     after = [Piece(f"  {counted(runs, 'run')}", "muted")] if runs >= 0 else []
     if query.filter:
         text = truncate_middle(safe_text(query.filter), max(8, width // 3))
@@ -125,7 +125,7 @@ def _title_pieces(query: RunQuery, runs: int, marked: int, width: int) -> tuple[
 
 
 def _families(selected: Heading, values: Iterable[object]) -> tuple[Family, ...]:
-    """Return the families whose bands are shown: that of the selected heading, and some others of the table."""
+    """Return the families whose bands are shown, at most MOST_BANDS: that of the selected heading, then others."""
     others = [each.family for each in values if isinstance(each, Heading) and each != selected and each.family]
     return tuple(each for each in (selected.family, *others) if each is not None)[:MOST_BANDS]
 

@@ -366,7 +366,7 @@ def _cells(each: DeviceFigures) -> dict[str, str]:
 
 
 def machine_lines(recorded: GpuCurves) -> list[Line]:
-    """Describe the GPUs and drivers of the machine."""
+    """Describe the GPUs and drivers of the machine, and count the samples that are not drawn; empty without GPUs."""
     machine = recorded.machine
     if not machine.devices:
         return []

@@ -182,7 +182,7 @@ class FileView(Widget):
 
     @property
     def has_edits(self) -> bool:
-        """Return True if there are unsaved edits, including a value that is being typed."""
+        """True if there are unsaved edits, including a value that is being typed."""
         return self._differs or self.presenter.is_typing
 
     @property

@@ -30,7 +30,7 @@ def language_of(path: str, first_line: str = "") -> str:
 
 
 def indentation_of(source: str, language: str) -> tuple[Literal["tabs", "spaces"], int]:
-    """Return the kind and the width of an indentation level: tabs if the text has them, else spaces."""
+    """Return the kind and the width of an indentation level: tabs if a line begins with a tab, else spaces."""
     if source.startswith("\t") or "\n\t" in source:
         return "tabs", 8 if language != "bash" else 4
     return "spaces", 4 if language in ("python", "toml") else 2
@@ -51,7 +51,7 @@ def dedented(line: str, width: int) -> str:
 
 
 def with_comments_toggled(lines: Sequence[str], mark: str) -> list[str]:
-    """Comment the lines, or uncomment them if all are comments."""
+    """Comment the lines, or uncomment them if all are comments. Blank lines do not count."""
     texts = [line for line in lines if line.strip()]
     if texts and all(line.lstrip().startswith(mark.rstrip()) for line in texts):
         return [_without(line, mark) for line in lines]

@@ -140,7 +140,7 @@ def scripts_among(files: list[str]) -> list[str]:
 
 
 def read_ignore_files(root: str) -> tuple[IgnoreFile, ...]:
-    """Read the ignore files of the project. Blocks; an unreadable file counts as empty."""
+    """Read the ignore files in the root of the project. Blocks; an unreadable file counts as empty."""
     return tuple(read_ignore_file(root, "", name) for name in IGNORE_FILES)
 
 

@@ -64,7 +64,7 @@ def next_choice(document: Document, row: FormRow) -> None:
 
 
 def clear(document: Document, row: FormRow) -> None:
-    """Remove a field, or an item of a list or map. If no other item is left, remove the list or map."""
+    """Remove a field, or an item of a list or map. With its last package, the pip section is removed too."""
     if row.kind == "add":
         return
     if row.kind == "item" and PIP in row.path[:-1]:
@@ -74,7 +74,7 @@ def clear(document: Document, row: FormRow) -> None:
 
 
 def move(document: Document, row: FormRow, by: int) -> Path:
-    """Move a list item down (1) or up (-1) and return its new path."""
+    """Move a list item down (1) or up (-1), unless it is at that end of the list, and return its path."""
     if row.kind != "item" or not isinstance(row.path[-1], int):
         return row.path
     parent, index = row.path[:-1], row.path[-1]

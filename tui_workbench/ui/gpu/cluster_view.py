@@ -102,7 +102,7 @@ class ClusterView(Vertical):
 
 
 def _gpus_of(target: ComputeTarget) -> Answer:
-    """Query a cluster. Blocks."""
+    """Query a cluster. Return its GPUs, or the text of the error. Blocks."""
     try:
         implementation = target_for(target)
         try:

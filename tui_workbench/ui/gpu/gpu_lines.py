@@ -51,7 +51,7 @@ class Owner(NamedTuple):
 
 
 def owner_of(process: Process, state: MachineState, known: KnownRuns) -> Owner:
-    """Return the owner of a process: the selected run, another run of the user, or another user."""
+    """Return the owner of a process: the selected run, another run of the user, or the user of the process."""
     held = [known.held[name, process.pid] for name in state.targets if (name, process.pid) in known.held]
     if run_id := process.run or "".join(held[:1]):
         run = known.runs.get(run_id)
@@ -271,7 +271,10 @@ def _trouble(shown: GpuState, width: int) -> list[Piece]:
 
 
 def in_order(shown: GpuState, known: KnownRuns) -> list[tuple[Process, Owner]]:
-    """Return the processes on a GPU and their owners: first the selected run, then the user's runs, then others."""
+    """Return the processes on a GPU and their owners: first the selected run, then the user's runs, then others.
+
+    Graphics processes are last.
+    """
     found = [(process, owner_of(process, shown.state, known)) for process in shown.processes]
 
     def rank(each: tuple[Process, Owner]) -> tuple[bool, bool, bool, float, int]:
@@ -294,9 +297,9 @@ def _who(shown: GpuState, known: KnownRuns, width: int) -> list[Piece]:
 
 
 def graph_lines(shown: GpuState, width: int, height: int, *, with_span: bool = False) -> list[Line]:
-    """Draw the curves of utilization, memory and power side by side, each labeled with its maximum.
+    """Draw the curves of utilization, memory and, from 75 columns, power side by side.
 
-    With `with_span`, a line below them shows the time that they span.
+    Each label shows the maximum of the axis. With `with_span`, a line below them shows the time that they span.
     """
     curves = shown.curves
     most_power = shown.device.power_limit or max((watts for watts in curves.power if watts == watts), default=100.0)

@@ -78,7 +78,7 @@ class LatestLine(Line):
 
 
 def latest_text(run: Run) -> str:
-    """Return the progress of a run or its last output line, as safe text. Blocks."""
+    """Return the progress of a run, or the last line of its setup log or output, as safe text. Blocks."""
     progress = read_progress(RunDirectory(run.directory)) if run.state in WITH_STEPS else None
     if progress is not None and progress.seconds >= SHOW_AFTER_SECONDS:
         return safe_text(progress.summary)

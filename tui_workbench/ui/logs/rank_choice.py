@@ -44,13 +44,19 @@ class RankChoice:
         return self.ranks is not None and bool(self.ranks.nodes)
 
     def step_rank(self, direction: int) -> None:
-        """Choose the next rank of the chosen node, or all ranks of the node after the last rank."""
+        """Choose the next or previous rank of the chosen node (`direction` 1 or -1).
+
+        All ranks together are one step of the cycle.
+        """
         if self.ranks is not None:
             order = (ALL_RANKS, *self._numbers(self.ranks))
             self._rank = order[(order.index(self._rank) + direction) % len(order)]
 
     def step_node(self, direction: int) -> None:
-        """Choose all ranks of the next node, or of all nodes after the last node."""
+        """Choose all ranks of the next or previous node (`direction` 1 or -1).
+
+        All nodes together are one step of the cycle.
+        """
         if self.ranks is not None:
             order = ("", *self.ranks.nodes)
             self._node, self._rank = order[(order.index(self._node) + direction) % len(order)], ALL_RANKS

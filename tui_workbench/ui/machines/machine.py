@@ -69,7 +69,10 @@ _YES, _NO = shown_key("machine.yes", "y"), shown_key("machine.no", "n")
 
 
 class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
-    """The screen that attaches a machine to the project, as one undo step. Its result is the check, or None."""
+    """The screen that attaches a machine to the project, as one undo step.
+
+    Its result is the last `Checked`, or None if the files were not written or no check has ended.
+    """
 
     def __init__(self, project: Project, history: ChangeHistory, written: Callable[[], None]) -> None:
         """`written` is called when the files are written, before the machine is checked."""
@@ -146,7 +149,7 @@ class AttachScreen(DialogScreen["Checked | None"], inherit_bindings=False):
 class CheckScreen(DialogScreen["Checked | None"], inherit_bindings=False):
     """The screen that checks a target, and asks for missing secrets and about new host keys.
 
-    Its result is the check, or None.
+    Its result is the last `Checked`, or None if no check has ended before the screen is closed.
     """
 
     def __init__(self, target: ComputeTarget) -> None:
