@@ -387,7 +387,7 @@ def _refuse_closed_device(host: Host, target: str) -> None:
         )
     if said:
         raise CheckFailed(
-            f"this user may not open {device}, so scripts cannot use the AMD GPUs",
+            f"this user has no read and write permission for {device}, so scripts cannot use the AMD GPUs",
             "Add the user to the groups of the GPU devices, and log in again. Over SSH, close the connection too: "
             f"`workbench-tui computetarget disconnect {shlex.quote(target)}`.",
             'sudo usermod -a -G render,video "$LOGNAME"',

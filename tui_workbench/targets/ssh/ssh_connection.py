@@ -406,7 +406,7 @@ def _connection_error(prefix: str, client: _Client, error: Exception) -> Connect
     if isinstance(error, TimeoutError):
         return ConnectionLost(
             f"{prefix}no answer within {CONNECT_SECONDS:g} s",
-            remedy="Check that the machine is up and that no firewall blocks the connection.",
+            remedy="Check that the machine is running and that no firewall blocks the connection.",
             failed_check="port",
         )
     is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
