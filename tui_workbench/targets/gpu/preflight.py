@@ -150,7 +150,7 @@ class Preflight:
         other = ""
         if self._engine is not None and self._target.nvidia_docker:
             file = shlex.quote(f"{self._target.name}.compute")
-            other = f"\nIf the machine has no GPU: `workbench-tui config set {file} nvidiaDocker false`."
+            other = f"\nIf the machine has no GPU, run `workbench-tui config set {file} nvidiaDocker false`."
         raise CheckFailed(
             f"there is no NVIDIA driver (nvidia-smi not found){', and nvidiaDocker is true' if other else ''}",
             f"Install the NVIDIA driver and restart the machine. On Ubuntu, use the command shown.{other}",
