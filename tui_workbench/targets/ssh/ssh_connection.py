@@ -375,7 +375,8 @@ def _to_workbench_error(
     if isinstance(error, asyncssh.DisconnectError) and "authentication failures" in error.reason:
         return LoginRefused(
             f"{prefix}the server disconnected after too many wrong keys: {error.reason}",
-            remedy="Set one key: privateKey of the target, or IdentityFile and `IdentitiesOnly yes` in ~/.ssh/config.",
+            remedy="Set the key to use: privateKey of the target, or IdentityFile and `IdentitiesOnly yes` in "
+            "~/.ssh/config.",
         )
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
         remedy = f"Correct the IdentityFile of {hop.alias} in ~/.ssh/config."
