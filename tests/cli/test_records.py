@@ -71,7 +71,7 @@ class TestMetrics:
         assert "0.67 *" in workbench.run("history", "list", "-o", "table", "--best", "Accuracy:min").out
         for best, words in (("Infinite", "Infinite:min"), ("loss", "no completed run has a number")):
             workbench.run("history", "list", "-o", "table", "--best", best).error(2, words)
-        workbench.run("history", "list", "--best", "loss").error(2, "--best needs a table")
+        workbench.run("history", "list", "--best", "loss").error(2, "--best works only with table output")
 
     def test_best_value_is_of_a_completed_run_and_always_shown(self, workbench: Installed) -> None:
         names = ["Accuracy", *(f"A{number:02}" for number in range(12))]

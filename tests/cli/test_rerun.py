@@ -139,6 +139,7 @@ class TestSweep:
             (("--param", "n", "report.py"), "needs a valid name and values"),
             (("--param", "n=1", "none.py"), "none.py does not exist"),
             (("--param", "n=uniform(0,1)", "report.py"), "--random N"),
+            (("--param", "n=1,2", "--random", "0", "report.py"), "--random 0 starts no runs"),
             (("--param", "n=1", "--max-parallel", "0", "report.py"), "parallel runs: 0"),
             (("--param", "n=1", "-o", "json", "report.py"), "--detach or --dry-run"),
         ],

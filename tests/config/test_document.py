@@ -115,6 +115,11 @@ def test_item_is_moved_with_its_line(before: str, index: int, to: int, after: st
         editing.move_item("ArgumentVector", 0, 9)
 
 
+def test_move_refuses_a_value_that_is_not_a_list() -> None:
+    with pytest.raises(EditRefusedError, match="`ArgumentVector` is not a list"):
+        document("ArgumentVector: a\n").move_item("ArgumentVector", 0, 1)
+
+
 def test_item_of_several_keys_is_moved_completely() -> None:
     rows = "packages:\n# one\n- group: a\n  artifact: b\n  version: 1\n# two\n- {group: c, artifact: d, version: 2}\n"
     editing = document(rows, "spark_dependencies.yml")

@@ -258,7 +258,7 @@ def test_missing_permission_for_docker_is_reported_with_a_fix(project: DockerPro
     project.compute(type="remotedocker", address=gpubox.address, username="outsider")
     run = project.run("print(1)")
     assert run.state == "failed"
-    assert "may not use Docker" in run.reason
+    assert "has no permission to use Docker" in run.reason
     assert "usermod -aG docker outsider" in run.reason
 
 

@@ -61,7 +61,7 @@ def run_logs(arguments: argparse.Namespace) -> int:
 def _path(directory: RunDirectory, arguments: argparse.Namespace) -> str:
     """Return the path of the output that the options select. Raises UsageError."""
     if [arguments.rank, arguments.node, arguments.attempt].count(None) < 2:
-        raise UsageError("--rank, --node and --attempt are mutually exclusive", remedy="Use one of them.")
+        raise UsageError("--rank, --node and --attempt are mutually exclusive", remedy="Use only one of them.")
     if arguments.attempt is not None and arguments.follow:
         raise UsageError("--follow and --attempt are mutually exclusive", remedy="Omit one of them.")
     if arguments.node is not None:

@@ -65,8 +65,8 @@ def run_add(arguments: argparse.Namespace) -> int:
     if not is_known_service(url):
         raise UsageError(
             "Apprise does not support this URL",
-            remedy="Write it like `ntfy://ntfy.sh/TOPIC` or `mailto://USER:PASSWORD@gmail.com`; the documentation of "
-            "Apprise lists all services.",
+            remedy="Write a URL such as `ntfy://ntfy.sh/TOPIC` or `mailto://USER:PASSWORD@gmail.com`. The "
+            "documentation of Apprise lists all services.",
         )
     reference = new_reference(f"notify/{arguments.name}", "url")
     kept = SecretStore().put(reference, url)

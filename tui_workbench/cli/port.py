@@ -26,7 +26,7 @@ configure_close = options(
 
 def run_close(arguments: argparse.Namespace) -> int:
     if bool(arguments.ports) == arguments.all:
-        raise UsageError("give the ports to close, or --all", remedy="`workbench-tui port list` lists the open ports.")
+        raise UsageError("expected either ports or --all", remedy="`workbench-tui port list` lists the open ports.")
     for name in arguments.ports or [record.url for record in open_ports()]:
         notify(*(f"closed {record.kind} at port {record.port}" for record in close_ports(name)))
     return 0

@@ -101,7 +101,8 @@ def _refuse_unread(reading: Reading, run: Run, label: str) -> None:
     if _REFUSED not in problems[0]:
         raise WorkbenchError(
             f"py-spy cannot read the processes of run {run.run_id}: {problems[0]}",
-            remedy="Update py-spy if the interpreter of the run is new: `pip install --upgrade py-spy`.",
+            remedy="Update py-spy, which may be too old for the interpreter of the run: "
+            "`pip install --upgrade py-spy`.",
         )
     if reading.scope > 0:
         raise WorkbenchError(

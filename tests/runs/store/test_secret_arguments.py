@@ -93,7 +93,7 @@ def test_plan_shows_masks(secretive: GatedProject) -> None:
 
 def test_masked_argument_is_refused(secretive: GatedProject) -> None:
     run = secretive.ended(secretive.runs.submit(REQUEST))
-    with pytest.raises(UsageError, match=r"the secret argument \*\*\* was not recorded"):
+    with pytest.raises(UsageError, match=r"the secret of the argument \*\*\* was not recorded"):
         secretive.runs.submit(RunRequest("", origin=run.run_id))
     request = RunRequest("", "say.py", ("--token", "other"), exact_arguments=True, origin=run.run_id)
     again = secretive.runs.submit(request)

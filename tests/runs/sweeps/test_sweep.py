@@ -115,7 +115,7 @@ def test_seeds_repeat_each_combination() -> None:
     assert [(member.arguments, member.family) for member in members] == [
         (("1", "--lr", "1"), 1), (("2", "--lr", "1"), 1), (("1", "--lr", "2"), 2), (("2", "--lr", "2"), 2),
     ]  # fmt: skip
-    with pytest.raises(UsageError, match="is a parameter of the sweep and the name of the seed"):
+    with pytest.raises(UsageError, match="is both a parameter of the sweep and the name of the seed"):
         sweep.members_of((), [{"seed": "1"}], Seeds(2))
     with pytest.raises(UsageError, match="the sweep has 10000000 runs") as raised:
         sweep.members_of((), [{}], Seeds(10_000_000))

@@ -185,5 +185,5 @@ def test_unexplained_start_failure_keeps_its_fix() -> None:
     target = spec().target._replace(nvidia_docker=True)
     error = EngineChecks(target, LocalHost()).refusal(refused("this machine", "start the container", "something new"))
     assert error.remedy == (
-        "Correct the cause that the engine names. `docker info` on its machine shows the state of the engine."
+        "Fix the problem that the engine reports. `docker info` on that machine shows the state of the engine."
     )

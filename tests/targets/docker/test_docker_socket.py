@@ -104,7 +104,7 @@ def test_forwarded_socket_ends_with_the_connection(host: SshHost, gpubox: Machin
 
 @pytest.mark.usefixtures("engine")
 def test_error_names_the_group_of_the_engine(login: wire.Login) -> None:
-    with pytest.raises(ConfigurationError, match="the user outsider may not use Docker") as caught:
+    with pytest.raises(ConfigurationError, match="the user outsider has no permission to use Docker") as caught:
         docker_socket(SshHost(login._replace(username="outsider")))
     assert "sudo usermod -aG docker outsider" in caught.value.remedy
 

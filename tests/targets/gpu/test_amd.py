@@ -213,7 +213,9 @@ def test_hidden_gpus_and_missing_device_are_refused(here: Here) -> None:
 def test_closed_device_is_refused_with_the_groups(here: Here) -> None:
     Path(vendors.KFD).chmod(0)
     (last,) = here.check()
-    assert last.message == f"this user may not open {vendors.KFD}, so scripts cannot use the AMD GPUs"
+    assert last.message == (
+        f"this user has no read and write permission for {vendors.KFD}, so scripts cannot use the AMD GPUs"
+    )
     assert last.command == 'sudo usermod -a -G render,video "$LOGNAME"'
 
 

@@ -231,7 +231,7 @@ def _refuse_contradictions(arguments: argparse.Namespace, kind: str, *, has_pass
     login = arguments.private_key_file or arguments.workbench_key or has_password
     if kind == LOCAL_DOCKER and (login or arguments.address or arguments.username):
         raise UsageError(
-            "type localdocker is the Docker engine of this machine, which has no address and no login",
+            "a localdocker target uses the Docker engine of this machine, which needs no address and no login",
             remedy="Omit --address, --username and the options for keys and passwords.",
         )
     has_python = kind in (REMOTE, SLURM, CLUSTER)

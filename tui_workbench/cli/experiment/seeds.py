@@ -38,6 +38,6 @@ def seeds_of(arguments: argparse.Namespace) -> Seeds | None:
         if text and not re.fullmatch(pattern, text, re.ASCII):
             raise UsageError(
                 f"{option_name} {text!r} is not a valid name",
-                remedy="Use letters, digits and `_`, and begin with a letter. The option `--seed` is named `seed`.",
+                remedy="Use letters, digits and `_`, and begin with a letter. For the option `--seed`, write `seed`.",
             )
     return Seeds(arguments.repeat, name or "seed", variable)

@@ -87,7 +87,10 @@ def run_submit(arguments: argparse.Namespace) -> int:
         from tui_workbench.cli.experiment.members import run_members
 
         if arguments.keep_outputs or arguments.after:
-            raise UsageError("--repeat cannot be used with --keep-outputs or --after", remedy="Omit one of them.")
+            raise UsageError(
+                "--repeat cannot be used with --keep-outputs or --after",
+                remedy="Omit --repeat, or omit --keep-outputs and --after.",
+            )
         return run_members(project, request._replace(allow_cpu=arguments.allow_cpu), [{}], seeds, arguments)
     if arguments.max_parallel != 1:
         raise UsageError("--max-parallel needs --repeat", remedy="Add `--repeat N`, or omit --max-parallel.")

@@ -19,7 +19,7 @@ configure_sweep = options(
     option("--param", metavar="NAME=VALUES", action="append", default=[],
            help="values of an argument, separated by commas; repeatable"),
     option("--list", metavar="FILE", default="", help="a file with the values for each run"),
-    option("--random", metavar="N", type=int, default=0, help="run only N random combinations"),
+    option("--random", metavar="N", type=int, help="run only N random combinations"),
     option("--seed", metavar="N", type=int, default=0, help="the seed of --random (default: %(default)s)"),
     *SEEDS,
     MAX_PARALLEL,
@@ -65,7 +65,7 @@ def run_sweep(arguments: argparse.Namespace) -> int:
         raise UsageError("expected either --param or --list", remedy="Use one, for example `--param lr=0.1,0.01`.")
     if arguments.list:
         sets = sweep_values.listed(arguments.list)
-    elif arguments.random:
+    elif arguments.random is not None:
         sets = sweep_values.chosen(parameters, arguments.random, arguments.seed)
     else:
         sets = sweep_values.grid(parameters)

@@ -79,7 +79,9 @@ def _list_with_best(records: list[dict[str, Any]], arguments: argparse.Namespace
     """Print the table of runs with a mark at the best value of a metric in a completed run."""
     if arguments.output not in ("table", PLAIN) or arguments.query:
         raise UsageError(
-            "--best needs a table", remedy="Add `-o table`, or use `--query`, such as `min_by([?loss], &loss)`."
+            "--best works only with table output and without --query",
+            remedy="Use -o table and omit --query. Or replace --best with a query, such as "
+            '`--query "min_by([?loss], &loss)"`.',
         )
     metric, goal = metric_and_goal(arguments.best)
     key = metric_key(metric)

@@ -26,6 +26,8 @@ from tui_workbench.core.model import ComputeTarget, RunConfiguration, slurm_opti
 _BLOCKING = frozenset(("cannot-install", "wrong-cuda", "wrong-platform", "wrong-python", "cpu-build"))
 """Codes of warnings that prevent the use of a GPU or the build of an environment."""
 
+_ATTACH = "Attach a target first, for example Docker: `workbench-tui computetarget attach localdocker -n docker`."
+
 
 class Hunk(NamedTuple):
     """One change of one file."""
@@ -166,12 +168,12 @@ def _resolve(context: ProjectContext, name: str) -> tuple[ComputeTarget, list[Ru
         known = ", ".join(context.names(".compute"))
         raise ConfigurationError(
             f"unknown compute target {target_name!r}",
-            remedy=f"Set Target to one of: {known}." if known else "Create or attach a target first.",
+            remedy=f"Set Target to one of: {known}." if known else _ATTACH,
             file=configuration.path,
         )
     names = {*context.names(".compute"), *context.names(".runconfig")}
     known = ", ".join(sorted(names))
-    remedy = f"Choose one of: {known}." if known else "Create or attach a target first."
+    remedy = f"Choose one of: {known}." if known else _ATTACH
     raise UsageError(f"unknown target or run configuration {name!r}", remedy=remedy)
 
 

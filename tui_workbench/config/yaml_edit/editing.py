@@ -88,23 +88,25 @@ def insert_item(tree: Tree, path: Path, index: int, value: Any, kind: FileKind |
     if sequence is None or sequence.is_null or (sequence.kind == LIST and not sequence.items):
         return set_value(tree, path, [value], kind)
     if sequence.kind != LIST:
-        raise refused(
-            tree,
-            sequence,
-            f"`{dotted(path)}` is not a list",
-            "Change the value at this line to a list, then try again.",
-        )
+        raise _no_list(tree, sequence, path)
     refuse_shared(tree, path, (*path, index))
     index = max(0, min(index, len(sequence.items)))
     is_good = reads(tree, (*path, index), lambda node: means(node, value), None)
     return first_good(item_candidates(tree, sequence, index, value), tree, is_good, (*path, index))
 
 
+def _no_list(tree: Tree, node: Node, path: Path) -> EditRefusedError:
+    remedy = "Change the value at this line to a list, then try again."
+    return refused(tree, node, f"`{dotted(path)}` is not a list", remedy)
+
+
 def move_item(tree: Tree, path: Path, index: int, to: int) -> str:
     """Move item `index` of the list at `path` to index `to`, with its comments. Raises EditRefusedError."""
     sequence = find(tree, path)
-    if sequence is None or sequence.kind != LIST:
+    if sequence is None:
         raise EditRefusedError(f"the list `{dotted(path)}` does not exist", remedy="Add the list first.")
+    if sequence.kind != LIST:
+        raise _no_list(tree, sequence, path)
     for number in (index, to):
         if number not in range(len(sequence.items)):
             remedy = f"Use an index below {len(sequence.items)}."

@@ -105,8 +105,8 @@ def _unclosed(error: Exception) -> YamlError | None:
         return YamlError("unclosed", mark.index, "the quote that begins here is not closed", "Close the quote.")
     for name, bracket in (("flow sequence", "["), ("flow mapping", "{")):
         if name in context:
-            message = f"`{bracket}` is not closed, or a comma is missing after it"
-            return YamlError("unclosed", mark.index, message, "Close the bracket, or add the comma.")
+            message = f"`{bracket}` is not closed, or a comma is missing between its items"
+            return YamlError("unclosed", mark.index, message, "Close the bracket, or add the comma between the items.")
     return None
 
 

@@ -107,7 +107,7 @@ def refuse_unless_new(directory: RunDirectory) -> None:
     status = directory.status()
     with storage_errors("read", directory.path):
         unknown = set(os.listdir(directory.path)) - _FILES_BEFORE_START
-    rerun = f"Run it again instead: `workbench-tui experiment rerun -r {directory.run_id}`."
+    rerun = f"Run it again as a new run: `workbench-tui experiment rerun -r {directory.run_id}`."
     if unknown or os.path.islink(directory.file(WORKING_COPY)):
         foreign = sorted(unknown)[:3] or [WORKING_COPY]  # if no file is unknown, the working copy is a symbolic link
         names = ", ".join(map(visible, foreign))
@@ -119,7 +119,9 @@ def refuse_unless_new(directory: RunDirectory) -> None:
     if status.state != RunState.QUEUED or status.begun or status.ending is not None:
         raise ImportedRun(f"run {directory.run_id} may have started already and cannot be taken over", remedy=rerun)
     if ownership.has_other(directory.file(RECORD)):
-        raise ImportedRun(f"another of your runs has the same ID: {directory.run_id}", remedy=rerun)
+        raise ImportedRun(
+            f"cannot take over run {directory.run_id}: another of your runs has the same ID", remedy=rerun
+        )
 
 
 def take_over_imported(directory: RunDirectory) -> None:

@@ -101,7 +101,7 @@ def start_again(directory: RunDirectory) -> None:
         directory.read_record()
         raise ImportedRun(
             f"run {directory.run_id} was not submitted by you on this machine, so it cannot be started again",
-            remedy=f"Run it again instead: `workbench-tui experiment rerun -r {directory.run_id}`.",
+            remedy=f"Run it again as a new run: `workbench-tui experiment rerun -r {directory.run_id}`.",
         )
     record = directory.own_record()
     with lock_of_ended(directory) as lock:
@@ -144,13 +144,13 @@ def lock_of_ended(directory: RunDirectory) -> ControllerLock:
 
 def refuse_to_start_again(run: Run, record: Record) -> None:
     """Raise UsageError or ConfigurationError if an ended run cannot be started again."""
-    spec, rerun = record.spec, f"Run it again instead: `workbench-tui experiment rerun -r {run.run_id}`."
+    spec, rerun = record.spec, f"Run it again as a new run: `workbench-tui experiment rerun -r {run.run_id}`."
     if run.is_active:
         raise UsageError(f"run {run.run_id} is active", remedy="Wait until it ends.")
     if run.state == RunState.COMPLETED:
         raise UsageError(f"run {run.run_id} has completed", remedy=rerun)
     if not spec.target.kind.reads(retry.SECTION) or os.path.lexists(os.path.join(run.directory, FOLLOWED)):
-        raise UsageError(f"runs on {spec.target.name} cannot be started again", remedy=rerun)
+        raise UsageError(f"run {run.run_id} cannot be started again on {spec.target.name}", remedy=rerun)
     if run.lacks_outputs:
         collect = f"Fetch them first: `workbench-tui experiment collect -r {run.run_id}`."
         raise UsageError(f"files of run {run.run_id} are still on {spec.target.name}", remedy=collect)
@@ -158,7 +158,7 @@ def refuse_to_start_again(run: Run, record: Record) -> None:
         raise UsageError(f"run {run.run_id} has no working copy, because it was not tracked", remedy=rerun)
     if masked := find_mask(spec.arguments):
         raise UsageError(
-            f"the secret argument {masked} is no longer stored", remedy="Submit the run again with the secret."
+            f"the secret of the argument {masked} is no longer stored", remedy="Submit the run again with the secret."
         )
 
 

@@ -42,7 +42,7 @@ def read_with_git(state_directory: str, *arguments: str) -> bytes:
     try:
         return run_git("-c", "core.quotePath=false", *arguments, environment=environment)
     except GitError as error:
-        remedy = error.remedy or "Check whether the repository was moved or damaged."
+        remedy = error.remedy or "Check the repository: `git --git-dir=.workbench/snapshots.git fsck` reports damage."
         raise StorageError(f"cannot read the snapshot: {error.message}", remedy=remedy, file=repository) from error
 
 

@@ -131,7 +131,7 @@ def _check(wanted: Annotations) -> None:
         if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
             raise UsageError(
                 f"invalid tag name {name[:LONGEST_NAME]!r}",
-                remedy=f"Use 1 to {LONGEST_NAME} printable characters.",
+                remedy=f"Use 1 to {LONGEST_NAME} printable characters, not only spaces.",
             )
     values = {f"value of tag {name!r}": value for name, value in wanted.tags.items()}
     for field, text in {**values, "note": wanted.note}.items():

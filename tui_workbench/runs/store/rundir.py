@@ -209,7 +209,7 @@ class RunDirectory:
             raise RunNotFound(
                 f"cannot read this run record ({type(error).__name__}: {error})",
                 remedy="Update the workbench if a newer version wrote the record. Otherwise move the run directory "
-                "away; its other files are intact.",
+                "away.",
                 file=self.file(RECORD),
             ) from error
 
@@ -314,7 +314,7 @@ class RunDirectory:
             job=read_job(self.path) if spec.target.kind.has_scheduler else ClusterJob(),
         )
         if problem := problem_of(run):
-            remedy = "Move the run directory away; its other files are intact."
+            remedy = "Move the run directory away."
             raise RunNotFound(problem, remedy=remedy, file=self.file(RECORD))
         if run.is_active and not self.is_own:
             return run._replace(state=RunState.UNKNOWN, reason=IMPORTED, imported=True)

@@ -28,7 +28,7 @@ def refuse_masks(arguments: Sequence[str]) -> None:
     masked = find_mask(arguments)
     if masked:
         raise UsageError(
-            f"the secret argument {masked} was not recorded",
+            f"the secret of the argument {masked} was not recorded",
             remedy="Enter the secret again, or set it in EnvironmentVariables of the run configuration.",
         )
 

@@ -69,7 +69,7 @@ def members_of(
     """
     if seeds is not None and not seeds.variable and any(seeds.name in values for values in value_sets):
         raise UsageError(
-            f"{seeds.name!r} is a parameter of the sweep and the name of the seed",
+            f"{seeds.name!r} is both a parameter of the sweep and the name of the seed",
             remedy="Choose another name for the seed with `--seed-argument NAME`, or omit the parameter.",
         )
     unique = [dict(values) for values in dict.fromkeys(tuple(each.items()) for each in value_sets)]

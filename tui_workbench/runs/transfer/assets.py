@@ -58,7 +58,7 @@ def promote(project: Project, directory: str, artifact: str, name: str = "") -> 
     if not name or name.startswith(".") or "/" in name or not name.isprintable() or len(name) > LONGEST_NAME:
         raise UsageError(
             f"invalid asset name {name!r}",
-            remedy=f"Use a file name without `/` that does not begin with a period (1 to {LONGEST_NAME} characters).",
+            remedy=f"Use 1 to {LONGEST_NAME} printable characters without `/`, and do not begin with a period.",
         )
     whole_folder = is_folder(directory, artifact)
     paths = files_below(directory, artifact) if whole_folder else [artifact]

@@ -178,7 +178,9 @@ def copy_file(source: str, destination: str, on_progress: Callable[[int], None] 
     with storage_errors("copy", destination):
         os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
         if os.path.isdir(destination) and not os.path.islink(destination):
-            raise StorageError("a folder has the same path", remedy="Move or rename the folder.", file=destination)
+            raise StorageError(
+                "a folder already exists at this path", remedy="Move or rename the folder.", file=destination
+            )
         with open_regular(source) as reading, replacing(destination) as writing:
             found = os.fstat(reading.fileno())
             copy_content(reading, writing, on_progress)

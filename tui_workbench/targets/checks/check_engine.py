@@ -158,7 +158,7 @@ class EngineChecks:
             message = " ".join(output.decode("utf-8", "replace").split()) or f"exit code {code}"
             raise CheckFailed(
                 f"a container sees no GPU: {message}",
-                "If the driver or the toolkit was updated, restart Docker.",
+                "Restart Docker. This is necessary after each update of the driver or of the container toolkit.",
                 "sudo systemctl restart docker",
             )
         self._is_proved = True

@@ -227,13 +227,13 @@ class ContainerRun:
         if found is None or found.state != "running":
             raise WorkbenchError(
                 f"{label} is not running, so its ports cannot be opened",
-                remedy="Files of an ended run are on this machine: "
+                remedy="If the run has ended, start TensorBoard on this machine: "
                 f"`tensorboard --logdir {shlex.quote(self._spec.run_directory)}`.",
             )
         if not found.address:
             raise ConfigurationError(
                 f"{label} has no IP address, so its ports cannot be reached",
-                remedy="Check `bridge` in daemon.json of the engine: containers need its default network.",
+                remedy="Check `bridge` in daemon.json of the engine: containers need the engine's default network.",
             )
         words = ("docker", "-H", f"unix://{socket}", "exec", "-i", found.id, python)
         install = shlex.join((*words[:3], "exec", found.name, python, "-m", "pip", "install", "PACKAGE"))

@@ -57,7 +57,7 @@ def docker_socket(host: Host) -> str:
 def engine_socket(host: Host) -> str:
     """Return the path of the engine's socket on its host.
 
-    Raises TargetUnreachable, or ConfigurationError if the engine does not exist or this user may not use it.
+    Raises TargetUnreachable, or ConfigurationError if the engine does not exist or this user cannot use it.
     """
     engine = os.environ.get("DOCKER_HOST", "")
     if host.is_local and engine and not engine.startswith("unix://"):
@@ -73,7 +73,8 @@ def engine_socket(host: Host) -> str:
             here = "Then log out and log in again."
             there = "Then run `workbench-tui computetarget disconnect TARGET`: the next login gets the new group."
             raise EngineOutOfReach(
-                f"{host.label}: the user {user} may not use Docker, because {socket} belongs to the group {group}",
+                f"{host.label}: the user {user} has no permission to use Docker, because {socket} belongs to the group "
+                f"{group}",
                 remedy=f"Ask an administrator to run `{join}`. {here if host.is_local else there}",
                 command=join,
                 group=group,

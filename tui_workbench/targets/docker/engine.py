@@ -438,7 +438,7 @@ def _raise_for_status(response: requests.Response) -> None:
         raise _errors().create_api_error_from_http_exception(error) from error
 
 
-_CHECK_ENGINE = "Correct the cause that the engine names. `docker info` on its machine shows the state of the engine."
+_CHECK_ENGINE = "Fix the problem that the engine reports. `docker info` on that machine shows the state of the engine."
 
 
 def refused(label: str, action: str, said: str, status: int = 0) -> EngineRefused:
@@ -459,12 +459,12 @@ def unreachable(label: str, error: BaseException | None = None) -> TargetUnreach
     """Return the error for an engine that does not answer: ConnectionLost if trying again may help."""
     if isinstance(error, PermissionError):
         return TargetUnreachable(
-            f"this user may not use the Docker engine on {label}",
+            f"this user has no permission to use the Docker engine on {label}",
             remedy="Ask an administrator to run `sudo usermod -aG docker USER`. Then log out and log in again.",
         )
     return ConnectionLost(
         f"the Docker engine on {label} does not answer",
-        remedy="Run `docker info` on its machine to check the engine, or `sudo systemctl start docker` to start it.",
+        remedy="Run `docker info` on that machine to check the engine, or `sudo systemctl start docker` to start it.",
     )
 
 

@@ -271,7 +271,7 @@ def _fetch_one(wheel: Wheel, folder: str, progress: Callable[[str], None], downl
     except OSError as error:
         raise WorkbenchError(
             f"cannot download {wheel.file_name}: {error}",
-            remedy="Check the connection to the package index, and the free space of this machine.",
+            remedy="Check the connection to the package index, and the free space on this machine.",
         ) from error
     downloads.update(wheel.file_name, 1)
     progress(wheel.file_name)

@@ -109,7 +109,7 @@ class Interpreter:
         raise ConnectionLost(
             f"{self.name} did not answer within {ANSWER_SECONDS:g} s",
             remedy=f"Import the framework with {self.name} on that machine. If that hangs too, restart the machine: "
-            "the GPU driver may hang.",
+            "its GPU driver has probably stopped responding.",
         )
 
     def is_unchanged(self, paths: Sequence[tuple[str, int]]) -> bool:

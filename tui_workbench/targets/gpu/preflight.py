@@ -150,7 +150,7 @@ class Preflight:
         other = ""
         if self._engine is not None and self._target.nvidia_docker:
             file = shlex.quote(f"{self._target.name}.compute")
-            other = f"\nIf the machine has no GPU: `workbench-tui config set {file} nvidiaDocker false`."
+            other = f"\nIf the machine has no GPU, run `workbench-tui config set {file} nvidiaDocker false`."
         raise CheckFailed(
             f"there is no NVIDIA driver (nvidia-smi not found){', and nvidiaDocker is true' if other else ''}",
             f"Install the NVIDIA driver and restart the machine. On Ubuntu, use the command shown.{other}",
@@ -387,7 +387,7 @@ def _refuse_closed_device(host: Host, target: str) -> None:
         )
     if said:
         raise CheckFailed(
-            f"this user may not open {device}, so scripts cannot use the AMD GPUs",
+            f"this user has no read and write permission for {device}, so scripts cannot use the AMD GPUs",
             "Add the user to the groups of the GPU devices, and log in again. Over SSH, close the connection too: "
             f"`workbench-tui computetarget disconnect {shlex.quote(target)}`.",
             'sudo usermod -a -G render,video "$LOGNAME"',

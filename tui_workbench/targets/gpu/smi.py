@@ -20,7 +20,7 @@ SILENCE_SECONDS = 10.0
 # Timeout of the first answer: without persistence mode the driver wakes every device for it.
 FIRST_SECONDS = 60.0
 
-_WAIT = "Wait: the samples continue when the machine answers."
+_WAIT = "Wait: sampling resumes when the machine answers."
 
 # $1 fields of a device, $2 of its readings, $3 of its processes (the process ID last).
 _WATCH = f"""\

@@ -68,7 +68,8 @@ def place_in(group: ComputeTarget, member: str, done: Completed) -> Place:
     )
     raise ConfigurationError(
         f"member {member} {problem}",
-        remedy=f"Set `networkInterface` to an interface of all members{f': {names}' if names else ''}.",
+        remedy="Set `networkInterface` to the name of an interface that every member has."
+        f"{f' {member} has: {names}.' if names else ''}",
         file=group.path,
         line=line_of_key(group.path, "networkInterface"),
     )

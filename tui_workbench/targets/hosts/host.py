@@ -227,7 +227,7 @@ class Host(abc.ABC):
         deadline = time.monotonic() + timeout
         process = self.open(argv, timeout=timeout)
         try:
-            out, err = communicate(process, stdin, deadline)
+            out, err = communicate(process, stdin, deadline, f"{self.label}: `{argv[0]}`")
             process.trace_streams(err, len(stdin))
             code = process.wait(max(0.0, deadline - time.monotonic()))
             self.refuse_killed(argv[0], code)
@@ -358,10 +358,11 @@ def disk_full(label: str, message: str, clean: str = "`workbench-tui experiment 
     )
 
 
-def communicate(process: HostProcess, stdin: bytes, deadline: float) -> tuple[bytes, bytes]:
+def communicate(process: HostProcess, stdin: bytes, deadline: float, program: str = "a program") -> tuple[bytes, bytes]:
     """Write to a process and read its output until both streams end.
 
-    Raises TimeoutError at `deadline` (monotonic clock), and WorkbenchError for more than MOST_OUTPUT.
+    Raises TimeoutError at `deadline` (monotonic clock), and WorkbenchError, with the name `program`, for more than
+    MOST_OUTPUT.
     """
     outputs: dict[int, list[bytes]] = {process.stdout: [], process.stderr: []}
     room = dict.fromkeys(outputs, MOST_OUTPUT)
@@ -381,8 +382,8 @@ def communicate(process: HostProcess, stdin: bytes, deadline: float) -> tuple[by
             room[descriptor] -= len(data)
             if room[descriptor] < 0:
                 raise WorkbenchError(
-                    f"a program wrote more than {MOST_OUTPUT >> 20} MB of output",
-                    remedy="Check the start-up files of the shell on that machine: one of them may print without end.",
+                    f"{program} wrote more than {MOST_OUTPUT >> 20} MiB of output",
+                    remedy="Check the shell's start-up files on that machine: one of them may print endlessly.",
                 )
             if data:
                 outputs[descriptor].append(data)

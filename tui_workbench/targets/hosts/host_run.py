@@ -341,7 +341,7 @@ class HostRun:
             if anew and done.code == LOG_REMOVED:
                 raise WorkbenchError(
                     f"cannot start the run again: its log was removed from {self._host.label}",
-                    remedy=f"Run it again instead: `workbench-tui experiment rerun -r {self._spec.run_id}`.",
+                    remedy=f"Run it again as a new run: `workbench-tui experiment rerun -r {self._spec.run_id}`.",
                 )
             self.require(done, "start the run again")
         supervisor.forget(self._spec.run_directory)

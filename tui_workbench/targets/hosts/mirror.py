@@ -61,7 +61,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
         except OSError as error:
             raise StorageError(
                 f"cannot write the log: {error.strerror}",
-                remedy="Check the disk space and the permissions of the run's directory. Then the log continues.",
+                remedy="Free disk space or correct the permissions of the run's directory. The log then continues.",
             ) from error
         finally:
             self.size = os.fstat(self._file).st_size
@@ -83,7 +83,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
                 if self.size < size:
                     raise ConnectionLost(
                         f"{self._host.label}: no output arrived for {SILENCE_SECONDS:g} s",
-                        remedy="Wait: the log resumes where it stopped when the machine answers.",
+                        remedy="Wait: when the machine answers, the log resumes where it stopped.",
                     )
             elif not self.pump():
                 self.end()
@@ -100,7 +100,7 @@ class Mirror(contextlib.AbstractContextManager["Mirror"]):
                 process.wait(1.0)
         raise ConnectionLost(
             f"the connection to {self._host.label} was lost while reading the log",
-            remedy="Wait: the log resumes where it stopped when the machine answers.",
+            remedy="Wait: when the machine answers, the log resumes where it stopped.",
         )
 
     def close(self) -> None:

@@ -169,8 +169,8 @@ class Server:
         if not line.startswith(_LISTENS):
             last = self._errors.decode("utf-8", "replace").strip().split("\n")[-1].replace(token, "***")
             raise WorkbenchError(
-                f"{self._kind} did not start in {self._place.label}: {last or 'no message'}",
-                remedy="Check that it starts there, and that its version fits the version of Python.",
+                f"{self._place.label}: {self._kind} did not start: {last or 'no message'}",
+                remedy="Check that it starts there, and that its version supports the run's Python version.",
             )
         return int(line.split()[1])
 
@@ -182,7 +182,7 @@ class Server:
             ready = wait_ready(watched, timeout=max(0.0, deadline - time.monotonic()))
             if not ready:
                 raise WorkbenchError(
-                    f"{self._kind} did not start in {self._place.label} within {START_SECONDS:g} s",
+                    f"{self._place.label}: {self._kind} did not start within {START_SECONDS:g} s",
                     remedy="Check the load and the disks of that machine, then try again.",
                 )
             for descriptor in ready:

@@ -218,7 +218,7 @@ class ClusterWatch(RunGroup):
         if not data:
             raise ConnectionLost(
                 f"the connection to {self._host.label} was lost while following runs",
-                remedy="Wait: the output resumes where it stopped when the machine answers.",
+                remedy="Wait: when the machine answers, the output resumes where it stopped.",
             )
         self._is_connected, self._pauses = True, Backoff()
         try:

@@ -375,7 +375,8 @@ def _to_workbench_error(
     if isinstance(error, asyncssh.DisconnectError) and "authentication failures" in error.reason:
         return LoginRefused(
             f"{prefix}the server disconnected after too many wrong keys: {error.reason}",
-            remedy="Set one key: privateKey of the target, or IdentityFile and `IdentitiesOnly yes` in ~/.ssh/config.",
+            remedy="Set the key to use: privateKey of the target, or IdentityFile and `IdentitiesOnly yes` in "
+            "~/.ssh/config.",
         )
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
         remedy = f"Correct the IdentityFile of {hop.alias} in ~/.ssh/config."
@@ -406,7 +407,7 @@ def _connection_error(prefix: str, client: _Client, error: Exception) -> Connect
     if isinstance(error, TimeoutError):
         return ConnectionLost(
             f"{prefix}no answer within {CONNECT_SECONDS:g} s",
-            remedy="Check that the machine is up and that no firewall blocks the connection.",
+            remedy="Check that the machine is running and that no firewall blocks the connection.",
             failed_check="port",
         )
     is_open = isinstance(error, asyncssh.Error | ConnectionResetError | BrokenPipeError)
