@@ -163,6 +163,12 @@ async def test_enter_shows_the_run_and_escape_returns(past: Project) -> None:
         await until(lambda: isinstance(pilot.app.screen, MainScreen))
 
 
+async def table_is_ready(pilot: Workbench) -> None:
+    """Wait until the row for a tag or note is closed and the selected run is known."""
+    await until(lambda: pilot.app.focused is dashboard_of(pilot).table)
+    await until(lambda: dashboard_of(pilot).current_run() is not None)
+
+
 async def test_tags_notes_and_pins_are_saved(past: Project) -> None:
     async with dashboard(past) as pilot:
         await pilot.press("end")
@@ -172,12 +178,14 @@ async def test_tags_notes_and_pins_are_saved(past: Project) -> None:
         await pilot.press("enter")
         run = Runs(past).get("1")
         await until(lambda: read_annotations(run.directory).tags == {"best": "", "lr": "0.1"})
-        await until(lambda: dashboard_of(pilot).current_run() is not None)
+        await table_is_ready(pilot)
         await pilot.press("n")
         await type_text(pilot, "the one to keep")
         await pilot.press("enter")
         await until(lambda: read_annotations(run.directory).note == "the one to keep")
+        await table_is_ready(pilot)
         await pilot.press("p")
+        await until(lambda: read_annotations(run.directory).pinned)
         await shows(pilot, "1", "6", "5", "4", "3", "2")
         assert "★" in rows(pilot)[0]
 
